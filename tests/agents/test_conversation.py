@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.agents.adapters.callable import CallableFactory
-from pytest_agenteval.agents.conversation import input_problems
+from pytest_agenteval.agents.callable_agent import CallableFactory
+from pytest_agenteval.agents.loop import input_problems
 from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.trial import Trial

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.agents.adapters import endpoint
+from pytest_agenteval.agents import http_agent
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_reader import load_run
 from tests.agents.endpoints import Received, Reply, serving
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(http_agent, "FIRST_WAIT_S", 0.001)
 
 
 def _suite(pytester: pytest.Pytester, agent: dict[str, Any], **task: Any) -> None:
@@ -221,7 +221,7 @@ def test_what_is_no_answer_is_not_graded_as_one(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of an endpoint that answers in plain text, too, a page, half a document, an address are no text."""
-    monkeypatch.setattr(endpoint, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(http_agent, "MOST_BYTES", 20_000)
     with serving(lambda asked: NO_ANSWERS[asked.body["task"]][0]) as server:
         _suite(pytester, {"http": server.url})
         task = json.loads((pytester.path / "evals/oslo.json").read_text("utf-8"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state, tools_of
-from pytest_agenteval.agents.conversation import is_user_turn, turn_text
+from pytest_agenteval.agents.loop import is_user_turn, turn_text
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.engine.agent_run import ChatOfTrials, as_end_state, run_within_limits

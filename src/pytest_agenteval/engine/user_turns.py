@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_agenteval.agents.conversation import is_user_turn, turn_text
+from pytest_agenteval.agents.loop import is_user_turn, turn_text
 from pytest_agenteval.chat.chat import Chat, ChatMessage
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.recorder import Recorder

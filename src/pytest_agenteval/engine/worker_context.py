@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.agents.adapters.forms import asks_through_context
 from pytest_agenteval.agents.agent import Agent, is_adapter, templates_of
+from pytest_agenteval.agents.forms import asks_through_context
 from pytest_agenteval.engine.agent_run import LoopKind, loop_kind
 from pytest_agenteval.engine.agent_time import FirstUse, ImportTime, StallWatch
 from pytest_agenteval.engine.digests import DigestCache, code_digest
@@ -35,7 +35,6 @@ from pytest_agenteval.text.json_values import canonical_json
 from pytest_agenteval.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from pytest_agenteval.cassettes.cassette import Cassette
     from pytest_agenteval.cassettes.tape import Library
     from pytest_agenteval.chat.local.vllm_chat import ModelServers
     from pytest_agenteval.chat.rate_limiter import RateLimiter, RateLimiters
@@ -60,23 +59,15 @@ def make_agent(factory: Callable[..., Any], task: PlannedTask) -> Agent:
     try:
         agent: Agent = factory(**task.settings)
     except REFUSALS as refused:
-        if not task.settings:  # it has not been told anything: the fault is its own
+        if not task.settings:  # the fault is its own
             raise
-        raise ProblemsFound([_refused_settings(task, refused)]) from None
+        file, line, path = _place_of_settings(task)
+        expected = f"settings that the agent {task.agent!r} can be made with"
+        found = f"{canonical_json(task.settings)}, and it raised {exception_with_place(refused)}"
+        raise ProblemsFound([Problem(file, line, path, expected, found)]) from None
     if not callable(getattr(agent, AGENT.method, None)):
         raise NoAgent(f"the agent {task.agent!r} was made as {agent!r}; expected {AGENT.how}")
     return agent
-
-
-def _refused_settings(task: PlannedTask, refused: Exception) -> Problem:
-    file, line, path = _place_of_settings(task)
-    return Problem(
-        file=file,
-        line=line,
-        path=path,
-        expected=f"settings that the agent {task.agent!r} can be made with",
-        found=f"{canonical_json(task.settings)}, and it raised {exception_with_place(refused)}",
-    )
 
 
 def _place_of_settings(task: PlannedTask) -> tuple[str, int, KeyPath]:
@@ -86,56 +77,13 @@ def _place_of_settings(task: PlannedTask) -> tuple[str, int, KeyPath]:
         suite_file = find_suite(task_file.parent.absolute(), Path(task_file.absolute().anchor))
         for file in filter(None, (task_file, suite_file)):
             document = read_document(file)
-            for path in _SETTINGS_PATHS:
-                if _has_path(document.value, path):
+            for path in (("settings",), ("defaults", "settings")):
+                value = document.value
+                for step in path:
+                    value = value.get(step) if isinstance(value, Mapping) else None
+                if value is not None:
                     return short_path(file), document.line_of(path), path
     return task.row_file or task.file, task.line, ("settings",)
-
-
-_SETTINGS_PATHS: tuple[KeyPath, ...] = (("settings",), ("defaults", "settings"))
-
-
-def _has_path(value: Any, path: KeyPath) -> bool:
-    for step in path:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value is not None
-
-
-def unused_calls(library: Library, tools: Iterable[Tool], *, agents: bool) -> dict[str, UnusedRecordings]:
-    """Look at the tool cassettes that are open, without the shared ones.
-
-    A stale call is one that no tool of the run can make any more: another name, address or schema. What
-    agents of the user's own may ask, where ``agents`` says that there are any, nobody knows.
-    """
-    cassettes = [cassette for cassette in library.cassettes if cassette.kind == "tool" and len(cassette)]
-    if not cassettes:
-        return {}
-    from pytest_agenteval.tools.tool_tape import can_replay
-
-    can = can_replay(tools, agents=agents)
-    unused: dict[str, UnusedRecordings] = {}
-    for cassette in cassettes:
-        stale = [slot for slot, request in enumerate(cassette.requests) if not can(request)]
-        slots = sorted(cassette.unused_slots)
-        unused[cassette.name] = UnusedRecordings(len(cassette), tuple(slots), tuple(stale))
-    return unused
-
-
-def unused_replies(library: Library, whole_chats: Iterable[str]) -> dict[str, UnusedRecordings]:
-    """Look at the chat cassettes of trials that have asked all that they ask.
-
-    Such a file is one trial's, with its model, variant and repetition: what that trial has not played, nobody
-    will. It holds what judges and simulated users were asked, too, but who these are each run says anew.
-    """
-    cassettes = library.cassettes_at(map(Path, whole_chats))
-    return {cassette.name: _replies_of(cassette) for cassette in cassettes}
-
-
-def _replies_of(cassette: Cassette) -> UnusedRecordings:
-    from pytest_agenteval.cassettes.interaction import CHAT
-
-    own = {slot for slot, request in enumerate(cassette.requests) if not request.uri.startswith(CHAT)}
-    return UnusedRecordings(len(own), tuple(sorted(cassette.unused_slots & own)), kind="chat")
 
 
 STAND_IN = "tool_calling"
@@ -318,25 +266,43 @@ class WorkerContext:
         return self._servers.of_trial(budget)
 
     def unused_recordings(self) -> dict[str, UnusedRecordings]:
-        """Say what of the cassettes that this process has opened nobody had a use for."""
+        """Return what of the cassettes that this process has opened nobody had a use for.
+
+        A stale call is one that no tool of the run can make any more: another name, address or schema. The
+        chats of a trial that has asked all that it asks lie in a file of its own, with its model, variant and
+        repetition: what that trial has not played, nobody will. Shared cassettes are left out.
+        """
         if self._library is None:
             return {}
-        suites = (tool for tools in self._tools.values() for tool in tools.values())
-        tools = (*self.registry.tools.values(), *suites)
-        calls = unused_calls(self._library, tools, agents=self._has_user_agents)
-        return {**calls, **unused_replies(self._library, self._whole_chats)}
+        unused: dict[str, UnusedRecordings] = {}
+        library = self._library.cassettes
+        if cassettes := [cassette for cassette in library if cassette.kind == "tool" and len(cassette)]:
+            from pytest_agenteval.tools.tool_tape import can_replay
 
-    @property
-    def _has_user_agents(self) -> bool:
-        """Whether any agent of this process is none of ours, and may ask whatever it likes by itself."""
-        if any(is_adapter(agent) for agent in self._agents.values()):
-            return True
-        kinds = (agent if isinstance(agent, type) else type(agent) for agent in self._agents.values())
-        return not all(map(_is_built_in, kinds))
+            suites = (tool for tools in self._tools.values() for tool in tools.values())
+            tools = (*self.registry.tools.values(), *suites)
+            # An agent that is not built in may ask whatever it likes by itself.
+            agents = (agent if isinstance(agent, type) else type(agent) for agent in self._agents.values())
+            any_adapter = any(map(is_adapter, self._agents.values()))
+            can = can_replay(tools, agents=any_adapter or not all(map(_is_built_in, agents)))
+            for cassette in cassettes:
+                stale = [place for place, request in enumerate(cassette.requests) if not can(request)]
+                places = tuple(sorted(cassette.unused_slots))
+                unused[cassette.name] = UnusedRecordings(len(cassette), places, tuple(stale))
+        for cassette in self._library.cassettes_at(map(Path, self._whole_chats)):
+            from pytest_agenteval.cassettes.interaction import CHAT
+
+            # Beside the agent's own there is what judges and simulated users were asked: who these are, each
+            # run says anew.
+            requests = enumerate(cassette.requests)
+            own = {place for place, request in requests if not request.uri.startswith(CHAT)}
+            places = tuple(sorted(cassette.unused_slots & own))
+            unused[cassette.name] = UnusedRecordings(len(own), places, kind="chat")
+        return unused
 
     @contextmanager
     def setup_excluded(self) -> Iterator[None]:
-        """Keep what holds up the loop, as imports do, out of the seconds of all agents that act on it now."""
+        """Leave what holds up the loop, as imports do, out of the seconds of all agents that act on it."""
         began = time.monotonic()
         try:
             yield
@@ -344,30 +310,26 @@ class WorkerContext:
             held_up = time.monotonic() - began
             self._stalls.excuse(held_up)
             self._setup_s += held_up
-            # To tell all agents takes long where there are many: of short times they hear together, or ask.
+            # Where there are many agents this takes long: short times are summed up first, or asked for.
             if self._setup_s - self._setup_spread_s >= LEAST_HELD_UP_S:
                 self._setup_spread_s = self._setup_s
-                self._forgive_setup()
-
-    def _forgive_setup(self) -> None:
-        for budget, on_loop in tuple(self._running_agents.items()):
-            if on_loop:
-                budget.forgive_pending()
-            else:
-                budget.forgive_wait_of_answer()
+                self._forgive_stall(None)
 
     def _pending_setup(self, budget: Budget) -> float:
-        """Give the seconds of setup that an agent has not been forgiven yet; they count as forgiven then."""
+        """Return the seconds of setup that an agent has not been forgiven yet, and count them as forgiven."""
         pending = self._setup_s - self._setup_forgiven_s[budget]
         self._setup_forgiven_s[budget] = self._setup_s
         return pending
 
-    def _forgive_stall(self, seconds: float) -> None:
+    def _forgive_stall(self, seconds: float | None) -> None:
+        """Forgive all agents that the loop was held up: so many seconds or, without a number, by setup."""
         for budget, on_loop in tuple(self._running_agents.items()):
-            if on_loop:
-                budget.forgive_frozen(seconds)
-            else:
+            if not on_loop:
                 budget.forgive_wait_of_answer()
+            elif seconds is None:
+                budget.forgive_pending()
+            else:
+                budget.forgive_frozen(seconds)
 
     @contextmanager
     def agent_running(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:

@@ -171,7 +171,7 @@ def caller_place(depth: int = 2) -> str:
 
 def import_suite_agent(form: Mapping[str, Any]) -> Callable[..., Agent]:
     """Return the factory of an agent that a suite.yaml describes; raises UsageMistake where there is none."""
-    from pytest_agenteval.agents.adapters.forms import agent_factory_of
+    from pytest_agenteval.agents.forms import agent_factory_of
 
     call = form.get("call")
     if not call:

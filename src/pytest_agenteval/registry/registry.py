@@ -163,7 +163,7 @@ class Registry:
         targets = [given for given, _ in self._code_agents]
         number = next((at for at, given in enumerate(targets) if given is target), len(targets))
         if number == len(targets):
-            from pytest_agenteval.agents.adapters.callable import CallableFactory
+            from pytest_agenteval.agents.callable_agent import CallableFactory
 
             self._code_agents.append((target, CallableFactory(name, target)))
         self._code_forms[name] = {"call": name, "paths": list(paths), "given": number}

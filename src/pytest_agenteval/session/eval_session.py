@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pytest
 
-from pytest_agenteval.agents.adapters.forms import takes_model
+from pytest_agenteval.agents.forms import takes_model
 from pytest_agenteval.processes.startup import freeze_once
 from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER, used_other_models

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.agents.adapters import command_process
-from pytest_agenteval.agents.adapters.command_output import CommandOutput
+from pytest_agenteval.agents import command_agent
+from pytest_agenteval.agents.command_agent import CommandOutput
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.records.trial import Trial
@@ -55,7 +55,7 @@ OSLO = {"content": "What is the weather in Oslo?"}
 @pytest.fixture
 def grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that do not end when they are asked to are made to sooner than in real runs."""
-    monkeypatch.setattr(command_process, "GRACE_S", 0.3)
+    monkeypatch.setattr(command_agent, "GRACE_S", 0.3)
 
 
 @pytest.fixture
@@ -417,9 +417,9 @@ def test_what_got_away_and_reads_nothing_holds_up_no_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that left its group may keep the standard input open for ever, and read none of it."""
-    monkeypatch.setattr(command_process, "LEFT_OPEN_S", 0.1)
+    monkeypatch.setattr(command_agent, "LEFT_OPEN_S", 0.1)
     lines: list[str] = []
-    process = command_process.CommandProcess(
+    process = command_agent.CommandProcess(
         ["bash", "-c", "env -i setsid sleep 60 <&0 >/dev/null 2>&1 & echo $!"],
         folder=tmp_path,
         environ={},
@@ -450,7 +450,7 @@ def test_output_that_cannot_be_taken_is_read_on_and_breaks_its_trial(tmp_path: P
     def take(line: str) -> None:
         raise ArithmeticError(line)
 
-    process = command_process.CommandProcess(
+    process = command_agent.CommandProcess(
         ["bash", "-c", "for n in {1..9000}; do echo some line of output; done; exit 3"],
         folder=tmp_path,
         environ={},
@@ -629,7 +629,7 @@ def test_output_beyond_its_bound_is_cut_and_said(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program goes on, as nobody keeps it from writing; what it says too late is not heard."""
-    monkeypatch.setattr(command_process, "MOST_BYTES", 1000)
+    monkeypatch.setattr(command_agent, "MOST_BYTES", 1000)
     late = '{"type": "answer", "text": "late"}'
     write(pytester.path, shell(f"echo Mina; echo; yes | head -c 200000; echo '{late}'", answering("late")))
 

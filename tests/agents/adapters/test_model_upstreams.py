@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.agents.adapters.model_upstreams import (
-    bare_name,
-    keys_of,
-    model_upstreams,
-    wire_of_path,
-)
+from pytest_agenteval.agents.model_upstreams import bare_name, keys_of, model_upstreams, wire_of_path
 from pytest_agenteval.cassettes.http.loopback_address import Upstream
 from pytest_agenteval.records.plan import Model
 

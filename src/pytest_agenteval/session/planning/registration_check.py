@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.agents.adapters.forms import form_problems
 from pytest_agenteval.agents.agent import AGENT_TRAITS, checks_input, tools_of
+from pytest_agenteval.agents.forms import form_problems
 from pytest_agenteval.graders.grader import GRADER_TRAITS, files_of, tools_setting_of
 from pytest_agenteval.records.factories import AGENT, GRADER, construction_fault, misfit_traits
 from pytest_agenteval.records.record import NOTHING

@@ -1,4 +1,4 @@
-"""A Python function, object or class of the user's as an agent: its parameters are filled by name."""
+"""A function, class or object of the user's own, as an agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, InputProblem
-from pytest_agenteval.agents.conversation import (
+from pytest_agenteval.agents.loop import (
     Wrong,
     is_user_turn,
     last_user_turn,
@@ -57,7 +57,7 @@ def model_url(model: Model) -> str:
     For what asks from another process, such as a program that the agent starts: it needs no key there.
     """
     # They stand on the standard library's HTTP server, which few agents need.
-    from pytest_agenteval.agents.adapters.model_upstreams import model_upstreams, wire_of_path
+    from pytest_agenteval.agents.model_upstreams import model_upstreams, wire_of_path
     from pytest_agenteval.cassettes.http.loopback import open_address
 
     scope = current()

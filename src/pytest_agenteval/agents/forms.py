@@ -1,18 +1,14 @@
-"""Agents that a suite says by a form, not by a name: which adapter makes them."""
+"""The forms of the key `agent` in suite.yaml that stand for an agent of the user's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from pytest_agenteval.agents.agent import Agent, InputProblem
 from pytest_agenteval.records.record import NOTHING
 
-ADAPTERS: Mapping[str, str] = {"command": "command:agent_factory", "http": "http:agent_factory"}
-"""The key that a form has, to a function of a module of this package: it makes a factory of a form."""
-
-KINDS = ("call", *ADAPTERS)
+KINDS = ("call", "command", "http")
 """The keys of which a form has one."""
 
 
@@ -34,15 +30,17 @@ def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Cal
     ``implementation`` is what ``call`` names. Raises UsageMistake where it is nothing that acts.
     """
     if form.get("call"):
-        from pytest_agenteval.agents.adapters.callable import CallableFactory
+        from pytest_agenteval.agents.callable_agent import CallableFactory
 
         args = form.get("args", NOTHING)
         return CallableFactory(form["call"], implementation, form.get("loop", "own"), args)
-    kind = next(key for key in ADAPTERS if form.get(key))
-    module, _, name = ADAPTERS[kind].partition(":")
-    make: Callable[[Mapping[str, Any]], Callable[..., Agent]]
-    make = getattr(import_module(f"{__package__}.{module}"), name)
-    return make(form)
+    if form.get("command"):
+        from pytest_agenteval.agents.command_agent import CommandFactory
+
+        return CommandFactory(form)
+    from pytest_agenteval.agents.http_agent import HttpFactory
+
+    return HttpFactory(form)
 
 
 def asks_through_context(factory: object) -> bool:
@@ -64,11 +62,11 @@ def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     if idle := _idle_keys(form, kinds[0]):
         return idle
     if kinds == ["command"]:
-        from pytest_agenteval.agents.adapters.command_form import command_problems
+        from pytest_agenteval.agents.command_form import command_problems
 
         return command_problems(form)
     if kinds == ["http"]:
-        from pytest_agenteval.agents.adapters.http import endpoint_problems
+        from pytest_agenteval.agents.http_agent import endpoint_problems
 
         return endpoint_problems(form)
     return ()

@@ -1,1 +1,0 @@
-"""Agents that are not ours: a function of the user's, a command, an HTTP endpoint."""

@@ -1,0 +1,582 @@
+"""An agent that is a program: its process, what it writes, and one trial of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from msgspec.structs import replace
+
+from pytest_agenteval.agents.agent import Agent, AgentContext
+from pytest_agenteval.agents.command_form import PROXY_VARIABLES, TaskLines, command_line, files_digest
+from pytest_agenteval.agents.model_upstreams import DUMMY, keys_of, model_upstreams, model_variables
+from pytest_agenteval.cassettes.http.loopback import open_address
+from pytest_agenteval.cassettes.http.loopback_address import HOST, TrialAddress, Upstream
+from pytest_agenteval.cassettes.http.scope import current
+from pytest_agenteval.processes.captured_output import current_output
+from pytest_agenteval.processes.files import remove_tree
+from pytest_agenteval.processes.process_groups import (
+    GROUP,
+    NEEDED_VARIABLES,
+    disown_group,
+    end_group,
+    own_group,
+    prepare_to_own,
+)
+from pytest_agenteval.processes.threads import in_daemon_thread
+from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.transcript import NO_ANSWER, Message, Role, ToolCall, ToolError, Transcript
+from pytest_agenteval.records.truncation import truncated
+from pytest_agenteval.text.errors import TrialBroken
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
+from pytest_agenteval.text.secret_forms import worth_hiding
+from pytest_agenteval.tools.offered_tools import OfferedTools
+
+Event = Mapping[str, Any]
+_BEGINS_AS_EVENT = re.compile(r'\s*\{\s*"type"\s*:\s*"(?:tool_call|tool_result|answer)"')
+BYTE_ORDER_MARK = "\ufeff"
+LONGEST_QUOTE = 80
+
+
+class UnreadableEvent(TrialBroken):
+    """A line that begins as an event and is none: an answer or a call is lost in it."""
+
+    cause = "answer"
+
+
+class CommandOutput:
+    """Reads a program's standard output line by line, and writes its tool calls into the transcript.
+
+    ``log`` is given each line that is no event of ours. ``on_answer`` is called at each answer. What is lost
+    in a line that cannot be read is told by ``unreadable``.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        *,
+        shape: Literal["events", "text"],
+        log: Callable[[str], object],
+        on_answer: Callable[[], object],
+    ) -> None:
+        self._recorder, self._shape, self._log, self._on_answer = recorder, shape, log, on_answer
+        self._events = {
+            "tool_call": self._begin_call,
+            "tool_result": self._end_call,
+            "answer": self._take_answer,
+        }
+        self._places: set[int] = set()
+        self._open_places: dict[str, int] = {}
+        self._lines: list[str] = []
+        self._state: Any = None
+        self.answers: list[str] = []
+        self.has_events = False
+        self.unreadable: UnreadableEvent | None = None
+        self._line_number = 0
+
+    def take(self, line: str) -> None:
+        """Read one line."""
+        self._line_number += 1
+        if self._line_number == 1:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+        event = self._event(line.rpartition("\r")[2]) if self._shape == "events" else None
+        if event is not None and (act := self._events.get(event["type"])):
+            self.has_events = True
+            act(event)
+            return
+        self._log(line)
+        if self._shape == "events" and line.strip() and self._lines and not self._lines[-1].strip():
+            self._lines.clear()  # of what is no event only the last paragraph can be an answer
+        self._lines.append(line)
+
+    def answer(self) -> Answer | None:
+        """Give the last answer; without any event that is the last paragraph, and None where there is none.
+
+        Where all of the output is text, all of it is the answer.
+        """
+        if self.answers:
+            return Answer(self.answers[-1], self._state or {})
+        text = "\n".join(self._lines).strip()
+        return Answer(text) if text and not self.has_events else None
+
+    def close(self) -> None:
+        """Leave calls without a result open."""
+        self._recorder.leave_open(self._open_places.values())
+
+    def _event(self, line: str) -> Event | None:
+        """Read a line as an event; what stood before a return of the carriage is no part of it."""
+        if not line.lstrip().startswith("{"):
+            return None
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as broken:
+            if _BEGINS_AS_EVENT.match(line):
+                self._note_unreadable(line, broken)
+            return None
+        return value if isinstance(value, dict) and isinstance(value.get("type"), str) else None
+
+    def _note_unreadable(self, line: str, broken: Exception) -> None:
+        reason = broken.msg if isinstance(broken, json.JSONDecodeError) else "nested too deeply, or too large"
+        quote = KNOWN_SECRETS.text(line.strip())[:LONGEST_QUOTE]
+        self.unreadable = self.unreadable or UnreadableEvent(
+            f"standard output, line {self._line_number}: expected an event, one whole JSON object, "
+            f"found {quote!r} ({reason})"
+        )
+
+    def _begin_call(self, event: Event) -> None:
+        args = event.get("args")
+        args, raw = (args, None) if isinstance(args, Mapping) else ({}, _text(args))
+        recorder, id = self._recorder, str(event.get("id", "")) or f"call_{len(self._places) + 1}"
+        tool, started = str(event.get("tool", "")), self._recorder.at()
+        call = ToolCall(id, recorder.turn, 0, tool, args, raw, started=started)
+        self._open_places[id] = place = recorder.begin_call_event(call, self._places)
+        self._places.add(place)
+
+    def _end_call(self, event: Event) -> None:
+        # Without an id it is that of the call that has waited longest.
+        place = self._open_places.pop(str(event.get("id", "")) or next(iter(self._open_places), ""), None)
+        if place is None:
+            self._log(_text(event))
+            return
+        message = event.get("error")
+        error = None if message is None else ToolError("tool_error", _text(message))
+        self._recorder.end_call_event(place, event.get("result"), error, self._recorder.at())
+
+    def _take_answer(self, event: Event) -> None:
+        self.answers.append(_text(event.get("text")))
+        self._state = event.get("state")
+        self._recorder.last_words = self.answers[-1]
+        self._recorder.answer_so_far = self.answers[-1]  # what one that is ended for its time has answered
+        self._on_answer()
+
+
+def _text(value: Any) -> str:
+    """Give what is said as text: anything else in its JSON, which may be deep, and no number at all."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return json.dumps(truncated(value), ensure_ascii=False, separators=(",", ":"))
+
+
+GRACE_S = 5.0
+"""Seconds that a program, and whatever it started, has to end once it is asked to."""
+MOST_BYTES = 10_000_000
+"""What a program may write to its standard output, and to its standard error, until the rest is cut."""
+LAST_LINES = 20
+"""Lines of standard error that are told of a program that failed."""
+CHUNK = 65536
+LEFT_OPEN_S = 2.0
+"""Seconds in which output is waited for once all are ended: what got away may hold it open for ever."""
+
+TakeLine = Callable[[str], object]
+
+
+class NotStarted(TrialBroken):
+    """A command that is no program of this system, or may not be executed."""
+
+    cause = "agent"
+
+
+class CommandProcess:
+    """One run of a program, in a process group of its own.
+
+    Lines of both outputs are given, in threads of their own, to ``take_output`` and ``take_error``; ``cut``
+    names the outputs of which not all was read, ``broken`` is what one of the two raised: what follows is
+    read all the same, or the program would wait for ever. ``mark`` is ``NAME=value`` of its environment, by
+    which what leaves its group is known.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environ: Mapping[str, str],
+        mark: str,
+        take_output: TakeLine,
+        take_error: TakeLine,
+    ) -> None:
+        self.cut: list[str] = []
+        self.broken: Exception | None = None
+        self.last_errors: deque[str] = deque(maxlen=LAST_LINES)
+        self._mark = mark
+        prepare_to_own()
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                cwd=folder,
+                env=dict(environ),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                **GROUP,
+            )
+        except (OSError, ValueError) as refused:  # ValueError: a zero byte in a name
+            raise NotStarted(f"the command {command[0]!r} cannot be started: {refused}") from None
+        own_group(self._process)
+
+        def take_and_keep(line: str) -> None:
+            self.last_errors.append(line)
+            take_error(line)
+
+        self._readers = [
+            self._reader("standard output", self._process.stdout, take_output),
+            self._reader("standard error", self._process.stderr, take_and_keep),
+        ]
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status, below 0 for a signal; None while it runs."""
+        return self._process.returncode
+
+    def wait(self) -> int:
+        """Wait until it has ended, and give its exit status."""
+        return self._process.wait()
+
+    def write_line(self, text: str) -> None:
+        """Write a line to its standard input; nothing where it reads no more."""
+        if self._process.stdin is not None:
+            with suppress(OSError, ValueError):
+                self._process.stdin.write(text.encode() + b"\n")
+                self._process.stdin.flush()
+
+    def close_input(self) -> None:
+        """Say that nothing more is written."""
+        if self._process.stdin is not None:
+            with suppress(OSError, ValueError):
+                self._process.stdin.close()
+
+    def end(self) -> None:
+        """End it and what it started, asked first, forced after a while; read what is left of its output."""
+        try:
+            end_group(self._process, GRACE_S, self._mark)
+        finally:
+            disown_group(self._process)
+        # What got away may hold its input open too, and read none of it: then the line is never written.
+        closing = threading.Thread(target=self.close_input, name="agenteval-command", daemon=True)
+        closing.start()
+        for thread in (closing, *self._readers):
+            thread.join(LEFT_OPEN_S)
+
+    def _reader(self, name: str, stream: IO[bytes] | None, take: TakeLine) -> threading.Thread:
+        thread = threading.Thread(
+            target=self._read, args=(name, stream, take), name="agenteval-command", daemon=True
+        )
+        thread.start()
+        return thread
+
+    def _read(self, name: str, stream: Any, take: TakeLine) -> None:
+        left = MOST_BYTES
+        with stream:
+            while left > 0 and (line := stream.readline(left)):
+                left -= len(line)
+                try:
+                    take(line.decode("utf-8", "replace").rstrip("\r\n"))
+                except Exception as broken:
+                    self.broken = self.broken or broken
+            if stream.read(1):
+                self.cut.append(name)
+                while stream.read1(CHUNK):
+                    pass
+
+
+AROUND, CUT = "around_the_tapes", "output_cut"
+"""Kinds of events: requests that were refused as no tape could see them; output of which not all was read."""
+
+PASSED = ("PATH", "LANG", "TMPDIR", *NEEDED_VARIABLES)
+"""Variables that every command has from the process that starts it."""
+
+MOST_NAMED = 5
+_ROLES: tuple[Role, ...] = ("user", "assistant")
+_NO_ANSWER_TEXT = (
+    'the command answered nothing: graded as an empty answer; expected a line {"type": "answer", "text": …}'
+)
+TASK_FILE, OUT_FOLDER, TRAJECTORY = "task.json", "out", "trajectory.json"
+PROMPTS_FOLDER = "prompts"
+
+
+class AgentCrash(TrialBroken):
+    """A command that ended with a status other than 0, or by a signal."""
+
+    cause = "agent_crash"
+
+
+class CommandTrial:
+    """One trial of a command: its folders, its addresses, its process; all but ``start`` may take a while."""
+
+    def __init__(self, form: Mapping[str, Any], ctx: AgentContext, tell: Callable[[str], None]) -> None:
+        scope = current()
+        assert scope is not None, "an agent runs within its trial's scope"
+        self._form, self._ctx, self._tell, self._scope = form, ctx, tell, scope
+        self._log_of_trial = current_output.get()
+        self._folder: Path | None = None
+        self._address: TrialAddress | None = None
+        self._process: CommandProcess | None = None
+        self._trajectory = self._tools_url = ""
+        self._stdout = CommandOutput(
+            ctx.transcript,
+            shape=form.get("output", "events"),
+            log=self._log,
+            on_answer=partial(tell, "answer"),
+        )
+
+    def make_folders(self) -> None:
+        """Make the workspace, and beside it what else the program is given: a home, a place for its files."""
+        self._workspace = self._ctx.path
+        self._folder = Path(tempfile.mkdtemp(prefix="agenteval-command-"))
+        for name in ("home", OUT_FOLDER, PROMPTS_FOLDER):
+            (self._folder / name).mkdir()
+        for name, text in self._ctx.prompts.texts.items():
+            file = self._folder / PROMPTS_FOLDER / f"{name.replace('/', '_')}.md"
+            file.write_text(text, encoding="utf-8", newline="\n")
+
+    def start(self, task: str) -> None:
+        """Start the program and give it the task; raises NotStarted."""
+        assert self._folder is not None
+        task_file = self._folder / TASK_FILE
+        task_file.write_text(f"{task}\n", encoding="utf-8", newline="\n")
+        proxied = [Upstream(f"proxy.{name}", base) for name, base in self._form.get("proxy", {}).items()]
+        upstreams = model_upstreams(self._ctx.model, os.environ)
+        ignored = self._form.get("ignored_hosts", ())
+        self._address = open_address(self._scope, [*upstreams, *proxied], ignored)
+        self._address.on_broken = partial(self._tell, "broken")
+        if self._ctx.tools.specs:
+            offered = OfferedTools(self._ctx.tools, self._ctx.transcript, self._address.note_broken)
+            self._tools_url = self._address.mount("tools", offered)
+        self._process = CommandProcess(
+            command_line(self._form),
+            folder=self._workspace,
+            environ=self._environment(self._address, self._folder),
+            mark=f"AGENTEVAL_TASK={task_file}",
+            take_output=self._stdout.take,
+            take_error=self._log,
+        )
+
+    def _environment(self, address: TrialAddress, folder: Path) -> dict[str, str]:
+        form, environ = self._form, os.environ
+        keys = keys_of(self._ctx.model)
+        inherited = {name: environ[name] for name in (*PASSED, *form.get("env_pass", ())) if name in environ}
+        of_trial = {
+            **dict.fromkeys(("HOME", "USERPROFILE") if NEEDED_VARIABLES else ("HOME",), str(folder / "home")),
+            **model_variables(address),
+            **{name: address.url(f"proxy.{name}") for name in form.get("proxy", {})},
+            **({"AGENTEVAL_MCP_URL": self._tools_url} if self._tools_url else {}),
+            **({} if self._scope.passing else _no_way_around(address)),
+            **({"AGENTEVAL_PROMPTS": str(folder / PROMPTS_FOLDER)} if self._ctx.prompts.texts else {}),
+            "AGENTEVAL_TASK": str(folder / TASK_FILE),
+            "AGENTEVAL_OUT": str(folder / OUT_FOLDER),
+        }
+        from_suite = {**inherited, **dict(form.get("env", {}))}
+        # A real key reaches no program, by whichever name it is passed on, nor within another value.
+        secret = sorted({environ[name] for name in keys if environ.get(name)}, key=len, reverse=True)
+        without_keys = {
+            name: DUMMY if name in keys else _without_keys(value, secret)
+            for name, value in from_suite.items()
+        }
+        return {**without_keys, **of_trial}
+
+    def wait(self) -> None:
+        """Wait until the program has ended, and tell."""
+        assert self._process is not None
+        self._process.wait()
+        self._tell("end")
+
+    def write(self, line: str | None, last: bool) -> None:
+        """Write a line to the program; after the ``last`` there is no more."""
+        assert self._process is not None
+        if line is not None:
+            self._process.write_line(line)
+        if last:
+            self._process.close_input()
+
+    def end(self) -> None:
+        """End the program and all that it started, then its addresses; nothing of it is left afterwards."""
+        try:
+            if self._process is not None:
+                self._process.end()
+        finally:
+            if self._address is not None:
+                self._address.close()
+            if self._folder is not None:
+                self._trajectory = _text_of(self._folder / OUT_FOLDER / TRAJECTORY)
+                remove_tree(self._folder)
+        self._stdout.close()
+        if not (self._trajectory or self._ctx.transcript.usage.attempts):
+            self._ctx.transcript.add_unseen_usage()
+        self._note_oddities()
+
+    def _note_oddities(self) -> None:
+        record = self._ctx.transcript.event
+        if self._process is not None and self._process.cut:
+            what = " and ".join(self._process.cut)
+            record(CUT, f"{what}: more than {MOST_BYTES // 1_000_000} MB; the rest was not read")
+        if self._address is not None and (around := self._address.around):
+            hosts = list(dict.fromkeys(around))
+            named = ", ".join(hosts[:MOST_NAMED]) + (", …" if len(hosts) > MOST_NAMED else "")
+            many = "1 request" if len(around) == 1 else f"{len(around)} requests"
+            line = f"{many} went around the tapes and was refused: {named}"
+            record(AROUND, line if len(around) == 1 else line.replace(" was ", " were "), {"hosts": hosts})
+
+    def answer(self, user_messages: Sequence[str]) -> Answer:
+        """Give the answer to the user's messages; raises what broke the trial, or AgentCrash.
+
+        Where no request of a model was seen, the program's own trajectory tells what was said and called.
+        """
+        assert self._process is not None
+        assert self._address is not None
+        if self._address.broken:
+            raise self._address.broken[0]
+        if self._process.broken is not None:
+            raise self._process.broken
+        if status := self._process.status:
+            raise AgentCrash(self._crash(status))
+        if self._stdout.unreadable is not None:
+            raise self._stdout.unreadable
+        answer, is_seen = self._stdout.answer(), bool(self._ctx.transcript.usage.asks)
+        if self._trajectory and not is_seen:
+            return replace(answer or Answer(), transcript=self._trajectory)
+        if answer is None:
+            self._ctx.transcript.event(NO_ANSWER, _NO_ANSWER_TEXT)
+            return Answer()
+        return (
+            answer
+            if is_seen
+            else replace(answer, transcript=_exchange(user_messages, self._stdout.answers or [answer.text]))
+        )
+
+    def _crash(self, status: int) -> str:
+        assert self._process is not None
+        program = " ".join(self._form["command"])
+        how = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
+        return KNOWN_SECRETS.text("\n".join([f"{program}: {how}", *self._process.last_errors]))
+
+    def _log(self, line: str) -> None:
+        if self._log_of_trial is not None:
+            self._log_of_trial.print(f"{line}\n")
+
+
+def _without_keys(value: str, keys: Sequence[str]) -> str:
+    for key in keys:
+        if value == key:
+            return DUMMY
+        if worth_hiding(key):
+            value = value.replace(key, DUMMY)
+    return value
+
+
+def _no_way_around(address: TrialAddress) -> dict[str, str]:
+    """Give variables by which well-behaved programs show whom they ask without an address of ours."""
+    ways = dict.fromkeys(PROXY_VARIABLES, address.refusing_proxy)
+    return {**ways, **dict.fromkeys(("NO_PROXY", "no_proxy"), f"{HOST}:{address.port}")}
+
+
+def _exchange(user_messages: Sequence[str], answers: Sequence[str]) -> Transcript:
+    """Give what is known of a conversation that nobody saw: to one question the last answer is that."""
+    answers = answers[-1:] if len(user_messages) == 1 else answers
+    turns = zip_longest(user_messages, answers)
+    messages = [
+        Message(role, text, turn=turn + (role == "assistant"))
+        for turn, pair in enumerate(turns)
+        for role, text in zip(_ROLES, pair, strict=True)
+        if text is not None
+    ]
+    return Transcript(tuple(messages))
+
+
+def _text_of(path: Path) -> str:
+    if not path.is_file():  # a pipe has no end
+        return ""
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+class CommandFactory:
+    """Makes the agents of a suite's ``agent: {command: …}``; any setting goes to the program.
+
+    Nobody can tell beforehand which of its prompts a program reads.
+    """
+
+    reads_any_prompt = True
+
+    def __init__(self, form: Mapping[str, Any]) -> None:
+        self._form = form
+
+    def __call__(self, **settings: Any) -> Agent:
+        """Make the agent."""
+        return CommandAgent(self._form, **settings)
+
+
+class CommandAgent:
+    """An agent that is a program: each trial starts it anew, in the trial's workspace.
+
+    ``form`` is what suite.yaml says of it, with the suite's ``folder``, ``env``, ``env_pass`` and ``proxy``.
+    ``implementation`` is that too: what the user wrote.
+    """
+
+    def __init__(self, form: Mapping[str, Any], /, **settings: Any) -> None:
+        self.implementation = form
+        self._form, self._settings = form, settings
+
+    def files_digest(self) -> str:
+        """Give a digest of the files beside suite.yaml that the command names; empty where there is none."""
+        return files_digest(self._form)
+
+    @staticmethod
+    def handed_prompts(names: Collection[str]) -> Collection[str]:
+        """Name the prompts that the program is given as files, whether it reads them or not: all."""
+        return names
+
+    async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
+        """Have the program do the task; whatever becomes of it, nothing that it started goes on."""
+        news: asyncio.Queue[str] = asyncio.Queue()
+        trial = CommandTrial(self._form, ctx, partial(_tell, asyncio.get_running_loop(), news))
+        try:
+            await in_daemon_thread(trial.make_folders)
+            once = self._form.get("output") == "text"
+            lines = TaskLines(task_input, self._settings, ctx, answers_once=once)
+            task = await lines.first()
+            trial.start(task)
+            await _converse(trial, task, lines, news)
+        finally:
+            began = ctx.limits.at
+            # Whoever cancels this once more leaves it to the thread.
+            await asyncio.shield(asyncio.ensure_future(in_daemon_thread(trial.end)))
+            ctx.limits.forgive(ctx.limits.at - began)
+        return trial.answer(lines.user_messages)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, news: asyncio.Queue[str], what: str) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(news.put_nowait, what)
+
+
+async def _converse(trial: CommandTrial, task: str, lines: TaskLines, news: asyncio.Queue[str]) -> None:
+    """Say turn after turn, until the program ends."""
+    work = [asyncio.ensure_future(in_daemon_thread(trial.wait))]
+    # Not waited for: a program need not read what it is told.
+    work.append(asyncio.ensure_future(in_daemon_thread(trial.write, task, not lines.goes_on)))
+    try:
+        while await news.get() == "answer":
+            if lines.goes_on:
+                line = await lines.next()
+                work.append(asyncio.ensure_future(in_daemon_thread(trial.write, line, line is None)))
+    finally:
+        for each in work:
+            each.cancel()

@@ -1,0 +1,553 @@
+"""An agent behind an HTTP endpoint: what it is sent, what it replies, and the conversation with it.
+
+A request is written twice. What is recorded and looked for holds a mark in place of each secret, one word in
+place of the session, and behind a ``#`` the repetition, from the second on: so that it is the same in every
+run, and each repetition has a recording of its own. What is sent holds the real values."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from pytest_agenteval.agents.agent import Agent, AgentContext, InputProblem
+from pytest_agenteval.agents.loop import input_problems, last_user_turn, seed_conversation
+from pytest_agenteval.cassettes.http.scope import Scope, current, untaped
+from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.cassettes.redaction import Redactor
+from pytest_agenteval.cassettes.transcripts.parts import (
+    UNKNOWN_USAGE,
+    Place,
+    call_request,
+    read_usage,
+    result_text,
+)
+from pytest_agenteval.cassettes.wire.reader import read_reply
+from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
+from pytest_agenteval.chat.model_prices import NOTHING_APART, with_price
+from pytest_agenteval.chat.provider_failures import retry_after_s
+from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.records.plan import OWN_MODEL
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.replies import PricedApart
+from pytest_agenteval.records.tool_spec import shown_value
+from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Usage
+from pytest_agenteval.text.errors import KeyPath, NoKey, ProviderDown, TrialBroken
+from pytest_agenteval.text.json_values import ABSENT, PathError, compact_json, parse_path, value_at
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
+from pytest_agenteval.text.secret_forms import MARK
+from pytest_agenteval.tools.request_values import NestedValue, TemplateValue, compile_value
+
+if TYPE_CHECKING:
+    import httpx
+
+
+TRIAL_HEADER = "x-agenteval-trial"
+"""Names the trial to the endpoint: suite, task, model, repetition, percent-encoded where it is no ASCII."""
+
+ATTEMPTS = 3
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+REQUEST_SECONDS = 600.0
+"""How long one request may take where neither the form nor the trial's own limit says less."""
+
+MOST_BYTES = 10_000_000
+"""What a reply may hold; of a larger one the trial is errored."""
+
+RETRY = "endpoint_retry"
+"""The kind of event that tells of an attempt that failed."""
+
+BUSY = frozenset({425, 429, 502, 503, 504, 529})
+"""Statuses after which the same request is sent again: nothing was done with it, its server says."""
+
+_ADVICE: Mapping[int, str] = {
+    401: "look at agent.headers in suite.yaml",
+    403: "look at agent.headers in suite.yaml",
+    404: "look at agent.http in suite.yaml",
+    405: "it is sent a POST: look at agent.http in suite.yaml",
+    400: "look at agent.as and agent.body in suite.yaml",
+    422: "look at agent.as and agent.body in suite.yaml",
+}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+LONGEST_TEXT = 300
+
+
+class EndpointMistake(TrialBroken):
+    """What a suite says of an endpoint cannot be sent to it."""
+
+    cause = "agent"
+
+
+class AgentEndpoint:
+    """Where an agent is reached: address, headers and body of its requests, as a form says them.
+
+    ``body`` is written for each request from what that has to tell by name. Secrets (``${NAME}`` in address,
+    headers or body) are read from the environment when something is sent; they are known to be secret.
+    """
+
+    def __init__(self, form: Mapping[str, Any], body: Mapping[str, Any]) -> None:
+        self._uri: TemplateValue = compile_value(form["http"])
+        self._headers = NestedValue(
+            {name: compile_value(value) for name, value in form.get("headers", {}).items()}
+        )
+        self._body = NestedValue({name: compile_value(value) for name, value in body.items()})
+        self._seconds = float(form.get("request_seconds") or REQUEST_SECONDS)
+        self._address = KNOWN_SECRETS.text(form["http"])
+
+    async def ask(
+        self, values: Mapping[str, Any], session: str, ctx: AgentContext
+    ) -> tuple[Request, Response, bool]:
+        """Give a request with these ``values`` where the form names them, its reply, and if that was played.
+
+        Raises ProviderDown where no reply can be had, NoKey where a variable is not set.
+        """
+        repetition = ctx.trial.repetition
+        question = self._request({**values, "session": "session"}, {})
+        if repetition > 1:
+            question = dataclasses.replace(question, uri=f"{question.uri}#repetition={repetition}")
+        scope = (current() or Scope(passing=True)).without_traffic()
+        response = scope.play(question)
+        taped = response is not None
+        if response is None:
+            secrets = self._secrets()
+            KNOWN_SECRETS.know(secrets.values())
+            request = self._request({**values, "session": session}, secrets)
+            response = await _Attempts(self._address, self._seconds, ctx).response(request, _trial_name(ctx))
+            scope.record(question, response)
+            # As it was recorded: so the agent's answer is live what it will be in a replay.
+            response = Redactor.from_environ().response(response)
+        return question, response, taped
+
+    def _secrets(self) -> dict[str, str]:
+        names = dict.fromkeys((*self._uri.secrets, *self._headers.secrets, *self._body.secrets))
+        unset = [name for name in names if not os.environ.get(name)]
+        if unset:
+            variables = " and ".join(f"${name}" for name in unset)
+            raise NoKey(f"the agent at {self._address} is sent {variables}: not set in the environment")
+        return {name: os.environ[name] for name in names}
+
+    def _request(self, values: Mapping[str, Any], secrets: Mapping[str, str]) -> Request:
+        def secret(name: str) -> str:
+            return secrets.get(name, MARK)
+
+        missing = [
+            name for template in (self._uri, self._headers, self._body) for name in _missing(template, values)
+        ]
+        if missing:
+            names = ", ".join(sorted(values))
+            raise EndpointMistake(
+                f"{self._address}: nothing is called {{{missing[0]}}} here; there are: {names}"
+            )
+        headers = {name: str(value) for name, value in self._headers.write(values, secret).items()}
+        if "content-type" not in {name.lower() for name in headers}:
+            headers["Content-Type"] = "application/json"
+        text = compact_json(self._body.write(values, secret))
+        body = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+        return Request("POST", str(self._uri.write(values, secret)), body, headers)
+
+
+class _Failed(Exception):
+    """An attempt that brought no reply; ``again`` says whether another may, ``wait_s`` when, if told."""
+
+    def __init__(self, why: str, *, again: bool, status: int = 0, wait_s: float | None = None) -> None:
+        super().__init__(why)
+        self.why, self.again, self.status, self.wait_s = why, again, status, wait_s
+
+
+class _Attempts:
+    """Sends one request of a trial, again where that is of use; what failed is none of its seconds."""
+
+    def __init__(self, address: str, seconds: float, ctx: AgentContext) -> None:
+        self._address, self._seconds, self._ctx = address, seconds, ctx
+        self._random = random.Random(str(ctx.trial))
+
+    async def response(self, request: Request, trial: str) -> Response:
+        """Give the first response below 400; raises ProviderDown where none comes."""
+        attempt, limits = 0, self._ctx.limits
+        while True:
+            attempt, began = attempt + 1, limits.at
+            try:
+                return await self._send(request, trial)
+            except _Failed as failed:
+                limits.forgive(limits.at - began)
+                if not failed.again or attempt == ATTEMPTS:
+                    self._ctx.transcript.add_unanswered(attempt)
+                    raise self._down(failed, attempt) from None
+                await self._wait(failed, attempt)
+
+    async def _send(self, request: Request, trial: str) -> Response:
+        import httpx
+
+        from pytest_agenteval.tools.http_request import loop_client
+
+        headers = [(name.encode(), value.encode()) for name, (value,) in request.headers.items()]
+        headers.append((TRIAL_HEADER.encode(), trial.encode()))
+        try:
+            with untaped():
+                client = await loop_client()
+                content = text_of(request.body).encode()
+                async with (
+                    asyncio.timeout(self._seconds),
+                    client.stream(
+                        "POST", request.uri, content=content, headers=headers, timeout=None
+                    ) as reply,
+                ):
+                    text = await _bounded_text(reply)
+        except TimeoutError:
+            raise _Failed(f"no reply within {self._seconds:g} s", again=False) from None
+        except httpx.ConnectError as failed:
+            raise _Failed(f"it cannot be reached ({_text(failed)})", again=True) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as failed:  # it may have acted: nobody asks it again
+            raise _Failed(_text(failed), again=False) from None
+        kept = {name: value for name, value in reply.headers.items() if name == "content-type"}
+        response = Response(reply.status_code, reply.reason_phrase, kept, text)
+        if response.status >= 400:
+            raise _refused(response, retry_after_s(reply.headers))
+        if response.status >= 300:  # nobody knows whether the same may be sent there
+            raise _moved(response, reply.headers.get("location", ""))
+        return response
+
+    async def _wait(self, failed: _Failed, attempt: int) -> None:
+        doubled = FIRST_WAIT_S * 2 ** (attempt - 1) * self._random.uniform(0.5, 1)
+        wait_s = min(doubled if failed.wait_s is None else failed.wait_s, LONGEST_WAIT_S)
+        details = {"attempt": attempt, "wait_s": round(wait_s, 3)}
+        self._ctx.transcript.event(RETRY, f"attempt {attempt} of {ATTEMPTS}: {failed.why}", details)
+        with self._ctx.limits.held_up(wait_s):
+            await asyncio.sleep(wait_s)
+
+    def _down(self, failed: _Failed, attempts: int) -> ProviderDown:
+        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        running = "look at the log of its server" if failed.status else "see that its server runs"
+        moved = _ADVICE[404] if 300 <= failed.status < 400 else running
+        advice = _ADVICE.get(failed.status, moved)
+        return ProviderDown(f"{self._address}: no reply after {tries}; last: {failed.why}; {advice}")
+
+
+def _refused(response: Response, wait_s: float | None) -> _Failed:
+    text = " ".join(KNOWN_SECRETS.text(text_of(response.body)).split())[:LONGEST_TEXT]
+    why = f"HTTP {response.status}: {text or response.message}"
+    return _Failed(why, again=response.status in BUSY, status=response.status, wait_s=wait_s)
+
+
+def _moved(response: Response, to: str) -> _Failed:
+    why = (
+        f"HTTP {response.status}: it is elsewhere, at {KNOWN_SECRETS.text(to)[:LONGEST_TEXT] or 'no address'}"
+    )
+    return _Failed(why, again=False, status=response.status)
+
+
+async def _bounded_text(reply: httpx.Response) -> str:
+    """Read a reply as it comes, for it may have no end; raises _Failed for one that is too large."""
+    data = bytearray()
+    async for chunk in reply.aiter_bytes():
+        data += chunk
+        if len(data) > MOST_BYTES:
+            why = f"a reply of more than {MOST_BYTES // 1_000_000} MB"
+            raise _Failed(why, again=False, status=reply.status_code)
+    return data.decode(reply.encoding or "utf-8", "replace").removeprefix("\ufeff")
+
+
+def _text(raised: Exception) -> str:
+    return KNOWN_SECRETS.text(str(raised)) or type(raised).__name__
+
+
+def _missing(template: TemplateValue, values: Mapping[str, Any]) -> Iterator[str]:
+    """Give the names that a template needs and that have no value."""
+    if isinstance(template, NestedValue):
+        below = template.inner.values() if isinstance(template.inner, Mapping) else template.inner
+        for inner in below:
+            yield from _missing(inner, values)
+    else:
+        yield from template.sure_of(values)
+
+
+def _trial_name(ctx: AgentContext) -> str:
+    return quote(ctx.trial.label, safe="/[]@ ,:=+")
+
+
+PATHS = ("answer", "state", "calls", "usage")
+"""The keys of a form that are paths into a reply."""
+
+FORMATS: Mapping[str, str] = {
+    "openai": "openai.chat",
+    "openai.responses": "openai.responses",
+    "anthropic": "anthropic.messages",
+}
+
+
+class UnreadableEndpointReply(TrialBroken):
+    """An endpoint replied, and not with what its suite says."""
+
+    cause = "answer"
+
+
+class EndpointReply(FrozenValue, frozen=True):
+    """What one reply of an endpoint tells; its calls have neither turn nor times."""
+
+    text: str = ""
+    state: Mapping[str, Any] = NOTHING
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = UNKNOWN_USAGE
+    finish: str = "stop"
+    reasoning: str = ""
+    model: str = ""
+    priced_apart: PricedApart = NOTHING_APART
+
+
+class ReplyReader:
+    """Reads the replies of one endpoint, as its form says: by its shape, and by the paths that are given."""
+
+    def __init__(self, form: Mapping[str, Any], shape: str) -> None:
+        self._address, self._shape = str(form["http"]), shape
+        self._paths: dict[str, KeyPath] = {key: parse_path(form[key]) for key in PATHS if form.get(key)}
+        if shape == "json":
+            self._paths.setdefault("answer", ("answer",))
+        self._may_be_text = shape == "json" and not any(form.get(key) for key in PATHS)
+
+    def read(self, request: Request, response: Response) -> EndpointReply:
+        """Give what a reply tells; raises UnreadableReply or UnreadableTranscript, which name the place."""
+        shaped = self._shaped(request, response)
+        body = self._json(response) if self._paths else NOTHING
+        if isinstance(body, str):
+            return replace(shaped, text=body)
+        fields: dict[str, Any] = {}
+        if "answer" in self._paths:
+            fields["text"] = self._answer(body)
+        state = self._at(body, "state")
+        if state is not None:
+            fields["state"] = state.map()
+        calls = self._at(body, "calls")
+        if calls is not None:
+            fields["calls"] = tuple(map(_call, calls.items()))
+        usage = read_usage(self._at(body, "usage"))
+        if usage is not None:
+            fields |= {"usage": usage, "priced_apart": NOTHING_APART}
+        return replace(shaped, **fields)
+
+    def _shaped(self, request: Request, response: Response) -> EndpointReply:
+        """Read what a reply of OpenAI's or Anthropic's shape tells by itself."""
+        if self._shape == "json":
+            return EndpointReply()
+        try:
+            reply = read_reply(FORMATS[self._shape], request, response)
+        except UnreadableTraffic as odd:
+            raise UnreadableEndpointReply(f"{self._address}: {odd}; look at agent.as in suite.yaml") from None
+        text = str(reply.message.get("content", ""))
+        usage = reply.usage if reply.usage.known_tokens else UNKNOWN_USAGE
+        said = text, NOTHING, reply.calls, usage, reply.finish, reply.reasoning, reply.model
+        return EndpointReply(*said, reply.priced_apart)
+
+    def _json(self, response: Response) -> Any:
+        """Give a reply's JSON; a plain text is the answer where the form names no path at all."""
+        text = text_of(response.body)
+        try:
+            body, is_json = json.loads(text), True
+        except (ValueError, RecursionError):
+            body, is_json = text, False
+        if isinstance(body, str) and not self._may_be_text:
+            raise UnreadableEndpointReply(f"{self._address}: expected a reply in JSON, found {text[:60]!r}")
+        if not is_json and _is_no_words(text, response):
+            expected = "a text, or JSON that can be read"
+            raise UnreadableEndpointReply(f"{self._address}: expected {expected}, found {text[:60]!r}")
+        return body
+
+    def _answer(self, body: Any) -> str:
+        place = self._at(body, "answer")
+        if place is None:
+            name, keys = Place(body, self._paths["answer"]).wrong("the answer's text"), ""
+            raise UnreadableEndpointReply(
+                f"{self._address}: {name}{keys}; agent.answer in suite.yaml says where it is"
+            )
+        return result_text(place)
+
+    def _at(self, body: Any, key: str) -> Place | None:
+        """Give what stands where the form says, None where that is nothing or null, or it says nothing."""
+        if key not in self._paths:
+            return None
+        value = value_at(body, self._paths[key])
+        return None if value is ABSENT or value is None else Place(value, self._paths[key])
+
+
+def _is_no_words(text: str, response: Response) -> bool:
+    """Whether a text is half of a JSON document, or a page that a server shows in place of an answer."""
+    begins = text[:60].lstrip().lower()
+    types = [
+        value
+        for name, values in response.headers.items()
+        if name.lower() == "content-type"
+        for value in values
+    ]
+    says_json = any("json" in value.lower() for value in types)
+    return begins.startswith(("<!doctype html", "<html")) or (says_json and begins.startswith(("{", "[")))
+
+
+def _call(place: Place) -> ToolCall:
+    """Read a call, with its result or error where these are told beside it."""
+    request, error, result = call_request(place), place.get("error"), place.map().get("result")
+    failed = None if error is None else ToolError("tool_error", result_text(error))
+    value = shown_value(result) if isinstance(result, str) else result
+    return ToolCall(request.id, 0, 0, request.tool, request.args, request.raw_args, value, failed)
+
+
+MOST_TOKENS = 4096
+"""What an endpoint of Anthropic's shape is allowed to write: that shape demands a number."""
+
+BODIES: Mapping[str, Mapping[str, Any]] = {
+    "json": {
+        "input": "{input}",
+        "task": "{task}",
+        "repetition": "{repetition}",
+        "session": "{session}",
+        "turns": "{turns}",
+    },
+    "openai": {"model": "{model=agent}", "messages": "{turns}"},
+    "openai.responses": {"model": "{model=agent}", "input": "{turns}"},
+    "anthropic": {"model": "{model=agent}", "max_tokens": MOST_TOKENS, "messages": "{turns}"},
+}
+"""What is sent where the form says nothing of it; what it says is laid over those of OpenAI and Anthropic."""
+
+VERSION_HEADER = {"anthropic-version": "2023-06-01"}
+
+
+class HttpFactory:
+    """Makes the agents of one form; ``takes_model`` says whether the endpoint is told a run's model."""
+
+    prompt_names = ()
+    prompt_hint = "an endpoint is sent none: change its own, and compare two runs (--agent-baseline)"
+
+    def __init__(self, form: Mapping[str, Any]) -> None:
+        self._form = form
+        self.takes_model = "{model" in str(form.get("body")) or form.get("as", "json") != "json"
+
+    def __call__(self, **settings: Any) -> Agent:
+        """Make the agent."""
+        return HttpAgent(self._form, settings)
+
+
+def endpoint_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
+    """Say what is wrong with a form that names an endpoint, at keys of suite.yaml."""
+    problems: list[InputProblem] = []
+    address = str(form["http"])
+    is_whole = address.startswith(("http://", "https://")) and bool(urlsplit(address).netloc)
+    if not (is_whole or address.startswith("${")):
+        expected = "an address that begins with http:// or https://, or with ${NAME}"
+        problems.append((("agent", "http"), expected, repr(address)))
+    for key in PATHS:
+        try:
+            parse_path(form.get(key) or "x")
+        except PathError as odd:
+            problems.append(
+                (("agent", key), "a path into the reply, such as reply.text or choices[0].text", str(odd))
+            )
+    return problems
+
+
+class HttpAgent:
+    """An agent that is asked over HTTP, as a suite's form says."""
+
+    implementation = None
+    """There is no code of it here."""
+
+    def __init__(self, form: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        shape = form.get("as", "json")
+        if shape == "openai" and urlsplit(form["http"]).path.rstrip("/").endswith("/responses"):
+            shape = "openai.responses"
+        body = dict(form.get("body") or {})
+        if shape != "json" or not body:
+            body = {**BODIES[shape], **({"settings": "{settings}"} if settings and not body else {}), **body}
+        headers = {**(VERSION_HEADER if shape == "anthropic" else {}), **form.get("headers", {})}
+        self._endpoint = AgentEndpoint({**form, "headers": headers}, body)
+        self._replies = ReplyReader(form, shape)
+        self._settings = dict(settings)
+
+    input_problems = staticmethod(input_problems)
+
+    async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
+        """Send each of the user's turns, and give the last reply as the answer."""
+        talk = _Talk(self._endpoint, self._replies, {"settings": self._settings, **self._settings}, ctx)
+        await talk.begin(task_input)
+        while (text := await ctx.turns(talk.last.text)) is not None:
+            await talk.turn(text)
+        return Answer(talk.last.text, talk.last.state)
+
+
+class _Talk:
+    """One trial's conversation with an endpoint."""
+
+    def __init__(
+        self, endpoint: AgentEndpoint, replies: ReplyReader, settings: Mapping[str, Any], ctx: AgentContext
+    ) -> None:
+        self._endpoint, self._replies, self._ctx = endpoint, replies, ctx
+        self._values: dict[str, Any] = dict(settings)
+        self._session = uuid4().hex
+        self._messages: list[dict[str, Any]] = []
+        self.last = EndpointReply()
+
+    async def begin(self, task_input: Mapping[str, Any]) -> None:
+        """Take over what was said before the trial, and what can be told by name."""
+        seeded = last_user_turn(task_input)
+        turns = task_input.get("turns") or ()
+        for _ in range(
+            seed_conversation(turns[:seeded], self._messages, self._ctx.transcript) if seeded else 0
+        ):
+            await self._ctx.turns()
+        trial = self._ctx.trial
+        self._values |= {
+            **task_input,
+            "input": dict(task_input),
+            "task": trial.task,
+            "repetition": trial.repetition,
+        }
+        if not _asks_its_own(self._ctx):
+            self._values["model"] = self._ctx.model.id
+
+    async def turn(self, text: str) -> None:
+        """Send what the user says, and write down what comes back."""
+        ctx, recorder = self._ctx, self._ctx.transcript
+        self._messages.append({"role": "user", "content": text})
+        ctx.limits.step()
+        recorder.turn += 1
+        turn = recorder.turn
+        recorder.add_prompt(self._messages)
+        turns = [{"role": each["role"], "content": each["content"]} for each in _spoken(self._messages)]
+        values = {**self._values, "content": text, "turns": turns, "turn": turn}
+        started = recorder.at()
+        request, response, taped = await self._endpoint.ask(values, self._session, ctx)
+        self.last = reply = self._replies.read(request, response)
+        calls = tuple(_placed(call, turn, index) for index, call in enumerate(reply.calls))
+        for call in calls:
+            recorder.end_call(recorder.begin_call(call), call)
+        message = {"role": "assistant", "content": reply.text}
+        usage, prices = reply.usage, recorder.prices
+        if usage.cost_usd != 0:  # which is a price, where the endpoint says it
+            usage = with_price(reply.model, usage, reply.priced_apart, prices)
+        ask = Ask(turn, started, recorder.at(), usage, reply.finish, None, reply.reasoning, reply.model)
+        recorder.add_reply(message, tuple(_without_result(call) for call in calls), ask, unpaid=taped)
+        self._messages.append(message)
+        ctx.limits.spend(usage)
+
+
+def _spoken(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Give the messages that say something: calls of an earlier conversation are none that others take."""
+    return [message for message in messages if message["role"] != "tool" and message.get("content")]
+
+
+def _placed(call: ToolCall, turn: int, index: int) -> ToolCall:
+    return replace(call, id=call.id or f"call_{turn}_{index + 1}", turn=turn, index=index)
+
+
+def _without_result(call: ToolCall) -> ToolCall:
+    """Give a call as a reply asks for it, without what came of it."""
+    return replace(call, result=None, error=None)
+
+
+def _asks_its_own(ctx: AgentContext) -> bool:
+    return ctx.model.offline or ctx.model.id == OWN_MODEL
