@@ -11,7 +11,8 @@ import pytest
 
 from pytest_agenteval.chat.local.vllm_chat import GPU_FILES
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.session.planning.parametrization import check_local_models, with_loading_options
+from pytest_agenteval.session.planning.parametrization import with_loading_options
+from pytest_agenteval.session.planning.preflight import check_local_models
 from pytest_agenteval.session.settings import Settings
 from tests.suites import collected_ids, run, suite, task, write
 

@@ -6,7 +6,7 @@ skips the trial that it was given so that it would not wait."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from pytest_agenteval.text.errors import UsageMistake
 
 
 def put_extra_last(items: list[pytest.Item], low: int) -> list[PlannedItem]:
-    """Put the trials of each task beyond the first so many behind all other items, and give them."""
+    """Put the trials of each task beyond the ``low`` first ones behind all other items, and give them."""
     counts: Counter[object] = Counter()
     extra: list[PlannedItem] = []
     for item in items:
@@ -39,13 +39,13 @@ def put_extra_last(items: list[pytest.Item], low: int) -> list[PlannedItem]:
             counts[task] += 1
             if counts[task] > low:
                 extra.append(item)
-    held_back = set(map(id, extra))
-    items[:] = [*(item for item in items if id(item) not in held_back), *extra]
+    extra_ids = set(map(id, extra))
+    items[:] = [*(item for item in items if id(item) not in extra_ids), *extra]
     return extra
 
 
 def check_baseline(settings: Settings, info: RunInfo, gates: Sequence[SuiteGate], root: Path) -> None:
-    """See that something can be compared with; raises UsageMistake where nothing is named, or is there."""
+    """Raise UsageMistake where no baseline is named, or none of those that are named exists."""
     named = [gate.gate["baseline"] for gate in gates if gate.gate.get("baseline")]
     if info.baseline is not None or any((root / path).is_file() for path in named):
         return
@@ -78,7 +78,7 @@ class ExtraItems:
         """Whether an item is to be run: every one that is not extra, and others once the look says so."""
         if not isinstance(item, PlannedItem) or id(item) not in self._ids:
             return True
-        return group_of_item(item) in self._going_on if self.decided else False
+        return self.decided and group_of_item(item) in self._going_on
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -88,18 +88,15 @@ class ExtraItems:
         if self.is_needed(item):
             self._last = item
             return None
-        self._tear_down(item.session, nextitem)
-        return True
-
-    def _tear_down(self, session: pytest.Session, nextitem: pytest.Item | None) -> None:
-        """Tear down what the last item left standing for the sake of one that is not run."""
-        teardown = session._setupstate.teardown_exact
+        # The last item left fixtures standing for the sake of this one, which does not run.
+        teardown = item.session._setupstate.teardown_exact
         call = pytest.CallInfo.from_call(
             lambda: teardown(nextitem), when="teardown", reraise=(pytest.exit.Exception, KeyboardInterrupt)
         )
         if call.excinfo is not None and self._last is not None:
             hook = self._last.ihook
             hook.pytest_runtest_logreport(report=hook.pytest_runtest_makereport(item=self._last, call=call))
+        return True
 
     def dropped_before(self) -> list[PlannedItem] | None:
         """Give the items that an earlier look of this run does not need; None where there was no look."""
@@ -123,7 +120,7 @@ class ExtraItems:
 
 
 def look_at_first_repetitions(config: pytest.Config) -> frozenset[str]:
-    """Compare the first repetitions with the baseline, and write down what follows.
+    """Compare the first repetitions with the baseline, and write down which suites go on.
 
     Gives the node ids of the extra trials that are not needed.
     """
@@ -131,7 +128,7 @@ def look_at_first_repetitions(config: pytest.Config) -> frozenset[str]:
     extra, run = read_extra(folder), load_run(folder)
     assert extra is not None
     looks = read_looks(folder)
-    if looks is None:  # a run that goes on may have made it before: there is one, and no second
+    if looks is None:  # a resumed run may have made it before: a second look would raise false alarms
         looks = _looks(config, run, extra)
         write_looks(folder, looks)
     going = {each.group for each in looks if each.goes_on}
@@ -150,11 +147,7 @@ def _looks(config: pytest.Config, run: Run, extra: ExtraRepetitions) -> tuple[Su
     old = judged.old
     comparison = compare_sides(old, side_of(run), levels=rule.first_look) if old else None
     parts = {(part.name, *part.new_who): part for part in comparison.suites} if comparison else {}
-    groups = _counts(extra)
+    groups = {group.group: len(group.node_ids) for group in extra.groups}
     looks = [make_look(group, parts.get(group), judged.old_name(group[0]), rule) for group in groups]
     planned = sum(group.trials for group in run.planned)
     return with_room(looks, planned, groups, rule)
-
-
-def _counts(extra: ExtraRepetitions) -> Mapping[Group, int]:
-    return {group.group: len(group.node_ids) for group in extra.groups}

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pytest_agenteval.engine.grading import has_acted
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.transcript import NO_USAGE, PROMPT_READ
-from pytest_agenteval.records.trial import Ending, Origin, Trial, part_paid
+from pytest_agenteval.records.trial import Origin, Trial, part_paid
 from pytest_agenteval.session.planning.parametrization import UNNAMED, Case
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -57,12 +57,14 @@ class EarlierTrial(NamedTuple):
         trial = self.whole()
         if trial is None:
             return None
-        task = plan.task
+        task, ending = plan.task, trial.ending
+        if ending in ("missed", "failed"):  # as in a suite of today's kind
+            ending = "missed" if task.kind == "capability" else "failed"
         return replace(
             trial,
             key=plan.key,
             attempt=plan.attempt,
-            ending=_ending(trial, plan),
+            ending=ending,
             kind=task.kind,
             bucket=task.bucket,
             tags=task.tags,
@@ -87,13 +89,6 @@ class EarlierTrial(NamedTuple):
         return {event.text: event.details.get("digest", "") for event in events if event.kind == PROMPT_READ}
 
 
-def _ending(trial: Trial, plan: Plan) -> Ending:
-    """Give how the trial ended, in a suite of today's kind."""
-    if trial.ending not in ("missed", "failed"):
-        return trial.ending
-    return "missed" if plan.task.kind == "capability" else "failed"
-
-
 class EarlierTrials:
     """The trials of some runs, those of the newest first; or of one run that goes on in its own folder."""
 
@@ -109,21 +104,18 @@ class EarlierTrials:
         """Give each run's last attempt at a trial, the newest run's first."""
         for run, entries in zip(self.runs, self._entries, strict=True):
             if key in entries:
-                entry = entries[key]
-                yield EarlierTrial(run, entry, self.is_own, self._has_transcript(run, entry))
-
-    def _has_transcript(self, run: Run, entry: JournalEntry) -> bool:
-        """Whether the file that a transcript stands in is there and long enough; it is not read."""
-        file, offset, length = entry.location
-        path = run.folder / file
-        if path not in self._sizes:
-            self._sizes[path] = path.stat().st_size if path.is_file() else 0
-        return offset + length <= self._sizes[path]
+                file, offset, length = entries[key].location
+                path = run.folder / file
+                if path not in self._sizes:
+                    self._sizes[path] = path.stat().st_size if path.is_file() else 0
+                # The transcript is not read: its file is there and long enough, or not.
+                has_transcript = offset + length <= self._sizes[path]
+                yield EarlierTrial(run, entries[key], self.is_own, has_transcript)
 
     def in_flight(self) -> Mapping[TrialKey, int]:
-        """Say which trials ran when a process of this run died, and how often each was begun in vain.
+        """Count, by trial, how often a process of this run died while it ran: any of them may be the cause.
 
-        Any of them may have ended it. What Ctrl-C or ``-x`` cut short is not among them.
+        Trials that Ctrl-C or ``-x`` cut short are not among them.
         """
         if not self.is_own:
             return {}
@@ -143,7 +135,7 @@ class EarlierTrials:
 
 
 def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:
-    """Write into a regraded run's header whose verdicts of then were read again, where no judge was asked."""
+    """Name the judges whose stored verdicts a regraded run read again in its header, where it asked none."""
     run = load_run(folder)
     if run.header.judges:
         return
@@ -151,20 +143,17 @@ def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:
     judges_by_name = {judge.name: judge for header in headers for judge in header.judges}
     judge_names: dict[str, None] = {}
     for entry in run.entries:
-        if judges_by_name and judges_by_name.keys() <= judge_names.keys():  # nobody else can have been asked
+        if judges_by_name and judges_by_name.keys() <= judge_names.keys():  # no other can have judged
             break
         trial = run.trial_if_readable(entry) if entry.grades else None
-        judge_names |= dict.fromkeys(_judge_names(trial) if trial else ())
+        for event in trial.transcript.events if trial else ():
+            if event.kind == "judge_ask":
+                judge_names[event.details["role"].partition(" for ")[0]] = None
     if judge_names:
         judges = tuple(judges_by_name.get(name) or RunModel(name, name) for name in judge_names)
         self_judge = run.header.self_judge or all(header.self_judge for header in headers)
         header = replace(run.header, judges=judges, self_judge=self_judge)
         replace_json(folder / HEADER, header.to_json())
-
-
-def _judge_names(trial: Trial) -> Iterator[str]:
-    asks = (event for event in trial.transcript.events if event.kind == "judge_ask")
-    return (event.details["role"].partition(" for ")[0] for event in asks)
 
 
 class RegradedTrials:
@@ -181,7 +170,13 @@ class RegradedTrials:
         self._variants: dict[str, Variant] = {"": UNNAMED}
         for run in self.runs:
             for entry in run.entries:
-                self._add(run, entry)
+                key = entry.key
+                first = self._by_key.setdefault(key, (run, entry))[0]
+                if first is not run:
+                    trial = f"{key.task}[{key.model}-{key.repetition}]"
+                    names = first.folder.name, run.folder.name
+                    raise UsageMistake(f"--agent-regrade: {trial} is in {names[0]} and in {names[1]}")
+                self._of_task.setdefault((key.suite, key.task, key.agent), []).append(key)
 
     def cases(self, task: PlannedTask) -> tuple[Case, ...]:
         """Give the cases in which the task was tried; equal ones of two tasks are the same object."""
@@ -204,7 +199,7 @@ class RegradedTrials:
         return tuple(run.folder.name for run in self.runs)
 
     def remarks(self) -> Iterator[str]:
-        """Say of each run what is not graded again, once all tasks have been asked for."""
+        """Say of each run what is not graded again, once ``cases`` was called for all tasks."""
         for run in self.runs:
             name = run.folder.name
             keys = [entry.key for entry in run.entries]
@@ -215,14 +210,6 @@ class RegradedTrials:
             if run.never_ended:
                 yield f"{name}: {run.never_ended}: there is nothing to grade again"
             yield from (f"{name}: {problem}" for problem in first_unreadable(run.odd))
-
-    def _add(self, run: Run, entry: JournalEntry) -> None:
-        key = entry.key
-        first = self._by_key.setdefault(key, (run, entry))[0]
-        if first is not run:
-            trial = f"{key.task}[{key.model}-{key.repetition}]"
-            raise UsageMistake(f"--agent-regrade: {trial} is in {first.folder.name} and in {run.folder.name}")
-        self._of_task.setdefault((key.suite, key.task, key.agent), []).append(key)
 
     def _case(self, key: TrialKey) -> Case:
         model = self._models.setdefault(key.model, Model(key.model, key.model))

@@ -1,4 +1,4 @@
-"""The cases in which tasks are audited: their reference, nothing at all, and the reference spoilt."""
+"""``agenteval audit``: each task runs with its reference, with nothing at all, and with spoilt references."""
 
 from __future__ import annotations
 
@@ -45,7 +45,15 @@ class AuditCases:
         self._forms[task.suite, task.id] = forms
         counts = tuple((name, len(spoilt)) for name, spoilt in forms.items())
         if counts not in self._shared:
-            self._shared[counts] = tuple(_cases(counts))
+            self._shared[counts] = (
+                Case(ORACLE, UNNAMED, 1),
+                Case(NOP, UNNAMED, 1),
+                *(
+                    Case(SPOILER_MODELS[name], UNNAMED, number)
+                    for name, count in counts
+                    for number in range(1, count + 1)
+                ),
+            )
         return self._shared[counts]
 
     def spoilt(self, task: PlannedTask, case: Case) -> Spoilt | None:
@@ -79,9 +87,10 @@ class AuditCases:
         return RunAudit(tuple(tasks.values()), tuple(self._unaudited), tuple(spoilers), rubrics)
 
     def _look_at_rubrics(self, task: PlannedTask) -> None:
-        """Plant verdicts under each rubric of a task; what repeats a benchmark's own reading is as it is."""
+        """Plant verdicts under each rubric of a task, to see whether its scale notices them."""
         for planned in task.graders:
             grader = self._registry.grader_factory(planned.name)(**planned.config)
+            # In upstream mode a grader repeats a benchmark's own reading, faults and all.
             if not isinstance(grader, RubricGrader) or getattr(grader, "mode", "") == "upstream":
                 continue
             rubric = grader.used_rubric()
@@ -89,13 +98,6 @@ class AuditCases:
                 self._rubrics[task.suite, rubric.digest()] = AuditedRubric(
                     task.suite, rubric.name, _place(task), TRIED, tuple(planted_faults(rubric))
                 )
-
-
-def _cases(counts: tuple[tuple[str, int], ...]) -> Iterable[Case]:
-    yield Case(ORACLE, UNNAMED, 1)
-    yield Case(NOP, UNNAMED, 1)
-    for name, count in counts:
-        yield from (Case(SPOILER_MODELS[name], UNNAMED, number) for number in range(1, count + 1))
 
 
 def _audited(task: PlannedTask) -> AuditedTask:

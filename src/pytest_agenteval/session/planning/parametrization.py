@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.local.loading import LOADED_BY, folder_of, loading_of, provider_of
-from pytest_agenteval.chat.models import expand_panels, resolve, resolve_all, setting_problem
+from pytest_agenteval.chat.local.loading import LOADED_BY, provider_of
+from pytest_agenteval.chat.models import expand_panels, resolve, resolve_all
 from pytest_agenteval.records.plan import OWN_MODEL, Conditions, Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.record import NOTHING, FrozenMap
 from pytest_agenteval.records.trial import Trial
@@ -25,76 +25,17 @@ from pytest_agenteval.text.errors import UsageMistake
 def with_loading_options(models: Sequence[Model], settings: Settings) -> tuple[Model, ...]:
     """Give models as they are to be loaded: what is typed comes before an alias, pyproject.toml after it."""
     values = {name: getattr(settings, name) for name in LOADING_OPTIONS}
-    said = {name: value for name, value in values.items() if value is not None}
-    if not said:
-        return tuple(models)
-    of_project = {name for name in said if settings.places.get(name, "").startswith(PROJECT)}
-    return tuple(_with_options(model, said, of_project) for model in models)
-
-
-def _with_options(model: Model, said: dict[str, object], of_project: set[str]) -> Model:
-    provider = provider_of(model.id)
-    own = {name: value for name, value in said.items() if provider in LOADED_BY[name]}
-    if not own:
-        return model
-    after = {name: value for name, value in own.items() if name in of_project}
-    before = {name: value for name, value in own.items() if name not in of_project}
-    return replace(model, params={**after, **model.params, **before})
-
-
-def check_loading_options(models: Iterable[Model], settings: Settings) -> None:
-    """Raise UsageMistake for an option that was typed and that none of the run's models can obey."""
-    providers = {provider_of(model.id) for model in models}
-    for name in LOADING_OPTIONS:
-        place = settings.places.get(name, "")
-        if place.startswith("--") and not providers & {*LOADED_BY[name]}:
-            whose = " or ".join(f"{one}/NAME" for one in LOADED_BY[name])
-            raise UsageMistake(f"{place}: expected a model {whose}; found none in this run")
-
-
-def check_local_models(models: Iterable[Model], option: str) -> None:
-    """Raise UsageMistake for what keeps models from running on this machine; nothing is loaded."""
-    problems = [f"{option}={model.name}: {problem}" for model in models for problem in _problems(model)]
-    if problems:
-        raise UsageMistake("\n".join(dict.fromkeys(problems)))
-
-
-def _problems(model: Model) -> Iterator[str]:
-    provider = provider_of(model.id)
-    if provider is None:
-        return
-    folder = folder_of(model.id)
-    if problem := setting_problem(model):
-        yield problem
-    elif folder is not None and not (folder / "config.json").is_file():
-        yield f"expected the folder of a model, with its config.json; found none at {folder}"
-    elif provider == "hf":
-        yield from _missing_for_hf(model)
-    else:
-        from pytest_agenteval.chat.local.vllm_chat import missing_for_vllm
-
-        yield from missing_for_vllm(loading_of(model))
-
-
-def _missing_for_hf(model: Model) -> Iterator[str]:
-    from pytest_agenteval.chat.local import hf_chat, transformers_model
-
-    loading = loading_of(model)
-    unknown = hf_chat.unknown_params(model)
-    if unknown:
-        yield f"{', '.join(unknown)}: nothing that a model in this process obeys"
-        return
-    missing = transformers_model.missing_packages(loading.quantization)
-    if missing:
-        yield f"needs {' and '.join(missing)}: {transformers_model.HOW_TO_INSTALL_LOCAL}"
-    elif loading.quantization or loading.device not in ("auto", "cpu"):
-        problem = transformers_model.missing_device(loading.device, loading.quantization)
-        if problem:
-            yield f"{problem}; {_instead(bool(loading.quantization))}"
-
-
-def _instead(quantized: bool) -> str:
-    return "leave --agent-quantization out" if quantized else "choose another with --agent-device"
+    chosen = {name: value for name, value in values.items() if value is not None}
+    of_project = {name for name in chosen if settings.places.get(name, "").startswith(PROJECT)}
+    loaded = []
+    for model in models:
+        own = {name: chosen[name] for name in chosen if provider_of(model.id) in LOADED_BY[name]}
+        if own:
+            defaults = {name: value for name, value in own.items() if name in of_project}
+            typed = {name: value for name, value in own.items() if name not in of_project}
+            model = replace(model, params={**defaults, **model.params, **typed})
+        loaded.append(model)
+    return tuple(loaded)
 
 
 DEFAULT_MODELS = ("rules",)
@@ -104,7 +45,7 @@ UNNAMED = Variant()
 
 
 class Case(NamedTuple):
-    """One way in which a task is tried; the id stands in brackets behind the task's name."""
+    """One combination in which a task runs; its id stands in brackets behind the task's name."""
 
     model: Model
     variant: Variant
@@ -188,37 +129,31 @@ class CaseFactory:
     def user(self) -> Model | None:
         """Give the model that plays users; None where nobody named one."""
         with self._settings.naming_place("user"):
-            return (
-                resolve(self._settings.user, self._settings.aliases, self._registry.offline_models)
-                if self._settings.user
-                else None
-            )
+            settings = self._settings
+            offline = self._registry.offline_models
+            return resolve(settings.user, settings.aliases, offline) if settings.user else None
 
     def _cases(
         self, models: tuple[str, ...], variants: tuple[Variant, ...], repetitions: int
     ) -> tuple[Case, ...]:
+        if models not in self._models:
+            with self._settings.naming_place("models") if self._settings.models else _of_suites():
+                found = resolve_all(models, self._settings.aliases, self._registry.offline_models)
+                self._models[models] = with_loading_options(found, self._settings)
         key = (models, tuple(variant.name for variant in variants), repetitions)
         if key not in self._by_models:
             self._by_models[key] = tuple(
                 Case(model, variant, repetition)
-                for model in self._resolve_models(models)
+                for model in self._models[models]
                 for variant in variants
                 for repetition in range(1, repetitions + 1)
             )
         return self._by_models[key]
 
-    def _resolve_models(self, models: tuple[str, ...]) -> tuple[Model, ...]:
-        if models not in self._models:
-            with self._settings.naming_place("models") if self._settings.models else _of_suites():
-                self._models[models] = with_loading_options(
-                    resolve_all(models, self._settings.aliases, self._registry.offline_models), self._settings
-                )
-        return self._models[models]
-
 
 @contextmanager
 def _of_suites() -> Iterator[None]:
-    """Say of a model that is none, and that nobody typed, where it stands."""
+    """Name the place of an unknown model that stands in a file."""
     try:
         yield
     except UsageMistake as mistake:
@@ -255,8 +190,15 @@ class Attempts:
         self, settings: Settings, conditions: Conditions, begun_before: Callable[[TrialKey], int] | None
     ) -> None:
         self.conditions = conditions
-        self._settings, self._begun_before = settings, begun_before
+        self._begun_before = begun_before
         self._latest: dict[TrialKey, int] = {}
+        limits = {
+            "steps": settings.max_steps,
+            "seconds": settings.timeout,
+            "tokens": settings.trial_tokens,
+            "cost_usd": settings.trial_cost,
+        }
+        self._limits: Mapping[str, Any] = {name: value for name, value in limits.items() if value is not None}
 
     def plan(self, task: PlannedTask, case: Case) -> Plan:
         """Plan a trial, before it is known whether there is an attempt to be made."""
@@ -286,19 +228,7 @@ class Attempts:
 
     def _with_limits(self, task: PlannedTask) -> PlannedTask:
         """Put the limits of the command line over the task's."""
-        said = self._said_limits
-        return replace(task, limits=replace(task.limits, **said)) if said else task
-
-    @cached_property
-    def _said_limits(self) -> Mapping[str, Any]:
-        settings = self._settings
-        limits = {
-            "steps": settings.max_steps,
-            "seconds": settings.timeout,
-            "tokens": settings.trial_tokens,
-            "cost_usd": settings.trial_cost,
-        }
-        return {name: limit for name, limit in limits.items() if limit is not None}
+        return replace(task, limits=replace(task.limits, **self._limits)) if self._limits else task
 
 
 def run_conditions(

@@ -9,23 +9,18 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from pytest_agenteval.chat.local.loading import provider_of
-from pytest_agenteval.chat.models import DIRECT, missing_key
+from pytest_agenteval.chat.local.loading import LOADED_BY, folder_of, loading_of, provider_of
+from pytest_agenteval.chat.models import DIRECT, missing_key, setting_problem
 from pytest_agenteval.engine.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mode
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.session.planning.parametrization import (
-    CaseFactory,
-    PlannedItem,
-    check_loading_options,
-    check_local_models,
-)
+from pytest_agenteval.session.planning.parametrization import CaseFactory, PlannedItem
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.prompt_variants import check_prompts
 from pytest_agenteval.session.run_info import get_run_info
-from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.session.settings import LOADING_OPTIONS, Settings
 from pytest_agenteval.tasks.gate_spec import NO_GATE
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -106,6 +101,56 @@ def called_live(needed: Iterable[tuple[Model, str]], record_chat: str) -> Iterat
             continue
         called.add(model.name)
         yield model
+
+
+def check_loading_options(models: Iterable[Model], settings: Settings) -> None:
+    """Raise UsageMistake for an option that was typed and that none of the run's models can obey."""
+    providers = {provider_of(model.id) for model in models}
+    for name in LOADING_OPTIONS:
+        place = settings.places.get(name, "")
+        if place.startswith("--") and not providers & {*LOADED_BY[name]}:
+            whose = " or ".join(f"{one}/NAME" for one in LOADED_BY[name])
+            raise UsageMistake(f"{place}: expected a model {whose}; found none in this run")
+
+
+def check_local_models(models: Iterable[Model], option: str) -> None:
+    """Raise UsageMistake for what keeps models from running on this machine; nothing is loaded."""
+    problems = [f"{option}={model.name}: {problem}" for model in models for problem in _local_problems(model)]
+    if problems:
+        raise UsageMistake("\n".join(dict.fromkeys(problems)))
+
+
+def _local_problems(model: Model) -> Iterator[str]:
+    provider = provider_of(model.id)
+    if provider is None:
+        return
+    folder = folder_of(model.id)
+    if problem := setting_problem(model):
+        yield problem
+    elif folder is not None and not (folder / "config.json").is_file():
+        yield f"expected the folder of a model, with its config.json; found none at {folder}"
+    elif provider == "hf":
+        yield from _missing_for_hf(model)
+    else:
+        from pytest_agenteval.chat.local.vllm_chat import missing_for_vllm
+
+        yield from missing_for_vllm(loading_of(model))
+
+
+def _missing_for_hf(model: Model) -> Iterator[str]:
+    from pytest_agenteval.chat.local import hf_chat, transformers_model
+
+    loading = loading_of(model)
+    quantized = bool(loading.quantization)
+    if unknown := hf_chat.unknown_params(model):
+        yield f"{', '.join(unknown)}: nothing that a model in this process obeys"
+    elif missing := transformers_model.missing_packages(loading.quantization):
+        yield f"needs {' and '.join(missing)}: {transformers_model.HOW_TO_INSTALL_LOCAL}"
+    elif not quantized and loading.device in ("auto", "cpu"):
+        return
+    elif problem := transformers_model.missing_device(loading.device, loading.quantization):
+        way = "leave --agent-quantization out" if quantized else "choose another with --agent-device"
+        yield f"{problem}; {way}"
 
 
 class Preflight:

@@ -62,11 +62,9 @@ class ToolEntry(NamedTuple):
     @property
     def title(self) -> str:
         """What people call it."""
-        return (
-            f"`{self.planned.title}`"
-            if isinstance(self.planned, McpServer)
-            else short_path(Path(self.planned))
-        )
+        if isinstance(self.planned, McpServer):
+            return f"`{self.planned.title}`"
+        return short_path(Path(self.planned))
 
 
 def find_tools(
@@ -99,9 +97,13 @@ def _named_entries(suite: Suite, folder: Path, root: Path, sources: ToolSources)
     try:
         paths = suite_paths(folder, "tools", files, root, root, "file")
     except ProblemsFound as missing:
-        raise ProblemsFound(
-            _or_toolset(each, names, toolsets, sources.broken()) for each in missing.problems
-        ) from None
+        problems = []
+        for problem in missing.problems:  # a toolset may be meant as well
+            entry = next(names[step] for step in problem.path if isinstance(step, int))
+            also = f", or a toolset: {nearest_names(entry, toolsets)}" if toolsets else ""
+            hint = problem.hint or did_you_mean(entry, toolsets) or "; ".join(sources.broken())
+            problems.append(dataclasses.replace(problem, expected=problem.expected + also, hint=hint))
+        raise ProblemsFound(problems) from None
     places = dict(zip(files, paths, strict=True))
     planned = {index: str(places.get(index, name)) for index, name in names.items()}
     return {
@@ -112,16 +114,6 @@ def _named_entries(suite: Suite, folder: Path, root: Path, sources: ToolSources)
         )
         for index, entry in planned.items()
     }
-
-
-def _or_toolset(
-    problem: Problem, entries: Mapping[int, str], toolsets: Toolsets, broken: Sequence[str]
-) -> Problem:
-    """Say of a file that is not there that a toolset may be meant as well."""
-    entry = next(entries[step] for step in problem.path if isinstance(step, int))
-    names = f", or a toolset: {nearest_names(entry, toolsets)}" if toolsets else ""
-    hint = problem.hint or did_you_mean(entry, toolsets) or "; ".join(broken)
-    return dataclasses.replace(problem, expected=f"{problem.expected}{names}", hint=hint)
 
 
 class _ServerEntry(FrozenValue, frozen=True):
@@ -146,24 +138,28 @@ class _ServerEntry(FrozenValue, frozen=True):
         if problems := list(self._unknown_names([tool.name for tool in served])):
             raise ProblemsFound(problems)
         offered = [tool for tool in served if not server.only or tool.name in server.only]
-        if problems := [self._odd_schema(tool) for tool in offered if not is_object_schema(tool.parameters)]:
-            raise ProblemsFound(problems)
+        if broken := [tool for tool in offered if not is_object_schema(tool.parameters)]:
+            raise ProblemsFound(
+                self._problem(
+                    ("mcp",),
+                    "tools whose `inputSchema` is the schema of an object, {type: object, ...}",
+                    f"{tool.name!r} of this server, with "
+                    f"{one_line(compact_json(tool.parameters), MOST_SCHEMA)}",
+                    "`only: […]` takes the other tools without it",
+                )
+                for tool in broken
+            )
         if clashes := list(equal_names(server, served)):
-            raise ProblemsFound(map(self._clash, clashes))
+            raise ProblemsFound(
+                self._problem(
+                    ("mcp",),
+                    "tools whose names no other has",
+                    f"{' and '.join(map(repr, both))} of this server, which are both {name!r} to a model",
+                    "`only: […]` takes one of them",
+                )
+                for name, *both in clashes
+            )
         return ToolEntry(server, tuple(tools_of_server(server, served)))
-
-    def _odd_schema(self, tool: ServedTool) -> Problem:
-        found = f"{tool.name!r} of this server, with {one_line(compact_json(tool.parameters), MOST_SCHEMA)}"
-        expected = "tools whose `inputSchema` is the schema of an object, {type: object, ...}"
-        return self._problem(("mcp",), expected, found, "`only: […]` takes the other tools without it")
-
-    def _clash(self, clash: tuple[str, str, str]) -> Problem:
-        name, *served = clash
-        both = " and ".join(map(repr, served))
-        found = f"{both} of this server, which are both {name!r} to a model"
-        return self._problem(
-            ("mcp",), "tools whose names no other has", found, "`only: […]` takes one of them"
-        )
 
     def _mistakes(self) -> Iterator[Problem]:
         where = self.entry.mcp
@@ -210,9 +206,9 @@ class _ServerEntry(FrozenValue, frozen=True):
 
 
 def _clashes(entries: Sequence[ToolEntry], sources: ToolSources, file: Path) -> Iterator[Problem]:
-    """Say which names of a server's tools somebody else's tool has too.
+    """Say which tools of a server have the name of another tool.
 
-    Of files, what comes later has always taken the place of what comes first.
+    Among files that is no problem: a later tool has always replaced an earlier one.
     """
     if not any(isinstance(entry.planned, McpServer) for entry in entries):
         return
@@ -222,18 +218,15 @@ def _clashes(entries: Sequence[ToolEntry], sources: ToolSources, file: Path) -> 
     for index, entry in enumerate(entries):
         for name in entry.names:
             first, owner = owners.setdefault(name, (index, f"of {entry.title}"))
-            places = [at for at in (index, first) if at is not None and _is_server(entries[at])]
+            both = [at for at in (index, first) if at is not None]
+            places = [at for at in both if isinstance(entries[at].planned, McpServer)]
             if first != index and places:
                 found = f"{name!r} {owner} and of {entry.title}"
                 yield _problem(file, (places[0], "mcp"), "tools whose names no other has", found, _WAYS_OUT)
 
 
-def _is_server(entry: ToolEntry) -> bool:
-    return isinstance(entry.planned, McpServer)
-
-
 def _problem(file: Path, below: tuple[str | int, ...], expected: str, found: str, hint: str = "") -> Problem:
     path = ("tools", *below)
-    # A suite may be written in Python: who reads it knows the line.
+    # A suite may be written in Python: whoever reads the problem finds the line there.
     line = None if file.suffix == ".py" else read_document(file).line_of(path)
     return Problem(short_path(file), line, path, expected, found, hint)
