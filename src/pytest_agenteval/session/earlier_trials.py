@@ -98,7 +98,7 @@ class EarlierTrials:
         self.runs = sorted(runs, key=lambda run: run.header.started_at, reverse=True)
         self._entries = [{entry.key: entry for entry in run.entries} for run in self.runs]
         self._sizes: dict[Path, int] = {}
-        self._begun = {attempt.key: attempt.attempt for run in self.runs for attempt in run.begun}
+        self._started = {attempt.key: attempt.attempt for run in self.runs for attempt in run.begun}
 
     def of(self, key: TrialKey) -> Iterator[EarlierTrial]:
         """Give each run's last attempt at a trial, the newest run's first."""
@@ -123,19 +123,19 @@ class EarlierTrials:
         return Counter(attempt.key for attempt in (run.lost if run.header.ended_at else run.begun))
 
     def is_interrupted(self, key: TrialKey) -> bool:
-        """Whether this run has begun the trial and never ended it."""
-        return self.is_own and key in self._begun
+        """Whether the trial started in this run and never ended."""
+        return self.is_own and key in self._started
 
     def attempts(self, key: TrialKey) -> int:
-        """Say how many attempts at a trial this run has begun so far; 0 in a new run."""
+        """Count the attempts at a trial that started in this run so far; 0 in a new run."""
         if not self.is_own:
             return 0
         entry = self._entries[0].get(key)
-        return max(entry.attempt if entry else 0, self._begun.get(key, 0))
+        return max(entry.attempt if entry else 0, self._started.get(key, 0))
 
 
 def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:
-    """Name the judges whose stored verdicts a regraded run read again in its header, where it asked none."""
+    """Write into a regraded run's header the judges of the verdicts it read, where it has none itself."""
     run = load_run(folder)
     if run.header.judges:
         return

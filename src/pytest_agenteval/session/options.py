@@ -310,12 +310,12 @@ def names(raw: RawValue) -> tuple[str, ...]:
 
 
 def folder(raw: RawValue) -> Path | None:
-    """Read a folder, taken from where it was said; ``none`` is None."""
+    """Read a folder, from the folder of its place; ``none`` is None."""
     return None if str(raw.value) == "none" else raw.folder / str(raw.value)
 
 
 def path_or_name(raw: RawValue) -> str:
-    """Take a path, from where it was said, if it leads somewhere; else a name; ``none`` is no name."""
+    """Take an existing path, from the folder of its place; else a name; ``none`` is no name."""
     text = str(raw.value)
     path = raw.folder / text
     return "" if text == "none" else str(path) if path.exists() else text

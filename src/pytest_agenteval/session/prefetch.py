@@ -85,7 +85,7 @@ class Prefetcher:
             return self._extra.decided
         key = trial_key(item)
         # Begun once already, be it by its own item: a second start would be paid for twice.
-        if self._attempts.has_begun(key):
+        if self._attempts.was_planned(key):
             return True
         if key in self._apart:  # in its turn, when nothing else runs
             return True

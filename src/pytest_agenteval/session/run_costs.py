@@ -43,9 +43,9 @@ MOST_RUNS = 10
 
 
 class EarlierCosts:
-    """The trials of the latest runs in a folder of results; read when they are first asked for.
+    """The trials of the latest runs in a folder of results; read when they are first needed.
 
-    Those of a run that goes on are among them.
+    Those of a resumed run are among them.
     """
 
     def __init__(self, results: Path) -> None:

@@ -117,9 +117,9 @@ class TrialRunner:
         apart: Container[TrialKey] = (),
     ) -> None:
         self._config, self._folder, self._stored = config, folder, stored
-        begun_before = earlier.attempts if earlier is not None else None
-        self._attempts = Attempts(settings, run_conditions(settings, judges, user, folder), begun_before)
-        self.journal = RunJournal(config, folder, begun_before)
+        earlier_attempts = earlier.attempts if earlier is not None else None
+        self._attempts = Attempts(settings, run_conditions(settings, judges, user, folder), earlier_attempts)
+        self.journal = RunJournal(config, folder, earlier_attempts)
         concurrency = settings.concurrency
         self.prefetcher = Prefetcher(config, concurrency, self._attempts, self._next_slot, extra, apart)
         self.stop = StopListener(config, folder)
@@ -171,7 +171,7 @@ class TrialRunner:
         self._begin_ahead(item)
         key = trial_key(item)
         slot = self.prefetcher.take(key)
-        if slot is None and not self._attempts.has_begun(key):
+        if slot is None and not self._attempts.was_planned(key):
             inherited = self.journal.inherited(key)
             if inherited is not None:
                 self._attempts.take_over(inherited)
@@ -329,7 +329,7 @@ class TrialRunner:
 
         A trial that has begun here already, as under ``--reruns``, runs again.
         """
-        if self.reuse is None or self._attempts.has_begun(plan.key):
+        if self.reuse is None or self._attempts.was_planned(plan.key):
             return None
         return self.reuse.decide(plan, task_changed=task_changed)
 

@@ -181,16 +181,16 @@ def name_of_task(task: PlannedTask) -> PlannedTask:
 
 
 class Attempts:
-    """Plans each attempt at a trial, and knows how many there were.
+    """Plans each attempt at a trial, and counts them.
 
-    ``begun_before`` says how many a run that goes on has begun at a trial before.
+    ``earlier_attempts`` gives the number of attempts at a trial in a resumed run before this process.
     """
 
     def __init__(
-        self, settings: Settings, conditions: Conditions, begun_before: Callable[[TrialKey], int] | None
+        self, settings: Settings, conditions: Conditions, earlier_attempts: Callable[[TrialKey], int] | None
     ) -> None:
         self.conditions = conditions
-        self._begun_before = begun_before
+        self._earlier_attempts = earlier_attempts
         self._latest: dict[TrialKey, int] = {}
         limits = {
             "steps": settings.max_steps,
@@ -209,7 +209,7 @@ class Attempts:
         key = plan.key
         before = self._latest.get(key)
         if before is None:
-            before = self._begun_before(key) if self._begun_before is not None else 0
+            before = self._earlier_attempts(key) if self._earlier_attempts is not None else 0
         attempt = self._latest[key] = before + 1
         return plan if attempt == 1 else replace(plan, attempt=attempt)
 
@@ -217,13 +217,13 @@ class Attempts:
         """Give the plan of a trial that a test asks for, within the command line's limits."""
         return replace(plan, task=self._with_limits(plan.task))
 
-    def has_begun(self, key: TrialKey) -> bool:
+    def was_planned(self, key: TrialKey) -> bool:
         """Whether a trial was planned, or taken over, before."""
         return key in self._latest
 
     def take_over(self, trial: Trial) -> None:
         """Count a trial that another process carried out."""
-        before = self._begun_before(trial.key) if self._begun_before is not None else 0
+        before = self._earlier_attempts(trial.key) if self._earlier_attempts is not None else 0
         self._latest[trial.key] = max(trial.attempt, before)
 
     def _with_limits(self, task: PlannedTask) -> PlannedTask:
@@ -234,7 +234,7 @@ class Attempts:
 def run_conditions(
     settings: Settings, judges: tuple[Model, ...], user: Model | None, folder: Path
 ) -> Conditions:
-    """Give what is the same for every trial of the run that is kept in ``folder``."""
+    """Give what is the same for every trial of the run in ``folder``."""
     return Conditions(
         record=settings.record,
         record_chat=settings.record_chat,

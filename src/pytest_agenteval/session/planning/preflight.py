@@ -154,7 +154,7 @@ def _missing_for_hf(model: Model) -> Iterator[str]:
 
 
 class Preflight:
-    """Checks what the user asked for against what was collected; each check raises UsageMistake.
+    """Checks a run's options against what was collected; each check raises UsageMistake.
 
     ``agents_act`` is False where stored trials are graded again.
     """
@@ -264,7 +264,7 @@ class Preflight:
         self._check_models(chats, "--agent-judge")
 
     def _check_models(self, chats: Sequence[tuple[Model, str]], option: str) -> None:
-        """See that models can be asked which may be: that keys are there, or what they run by."""
+        """See that each model that may be called can be: by its key, or on this machine."""
         record_chat = self._settings.record_chat
         check_keys(chats, record_chat, option)
         check_prices(called_live(chats, record_chat), self._settings)

@@ -161,7 +161,7 @@ class RegistrationCheck:
             return None
 
     def _accept(self, key: Hashable) -> None:
-        # Only what fits is kept: what is unknown now may be offered by a conftest further down.
+        # Only what fits is remembered: what is unknown now may be offered by a conftest further down.
         if len(self._accepted) > MOST_REMEMBERED:
             self._accepted.clear()
         self._accepted.add(key)

@@ -39,7 +39,7 @@ def _replays_below(root: Path) -> SchemaSource:
 
 
 class ToolSources(FrozenValue, frozen=True):
-    """Where suites take tools from: registered sets, and what is recorded of servers or asked of them.
+    """Where suites take tools from: registered sets, and what servers offer, recorded or live.
 
     ``broken`` says what benchmarks cannot be used: a toolset that is not known may be of one of them.
     ``registered`` gives by name who registered a tool by itself. ``schemas`` says for a root where it is

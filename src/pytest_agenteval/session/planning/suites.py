@@ -353,8 +353,8 @@ class PromotedNames:
     def problems(self, collected: Iterable[Path] | None = None) -> list[Problem]:
         """Say which of these names no task of their suite has; of suites below the ``collected`` paths only.
 
-        What was not met is looked up in the suite's files, which pytest may have been told to pass over. A
-        suite is left out where one of them has problems of its own.
+        What was not met is looked up in the suite's files, which pytest may have passed over. A suite is left
+        out where one of its files has problems of its own.
         """
         below = None if collected is None else list(collected)
         problems: list[Problem] = []
