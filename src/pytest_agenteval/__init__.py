@@ -53,26 +53,26 @@ if TYPE_CHECKING:
     from pytest_agenteval.graders.grader import Judge as Judge
     from pytest_agenteval.graders.grader import JudgedGrader as JudgedGrader
     from pytest_agenteval.graders.grader import JudgeUnavailable as JudgeUnavailable
-    from pytest_agenteval.graders.judge.aggregation import Judgement as Judgement
-    from pytest_agenteval.graders.judge.aggregation import Vote as Vote
-    from pytest_agenteval.graders.judge.evidence_text import cut_middle as cut_middle
-    from pytest_agenteval.graders.judge.evidence_text import join_within as join_within
-    from pytest_agenteval.graders.judge.grader import RubricGrader as RubricGrader
-    from pytest_agenteval.graders.judge.grader import WithJudges as WithJudges
-    from pytest_agenteval.graders.judge.grader import dimension_check as dimension_check
-    from pytest_agenteval.graders.judge.grader import grade_from_judgement as grade_from_judgement
-    from pytest_agenteval.graders.judge.grader import judgement_details as judgement_details
-    from pytest_agenteval.graders.judge.grader import no_judge_grade as no_judge_grade
+    from pytest_agenteval.graders.grader_settings import WrongSetting as WrongSetting
+    from pytest_agenteval.graders.judge.judge_grader import RubricGrader as RubricGrader
+    from pytest_agenteval.graders.judge.judge_grader import WithJudges as WithJudges
+    from pytest_agenteval.graders.judge.judge_grader import cut_middle as cut_middle
+    from pytest_agenteval.graders.judge.judge_grader import dimension_check as dimension_check
+    from pytest_agenteval.graders.judge.judge_grader import grade_from_judgement as grade_from_judgement
+    from pytest_agenteval.graders.judge.judge_grader import join_within as join_within
+    from pytest_agenteval.graders.judge.judge_grader import judgement_details as judgement_details
+    from pytest_agenteval.graders.judge.judge_grader import no_judge_grade as no_judge_grade
     from pytest_agenteval.graders.judge.panel import ask_judges as ask_judges
-    from pytest_agenteval.graders.judge.prompt import Dimension as Dimension
-    from pytest_agenteval.graders.judge.prompt import Rubric as Rubric
-    from pytest_agenteval.graders.judge.reply_parser import UnreadableReply as UnreadableReply
-    from pytest_agenteval.graders.judge.reply_parser import Verdict as Verdict
+    from pytest_agenteval.graders.judge.rubric import Dimension as Dimension
+    from pytest_agenteval.graders.judge.rubric import Rubric as Rubric
     from pytest_agenteval.graders.judge.rubric import read_rubric as read_rubric
     from pytest_agenteval.graders.judge.rubric import read_rubric_file as read_rubric_file
-    from pytest_agenteval.graders.matching.matcher_types import Matcher as Matcher
-    from pytest_agenteval.graders.matching.matchers import matcher_of as matcher_of
-    from pytest_agenteval.graders.settings import WrongSetting as WrongSetting
+    from pytest_agenteval.graders.judge.verdicts import Judgement as Judgement
+    from pytest_agenteval.graders.judge.verdicts import UnreadableReply as UnreadableReply
+    from pytest_agenteval.graders.judge.verdicts import Verdict as Verdict
+    from pytest_agenteval.graders.judge.verdicts import Vote as Vote
+    from pytest_agenteval.graders.matchers import Matcher as Matcher
+    from pytest_agenteval.graders.matchers import matcher_of as matcher_of
     from pytest_agenteval.loop.gepa_adapter import CandidateRefused as CandidateRefused
     from pytest_agenteval.loop.gepa_adapter import GEPAAdapter as GEPAAdapter
     from pytest_agenteval.loop.gepa_adapter import GEPATask as GEPATask
@@ -216,18 +216,15 @@ _NAMES = {
         "TrialRequest UnusedRecordings"
     ),
     "graders.grader": "Grader GraderFunction GraderTraits Judge JudgedGrader JudgeUnavailable",
-    "graders.judge.aggregation": "Judgement Vote",
-    "graders.judge.evidence_text": "cut_middle join_within",
-    "graders.judge.grader": (
-        "dimension_check grade_from_judgement judgement_details no_judge_grade RubricGrader WithJudges"
+    "graders.grader_settings": "WrongSetting",
+    "graders.judge.judge_grader": (
+        "cut_middle dimension_check grade_from_judgement join_within judgement_details no_judge_grade "
+        "RubricGrader WithJudges"
     ),
     "graders.judge.panel": "ask_judges",
-    "graders.judge.prompt": "Dimension Rubric",
-    "graders.judge.reply_parser": "UnreadableReply Verdict",
-    "graders.judge.rubric": "read_rubric read_rubric_file",
-    "graders.matching.matcher_types": "Matcher",
-    "graders.matching.matchers": "matcher_of",
-    "graders.settings": "WrongSetting",
+    "graders.judge.rubric": "Dimension read_rubric read_rubric_file Rubric",
+    "graders.judge.verdicts": "Judgement UnreadableReply Verdict Vote",
+    "graders.matchers": "Matcher matcher_of",
     "loop.gepa_adapter": "CandidateRefused GEPAAdapter GEPATask TaskTrials",
     "records.evidence": "Answer Check Evidence FileText Grade Outcome Tree TreeDiff UNDECIDED",
     "records.limits": "Budget Clock",
@@ -250,7 +247,7 @@ _NAMES = {
     "session.api.record": "record",
     "session.api.recording": "Recording",
     "session.api.running": "arun grade run tool_calls",
-    "session.api.suite": "suite Suite Task",
+    "session.api.suite": "Suite suite Task",
     "session.api.trials": "Trials",
     "store.importing": (
         "add_common_arguments ImportedRun make_project misshapen read_json read_text RecordedCall "

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 from pytest_agenteval.calibration.label_file import LabelFile, PersonLabels
 from pytest_agenteval.calibration.label_reader import read_labels
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.rubric import read_rubric
+from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from pytest_agenteval.loop.review.dialog import Review
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
 from pytest_agenteval.loop.review.selection import chosen_trials

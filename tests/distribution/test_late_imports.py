@@ -46,7 +46,7 @@ def test_a_library_is_entered_by_its_front_door() -> None:
 AT_ONCE = """
 import sys, threading
 sys.setswitchinterval(1e-6)
-from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
+from pytest_agenteval.graders.answers import check_schema, schema_problems
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tools.tool import invalid_arguments
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.engine.grading import InvalidGrade, as_grade
 from pytest_agenteval.engine.tracebacks import exception_line, user_frames_first
-from pytest_agenteval.graders.settings import pattern_at
+from pytest_agenteval.graders.grader_settings import pattern_at
 from pytest_agenteval.records.evidence import UNDECIDED, Check, Grade
 from pytest_agenteval.text.errors import CAUSES
 

@@ -10,9 +10,9 @@ from unicodedata import normalize
 
 import pytest
 
-from pytest_agenteval.graders.outcome.answer import AnswerMatches
-from pytest_agenteval.graders.outcome.files import FileExists
-from pytest_agenteval.graders.transcript.tool_usage import CallsInOrder
+from pytest_agenteval.graders.answers import AnswerMatches
+from pytest_agenteval.graders.tool_calls import CallsInOrder
+from pytest_agenteval.graders.workspace_files import FileExists
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.registry.installed import GRADERS

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from pytest_agenteval.graders.judge.aggregation import Judgement
+from pytest_agenteval.graders.judge.verdicts import Judgement
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import Usage

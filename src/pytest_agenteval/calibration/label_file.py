@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_agenteval.calibration.label_reader import ZERO_TO_ONE, Scale, read_labels_so_far
 from pytest_agenteval.calibration.label_rows import JSON_LINES, read_label_rows
-from pytest_agenteval.graders.judge.prompt import Rubric
+from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.processes.files import APPEND, file_lock
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.store.file_writing import replacing

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_agenteval.calibration.examples import SOURCES, LabelledExample, LabelSource
 from pytest_agenteval.calibration.label_rows import LabelRow, read_label_rows
-from pytest_agenteval.graders.judge.prompt import Rubric
+from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.validation_errors import value_text
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean

@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_agenteval.calibration.label_reader import ZERO_TO_ONE, read_labels_so_far
 from pytest_agenteval.compare.scoring.agreement import mean_absolute_error
 from pytest_agenteval.compare.scoring.inter_rater import krippendorff_alpha
-from pytest_agenteval.graders.judge.prompt import Rubric
+from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import ProblemsFound, UndefinedStatistic
 from pytest_agenteval.text.json_values import json_digest

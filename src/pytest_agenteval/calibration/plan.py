@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, NoReturn, Protocol
 from pytest_agenteval.calibration.examples import LabelledExample, describe_label_sources
 from pytest_agenteval.calibration.label_reader import read_labels
 from pytest_agenteval.compare.scoring.agreement import METRICS
-from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.rubric import read_rubric
+from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.documents import Document, read_bytes, read_document, short_path
 from pytest_agenteval.tasks.field_types import (

@@ -35,7 +35,7 @@ from pytest_agenteval.text.formatting import StyledLine, clamp_width, printable
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.document import CalibrateDocument
-    from pytest_agenteval.graders.judge.prompt import Rubric
+    from pytest_agenteval.graders.judge.rubric import Rubric
     from pytest_agenteval.loop.review.dialog import Review
     from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
     from pytest_agenteval.loop.review.shown_trials import ShownTrial

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_agenteval.chat.chat import Chat
-    from pytest_agenteval.graders.judge.grader import JudgeGrader
+    from pytest_agenteval.graders.judge.judge_grader import JudgeGrader
     from pytest_agenteval.records.plan import Model, Plan
 
 
@@ -32,22 +32,22 @@ EXECUTORS: Mapping[str, str] = {
     "ray": "engine.cluster.ray_executor:RayExecutor",
 }
 GRADERS: Mapping[str, str] = {
-    "answer_contains": "graders.outcome.answer:AnswerContains",
-    "answer_matches": "graders.outcome.answer:AnswerMatches",
-    "answer_json": "graders.outcome.answer:AnswerJson",
-    "file_exists": "graders.outcome.files:FileExists",
-    "file_unchanged": "graders.outcome.files:FileUnchanged",
-    "file_contains": "graders.outcome.file_contents:FileContains",
-    "file_matches": "graders.outcome.file_contents:FileMatches",
-    "file_value": "graders.outcome.file_contents:FileValue",
-    "front_matter": "graders.outcome.file_contents:FrontMatter",
-    "tool_called": "graders.transcript.tool_usage:ToolCalled",
-    "tool_not_called": "graders.transcript.tool_usage:ToolNotCalled",
-    "calls_in_order": "graders.transcript.tool_usage:CallsInOrder",
-    "call_arguments": "graders.transcript.arguments:CallArguments",
-    "step_ceiling": "graders.transcript.budgets:StepCeiling",
-    "call_ceiling": "graders.transcript.budgets:CallCeiling",
-    "token_ceiling": "graders.transcript.budgets:TokenCeiling",
+    "answer_contains": "graders.answers:AnswerContains",
+    "answer_matches": "graders.answers:AnswerMatches",
+    "answer_json": "graders.answers:AnswerJson",
+    "file_exists": "graders.workspace_files:FileExists",
+    "file_unchanged": "graders.workspace_files:FileUnchanged",
+    "file_contains": "graders.workspace_files:FileContains",
+    "file_matches": "graders.workspace_files:FileMatches",
+    "file_value": "graders.workspace_files:FileValue",
+    "front_matter": "graders.workspace_files:FrontMatter",
+    "tool_called": "graders.tool_calls:ToolCalled",
+    "tool_not_called": "graders.tool_calls:ToolNotCalled",
+    "calls_in_order": "graders.tool_calls:CallsInOrder",
+    "call_arguments": "graders.tool_calls:CallArguments",
+    "step_ceiling": "graders.tool_calls:StepCeiling",
+    "call_ceiling": "graders.tool_calls:CallCeiling",
+    "token_ceiling": "graders.tool_calls:TokenCeiling",
 }
 REPORT_FORMATS: Mapping[str, str] = {"atif": "reports.exports.atif:write_trajectories"}
 
@@ -78,7 +78,7 @@ def _rules(registry: Registry, model: Model, plan: Plan) -> Chat:
 
 def _judge(registry: Registry) -> type[JudgeGrader]:
     """Return the grader by rubric, which finds rubrics by the names that are registered."""
-    from pytest_agenteval.graders.judge.grader import JudgeGrader
+    from pytest_agenteval.graders.judge.judge_grader import JudgeGrader
 
     bound = {"__slots__": (), "rubric_named": staticmethod(registry.rubric)}
     return type("JudgeGrader", (JudgeGrader,), bound)

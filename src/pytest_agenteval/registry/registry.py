@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.chat import ChatFactory
     from pytest_agenteval.chat.offline.rules import RulesPlayer
     from pytest_agenteval.graders.grader import Grader, GraderFunction
-    from pytest_agenteval.graders.judge.prompt import Rubric
+    from pytest_agenteval.graders.judge.rubric import Rubric
     from pytest_agenteval.reports.scorecard import (
         RegisteredScorecard,
         ReportFormat,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.rubric import read_rubric
+from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from pytest_agenteval.records.plan import Model
 
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.judge.aggregation import Judgement, Vote, combine_scores
+from pytest_agenteval.graders.judge.verdicts import Judgement, Vote, combine_scores
 from tests.graders.judge.judges import rubric
 
 MEAN, MEDIAN, MAJORITY = (rubric(combine=f"combine: {way}") for way in ("mean", "median", "majority"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.chat import ChatMessage, Reply
-from pytest_agenteval.graders.judge.panel import Comparison, compare, shuffled_names
+from pytest_agenteval.graders.judge.panel import CandidateComparison, compare, shuffled_names
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.text.errors import ProviderDown
 from tests.graders.judge.judges import TestJudge, judge, rubric, run
@@ -44,7 +44,7 @@ def reader(scores: Mapping[str, float], name: str = "reader", first: float = 0.0
     return TestJudge(Model(name, name), Reader(scores, first))  # type: ignore[arg-type]  # another chat
 
 
-def comparison(*judges: Any, candidates: Mapping[str, str] = TWO, seed: str = "") -> Comparison:
+def comparison(*judges: Any, candidates: Mapping[str, str] = TWO, seed: str = "") -> CandidateComparison:
     """Let judges compare candidates."""
     return run(compare(RUBRIC, TASK, candidates, judges, seed=seed))
 

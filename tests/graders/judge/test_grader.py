@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.judge.evidence_text import MAX_CHARS, MAX_CHARS_OF_ONE, cut_middle, join_within
-from pytest_agenteval.graders.judge.grader import JudgeGrader
+from pytest_agenteval.graders.judge.judge_grader import (
+    MAX_CHARS,
+    MAX_CHARS_OF_ONE,
+    JudgeGrader,
+    cut_middle,
+    join_within,
+)
 from pytest_agenteval.records.evidence import Answer, Evidence, Grade, Outcome
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
 from pytest_agenteval.registry.installed import installed_registry

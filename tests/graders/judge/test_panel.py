@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.judge.aggregation import Judgement
 from pytest_agenteval.graders.judge.panel import MAX_TOKENS, ask_judges
+from pytest_agenteval.graders.judge.verdicts import Judgement
 from pytest_agenteval.text.errors import LimitReached, ProviderDown
 from tests.graders.judge.judges import TestJudge, judge, rubric, run
 

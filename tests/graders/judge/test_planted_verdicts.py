@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import pytest_agenteval
-from pytest_agenteval.graders.judge import planted_verdicts, prompt
+from pytest_agenteval.graders.judge import planted_verdicts
+from pytest_agenteval.graders.judge import rubric as prompt
 from pytest_agenteval.graders.judge.planted_verdicts import planted_faults
-from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.reply_parser import UnreadableReply, Verdict
-from pytest_agenteval.graders.judge.rubric import read_rubric, read_rubric_file
+from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric, read_rubric_file
+from pytest_agenteval.graders.judge.verdicts import UnreadableReply, Verdict
 from tests.graders.judge.judges import preferred_answer, rubric
 
 SHIPPED = sorted(Path(pytest_agenteval.__file__).parent.rglob("rubrics/*.jinja"))

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.judge import prompt as judge_prompt
-from pytest_agenteval.graders.judge.prompt import DelimitedText, delimiter_for
-from pytest_agenteval.graders.judge.rubric import read_rubric
+from pytest_agenteval.graders.judge import rubric as judge_prompt
+from pytest_agenteval.graders.judge.rubric import DelimitedText, delimiter_for, read_rubric
 from pytest_agenteval.registry.installed import installed_registry
 from tests.graders.judge.judges import preferred_answer, rubric, rubric_text
 

@@ -12,13 +12,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.judge.reply_parser import (
-    UnreadableReply,
-    Verdict,
-    parse_comparison,
-    parse_reply,
-)
 from pytest_agenteval.graders.judge.rubric import read_rubric
+from pytest_agenteval.graders.judge.verdicts import UnreadableReply, Verdict, parse_comparison, parse_reply
 from pytest_agenteval.records.replies import split_thoughts
 from tests.graders.judge.judges import rubric, rubric_text
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.matching.matchers import check_value, matcher_of
-from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.graders.grader_settings import WrongSetting
+from pytest_agenteval.graders.matchers import check_value, matcher_of
 from pytest_agenteval.text.json_values import ABSENT, fold_text, is_part_of, json_equal
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.outcome.answer import AnswerContains, AnswerJson, AnswerMatches
-from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.graders.answers import AnswerContains, AnswerJson, AnswerMatches
+from pytest_agenteval.graders.grader_settings import WrongSetting
 from tests.graders.sample_evidence import files_evidence
 
 SCHEMA = {

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.outcome.file_contents import FileValue, FrontMatter
-from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.graders.grader_settings import WrongSetting
+from pytest_agenteval.graders.workspace_files import FileValue, FrontMatter
 from pytest_agenteval.text.json_values import ABSENT, PathError, format_path, parse_path, value_at
 from tests.graders.sample_evidence import BINARY, Content, files_evidence
 

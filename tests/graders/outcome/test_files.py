@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.outcome.file_contents import FileContains, FileMatches
-from pytest_agenteval.graders.outcome.files import FileExists, FileUnchanged
-from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.graders.grader_settings import WrongSetting
+from pytest_agenteval.graders.workspace_files import FileContains, FileExists, FileMatches, FileUnchanged
 from pytest_agenteval.records.evidence import FileText
 from tests.graders.sample_evidence import BINARY, LARGE, LINK, Content, files_evidence
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.graders.transcript.arguments import CallArguments
-from pytest_agenteval.graders.transcript.tool_usage import CallsInOrder, ToolCalled, ToolNotCalled
+from pytest_agenteval.graders.grader_settings import WrongSetting
+from pytest_agenteval.graders.tool_calls import CallArguments, CallsInOrder, ToolCalled, ToolNotCalled
 from tests.graders.sample_evidence import call, did
 
 TRIAL = did(

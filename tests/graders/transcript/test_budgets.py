@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.graders.transcript.budgets import CallCeiling, StepCeiling, TokenCeiling, budget_score
+from pytest_agenteval.graders.grader_settings import WrongSetting
+from pytest_agenteval.graders.tool_calls import CallCeiling, StepCeiling, TokenCeiling, budget_score
 from tests.graders.sample_evidence import call, did, replies_evidence
 
 

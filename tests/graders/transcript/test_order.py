@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.graders.transcript.tool_usage import CallsInOrder, common_subsequence
+from pytest_agenteval.graders.grader_settings import WrongSetting
+from pytest_agenteval.graders.tool_calls import CallsInOrder, common_subsequence
 from tests.graders.sample_evidence import call, did
 
 TOOLS = st.lists(st.sampled_from("abc"), max_size=8)

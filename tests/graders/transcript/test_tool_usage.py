@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.graders.transcript.tool_usage import ToolCalled, ToolNotCalled
+from pytest_agenteval.graders.grader_settings import WrongSetting
+from pytest_agenteval.graders.tool_calls import ToolCalled, ToolNotCalled
 from tests.graders.sample_evidence import call, did
 
 TRIAL = did("search", call("fetch", error="timeout"), "search", call("save", by="seed"), call("fetch"))

@@ -1,7 +1,4 @@
-"""Asking judges side by side: each by itself about one thing, or about several candidates at once.
-
-Candidates are shown as A, B, … in an order that is another for each judge.
-"""
+"""Asking judges: one or several, about one answer or about candidates."""
 
 from __future__ import annotations
 
@@ -12,20 +9,75 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.graders.judge.aggregation import Judgement, Vote, no_judgement
-from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.reply_parser import (
+from pytest_agenteval.graders.judge.rubric import Rubric
+from pytest_agenteval.graders.judge.verdicts import (
+    Judgement,
     UnreadableReply,
     Verdict,
+    Vote,
+    no_judgement,
     parse_comparison,
     parse_reply,
 )
-from pytest_agenteval.graders.judge.shown_values import note_shown
+from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.errors import ProviderDown, TrialBroken
 from pytest_agenteval.text.json_values import json_digest
+
+
+class ShownValues(FrozenValue, frozen=True):
+    """A rubric, and the values by name that a grader puts into it."""
+
+    rubric: Rubric
+    values: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """A digest of both: what judges would be asked twice has the same."""
+        return json_digest([self.rubric.digest(), dict(self.values)])
+
+
+class SilentJudge:
+    """A judge that notes all that it is shown and replies with nothing, so that no grade comes of it.
+
+    Whoever grades with it learns what a judge of this evidence would be shown: the same values, with the
+    same cuts, for they come the same way.
+    """
+
+    def __init__(self) -> None:
+        self.shown: list[ShownValues] = []
+
+    @property
+    def model(self) -> Model:
+        """Nobody."""
+        return Model("nobody", "nobody", offline=True)
+
+    @property
+    def chat(self) -> SilentJudge:
+        """Itself."""
+        return self
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Give an empty reply, which nobody can read as a verdict."""
+        return Reply("")
+
+
+def note_shown(judges: Iterable[Judge], rubric: Rubric, values: Mapping[str, str]) -> None:
+    """Let those who only take note see the values before they are written into a prompt."""
+    for judge in judges:
+        if isinstance(judge, SilentJudge):
+            judge.shown.append(ShownValues(rubric, dict(values)))
+
 
 MAX_TOKENS = 2000
 SETTINGS = ChatSettings(temperature=0, max_tokens=MAX_TOKENS)
@@ -139,7 +191,7 @@ async def _turn(chat: Chat) -> AsyncIterator[None]:
             _turns[id(chat)] = lock, users - 1
 
 
-class Comparison(FrozenValue, frozen=True):
+class CandidateComparison(FrozenValue, frozen=True):
     """What all judges found of each candidate, by its real name."""
 
     judgements: Mapping[str, Judgement]
@@ -191,14 +243,14 @@ async def compare(
     judges: Sequence[Judge],
     *,
     seed: str = "",
-) -> Comparison:
+) -> CandidateComparison:
     """Ask every judge about all candidates, given by name, side by side; see ``ask_judges``."""
     content = json_digest([rubric.digest(), dict(values), dict(candidates)])
     ballots = await gather_all(
         _ballot(rubric, values, candidates, judge, json_digest([content, judge.model.name, seed]))
         for judge in judges
     )
-    return Comparison(
+    return CandidateComparison(
         {
             name: Judgement(rubric, tuple(ballot[name] for ballot in ballots), content, seed)
             for name in candidates

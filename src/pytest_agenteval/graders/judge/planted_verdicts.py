@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from itertools import product
 
-from pytest_agenteval.graders.judge.prompt import LETTERS, RATIONALE, Rubric, delimiter_for
-from pytest_agenteval.graders.judge.reply_parser import UnreadableReply, parse_comparison, parse_reply
+from pytest_agenteval.graders.judge.rubric import LETTERS, RATIONALE, Rubric, delimiter_for
+from pytest_agenteval.graders.judge.verdicts import UnreadableReply, parse_comparison, parse_reply
 from pytest_agenteval.records.replies import split_thoughts
 
 PLANTS: Mapping[str, str] = {

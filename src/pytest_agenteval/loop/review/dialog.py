@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from pytest_agenteval.calibration.label_file import LabelFile, PersonLabels
 from pytest_agenteval.calibration.label_reader import Scale
-from pytest_agenteval.graders.judge.prompt import Rubric
+from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.loop.review.review_lines import (
     key_lines,
     question_lines,

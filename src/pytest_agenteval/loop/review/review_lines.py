@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pytest_agenteval.calibration.label_file import PersonLabels
 from pytest_agenteval.calibration.label_reader import Scale
-from pytest_agenteval.graders.judge.prompt import Rubric
+from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.loop.review.shown_trials import ShownTrial
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial_screen import Detail, block_lines, conversation_lines

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from pytest_agenteval.engine.digests import DigestCache, input_digest
 from pytest_agenteval.engine.grading import UNGRADED, GradingService
 from pytest_agenteval.graders.grader import asks_judges
-from pytest_agenteval.graders.judge.grader import RubricGrader
-from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.shown_values import ShownValues, SilentJudge
+from pytest_agenteval.graders.judge.judge_grader import RubricGrader
+from pytest_agenteval.graders.judge.panel import ShownValues, SilentJudge
+from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
 from pytest_agenteval.records.evidence import CRASH, Evidence
 from pytest_agenteval.records.plan import PlannedGrader, PlannedTask, TrialKey
@@ -206,7 +206,7 @@ class _Reviewed:
 
 def _any_trial(rubric: Rubric) -> PlannedGrader:
     """Plan the grader that shows any trial by any rubric, if only it shows what every trial has."""
-    from pytest_agenteval.graders.judge.grader import JudgeGrader
+    from pytest_agenteval.graders.judge.judge_grader import JudgeGrader
 
     try:
         JudgeGrader(rubric=rubric.text)

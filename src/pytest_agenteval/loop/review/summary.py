@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_agenteval.calibration.label_file import LabelFile
 from pytest_agenteval.calibration.label_reader import Scale
 from pytest_agenteval.calibration.people import PeopleAgreement, agreement_with_others
-from pytest_agenteval.graders.judge.prompt import Rubric
+from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.loop.review.dialog import Review
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
 from pytest_agenteval.loop.review.shown_trials import ReviewPool

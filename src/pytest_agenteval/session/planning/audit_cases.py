@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.chat.offline.reference_solution import FileWriter, Spoilt
 from pytest_agenteval.chat.offline.spoilers import SPOILERS, spoilt_references
-from pytest_agenteval.graders.judge.grader import RubricGrader
+from pytest_agenteval.graders.judge.judge_grader import RubricGrader
 from pytest_agenteval.graders.judge.planted_verdicts import TRIED, planted_faults
 from pytest_agenteval.records.plan import Model, PlannedTask
 from pytest_agenteval.registry.registry import Registry

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 from msgspec import convert
 
-from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.graders.grader_settings import WrongSetting
 from pytest_agenteval.records.factories import InstanceFactory, accepted_settings
 from pytest_agenteval.text.errors import KeyPath, did_you_mean, nearest_names
 from pytest_agenteval.text.json_values import canonical_json

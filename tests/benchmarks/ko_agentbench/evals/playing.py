@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.tape import Library
-from pytest_agenteval.graders.outcome.answer import AnswerMatches
+from pytest_agenteval.graders.answers import AnswerMatches
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import ToolResult
 from pytest_agenteval.tools.tool_tape import ToolTape

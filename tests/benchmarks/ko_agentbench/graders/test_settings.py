@@ -13,7 +13,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS, L
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetricGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import ComputedGrader, KoGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, trace_of
-from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.graders.grader_settings import WrongSetting
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
 from tests.benchmarks.ko_agentbench.clone import TASKS, needs_clone

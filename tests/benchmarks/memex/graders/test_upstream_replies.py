@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.graders.pkm_judged import parse_upstream_reply
-from pytest_agenteval.graders.judge.reply_parser import UnreadableReply
+from pytest_agenteval.graders.judge.verdicts import UnreadableReply
 from tests.graders.judge.judges import rubric
 
 RUBRIC = rubric()

@@ -37,11 +37,10 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, Mode, as_json
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace, trace_of
-from pytest_agenteval.graders.judge.grader import format_score
-from pytest_agenteval.graders.judge.panel import ask_judge, gather_all
-from pytest_agenteval.graders.judge.prompt import RATIONALE
-from pytest_agenteval.graders.judge.reply_parser import parse_reasoned_reply
-from pytest_agenteval.graders.judge.shown_values import note_shown
+from pytest_agenteval.graders.judge.judge_grader import format_score
+from pytest_agenteval.graders.judge.panel import ask_judge, gather_all, note_shown
+from pytest_agenteval.graders.judge.rubric import RATIONALE
+from pytest_agenteval.graders.judge.verdicts import parse_reasoned_reply
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.json_values import json_digest
 

@@ -29,7 +29,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
-from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
+from pytest_agenteval.graders.answers import check_schema, schema_problems
 from pytest_agenteval.text.json_values import json_equal
 
 

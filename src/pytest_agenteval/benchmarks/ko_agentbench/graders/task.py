@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from pytest_agenteval import WrongSetting
-from pytest_agenteval.graders.formatting import brief
-from pytest_agenteval.graders.settings import count_at, text_at, value_path_at
+from pytest_agenteval.graders.grader_settings import brief, count_at, text_at, value_path_at
 from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.text.json_values import normal_text, normal_texts
 

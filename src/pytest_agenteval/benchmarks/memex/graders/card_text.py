@@ -42,7 +42,7 @@ from pytest_agenteval.benchmarks.memex.text_search.mentions import (
     parse_address,
 )
 from pytest_agenteval.benchmarks.memex.text_search.tokens import tokens
-from pytest_agenteval.graders.formatting import cut
+from pytest_agenteval.graders.grader_settings import cut
 
 if TYPE_CHECKING:
     from yaml import BaseLoader as _Loader

@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from pytest_agenteval import Check, Evidence, Grade
-from pytest_agenteval.graders.formatting import cut
+from pytest_agenteval.graders.grader_settings import cut
 
 State = Mapping[str, Any]
 """What is told or shown of a trial's end, by the keys of docs/end-state.md."""

@@ -19,7 +19,7 @@ from pytest_agenteval.benchmarks.memex.graders.workspace_state import pkm_state
 from pytest_agenteval.benchmarks.memex.text_search.dates import Day, find_days
 from pytest_agenteval.benchmarks.memex.text_search.mentions import mentions, normalize_mention
 from pytest_agenteval.benchmarks.memex.text_search.tokens import tokens
-from pytest_agenteval.graders.formatting import cut
+from pytest_agenteval.graders.grader_settings import cut
 
 FACT_ID = re.compile(r"\d{4}/\d\d/\d\d\.md#ts_\d+")
 _HEADING = re.compile(r"^## <id:(?P<id>ts_\d+)>.*$", re.MULTILINE)

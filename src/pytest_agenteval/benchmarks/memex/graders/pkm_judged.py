@@ -40,8 +40,8 @@ from pytest_agenteval.benchmarks.memex.graders.pkm_changes import count_marker, 
 from pytest_agenteval.benchmarks.memex.graders.pkm_reading import FileAccess
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
 from pytest_agenteval.benchmarks.memex.graders.workspace_state import Insight, insight_of, last_insight_call
-from pytest_agenteval.graders.judge.evidence_text import MAX_CHARS, MAX_CHARS_OF_ONE, diffs
-from pytest_agenteval.graders.judge.prompt import RATIONALE
+from pytest_agenteval.graders.judge.judge_grader import MAX_CHARS, MAX_CHARS_OF_ONE, diffs
+from pytest_agenteval.graders.judge.rubric import RATIONALE
 from pytest_agenteval.records.evidence import diff, unified
 
 RUBRICS = Path(__file__).parent.parent / "rubrics"

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_agenteval import Evidence, ToolCall, Tree
 from pytest_agenteval.benchmarks.memex.graders.end_state import State, UnreadableState
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, count_marker, files_below
-from pytest_agenteval.graders.outcome.documents import UnreadableDocument, yaml_values
+from pytest_agenteval.graders.text_reading import UnreadableDocument, yaml_values
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.json_values import normal_texts
 

@@ -1,14 +1,32 @@
-"""Reading the settings of general graders, as they stand in a task file."""
+"""The settings of graders, read as a task file has them, and values written in one line."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.text.errors import KeyPath, key_path_text
-from pytest_agenteval.text.json_values import PathError, normal_text, parse_path
+from pytest_agenteval.text.json_values import PathError, normal_text, parse_path, plain_json
 from pytest_agenteval.text.patterns import Pattern, author_pattern
+
+MAX_CHARS = 200
+
+
+def cut(text: str, most: int = MAX_CHARS) -> str:
+    """Give a text, or its beginning where it is long."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def brief(value: Any) -> str:
+    """Write a JSON value in one short line; texts stand in quotes, and everything else is JSON."""
+    if isinstance(value, str):
+        return repr(cut(value))
+    try:
+        return cut(json.dumps(value, ensure_ascii=False, default=plain_json))
+    except (TypeError, ValueError):
+        return cut(repr(value))
 
 
 class WrongSetting(ValueError):

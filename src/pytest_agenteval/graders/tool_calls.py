@@ -1,19 +1,19 @@
-"""Were the tools called that had to be, in the right order, and not those that must not be?"""
+"""Graders of the transcript: which tools were called, in which order, with which arguments, and how often."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from msgspec.structs import replace
 
-from pytest_agenteval.graders.formatting import cut
-from pytest_agenteval.graders.settings import WrongSetting, count_at, texts
+from pytest_agenteval.graders.grader_settings import WrongSetting, brief, count_at, cut, text_at, texts
+from pytest_agenteval.graders.matchers import Matcher, check_value, matchers
 from pytest_agenteval.records.evidence import Check, Evidence, Grade
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.text.json_values import normal_text
+from pytest_agenteval.text.json_values import ABSENT, normal_keys, normal_text
 
 
 def agent_calls(evidence: Evidence, *, succeeded: bool) -> list[ToolCall]:
@@ -181,3 +181,167 @@ def _lengths(left: Sequence[str], right: Sequence[str]) -> list[list[int]]:
             row.append(below[place + 1] + 1 if same else max(below[place], row[-1]))
         rows.append(row[::-1])
     return rows[::-1]
+
+
+NAME = "call_arguments"
+Which = Literal["any", "every", "first", "last"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallArguments:
+    """Was a tool called with these arguments? The score is the share of arguments that are as they should be.
+
+    ``args`` maps names of arguments to matchers; see ``matching/matchers.py``. Other arguments may be there.
+    ``which`` says which of the tool's calls is asked: ``any`` (the best one counts), ``first``, ``last``, a
+    number counted from 1, or ``every`` one, each argument of each call being one question. Calls that gave
+    an error are not looked at, unless ``succeeded`` is false; calls that the task made never are. Where there
+    is no such call, the score is 0 and, for ``every``, the grade is undecided.
+    """
+
+    tool: str
+    args: Mapping[str, Any]
+    which: Which | int = "any"
+    succeeded: bool = True
+
+    version: ClassVar[str] = "2"
+    names_tools: ClassVar[str] = "tool"
+    threshold: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        text_at(("tool",), self.tool)
+        matchers("args", self.args)
+        number = isinstance(self.which, int) and not isinstance(self.which, bool) and self.which > 0
+        if not number and self.which not in get_args(Which):
+            raise WrongSetting(("which",), "any, every, first, last or a number from 1", brief(self.which))
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Compare the arguments of the calls that are asked about."""
+        tool = normal_text(self.tool)
+        calls = [call for call in agent_calls(evidence, succeeded=self.succeeded) if call.tool == tool]
+        numbered = self._numbered_calls(calls)
+        expected = matchers("args", self.args)
+        if not numbered:
+            return self._without_calls(len(calls), expected)
+        if self.which == "every":
+            return Grade.from_checks(NAME, [check for call in numbered for check in _checks(*call, expected)])
+        grades = [Grade.from_checks(NAME, _checks(*call, expected)) for call in numbered]
+        return max(grades, key=lambda grade: grade.score or 0.0)
+
+    def _numbered_calls(self, calls: Sequence[ToolCall]) -> list[tuple[int, ToolCall]]:
+        """Give the calls that are asked about, each with its number."""
+        numbered = list(enumerate(calls, start=1))
+        if isinstance(self.which, int):
+            return numbered[self.which - 1 : self.which]
+        return {"first": numbered[:1], "last": numbered[-1:]}.get(self.which, numbered)
+
+    def _without_calls(self, count: int, expected: Mapping[str, Matcher]) -> Grade:
+        if self.which == "every":
+            return Grade(NAME, None, f"{self.tool} was not called: nothing to check")
+        found_text = "no call" if not count else f"calls: {count}"
+        claim = f"{self.tool}, call {self.which}" if count else self.tool
+        checks = [
+            Check(f"{claim}: {name}", False, str(matcher), found_text) for name, matcher in expected.items()
+        ]
+        return Grade.from_checks(NAME, checks)
+
+
+def _checks(number: int, call: ToolCall, expected: Mapping[str, Matcher]) -> list[Check]:
+    args = normal_keys(call.args)
+    return [
+        check_value(
+            f"{call.tool}, call {number}: {name}",
+            matcher,
+            args.get(name if name in args else normal_text(name), ABSENT),
+        )
+        for name, matcher in expected.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class StepCeiling:
+    """Did the agent ask its model at most so often?
+
+    Replies to the agent are counted, those of judges are not. Where no ask was seen at all, as with an agent
+    that asks a model behind our back, the grade is undecided.
+    """
+
+    steps: int
+
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+    quick: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        count_at(("steps",), self.steps, least=1)
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Count the model's replies."""
+        used = len(evidence.transcript.asks)
+        if not used:
+            return Grade("step_ceiling", None, "no asking of a model was seen")
+        return _ceiling_grade("step_ceiling", "steps", self.steps, used)
+
+
+@dataclass(frozen=True, slots=True)
+class CallCeiling:
+    """Did the agent make at most so many tool calls?
+
+    Calls that gave an error count, calls that the task made do not. An agent without calls is at 0, and
+    scores 1. With a ceiling of 0, any call scores 0.
+    """
+
+    calls: int
+
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+    quick: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        count_at(("calls",), self.calls, least=0)
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Count the agent's calls."""
+        return _ceiling_grade(
+            "call_ceiling", "calls", self.calls, len(agent_calls(evidence, succeeded=False))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCeiling:
+    """Did the agent's model take at most so many tokens, in and out together?
+
+    Judges' tokens do not count. Where any reply came without a count, as from an offline model or a recording
+    without usage, or no reply was seen, the grade is undecided.
+    """
+
+    tokens: int
+
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+    quick: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        count_at(("tokens",), self.tokens, least=1)
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Add up what the replies took."""
+        asks = evidence.transcript.asks
+        uncounted = sum(not ask.usage.tokens for ask in asks)
+        if uncounted or not asks:
+            return Grade(
+                "token_ceiling", None, f"{uncounted} of {len(asks)} replies came without a count of tokens"
+            )
+        return _ceiling_grade(
+            "token_ceiling", "tokens", self.tokens, sum(ask.usage.known_tokens for ask in asks)
+        )
+
+
+def _ceiling_grade(grader: str, unit: str, ceiling: int, used: int) -> Grade:
+    check = Check(f"at most {ceiling} {unit}", used <= ceiling, f"at most {ceiling}", str(used))
+    why = f"{used} of at most {ceiling} {unit}"
+    return Grade(grader, budget_score(ceiling, used), why if check.passed else str(check), (check,))
+
+
+def budget_score(ceiling: int, used: int) -> float:
+    """Give 1 up to the ceiling, and beyond it the ceiling's share of what was used."""
+    return 1.0 if used <= ceiling else ceiling / used

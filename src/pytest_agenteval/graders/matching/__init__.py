@@ -1,1 +1,0 @@
-"""Comparing values: matchers, paths into values, and what folding leaves of a text."""

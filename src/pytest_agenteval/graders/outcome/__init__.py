@@ -1,1 +1,0 @@
-"""Graders of what a trial left behind: its answer, and the files of its workspace."""

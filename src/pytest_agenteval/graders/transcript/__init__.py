@@ -1,1 +1,0 @@
-"""Graders of what happened during a trial: which tools were called, how, and how much it took."""
