@@ -246,13 +246,9 @@ def dollars(raw: RawValue) -> float:
 
 def share(raw: RawValue) -> float:
     """Read a number above 0, 1 at most."""
-    try:
-        number = float(str(raw.value))
-    except ValueError:
-        raise WrongValue from None
-    if not 0 < number <= 1:
+    if seconds(raw) > 1:
         raise WrongValue
-    return number
+    return seconds(raw)
 
 
 def device_name(raw: RawValue) -> str:

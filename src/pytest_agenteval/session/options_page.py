@@ -1,11 +1,7 @@
-"""The reference page of the options, made of their table."""
+"""The reference page of the options, docs/options.md, made from their table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-from pytest_agenteval.session.options import Option
 from pytest_agenteval.session.settings import Settings
 
 HEAD = """# Options
@@ -22,29 +18,23 @@ where it stands. Lists are comma lists; in `pyproject.toml` they may be lists of
 
 def options_page() -> str:
     """Give docs/options.md, in Markdown."""
-    rows = Settings.rows()
-    parts = [HEAD, *(_section(row) for row in rows if row.flag)]
-    parts += ["## In pyproject.toml alone\n", *(_project_only(row) for row in rows if not row.flag)]
+    parts = [HEAD]
+    for row in Settings.rows():
+        if row.flag:
+            flag = f"{row.flag}={row.metavar}" if row.metavar else row.flag
+            several = "; may be given several times" if row.several else ""
+            parts += [
+                f"## `{flag}`\n",
+                f"{row.help[0].upper()}{row.help[1:]}.\n",
+                f"- expected: {row.expected}{several}",
+                f"- environment: `{row.variable}`",
+                f"- pyproject.toml: `{row.name}`\n",
+            ]
+    parts.append("## In pyproject.toml alone\n")
+    for row in Settings.rows():
+        if not row.flag:
+            parts.append(f"- `{row.name}`: {row.help}; expected: {row.expected}")
     return "\n".join(parts)
-
-
-def _section(row: Option[Any]) -> str:
-    flag = f"{row.flag}={row.metavar}" if row.metavar else str(row.flag)
-    return "\n".join((f"## `{flag}`", "", f"{_sentence(row.help)}", "", *_places(row), ""))
-
-
-def _places(row: Option[Any]) -> Iterator[str]:
-    yield f"- expected: {row.expected}" + ("; may be given several times" if row.several else "")
-    yield f"- environment: `{row.variable}`"
-    yield f"- pyproject.toml: `{row.name}`"
-
-
-def _project_only(row: Option[Any]) -> str:
-    return f"- `{row.name}`: {row.help}; expected: {row.expected}"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 if __name__ == "__main__":
