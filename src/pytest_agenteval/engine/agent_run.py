@@ -86,7 +86,8 @@ class AgentThread:
         try:
             return await asyncio.shield(self._answer)
         except Exception as raised:
-            if _mixes_loops(raised):
+            texts = map(exception_text, _with_causes(raised))
+            if any(words in text for text in texts for words in _OF_OTHER_LOOPS):
                 raise LoopMixup(f"{type(raised).__name__}: {exception_text(raised)}: {_SETTING}") from raised
             raise
 
@@ -206,11 +207,6 @@ async def _end_tasks() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     await loop.shutdown_asyncgens()
     await loop.shutdown_default_executor()
-
-
-def _mixes_loops(raised: BaseException) -> bool:
-    """Whether an exception, or what it came from, says that something was used on a loop not its own."""
-    return any(words in exception_text(part) for part in _with_causes(raised) for words in _OF_OTHER_LOOPS)
 
 
 def _with_causes(raised: BaseException) -> Iterator[BaseException]:
@@ -341,7 +337,8 @@ async def run_within_limits(
     model said that the agent asked by itself is no answer.
     """
     limits, answer, scope = ctx.limits, None, current()
-    course = _start_run(run, kind, task_input, ctx)
+    act = partial(run, task_input, ctx)
+    course = _RunOnTrialLoop(act) if kind == "trials" else AgentThread(act, ctx.limits, kind)
     refusals: list[asyncio.Task[None]] = []
     timeout = asyncio.timeout(None)
     deadline = _Deadline(timeout, limits)
@@ -453,13 +450,6 @@ class _RunOnTrialLoop:
 
     async def end(self) -> None:
         """Do nothing: it has ended."""
-
-
-def _start_run(
-    run: Callable[..., Any], kind: LoopKind, task_input: Mapping[str, Any], ctx: AgentContext
-) -> AgentThread | _RunOnTrialLoop:
-    act = partial(run, task_input, ctx)
-    return _RunOnTrialLoop(act) if kind == "trials" else AgentThread(act, ctx.limits, kind)
 
 
 _LATE_S = 1.0

@@ -64,7 +64,12 @@ async def _run_calibration(
 
     async def ask(example: LabelledExample, repetition: int) -> ExampleJudgement:
         async with room:
-            judges = _judges(_example_plan(plan, example, repetition, conditions), example, context, recorder)
+            # A seed of its own for each example: their back-off must not fall together.
+            seed = conditions.seed + int(text_digest(example.id)[:8], 16)
+            seeded = replace(conditions, seed=seed)
+            task = _calibration_task(plan, dict(example.values))
+            example_plan = Plan(task, LABELS, repetition=repetition, conditions=seeded)
+            judges = _judges(example_plan, example, context, recorder)
             judgement = await ask_judges(plan.rubric, example.values, judges)
         for judge in judges:
             usage[judge.model.name] += judge.chat.usage
@@ -115,19 +120,6 @@ def _judges(
         chat, tape = open_chat(model, plan, context, budget, recorder, role=role)
         judges.append(ExampleJudge(model, JudgeChat(chat, recorder=recorder, budget=budget, tape=tape)))
     return tuple(judges)
-
-
-def _example_plan(
-    plan: CalibrationPlan, example: LabelledExample, repetition: int, conditions: Conditions
-) -> Plan:
-    # A seed of its own for each example: their back-off must not fall together.
-    seed = conditions.seed + int(text_digest(example.id)[:8], 16)
-    return Plan(
-        _calibration_task(plan, dict(example.values)),
-        LABELS,
-        repetition=repetition,
-        conditions=replace(conditions, seed=seed),
-    )
 
 
 def _calibration_task(plan: CalibrationPlan, values: dict[str, str]) -> PlannedTask:

@@ -67,7 +67,11 @@ class _Worker:
 def start_worker(context: ExecutorContext, stopping: Event) -> None:
     """Make ready for requests; never raises, for whoever asks would only learn that the process is gone."""
     _Worker.stopping = stopping
-    _ignore_interrupts()
+    # Ctrl-C is left to the process that asked: a terminal sends it to all. A function that does nothing, for
+    # what is ignored would be ignored by programs that tools start, too.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    if hasattr(signal, "pthread_sigmask"):  # it was held back while this process came up
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, name="agenteval-orphan", daemon=True).start()
     try:
         registry = load_registry(map(Path, context.conftests), context.pytest_options)
@@ -137,16 +141,6 @@ def pickle_trial(trial: Trial, plan: Plan) -> bytes:
     except Exception as raised:
         problem = f"what came of the trial cannot be sent to another process: {exception_line(raised)}"
         return pickle.dumps(errored_trial(plan, ExecutorBroken(problem)))
-
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that asked: a terminal sends it to all.
-
-    A function that does nothing, for what is ignored would be ignored by programs that tools start, too.
-    """
-    signal.signal(signal.SIGINT, lambda *_: None)
-    if hasattr(signal, "pthread_sigmask"):  # it was held back while this process came up
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _end_with_parent() -> None:

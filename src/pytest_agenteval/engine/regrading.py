@@ -43,7 +43,11 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     recorder = Recorder(lambda: stored.seconds, plan.conditions.prices)
     stored_judges = StoredJudges(stored.transcript, recorder)
     try:
-        _check_input(plan, stored, input_digest(plan.task, context.digest_cache))
+        now = input_digest(plan.task, context.digest_cache)
+        if stored.digests.input and stored.digests.input != now:
+            raise InputChanged(
+                f"{plan.task.file}: the input is not what it was in that run: try the task again"
+            )
         judged_plan = _with_stored_judges(plan, stored_judges)
         digests = grader_digests(judged_plan, context.grading.grader, context.digest_cache)
         evidence = Evidence(plan.task.input, stored.transcript, stored.outcome)
@@ -70,11 +74,6 @@ def _was_graded(stored: Trial) -> bool:
     if stored.cause in ("", UNGRADED, CRASH):
         return True
     return any(grade.undecided == stored.cause for grade in stored.grades)
-
-
-def _check_input(plan: Plan, stored: Trial, now: str) -> None:
-    if stored.digests.input and stored.digests.input != now:
-        raise InputChanged(f"{plan.task.file}: the input is not what it was in that run: try the task again")
 
 
 def _with_stored_judges(plan: Plan, stored_judges: StoredJudges) -> Plan:

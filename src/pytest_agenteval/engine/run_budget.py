@@ -161,7 +161,11 @@ class RunBudget:
         group = state["groups"].setdefault(name, {})
         if "not_run" in group:
             return NotRun("budget", group["not_run"])
-        self._take_note_of_limits(group, plan)
+        # The highest limit of the group's trials; none where one of them has none.
+        limits = group.setdefault("limits", dict.fromkeys(KINDS, 0.0))
+        for kind in KINDS:
+            limit, known = _limit(plan.task.limits, kind), limits[kind]
+            limits[kind] = None if limit is None or known is None else max(limit, known)
         lacking = self._lacking(state, name, plan)
         if lacking is not None and self._count_the_dead(state):
             lacking = self._lacking(state, name, plan)
@@ -213,14 +217,6 @@ class RunBudget:
             if limit is not None:
                 share = min(share, limit) if ended else limit
             yield count * share
-
-    @staticmethod
-    def _take_note_of_limits(group: State, plan: Plan) -> None:
-        """Remember the highest limit of a group's trials; none where one of them has none."""
-        limits = group.setdefault("limits", dict.fromkeys(KINDS, 0.0))
-        for kind in KINDS:
-            limit, known = _limit(plan.task.limits, kind), limits[kind]
-            limits[kind] = None if limit is None or known is None else max(limit, known)
 
     def _count_the_dead(self, state: State) -> bool:
         """Count what was in flight in a process that died as the average; give whether there was any."""

@@ -186,7 +186,12 @@ class _TrialRun:
                     await self.servers.close()
             self.digests = self._digests(stage)
             self.after = await self._tree_left_behind()
-            self._add_end_state(stage)
+            # Also after a crash: what the agent reports of the end goes before what its answer holds.
+            agent = stage.instance.agent
+            if reports_end_state(agent):
+                end_state = as_end_state(agent.end_state(self._own_input(), stage.ctx))
+                state = {**self.answer.state, **end_state}
+                self.answer = truncated_answer(replace(self.answer, state=state))
         limits, usage = self.plan.task.limits, self.recorder.usage
         for name, limit, used in (
             ("cost_usd", limits.cost_usd, usage.cost_usd),
@@ -236,7 +241,11 @@ class _TrialRun:
         except BaseException as raised:  # even SystemExit: an agent must not end the run
             if is_own_cancellation(raised):
                 raise
-            self.error = self._with_key_hint(error_details(raised))
+            error = error_details(raised)
+            # A client of the agent's own may want a key, though nothing would be sent.
+            plays = self.plan.conditions.record_chat in ("none", "off") and not self.plan.asks_own_models
+            hint = key_hint(error.message) if plays and error.cause == "crash" else ""
+            self.error = replace(error, message=f"{error.message}\n  hint: {hint}") if hint else error
         self.seconds = self.budget.elapsed
         uncharged = self.seconds - max(0.0, self.budget.seconds)  # two reasons may forgive the same wait
         self.uncharged_seconds = uncharged if uncharged > LEAST_UNCHARGED_S else 0.0
@@ -260,12 +269,6 @@ class _TrialRun:
                 f"--agent-prompt {variant.name}" if name in variant.prompts else "`prompts` in suite or task"
             )
             self.recorder.event(UNREAD_PROMPT, name, {"of": whose})
-
-    def _with_key_hint(self, error: ErrorDetails) -> ErrorDetails:
-        """Add what to do where a client of the agent's own wants a key, though nothing would be sent."""
-        plays = self.plan.conditions.record_chat in ("none", "off") and not self.plan.asks_own_models
-        hint = key_hint(error.message) if plays and error.cause == "crash" else ""
-        return replace(error, message=f"{error.message}\n  hint: {hint}") if hint else error
 
     def _digests(self, stage: _Stage) -> Digests:
         grader_for, cache = self.context.grading.grader, self.context.digest_cache
@@ -294,14 +297,6 @@ class _TrialRun:
         return cache.once(
             "tool code", specs, lambda: tool_code_digest(task, specs, context.registry), task.tools
         )
-
-    def _add_end_state(self, stage: _Stage) -> None:
-        """Lay what the agent tells of the end over what its answer holds, whatever became of the agent."""
-        agent = stage.instance.agent
-        if reports_end_state(agent):
-            end_state = as_end_state(agent.end_state(self._own_input(), stage.ctx))
-            state = {**self.answer.state, **end_state}
-            self.answer = truncated_answer(replace(self.answer, state=state))
 
     def _own_input(self) -> Any:
         """Give a copy, which an agent may change: all repetitions share a plan, and graders look at it."""

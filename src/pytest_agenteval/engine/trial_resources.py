@@ -104,9 +104,9 @@ def chat_mode(plan: Plan) -> RecordMode:
     the agent asks beyond that is refused, users and judges are models that somebody has named.
     """
     mode = plan.conditions.record_chat
-    if mode == "off" and not plan.asks_own_models and _has_recordings(plan):
-        return "none"
-    return mode
+    if mode != "off" or plan.asks_own_models or not plan.task.cassette:
+        return mode
+    return "none" if Path(chat_cassette_file(plan)).is_file() else "off"
 
 
 def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str) -> ChatTape | None:
@@ -159,10 +159,6 @@ def _not_allowed(plan: Plan, context: WorkerContext) -> str:
     return "\n".join((refused, let_out, f"  record it:    {once}; from then on it is played"))
 
 
-def _has_recordings(plan: Plan) -> bool:
-    return bool(plan.task.cassette) and Path(chat_cassette_file(plan)).is_file()
-
-
 def script_way(script: str, *options: str) -> str:
     """Write options of pytest as whoever starts a script says them; in a notebook as lines of Python."""
     said = [option.removeprefix("--agent-").partition("=") for option in options]
@@ -192,17 +188,13 @@ def _retry(plan: Plan, context: WorkerContext, option: str) -> str:
     is_default = plan.model.id == OWN_MODEL and not context.run.names_models
     who = [] if is_default else [f"--agent-model={plan.model.name}"]
     who += [f"--agent-judge={judges}"] if judges else []
-    return shlex.join(["pytest", *_task_words(plan), option, *who, *_trial_options(plan, context)])
+    file, task = plan.task.file, plan.task.id
+    task_words = (file, "-k", task) if _KEYWORD.fullmatch(task) else (f"{file}::{task}",)
+    return shlex.join(["pytest", *task_words, option, *who, *_trial_options(plan, context)])
 
 
 _KEYWORD = re.compile(r"(?!(?:and|or|not|True|False|None)$)[\w:+.\\/-]+")
 """What ``-k`` takes for one word."""
-
-
-def _task_words(plan: Plan) -> tuple[str, ...]:
-    """Give the words by which pytest finds the task of a plan."""
-    file, task = plan.task.file, plan.task.id
-    return (file, "-k", task) if _KEYWORD.fullmatch(task) else (f"{file}::{task}",)
 
 
 def _trial_options(plan: Plan, context: WorkerContext) -> Iterator[str]:

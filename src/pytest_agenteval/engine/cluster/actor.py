@@ -63,13 +63,13 @@ BEAT_S = 5.0
 """So often an actor that has nothing to give says that it is there."""
 
 DESERTED_S = 180.0
-"""An actor that nobody asks for so long ends: whoever sent it work is gone, or behind a broken wire."""
+"""An actor that nobody calls for so long ends: whoever sent it work is gone, or behind a broken wire."""
 
 FOLDER = "agenteval-actor"
 
 
 class ActorSetup(Record, frozen=True):
-    """What an actor is told once. Paths are below ``context.root``, the project as it is where pytest runs.
+    """The setup of an actor. Paths are below ``context.root``, the project as it is where pytest runs.
 
     ``folder`` is where it works, ``python_path`` are folders of the project that Python looks in.
     ``variables`` go into its environment.
@@ -102,7 +102,7 @@ class Arrival(Record, frozen=True):
 
 
 class ActorQuestion(Record, frozen=True):
-    """What an actor asks whoever sent it work, meanwhile: a method of the run's ShareStore."""
+    """A call of the run's ShareStore, which an actor sends to whoever sends it work."""
 
     number: int
     method: str
@@ -110,10 +110,7 @@ class ActorQuestion(Record, frozen=True):
 
 
 class _RemoteShares:
-    """Shares models out where pytest runs, for all actors together.
-
-    What an actor had that is gone is taken back there.
-    """
+    """Shares models out where pytest runs, for all actors together; shares of lost actors return there."""
 
     def __init__(self, ask: Callable[[str, object], Future[Any]]) -> None:
         self._ask = ask
@@ -133,25 +130,25 @@ class _RemoteShares:
 
 
 class _ActorJob(TrialJob):
-    """A trial of whose end the actor is told."""
+    """A trial whose end is passed to its actor."""
 
-    __slots__ = ("_tell",)
+    __slots__ = ("_arrive",)
 
-    def __init__(self, request: TrialRequest, tell: Callable[[Trial], None]) -> None:
+    def __init__(self, request: TrialRequest, arrive: Callable[[Trial], None]) -> None:
         stored = request.stored
         super().__init__(request.plan, None, None if stored is None else lambda: stored)
-        self._tell = tell
+        self._arrive = arrive
 
     def end(self, trial: Trial) -> None:
-        """Take the trial, and tell."""
+        """Take the finished trial, and pass it on."""
         super().end(trial)
-        self._tell(trial)
+        self._arrive(trial)
 
 
 class TrialActor:
     """Carries out many requests at once in a copy of the project, and keeps what came of each until fetched.
 
-    Everything is sent as bytes: what cannot be read is told with the trial that it belongs to.
+    Everything is sent as bytes: what cannot be read is an error of the trial that it belongs to.
     """
 
     def __init__(self) -> None:
@@ -162,11 +159,11 @@ class TrialActor:
         self._serial = 0
         self._lock = threading.Lock()
         self._news = asyncio.Event()
-        self._asked_at = time.monotonic()
+        self._called_at = time.monotonic()
         self._stamps: dict[str, tuple[int, int]] = {}
 
     async def start(self, setup: bytes, project: bytes) -> bytes:
-        """Make ready for requests; never raises, for whoever asks would only learn that the actor is gone."""
+        """Make ready for requests; never raises, which would only look as if the actor were gone."""
         self._loop = asyncio.get_running_loop()
         try:
             self._come_up(pickle.loads(setup), project)
@@ -180,28 +177,26 @@ class TrialActor:
     def _come_up(self, setup: ActorSetup, project: bytes) -> None:
         here = make_folder(FOLDER)
         self._here, home = here, setup.context.root
-        self._rerooting = PathMapping(home, str(here / "project"))
+        self._paths = PathMapping(home, str(here / "project"))
         unpack_project(project, here / "project")
         os.environ.update(setup.variables)
-        os.chdir(self._rerooting.path(setup.folder))
-        sys.path[:0] = map(self._rerooting.path, setup.python_path)
+        os.chdir(self._paths.path(setup.folder))
+        sys.path[:0] = map(self._paths.path, setup.python_path)
         # Its own process is the one with which servers of models end.
-        context = self._rerooting.context(
-            setup.context, servers=str(here / "servers"), controller=os.getpid()
-        )
+        context = self._paths.context(setup.context, servers=str(here / "servers"), controller=os.getpid())
         registry = load_registry(map(Path, context.conftests), context.pytest_options)
         hide_secrets(context)
         # Also under -s: nobody sees an actor's terminal, and Ray would keep all of it on the machine.
         redirect_output(replace(context, captures_output=True))
         _print_nowhere()
-        self._interning = PlanInterning(self._rerooting.task)
+        self._interning = PlanInterning(self._paths.task)
         executor = LocalExecutor(registry, _RemoteShares(self._ask))
         self._pool = Pool(executor, context, NullObserver())
         gc.freeze()  # what was imported lives until the end
 
     async def begin(self, requests: Sequence[tuple[int, bytes]], variables: Mapping[str, str]) -> None:
-        """Begin these, with these variables; one that was sent twice, in case it was lost, begins once."""
-        self._asked_at = time.monotonic()
+        """Begin these requests, with these variables; one that was sent twice begins once."""
+        self._called_at = time.monotonic()
         os.environ.update(variables)
         for number, pickled in requests:
             if number not in self._seen:
@@ -209,11 +204,11 @@ class TrialActor:
                 self._begin(number, pickled)
 
     async def fetch(self, received: int) -> tuple[int, list[Arrival | ActorQuestion]]:
-        """Give what has come up to a number, as soon as there is anything; forget what was ``received``.
+        """Return what has come, as soon as there is anything; forget what was ``received``.
 
-        Where nothing comes for a while, nothing is given: whoever asks knows then that the actor is there.
+        Where nothing comes for a while, nothing is returned: the caller knows then that the actor is there.
         """
-        self._asked_at = time.monotonic()
+        self._called_at = time.monotonic()
         with self._lock:
             self._unacknowledged = [each for each in self._unacknowledged if each[0] > received]
             if not self._unacknowledged:
@@ -226,13 +221,13 @@ class TrialActor:
 
     async def answer(self, number: int, answer: bytes) -> None:
         """Take the answer to a question."""
-        self._asked_at = time.monotonic()
+        self._called_at = time.monotonic()
         waiting = self._open_questions.pop(number, None)
         if waiting is not None:
             waiting.set_result(pickle.loads(answer))
 
     async def close(self) -> bytes:
-        """Stop what is still running, write what was recorded, and tell what is left to tell."""
+        """Stop what is still running, write what was recorded, and return the report and last recordings."""
         if self._pool is None:
             return pickle.dumps((ExecutorReport(), {}))
         await asyncio.to_thread(self._pool.close, WORKER_CLOSING_S)
@@ -249,7 +244,10 @@ class TrialActor:
             if isinstance(request, CalibrationRequest):
                 self._calibrate(number, request, self._pool)
                 return
-            request = replace(request, plan=self._here_plan(request.plan))
+            plan = self._interning.plan(request.plan)
+            here = self._paths.conditions(plan.conditions, str(self._here / "workspaces"))
+            plan = plan if here is plan.conditions else replace(plan, conditions=here)
+            request = replace(request, plan=plan)
         except Exception as raised:  # an object of a class that only the process that asked can import
             problem = str(raised) if isinstance(raised, ExecutorBroken) else exception_line(raised)
             self._give(number, pickle.dumps(_refusal(request, problem)))
@@ -257,13 +255,8 @@ class TrialActor:
         self._note_stamps(cassette_files(request.plan))
         self._pool.hand_over([_ActorJob(request, lambda trial: self._arrive(number, request.plan, trial))])
 
-    def _here_plan(self, plan: Plan) -> Plan:
-        plan = self._interning.plan(plan)
-        kept = self._rerooting.conditions(plan.conditions, str(self._here / "workspaces"))
-        return plan if kept is plan.conditions else replace(plan, conditions=kept)
-
     def _calibrate(self, number: int, request: CalibrationRequest, pool: Pool) -> None:
-        plan = replace(request.plan, cassette=self._rerooting.cassette(request.plan.cassette))
+        plan = replace(request.plan, cassette=self._paths.cassette(request.plan.cassette))
         self._note_stamps(calibration_cassettes(plan))
         future = pool.calibrate(replace(request, plan=plan))
 
@@ -280,7 +273,7 @@ class TrialActor:
         """Keep how a trial ended, with what it wrote; called on the pool's thread."""
         try:
             workspace = pack_workspace(Path(trial.workspace)) if trial.workspace else b""
-            result = pickle_trial(self._rerooting.at_home(trial), plan)
+            result = pickle_trial(self._paths.at_home(trial), plan)
             recorded = self._changed(cassette_files(plan))
         except Exception as raised:  # whoever waits for it would wait for ever
             problem = f"what came of the trial cannot be sent: {exception_line(raised)}"
@@ -294,7 +287,7 @@ class TrialActor:
         self._send(lambda _: Arrival(number, result, recorded, workspace))
 
     def _ask(self, method: str, argument: object) -> Future[Any]:
-        """Ask those who sent the work; called on any thread."""
+        """Send a question to whoever sent the work; called on any thread."""
         waiting: Future[Any] = Future()
 
         def question(serial: int) -> ActorQuestion:
@@ -323,11 +316,11 @@ class TrialActor:
             if stamp != self._stamps.get(path, stamp):
                 self._stamps[path] = stamp
                 with suppress(OSError):
-                    changed[Path(path).relative_to(self._rerooting.here).as_posix()] = Path(path).read_bytes()
+                    changed[Path(path).relative_to(self._paths.here).as_posix()] = Path(path).read_bytes()
         return changed
 
     def _end_when_deserted(self) -> None:
-        while time.monotonic() < self._asked_at + DESERTED_S:
+        while time.monotonic() < self._called_at + DESERTED_S:
             time.sleep(1)
         end_owned_groups()
         remove_tree(self._here)

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval.engine.cluster.remote_actor import ActorLost, ActorSilent
 from pytest_agenteval.engine.cluster.transfer import make_folder
 from pytest_agenteval.engine.executor import ExecutorBroken, result_of
 from pytest_agenteval.processes.files import SHORT_TEMP, remove_tree
@@ -39,22 +40,12 @@ REACHING_S = 10.0
 """Seconds in which a cluster has to take a connection."""
 
 
-class ActorLost(Exception):
-    """An actor is gone, with all that it was carrying out; the text says why, as far as Ray knows."""
-
-
-class ActorSilent(Exception):
-    """An actor does not answer at the moment, and may answer again."""
-
-
 class RayCluster:
     """The cluster that this process has joined, or started.
 
     ``connect`` and ``disconnect`` block, and belong on one thread that stays: the servers of a cluster of our
     own end with the thread that has started them.
     """
-
-    gone, silent = ActorLost, ActorSilent
 
     def __init__(self) -> None:
         self.is_own = False
@@ -78,7 +69,7 @@ class RayCluster:
         if self.address and not self._was_joined:
             _check_reachable(self.address)
         try:
-            with preserved_signal_handlers(), _silence(), self._variables_kept():
+            with preserved_signal_handlers(), _silence(), self._variables_remembered():
                 if not self._was_joined:
                     self._init(actors)
                     self._quiet()
@@ -121,7 +112,7 @@ class RayCluster:
             module.print_to_stdstream = lambda *_, **__: None
 
     def share(self, value: object) -> Any:
-        """Put something where all actors find it, once for each machine."""
+        """Put something where all actors find it, once on each machine."""
         return ray.put(value)
 
     def start_actor(self, kind: type) -> Any:
@@ -164,7 +155,7 @@ class RayCluster:
             remove_tree(self._folder)
 
     @contextmanager
-    def _variables_kept(self) -> Iterator[None]:
+    def _variables_remembered(self) -> Iterator[None]:
         """Remember which variables Ray has set for its own: they go when it goes."""
         before = set(os.environ)
         yield
@@ -214,5 +205,5 @@ _REASONS = (
 
 def _reason(raised: BaseException) -> str:
     text = " ".join(exception_text(raised).split())
-    known = [words for said, words in _REASONS if said in text.lower().replace("(oom)", "out-of-memory")]
+    known = [words for phrase, words in _REASONS if phrase in text.lower().replace("(oom)", "out-of-memory")]
     return known[0] if known else f"{type(raised).__name__}: {text[:200]}"

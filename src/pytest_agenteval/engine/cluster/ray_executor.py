@@ -143,7 +143,7 @@ class RayExecutor:
         self._failed = 0
         self._refusal: Exception | None = None
         self._has_lost = self._has_had = self._is_closed = False
-        self._unkept = 0
+        self._unfetched = 0
         self._cluster: RayCluster | None = None
         self._thread = DaemonThreads()
         self._connecting: asyncio.Future[int] | None = None
@@ -166,18 +166,25 @@ class RayExecutor:
 
     async def ready(self, context: ExecutorContext) -> int:
         """Join the cluster or start one, and have actors come up; as many trials run as the run allows."""
-        root, asked_for = Path(context.root), _actor_count(context.argument)
+        root, wanted = Path(context.root), _actor_count(context.argument)
         self._home = RecordingMerger(root, context.started)
         # Of this process, which no actor's number is of: known to all here who look how models fare.
         gates = limiters_at(context.rates, lambda: RateLimiters(most=context.concurrency))
         self._shares = LocalShareStore(gates.ledger)
         project = await in_daemon_thread(pack_project, root)
-        cluster, machines = await self._connect(asked_for or ACTORS)
-        self._setup = _actor_setup(context)
+        cluster, machines = await self._connect(wanted or ACTORS)
+        self._setup = ActorSetup(
+            context,
+            folder=_below(os.getcwd(), context.root) or context.root,
+            python_path=tuple(_project_places(context.root)),
+            variables=usual_variables(),
+        )
         self._project = cluster.share(project)
-        for _ in range(min(asked_for or max(ACTORS, machines), context.concurrency)):
+        for _ in range(min(wanted or max(ACTORS, machines), context.concurrency)):
             self._bring_up()
-        await self._until_up()
+        await self._until_one_is_up()
+        if self._coming:
+            await asyncio.wait(self._coming, timeout=OTHERS_S)
         return context.concurrency
 
     async def run(self, request: TrialRequest) -> Trial:
@@ -208,9 +215,9 @@ class RayExecutor:
         for coming in self._coming:
             coming.cancel()
         actors = [*self._actors, *([self._lone] if self._lone else [])]
-        told = await asyncio.gather(*(actor.close() for actor in actors))
+        closed = await asyncio.gather(*(actor.close() for actor in actors))
         unused: dict[str, UnusedRecordings] = {}
-        for actor, left in zip(actors, told, strict=True):
+        for actor, left in zip(actors, closed, strict=True):
             if left is None:
                 self._has_lost = True
                 continue
@@ -221,8 +228,8 @@ class RayExecutor:
         remarks = [*self._home.finish()]
         if self._failed >= MOST_FAILED and self._has_had:
             remarks.append(f"some actors never came up, and others did their work: {self._refusal}")
-        if self._unkept:
-            whose = "1 workspace" if self._unkept == 1 else f"{self._unkept} workspaces"
+        if self._unfetched:
+            whose = "1 workspace" if self._unfetched == 1 else f"{self._unfetched} workspaces"
             remarks.append(f"{whose} could not be brought home from actors, and cannot be looked at")
         await self._disconnect()
         unsaved = dict.fromkeys([*self._unsaved, *self._home.problems])
@@ -305,12 +312,6 @@ class RayExecutor:
             if not self._is_closed:
                 self._bring_up()
 
-    async def _until_up(self) -> None:
-        """Wait for the first actor, and a little for the others; raises what keeps all from coming up."""
-        await self._until_one_is_up()
-        if self._coming:
-            await asyncio.wait(self._coming, timeout=OTHERS_S)
-
     async def _until_one_is_up(self) -> None:
         while not self._actors:
             if not self._coming:
@@ -344,7 +345,7 @@ class RayExecutor:
         if arrival.workspace:
             with suppress(OSError, tarfile.TarError):  # a disk that is full; a name that is none here
                 return str(unpack_workspace(arrival.workspace, Path(plan.conditions.keep_workspaces)))
-        self._unkept += 1
+        self._unfetched += 1
         return ""
 
     async def _take_recordings(
@@ -375,15 +376,6 @@ def _refuse_unable(request: TrialRequest) -> None:
             "a run starts model servers (vllm/…) on its own machine, and trials are carried out on others: "
             "start the server yourself, and give its address as the model's api_base"
         )
-
-
-def _actor_setup(context: ExecutorContext) -> ActorSetup:
-    return ActorSetup(
-        context,
-        folder=_below(os.getcwd(), context.root) or context.root,
-        python_path=tuple(_project_places(context.root)),
-        variables=usual_variables(),
-    )
 
 
 def _project_places(root: str) -> Iterator[str]:

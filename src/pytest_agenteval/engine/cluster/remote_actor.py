@@ -23,34 +23,32 @@ CLOSING_S = 2.5
 """Seconds that an actor has to close; one that computes without end is killed then."""
 
 
+class ActorLost(Exception):
+    """An actor is gone, with all that it was carrying out; the text says why, as far as Ray knows."""
+
+
+class ActorSilent(Exception):
+    """An actor does not answer at the moment, and may answer again."""
+
+
 class Cluster(Protocol):
-    """Where actors are made and called: the raised ones are ``gone`` and ``silent``."""
-
-    @property
-    def gone(self) -> type[Exception]:
-        """What is raised where an actor is no more."""
-        ...
-
-    @property
-    def silent(self) -> type[Exception]:
-        """What is raised where one does not answer, and may answer again."""
-        ...
+    """Where actors are called and ended."""
 
     async def call(self, actor: Any, method: str, *args: Any) -> Any:
-        """Call a method of an actor and give what it returns."""
+        """Call a method of an actor and return what it returns; raises ActorLost and ActorSilent."""
         ...
 
     def kill(self, actor: Any) -> None:
-        """Have an actor end at once."""
+        """Have an actor end at once, if it is not gone."""
         ...
 
 
 class RemoteActor:
     """Sends requests to one actor, those of one turn of the loop together, and gives what they came to.
 
-    ``lost`` is called once, when the actor is gone or silent for too long: by then whoever waits for it has
-    been told. What it gives is acknowledged with the next question, so that an answer on a broken wire is not
-    lost; what it was sent is numbered, so that nothing is begun twice.
+    ``lost`` is called once, when the actor is gone or silent for too long: by then whatever waits for it has
+    failed. What it returns is acknowledged with the next request, so that an answer on a broken wire is not
+    lost; requests are numbered, so that none begins twice.
     """
 
     _numbers = count(1)
@@ -71,12 +69,12 @@ class RemoteActor:
         self.is_gone = False
 
     async def start(self, setup: ActorSetup, project: Any) -> None:
-        """Have it come up; raises ExecutorBroken where it does not."""
+        """Start it; raises ExecutorBroken where it does not come up."""
         try:
             started: ActorStarted = pickle.loads(
                 await self._cluster.call(self.handle, "start", pickle.dumps(setup), project)
             )
-        except (self._cluster.gone, self._cluster.silent) as gone:
+        except (ActorLost, ActorSilent) as gone:
             raise ExecutorBroken(f"an actor ended while it came up: {gone}") from None
         if started.broken:
             raise ExecutorBroken(started.broken)
@@ -105,7 +103,7 @@ class RemoteActor:
             self.waiting.pop(number, None)
 
     async def close(self) -> tuple[ExecutorReport, dict[str, bytes]] | None:
-        """Have it close, and kill it; give what it has left to tell, or None where it could not."""
+        """Have it close, and kill it; returns its report and last recordings, or None where it could not."""
         if self._listening is not None:
             self._listening.cancel()
         if self.is_gone:
@@ -113,17 +111,17 @@ class RemoteActor:
         self.is_gone = True
         try:
             closing = self._cluster.call(self.handle, "close")
-            told: tuple[ExecutorReport, dict[str, bytes]] = pickle.loads(
+            last: tuple[ExecutorReport, dict[str, bytes]] = pickle.loads(
                 await asyncio.wait_for(closing, CLOSING_S)
             )
-            return told
-        except (TimeoutError, self._cluster.gone, self._cluster.silent):
+            return last
+        except (TimeoutError, ActorLost, ActorSilent):
             return None
         finally:
             self._cluster.kill(self.handle)
 
     def give_up(self, reason: str) -> None:
-        """Take it for gone: whoever waits is told, and it is killed in case it is not."""
+        """Take it for gone: all that is waited for fails, and it is killed in case it is not gone."""
         if self.is_gone:
             return
         self.is_gone = True
@@ -150,7 +148,6 @@ class RemoteActor:
         task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, question: ActorQuestion) -> None:
-        """Answer what the actor asks of whoever shares models out."""
         answer: object
         if question.method == "exchange":
             report: LimiterReport = pickle.loads(question.argument)
@@ -162,7 +159,7 @@ class RemoteActor:
         await self._answer_of(lambda: self._cluster.call(self.handle, "answer", question.number, pickled))
 
     async def leave(self) -> None:
-        """Take back what it has of models: it asks nothing any more."""
+        """Give its shares of models back: it sends no more requests."""
         for process in self._sharing:
             await self._shares.leave(process)
 
@@ -182,17 +179,17 @@ class RemoteActor:
                     arriving.set_result(arrival)
 
     async def _answer_of(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Ask until there is an answer; one that is silent too long, or gone, is given up, and None given."""
+        """Call until there is an answer; an actor that is silent too long, or gone, is given up: None."""
         until = time.monotonic() + SILENT_S
         while not self.is_gone:
             try:
                 return await asyncio.wait_for(ask(), max(0.1, until - time.monotonic()))
             except TimeoutError:
                 self.give_up(f"nothing was heard of it for {SILENT_S:g} s")
-            except self._cluster.silent as silent:
+            except ActorSilent as silent:
                 if time.monotonic() > until:
                     self.give_up(str(silent))
                 await asyncio.sleep(AGAIN_S)
-            except self._cluster.gone as gone:
+            except ActorLost as gone:
                 self.give_up(str(gone))
         return None

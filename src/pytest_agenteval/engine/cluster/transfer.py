@@ -98,12 +98,12 @@ def _known_to_git(root: Path) -> list[Path] | None:
     there = [path for path in paths if os.path.lexists(path)]
     # A repository within it, which git lists as a folder, has files of its own.
     inner = [path for path in there if path.is_dir() and not path.is_symlink()]
-    files = [path for path in there if path not in inner and _all_travel(path, root)]
+    files = [
+        path
+        for path in there
+        if path not in inner and not LEFT_HOME.intersection(path.relative_to(root).parts[:-1])
+    ]
     return files + [file for folder in inner for file in _files(folder)]
-
-
-def _all_travel(path: Path, root: Path) -> bool:
-    return not LEFT_HOME.intersection(path.relative_to(root).parts[:-1])
 
 
 def _travels(folder: Path) -> bool:
@@ -215,14 +215,17 @@ class RecordingMerger:
             unfinished=recording.unfinished,
         )
         self._actors[name].add(actor)
-        kept = set(map(_identity, cassette_files.read_cassette(path, name).interactions))
-        self._dropped[name] |= {key_of(each.request) for each in theirs if _identity(each) not in kept}
+        there = set(map(_identity, cassette_files.read_cassette(path, name).interactions))
+        self._dropped[name] |= {key_of(each.request) for each in theirs if _identity(each) not in there}
 
     def finish(self) -> Iterator[str]:
         """Put what several have recorded into one order; say where answers to one request differed."""
         for name, actors in sorted(self._actors.items()):
             if len(actors) > 1:
-                self._sort(name)
+                try:
+                    self._sort(name)
+                except (OSError, ProblemsFound) as broken:
+                    self.problems.append(Problem(name, None, (), "a file that can be written", str(broken)))
         for name, dropped in sorted(self._dropped.items()):
             if dropped:
                 calls = f"{len(dropped)} recorded call{'' if len(dropped) == 1 else 's'}"
@@ -230,16 +233,12 @@ class RecordingMerger:
 
     def _sort(self, name: str) -> None:
         path, old = self._root / name, self._before[name]
-        try:
-            with file_lock(path):
-                recording = cassette_files.read_cassette(path, name)
-                new = sorted(recording.interactions[old:], key=_order_key)
-                interactions = (*recording.interactions[:old], *new)
-                cassette_files.write_cassette(
-                    path, cassette_files.CassetteContent(interactions, recording.header, recording.rest), name
-                )
-        except (OSError, ProblemsFound) as broken:
-            self.problems.append(Problem(name, None, (), "a file that can be written", str(broken)))
+        with file_lock(path):
+            content = cassette_files.read_cassette(path, name)
+            new = sorted(content.interactions[old:], key=_order_key)
+            interactions = (*content.interactions[:old], *new)
+            sorted_content = cassette_files.CassetteContent(interactions, content.header, content.rest)
+            cassette_files.write_cassette(path, sorted_content, name)
 
 
 def _identity(interaction: Interaction) -> tuple[RequestKey, int, Body]:
@@ -247,7 +246,7 @@ def _identity(interaction: Interaction) -> tuple[RequestKey, int, Body]:
 
 
 def _order_key(interaction: Interaction) -> tuple[tuple[int | str, ...], ...]:
-    """Say where an interaction stands: by repetition and number of the ask, then by what was asked."""
+    """Return what interactions are sorted by: repetition and number of the ask, then the request."""
     request = interaction.request
     steps = request.uri.split("/")
     return tuple(
@@ -350,7 +349,7 @@ class PlanInterning:
 
     def __init__(self, arrived: Callable[[PlannedTask], PlannedTask]) -> None:
         self._arrived = arrived
-        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+        self._interned: OrderedDict[bytes, Any] = OrderedDict()
 
     def plan(self, plan: Plan) -> Plan:
         """Give the plan with its task as it is ``arrived``, of parts that plans share."""
@@ -372,11 +371,11 @@ class PlanInterning:
 
     def _once(self, value: T, make: Callable[[], T]) -> T:
         key = pickle.dumps(value)
-        if key in self._kept:
-            self._kept.move_to_end(key)
+        if key in self._interned:
+            self._interned.move_to_end(key)
         else:
-            self._kept[key] = make()
-            if len(self._kept) > MOST_INTERNED:
-                self._kept.popitem(last=False)
-        kept: T = self._kept[key]
-        return kept
+            self._interned[key] = make()
+            if len(self._interned) > MOST_INTERNED:
+                self._interned.popitem(last=False)
+        interned: T = self._interned[key]
+        return interned
