@@ -21,7 +21,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from pytest_agenteval.store.json_lines import encode_line
+from pytest_agenteval.store.record_files import encode_line
 from pytest_agenteval.text.json_values import jsonable
 
 

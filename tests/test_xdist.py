@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.store.run_folder import read_header
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import read_header
 from tests.journals import journal, names, run_folder
 from tests.suites import run, task, write
 

@@ -143,30 +143,30 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.api.suite import Task as Task
     from pytest_agenteval.session.api.suite import suite as suite
     from pytest_agenteval.session.api.trials import Trials as Trials
-    from pytest_agenteval.store.importing import ImportedRun as ImportedRun
-    from pytest_agenteval.store.importing import RecordedCall as RecordedCall
-    from pytest_agenteval.store.importing import add_common_arguments as add_common_arguments
-    from pytest_agenteval.store.importing import make_project as make_project
-    from pytest_agenteval.store.importing import misshapen as misshapen
-    from pytest_agenteval.store.importing import read_json as read_json
-    from pytest_agenteval.store.importing import read_text as read_text
-    from pytest_agenteval.store.importing import replace_imported_runs as replace_imported_runs
-    from pytest_agenteval.store.importing import write_tool_cassette as write_tool_cassette
-    from pytest_agenteval.store.importing import write_yaml as write_yaml
+    from pytest_agenteval.store.imported_runs import ImportedRun as ImportedRun
+    from pytest_agenteval.store.imported_runs import RecordedCall as RecordedCall
+    from pytest_agenteval.store.imported_runs import add_common_arguments as add_common_arguments
+    from pytest_agenteval.store.imported_runs import make_project as make_project
+    from pytest_agenteval.store.imported_runs import misshapen as misshapen
+    from pytest_agenteval.store.imported_runs import read_json as read_json
+    from pytest_agenteval.store.imported_runs import read_text as read_text
+    from pytest_agenteval.store.imported_runs import replace_imported_runs as replace_imported_runs
+    from pytest_agenteval.store.imported_runs import write_tool_cassette as write_tool_cassette
+    from pytest_agenteval.store.imported_runs import write_yaml as write_yaml
     from pytest_agenteval.store.journal_entry import JournalEntry as JournalEntry
     from pytest_agenteval.store.journal_entry import NotRunTrial as NotRunTrial
     from pytest_agenteval.store.journal_entry import StartedAttempt as StartedAttempt
     from pytest_agenteval.store.journal_entry import TranscriptLocation as TranscriptLocation
-    from pytest_agenteval.store.repetitions import SuiteLook as SuiteLook
-    from pytest_agenteval.store.run_metadata import Levels as Levels
-    from pytest_agenteval.store.run_metadata import PlannedGroup as PlannedGroup
-    from pytest_agenteval.store.run_metadata import RepetitionRule as RepetitionRule
-    from pytest_agenteval.store.run_metadata import Resumption as Resumption
-    from pytest_agenteval.store.run_metadata import RunHeader as RunHeader
-    from pytest_agenteval.store.run_metadata import RunModel as RunModel
-    from pytest_agenteval.store.run_metadata import RunPrices as RunPrices
-    from pytest_agenteval.store.run_metadata import RunShards as RunShards
-    from pytest_agenteval.store.run_metadata import RunSuite as RunSuite
+    from pytest_agenteval.store.run_documents import SuiteLook as SuiteLook
+    from pytest_agenteval.store.run_folder import Levels as Levels
+    from pytest_agenteval.store.run_folder import PlannedGroup as PlannedGroup
+    from pytest_agenteval.store.run_folder import RepetitionRule as RepetitionRule
+    from pytest_agenteval.store.run_folder import Resumption as Resumption
+    from pytest_agenteval.store.run_folder import RunHeader as RunHeader
+    from pytest_agenteval.store.run_folder import RunModel as RunModel
+    from pytest_agenteval.store.run_folder import RunPrices as RunPrices
+    from pytest_agenteval.store.run_folder import RunShards as RunShards
+    from pytest_agenteval.store.run_folder import RunSuite as RunSuite
     from pytest_agenteval.store.run_reader import Run as Run
     from pytest_agenteval.store.run_reader import load_run as load_run
     from pytest_agenteval.tasks.workspace.workspace import OutsideWorkspace as OutsideWorkspace
@@ -247,15 +247,15 @@ _NAMES = {
     "session.api.record": "record",
     "session.api.recording": "Recording",
     "session.api.running": "arun grade run tool_calls",
-    "session.api.suite": "Suite suite Task",
+    "session.api.suite": "suite Suite Task",
     "session.api.trials": "Trials",
-    "store.importing": (
+    "store.imported_runs": (
         "add_common_arguments ImportedRun make_project misshapen read_json read_text RecordedCall "
         "replace_imported_runs write_tool_cassette write_yaml"
     ),
     "store.journal_entry": "JournalEntry NotRunTrial StartedAttempt TranscriptLocation",
-    "store.repetitions": "SuiteLook",
-    "store.run_metadata": (
+    "store.run_documents": "SuiteLook",
+    "store.run_folder": (
         "Levels PlannedGroup RepetitionRule Resumption RunHeader RunModel RunPrices RunShards RunSuite"
     ),
     "store.run_reader": "load_run Run",

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.trial import Digests
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from tests.reports.runs import key, store_run, trial
 
 RUNS = Path(".agenteval/runs")

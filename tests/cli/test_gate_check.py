@@ -13,7 +13,7 @@ import pytest
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.compare.scoring.null_runs import null_mean
 from pytest_agenteval.records.trial import Digests, Origin
-from pytest_agenteval.store.run_gates import SuiteGate, write_gates
+from pytest_agenteval.store.run_documents import SuiteGate, write_gates
 from tests.cli.documents import valid_document
 from tests.reports.runs import store_run, trial
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.store.runs import find_run
+from pytest_agenteval.store.run_folder import find_run
 from tests.cli.documents import valid_document
 from tests.loop.prompt_projects import PRICES, bakery, everything_of_the_user, git
 from tests.suites import only_our_plugin

@@ -15,22 +15,22 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
-from pytest_agenteval.store.file_writing import replace_json
-from pytest_agenteval.store.journal_index import WORTH_BYTES
+from pytest_agenteval.store.journal_reader import WORTH_BYTES
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.json_lines import VERSION
-from pytest_agenteval.store.repetitions import (
+from pytest_agenteval.store.record_files import VERSION, replace_json
+from pytest_agenteval.store.rows import ROW_KINDS
+from pytest_agenteval.store.run_documents import (
     ExtraRepetitions,
     ExtraTrials,
+    SuiteGate,
     SuiteLook,
+    read_audit,
     read_extra,
     write_extra,
+    write_gates,
     write_looks,
 )
-from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
-from pytest_agenteval.store.run_audit import read_audit
-from pytest_agenteval.store.run_gates import SuiteGate, write_gates
-from pytest_agenteval.store.run_metadata import (
+from pytest_agenteval.store.run_folder import (
     Levels,
     RepetitionRule,
     RunHeader,
@@ -38,10 +38,12 @@ from pytest_agenteval.store.run_metadata import (
     RunPrices,
     RunShards,
     RunSuite,
+    end_run,
+    open_run,
     planned_groups,
+    write_planned,
 )
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import end_run, open_run, write_planned
 from tests.cli.documents import valid_document
 from tests.greeters import greet, set_mood, task_names, write_greeters
 from tests.journals import junit, properties

@@ -14,8 +14,7 @@ import pytest
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.session.held_runs import HELD
 from pytest_agenteval.store.pruning import plan_pruning, remove_run
-from pytest_agenteval.store.run_metadata import Resumption, RunHeader
-from pytest_agenteval.store.runs import list_runs, new_run
+from pytest_agenteval.store.run_folder import Resumption, RunHeader, list_runs, new_run
 
 HOLD = """
 import sys

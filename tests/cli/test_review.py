@@ -24,8 +24,8 @@ from pytest_agenteval.loop.review.dialog import Review
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
 from pytest_agenteval.loop.review.selection import chosen_trials
 from pytest_agenteval.loop.review.shown_trials import ReviewPool, review_pool
+from pytest_agenteval.store.run_folder import LATEST, find_run
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import LATEST, find_run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import StyledLine
 from pytest_agenteval.text.json_values import json_digest

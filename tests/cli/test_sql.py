@@ -15,7 +15,7 @@ from pytest_agenteval import Message, Run, ToolCall, Transcript, load_run
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.reports.exports.sql import QueryResult, result_lines
 from pytest_agenteval.reports.run_view import view_of
-from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
+from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.text.formatting import cell_width
 from tests.reports.runs import MIXED, PLANNED, store_run, trial
 

@@ -19,7 +19,7 @@ from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
-from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite
+from pytest_agenteval.store.run_folder import RunHeader, RunModel, RunSuite
 from pytest_agenteval.text.errors import UsageMistake
 
 SCORES = st.sampled_from((0.0, 1 / 3, 0.5, 0.7, 1.0)) | st.floats(0, 1)

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.trial import Digests
-from pytest_agenteval.store.file_writing import replace_json
+from pytest_agenteval.store.record_files import replace_json
+from pytest_agenteval.store.run_folder import HEADER
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.store.runs import HEADER
 from tests.reports.runs import store_run, trial
 
 RUNS = Path(".agenteval/runs")

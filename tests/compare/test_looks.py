@@ -11,7 +11,7 @@ from pytest_agenteval.compare.comparison import compare_sides
 from pytest_agenteval.compare.first_look import make_look, with_room
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores
 from pytest_agenteval.compare.sides import Side, pool_runs
-from pytest_agenteval.store.run_metadata import Levels, RepetitionRule
+from pytest_agenteval.store.run_folder import Levels, RepetitionRule
 from tests.compare.samples import side, tasks
 from tests.extended.simulations.adaptive import CHANGES, MOST, changed
 from tests.extended.simulations.repetition_rules import ended

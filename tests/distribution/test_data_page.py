@@ -10,8 +10,7 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.reports.exports.sql import TASK_COLUMNS
-from pytest_agenteval.store.rows.row_kinds import ROW_KINDS, RowKind
-from pytest_agenteval.store.rows.trial_columns import TRIAL_KEY
+from pytest_agenteval.store.rows import ROW_KINDS, TRIAL_KEY, RowKind
 from tests.reports.runs import MIXED, PLANNED, store_run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")

@@ -29,7 +29,7 @@ from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Origin
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
-from pytest_agenteval.store.run_metadata import RunHeader, RunModel
+from pytest_agenteval.store.run_folder import RunHeader, RunModel
 from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Regression
 from tests.reports.runs import store_run, trial
 

@@ -17,7 +17,7 @@ from pytest_agenteval.records.transcript import (
     format_tokens,
 )
 from pytest_agenteval.records.trial import part_paid
-from pytest_agenteval.store.json_lines import read_line, read_usage, usage_line
+from pytest_agenteval.store.record_files import read_line, read_usage, usage_line
 
 USAGES = st.builds(
     Usage,

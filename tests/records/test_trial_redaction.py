@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from pytest_agenteval.records.evidence import Answer, Grade
 from pytest_agenteval.records.trial_redaction import redact_trial
-from pytest_agenteval.store.json_lines import encode_line
+from pytest_agenteval.store.record_files import encode_line
 from pytest_agenteval.text.redaction import Secrets
 from tests.store.samples import trial
 

@@ -10,7 +10,7 @@ from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts, Trial
-from pytest_agenteval.store.run_metadata import RunModel, RunSuite
+from pytest_agenteval.store.run_folder import RunModel, RunSuite
 from pytest_agenteval.store.run_reader import Run
 from tests.reports.runs import RULES_MODEL, store_run, trial
 

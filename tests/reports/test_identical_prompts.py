@@ -7,9 +7,8 @@ from pathlib import Path
 from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.reports.run_view import identical_prompt_warnings
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader, new_run
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import new_run
 
 from .runs import CAPABILITY, RULES_MODEL, key, trial
 

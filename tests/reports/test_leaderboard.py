@@ -19,7 +19,7 @@ from pytest_agenteval.reports.leaderboard import (
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, Scorecard
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, table_lines
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import cell_width
 from tests.reports.runs import MIXED, PLANNED, key, store_run, trial

@@ -12,7 +12,7 @@ from pytest_agenteval.compare.sides import side_of
 from pytest_agenteval.reports.github_report import MOST_CHARACTERS, comment_markdown
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.task_lines import TaskFileLines
-from pytest_agenteval.store.run_metadata import RunSuite
+from pytest_agenteval.store.run_folder import RunSuite
 from pytest_agenteval.store.run_reader import Run
 
 from .runs import MIXED, key, store_run, trial

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, fold_rows, screen_lines, worst_misses
 from pytest_agenteval.reports.run_view import view_of
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import StyledLine, cell_width
 from tests.reports import screen_runs

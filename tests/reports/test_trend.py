@@ -23,8 +23,14 @@ from pytest_agenteval.reports.trend import (
 )
 from pytest_agenteval.reports.trend_screen import sparkline, trend_lines
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import RunHeader, RunModel, planned_groups
-from pytest_agenteval.store.runs import list_runs, new_run, write_planned
+from pytest_agenteval.store.run_folder import (
+    RunHeader,
+    RunModel,
+    list_runs,
+    new_run,
+    planned_groups,
+    write_planned,
+)
 from tests.reports.runs import CAPABILITY, key, trial
 
 CLAUDE, GPT = RunModel("claude", "anthropic/claude"), RunModel("gpt", "openai/gpt")

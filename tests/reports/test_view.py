@@ -16,7 +16,7 @@ from pytest_agenteval.reports.junit_properties import trial_properties
 from pytest_agenteval.reports.run_screen import screen_lines
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import RunModel, RunSuite
+from pytest_agenteval.store.run_folder import RunModel, RunSuite
 from pytest_agenteval.store.run_reader import load_run
 
 from .runs import CAPABILITY, MIXED, PLANNED, key, store_run, trial

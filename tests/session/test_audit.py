@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.reports.audit_report import Audit, audit_of
-from pytest_agenteval.store.run_audit import read_audit
+from pytest_agenteval.store.run_documents import read_audit
+from pytest_agenteval.store.run_folder import list_runs
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import list_runs
 from tests.audited_suites import SUITES
 from tests.suites import collected_ids, only_our_plugin, run, write
 

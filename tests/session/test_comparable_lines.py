@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_folder import find_run
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.text.json_values import json_digest, text_digest
 from tests.suites import import_multiprocessing, run, suite, task, write
 

@@ -7,8 +7,8 @@ import json
 import jsonschema
 import pytest
 
+from pytest_agenteval.store.run_folder import read_header
 from pytest_agenteval.store.run_schemas import SCHEMAS
-from pytest_agenteval.store.runs import read_header
 from tests.journals import run_folder
 from tests.suites import run, suite, task, write
 

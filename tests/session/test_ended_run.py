@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.store.journal import Journal
+from pytest_agenteval.store.journal_reader import Journal
 from tests.suites import suite, task, write
 
 pytest_plugins = ["pytester"]

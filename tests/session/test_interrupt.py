@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.store.runs import read_header
+from pytest_agenteval.store.run_folder import read_header
 from tests.journals import journal, junit, names, run_folder
 from tests.suites import run, task, write
 

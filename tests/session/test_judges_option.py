@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.journals import journal, junit, properties, run_folder, trials
 from tests.suites import run, suite, task, write

@@ -11,8 +11,7 @@ from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.trial import Digests, Trial
 from pytest_agenteval.session.next_steps import going_on, next_steps
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import RunHeader
-from pytest_agenteval.store.runs import new_run
+from pytest_agenteval.store.run_folder import RunHeader, new_run
 from tests.reports.runs import CAPABILITY, RULES_MODEL, trial
 from tests.suites import run, suite, task, write
 

@@ -10,9 +10,8 @@ import pytest
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader, new_run
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import new_run
 from tests.engine.executing import plan
 from tests.suites import run, suite, task, write
 

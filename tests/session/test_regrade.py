@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.store.run_folder import find_run
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import find_run
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]

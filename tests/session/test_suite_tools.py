@@ -106,8 +106,8 @@ def test_what_was_recorded_is_played_when_the_server_is_gone(
 
 
 def _latest(pytester: pytest.Pytester) -> Any:
+    from pytest_agenteval.store.run_folder import find_run
     from pytest_agenteval.store.run_reader import load_run
-    from pytest_agenteval.store.runs import find_run
 
     stored = load_run(find_run(pytester.path / "again", "latest"))
     return stored.trial(stored.entries[0])

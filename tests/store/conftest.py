@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.store.run_metadata import RunHeader
-from pytest_agenteval.store.runs import new_run
+from pytest_agenteval.store.run_folder import RunHeader, new_run
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import pytest
 
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader, new_run
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import new_run
 from pytest_agenteval.text.errors import TranscriptLost, UsageMistake
 
 from .samples import FULL, plan, trial

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.interaction import tool_interaction
-from pytest_agenteval.store.file_writing import replace_json, replace_link, replace_text
+from pytest_agenteval.store.record_files import replace_json, replace_link, replace_text
 from pytest_agenteval.text.errors import AgentEvalError
 
 LONG = "x" * 100_000

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.store.run_metadata import RunHeader, RunModel
-from pytest_agenteval.store.runs import find_run, list_runs, new_run
+from pytest_agenteval.store.run_folder import RunHeader, RunModel, find_run, list_runs, new_run
 from pytest_agenteval.text.errors import UsageMistake
 
 

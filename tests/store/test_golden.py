@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.store.json_lines import VERSION
-from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
+from pytest_agenteval.store.record_files import VERSION
+from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.store.golden.make import ADDED, FIRST, LONG
 from tests.suites import run, write

@@ -21,9 +21,8 @@ from pytest_agenteval.records.evidence import Answer, Outcome, Tree
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader, new_run
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import new_run
 from pytest_agenteval.text.errors import UsageMistake
 
 from .samples import FULL, FULL_TODAY, LONG, TRIALS, file, key, plan, trial
@@ -102,8 +101,8 @@ def test_one_batch_is_one_write_for_each_file_and_texts_come_first(
         written.append(names[fd])
         return write(fd, data)
 
-    monkeypatch.setattr("pytest_agenteval.store.file_writing.os.open", named)
-    monkeypatch.setattr("pytest_agenteval.store.file_writing.os.write", watched)
+    monkeypatch.setattr("pytest_agenteval.store.record_files.os.open", named)
+    monkeypatch.setattr("pytest_agenteval.store.record_files.os.write", watched)
     journal = JournalWriter(folder, "gw0")
     journal.started([plan("t1"), plan("t2")])
     journal.finished([replace(FULL, key=key("t1")), replace(FULL, key=key("t2"))])
@@ -171,7 +170,7 @@ def test_a_full_disk_costs_only_the_batch_that_did_not_fit(
         return write(fd, data[:answer])
 
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
-        patched.setattr("pytest_agenteval.store.file_writing.os.write", full)
+        patched.setattr("pytest_agenteval.store.record_files.os.write", full)
         journal.finished([trial("t2")])
     journal.finished([trial("t2", score=0.5)])
 

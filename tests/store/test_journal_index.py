@@ -16,12 +16,11 @@ from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.journal_index import KINDS, index_path
+from pytest_agenteval.store.journal_reader import KINDS, index_path
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.json_lines import CHECKSUM_BYTES, add_checksum
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.record_files import CHECKSUM_BYTES, add_checksum
+from pytest_agenteval.store.run_folder import RunHeader, new_run
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import new_run
 from pytest_agenteval.text.errors import UsageMistake
 
 from .samples import FULL, plan, trial

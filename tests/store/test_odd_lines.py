@@ -18,9 +18,8 @@ from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards
 from pytest_agenteval.reports.run_screen import miss_lines, screen_lines
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader
+from pytest_agenteval.store.run_folder import PlannedGroup, RunHeader, list_runs, new_run, write_planned
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import list_runs, new_run, write_planned
 
 from .samples import FULL, plan, trial
 

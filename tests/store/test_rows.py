@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval import Message, Run, Transcript, TrialKey, UsageMistake, load_run
 from pytest_agenteval.records.transcript import UNSEEN_USAGE
-from pytest_agenteval.store.rows.row_kinds import ROW_KINDS, row_kind
+from pytest_agenteval.store.rows import ROW_KINDS, row_kind
 from tests.reports.runs import store_run
 from tests.store.samples import FULL, LONG, trial
 

@@ -9,9 +9,17 @@ import jsonschema
 import pytest
 
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import RepetitionRule, RunHeader, RunModel, RunSuite, planned_groups
+from pytest_agenteval.store.run_folder import (
+    RepetitionRule,
+    RunHeader,
+    RunModel,
+    RunSuite,
+    end_run,
+    new_run,
+    planned_groups,
+    write_planned,
+)
 from pytest_agenteval.store.run_schemas import SCHEMAS
-from pytest_agenteval.store.runs import end_run, new_run, write_planned
 
 from .samples import FULL, FULL_TODAY, plan, trial
 

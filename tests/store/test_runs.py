@@ -9,17 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite, planned_groups
-from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import (
+from pytest_agenteval.store.run_folder import (
+    PlannedGroup,
+    RunHeader,
+    RunModel,
+    RunSuite,
     end_run,
     find_run,
     list_runs,
     new_run,
     open_run,
+    planned_groups,
     read_header,
     write_planned,
 )
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
 
 from .samples import key

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.journal_codec import started_line
+from pytest_agenteval.store.journal_entry import started_line
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.json_lines import encode_line
-from pytest_agenteval.store.run_metadata import planned_json
+from pytest_agenteval.store.record_files import encode_line
+from pytest_agenteval.store.run_folder import planned_json
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.json_values import compact_json
 from tests.store.samples import FULL, plan

@@ -18,7 +18,7 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.reports.exports.atif import trajectory
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run
 from tests.reports.exports.atif_rules import check_trajectory
 from tests.reports.exports.talk import TALK

@@ -20,7 +20,7 @@ from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.reports.exports.otel import trial_spans
 from pytest_agenteval.reports.exports.otel_sdk import otlp_json, sdk_span, service
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run
 from tests.reports.exports.talk import TALK
 from tests.transcripts.json_damage import damaged

@@ -14,7 +14,7 @@ from pytest_agenteval.calibration.label_rows import JSON_LINES, read_label_rows
 from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.processes.files import APPEND, file_lock
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.store.file_writing import replacing
+from pytest_agenteval.store.record_files import replacing
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.store.file_writing import replace_json, replace_text
+from pytest_agenteval.store.record_files import replace_json, replace_text
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have one

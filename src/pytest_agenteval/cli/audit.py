@@ -106,7 +106,7 @@ def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) ->
     """Have pytest act out every reference, and read what came of it."""
     from pytest_agenteval.reports.audit_report import audit_of
     from pytest_agenteval.session.inner_pytest import InnerPytest, last_line
-    from pytest_agenteval.store.run_audit import read_audit
+    from pytest_agenteval.store.run_documents import read_audit
     from pytest_agenteval.store.run_reader import load_run
 
     options = ["--agent-audit", "-m", "agenteval_audit", *(f"--agent-judge={judge}" for judge in args.judge)]

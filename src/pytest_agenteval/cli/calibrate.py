@@ -28,8 +28,8 @@ from pytest_agenteval.cli.console import (
     print_lines,
     write_document,
 )
+from pytest_agenteval.store.run_folder import LATEST
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
-from pytest_agenteval.store.runs import LATEST
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.formatting import StyledLine, clamp_width, printable
 

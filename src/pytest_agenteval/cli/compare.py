@@ -38,7 +38,7 @@ from pytest_agenteval.reports.comparison_report import (
 )
 from pytest_agenteval.reports.comparison_text import alike_text
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.file_names import find_suite, holds_baseline, is_data_name, is_task_name
@@ -115,7 +115,7 @@ def compare(args: argparse.Namespace) -> int:
 def _gate_line(args: argparse.Namespace) -> str:
     """Say what comes of the gates that the new run was tried with; nothing for a run without."""
     from pytest_agenteval.compare.baseline import find_baseline
-    from pytest_agenteval.store.run_gates import GATES
+    from pytest_agenteval.store.run_documents import GATES
 
     old, new = (find_baseline(Path(args.results), name) for name in args.runs)
     if not (new / GATES).is_file():
@@ -157,8 +157,8 @@ def _load_side(name: str, results: Path) -> Side:
 
 def _with_judge_noise(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     from pytest_agenteval.compare.judge_noise import with_judge_noise
+    from pytest_agenteval.store.run_folder import find_run, list_runs
     from pytest_agenteval.store.run_reader import load_run
-    from pytest_agenteval.store.runs import find_run, list_runs
 
     results = Path(args.results)
     sides = [load_run(find_run(results, name)) for name in dict.fromkeys(args.runs)]

@@ -41,7 +41,7 @@ def add_results_option(parser: argparse.ArgumentParser) -> None:
 
 def find_named_run(results: Path, name: str) -> Path:
     """Give the folder of the run that is meant, and name the others of the day where it has several."""
-    from pytest_agenteval.store.runs import find_run
+    from pytest_agenteval.store.run_folder import find_run
 
     folder = find_run(results, name)
     print_other_runs_of_day(results, name)
@@ -50,7 +50,7 @@ def find_named_run(results: Path, name: str) -> Path:
 
 def print_other_runs_of_day(results: Path, name: str) -> None:
     """Say on the standard error which run MODEL@YYYYMMDD is, where the model has others of that day."""
-    from pytest_agenteval.store.runs import MOST_LISTED, runs_of_day
+    from pytest_agenteval.store.run_folder import MOST_LISTED, runs_of_day
 
     newest, *others = runs_of_day(results, name) or [""]
     if others:

@@ -36,9 +36,9 @@ from pytest_agenteval.reports.run_view import Group, SuiteView, entries_by_group
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines
 from pytest_agenteval.session.suite_gates import Floor, floor_risk, floors_of, percent_text
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_gates import GATES, read_gates
+from pytest_agenteval.store.run_documents import GATES, read_gates
+from pytest_agenteval.store.run_folder import RunFolder, read_header, whole_runs
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import RunFolder, read_header, whole_runs
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake

@@ -30,8 +30,8 @@ from pytest_agenteval.cli.console import (
 )
 from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound, FeedbackOptions
 from pytest_agenteval.processes.signals import signals_as_ctrl_c
+from pytest_agenteval.store.run_folder import LATEST
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
-from pytest_agenteval.store.runs import LATEST
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, format_duration, format_figure, one_line, pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS

@@ -36,8 +36,8 @@ from pytest_agenteval.reports.scorecard import RegisteredScorecard, relevant_sco
 from pytest_agenteval.reports.task_lines import TaskFileLines
 from pytest_agenteval.reports.trial_choice import WORST
 from pytest_agenteval.session.run_verdict import RunVerdict
+from pytest_agenteval.store.run_folder import ROOT
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import ROOT
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, clamp_width, one_line
 
@@ -90,11 +90,10 @@ def merge_arguments(parser: argparse.ArgumentParser) -> None:
 
 def merge(args: argparse.Namespace) -> int:
     """Join runs: 0 where all is well, 1 where pytest would end with it, 2 where they are not joined."""
-    from pytest_agenteval.store.file_writing import replace_link
-    from pytest_agenteval.store.merging.joined_run import join_runs
-    from pytest_agenteval.store.merging.parts import find_parts
+    from pytest_agenteval.store.merging import find_parts, join_runs
+    from pytest_agenteval.store.record_files import replace_link
+    from pytest_agenteval.store.run_folder import LATEST, keeping_latest
     from pytest_agenteval.store.run_reader import load_run
-    from pytest_agenteval.store.runs import LATEST, keeping_latest
 
     results = Path(args.results)
     _check_name(args.into)
@@ -155,7 +154,7 @@ def _read_junit(files: Sequence[str]) -> list[list[Element]]:
 
 def _missing_trials(runs: Sequence[Run], *, partial: bool) -> tuple[str, ...]:
     """Refuse runs that are not to be joined; gives what is missing of them, where that is allowed."""
-    from pytest_agenteval.store.merging.obstacles import gaps, obstacles
+    from pytest_agenteval.store.merging import gaps, obstacles
 
     found = list(obstacles(runs))
     if found:
@@ -193,7 +192,7 @@ def _verdict(
 ) -> RunVerdict | None:
     """Compare the merged run and judge its gates, and write down how it ended."""
     from pytest_agenteval.session.run_verdict import verdict_on_parts, write_comparison
-    from pytest_agenteval.store.runs import end_run
+    from pytest_agenteval.store.run_folder import end_run
 
     verdict = verdict_on_parts(run, Path.cwd(), baseline, "; ".join(missing))
     if verdict is not None:

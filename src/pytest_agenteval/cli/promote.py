@@ -46,8 +46,8 @@ from pytest_agenteval.loop.promotion import (
 from pytest_agenteval.loop.suite_history import SuiteRun, counted_models, suite_history, suite_run
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.session.suite_gates import percent_text
+from pytest_agenteval.store.run_folder import whole_runs
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import whole_runs
 from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import StyledLine, pluralize

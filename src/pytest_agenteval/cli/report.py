@@ -98,7 +98,7 @@ def report_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     from pytest_agenteval.registry.installed import installed_registry
     from pytest_agenteval.reports.report_files import FILE_KINDS
-    from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
+    from pytest_agenteval.store.rows import ROW_KINDS
 
     add = parser.add_argument
     parser.epilog = RUN_HELP
@@ -288,7 +288,7 @@ def _screen_lines(
     if len(source.all_runs) > 1:
         return _comparison_lines(source, boards, args, width)
     from pytest_agenteval.reports.trial_choice import WORST
-    from pytest_agenteval.store.runs import ROOT
+    from pytest_agenteval.store.run_folder import ROOT
 
     elsewhere = [] if Path(args.results) == ROOT else ["--results", args.results]
     run, name = source.runs[0], args.runs[0]

@@ -31,8 +31,8 @@ from pytest_agenteval.processes.shared_state import PresenceLock
 from pytest_agenteval.reports.run_list import ListedRun, listed_run, run_list_document, run_list_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, remove_run
+from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header_or_name, read_json
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
-from pytest_agenteval.store.runs import RunFolder, list_runs, read_header_or_name, read_json
 from pytest_agenteval.tasks.file_names import holds_baseline
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
 from pytest_agenteval.text.formatting import StyledLine, clamp_width, format_moment, pluralize
@@ -231,7 +231,7 @@ def sql(args: argparse.Namespace) -> int:
 
 def _queried_folders(args: argparse.Namespace) -> Iterable[Path]:
     """Find the runs that are meant, each once, before any of them is read."""
-    from pytest_agenteval.store.runs import list_runs
+    from pytest_agenteval.store.run_folder import list_runs
 
     results = Path(args.results)
     if args.all and args.runs:
@@ -293,7 +293,7 @@ def trend(args: argparse.Namespace) -> int:
 
 def _trends(args: argparse.Namespace) -> list[Trend]:
     from pytest_agenteval.reports.trend import last_runs, suite_names, trend_of
-    from pytest_agenteval.store.runs import whole_runs
+    from pytest_agenteval.store.run_folder import whole_runs
 
     folders = whole_runs(Path(args.results))
     if not folders:

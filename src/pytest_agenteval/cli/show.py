@@ -31,8 +31,8 @@ from pytest_agenteval.reports.trial_choice import (
 )
 from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, trial_lines
 from pytest_agenteval.reports.trial_view import trial_view, trials_document
+from pytest_agenteval.store.run_folder import LATEST, list_runs
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
-from pytest_agenteval.store.runs import LATEST, list_runs
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, clamp_width, ending_word, printable
 

@@ -28,12 +28,11 @@ from pytest_agenteval.compare.baseline_lines import (
 from pytest_agenteval.compare.sides import Side, side_of
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import Record
-from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.store.journal_entry import JournalEntry, check_entry
-from pytest_agenteval.store.repetitions import SuiteLook
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.record_files import replace_text
+from pytest_agenteval.store.run_documents import SuiteLook
+from pytest_agenteval.store.run_folder import RunHeader, find_run
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.tasks.file_names import BASELINE_MARK
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.json_values import plain_json

@@ -24,8 +24,8 @@ from pytest_agenteval.compare.sides import Compared, Side, Who
 from pytest_agenteval.compare.verdict import Change, SuiteChange, suite_change
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
-from pytest_agenteval.store.repetitions import SuiteLook
-from pytest_agenteval.store.run_metadata import Levels
+from pytest_agenteval.store.run_documents import SuiteLook
+from pytest_agenteval.store.run_folder import Levels
 
 TOLERANCE = 0.05
 NO_VARIANCE = 1e-12

@@ -23,7 +23,7 @@ from pytest_agenteval.compare.scoring.exact_tests import ExactTest, PairedScores
 from pytest_agenteval.compare.scoring.multiple_tests import tarone_holm
 from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.store.run_metadata import Levels
+from pytest_agenteval.store.run_folder import Levels
 
 PLAIN = Levels()
 LEVEL = PLAIN.suite

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import SuiteComparison
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.store.repetitions import Group, Reading, SuiteLook
-from pytest_agenteval.store.run_metadata import Levels, RepetitionRule
+from pytest_agenteval.store.run_documents import Group, Reading, SuiteLook
+from pytest_agenteval.store.run_folder import Levels, RepetitionRule
 
 
 def read_changes(suite: Change | None, buckets: Iterable[Change], rule: RepetitionRule) -> Reading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_agenteval.compare.sides import Side, SideGroup
-from pytest_agenteval.store.repetitions import Group, SuiteLook
+from pytest_agenteval.store.run_documents import Group, SuiteLook
 
 
 def look_at_pair(group: SideGroup, old: Side, new: Side) -> SuiteLook | None:

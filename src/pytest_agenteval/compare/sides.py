@@ -13,7 +13,7 @@ from pytest_agenteval.records.prompts import sent_texts
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.repetitions import SuiteLook
+from pytest_agenteval.store.run_documents import SuiteLook
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
 

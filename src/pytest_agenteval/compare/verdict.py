@@ -23,7 +23,7 @@ from pytest_agenteval.compare.scoring.intervals import Interval
 from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_metadata import Levels
+from pytest_agenteval.store.run_folder import Levels
 
 Verdict: TypeAlias = Literal["better", "worse", "not worse", "cannot tell", "identical"]
 """What is said of a change; identical: trials scored as before; not worse: by more than the tolerance."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines, table_markdown
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_audit import AuditedTask, PlannedSpoiler, RunAudit
+from pytest_agenteval.store.run_documents import AuditedTask, PlannedSpoiler, RunAudit
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import NOT_KNOWN, StyledLine, one_line, pluralize, wrapped_lines
 

@@ -46,7 +46,7 @@ from pytest_agenteval.reports.tables import (
     folded_markdown,
 )
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_comparison import RULES
+from pytest_agenteval.store.run_documents import RULES
 from pytest_agenteval.text.formatting import (
     NOT_KNOWN,
     StyledLine,

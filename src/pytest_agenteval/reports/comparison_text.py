@@ -15,7 +15,7 @@ from pytest_agenteval.reports.run_view import (
     SuiteView,
     acting_model,
 )
-from pytest_agenteval.store.repetitions import Reading, SuiteLook
+from pytest_agenteval.store.run_documents import Reading, SuiteLook
 from pytest_agenteval.text.formatting import NOT_KNOWN, format_figure, one_line, pluralize
 
 MOST_NAME = 200

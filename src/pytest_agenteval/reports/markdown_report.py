@@ -29,7 +29,7 @@ from pytest_agenteval.reports.tables import (
     markdown_rows,
     table_markdown,
 )
-from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.text.formatting import StyledLine, ending_word, escape_markdown, pluralize, printable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 

@@ -13,7 +13,7 @@ from pytest_agenteval.reports.run_view import (
 )
 from pytest_agenteval.reports.suite_tables import interval_cell, mean_cell
 from pytest_agenteval.reports.tables import ReportTable, TableColumn
-from pytest_agenteval.store.run_comparison import RULES, StoredComparison, StoredVerdict, read_comparison
+from pytest_agenteval.store.run_documents import RULES, StoredComparison, StoredVerdict, read_comparison
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, format_moment, one_line, pluralize
 

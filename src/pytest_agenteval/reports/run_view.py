@@ -24,7 +24,7 @@ from pytest_agenteval.reports.group_statistics import (
     group_statistics,
 )
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
-from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite
+from pytest_agenteval.store.run_folder import PlannedGroup, RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.run_reader import Run, first_unreadable
 from pytest_agenteval.text.formatting import (
     MOST_NAME,

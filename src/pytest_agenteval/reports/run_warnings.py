@@ -25,7 +25,7 @@ from pytest_agenteval.reports.group_statistics import GroupStatistics
 from pytest_agenteval.reports.run_view import RunView
 from pytest_agenteval.reports.suite_tables import MARK, judge_hint, undecided_beside, undecided_unjudged
 from pytest_agenteval.reports.tables import TableNote
-from pytest_agenteval.store.repetitions import read_extra
+from pytest_agenteval.store.run_documents import read_extra
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import MOST_NAME, model_label, one_line, pluralize, printable, tally
 

@@ -19,9 +19,8 @@ from pytest_agenteval.graders.judge.verdicts import mean_of_known
 from pytest_agenteval.records.record import Document, FrozenValue, Record
 from pytest_agenteval.reports.run_view import chose_by_itself, model_note
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunFolder, RunModel
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import RunFolder
 from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.json_values import json_digest
 

@@ -16,15 +16,15 @@ from pytest_agenteval.session.planning.parametrization import PlannedItem, trial
 from pytest_agenteval.session.run_info import RunInfo, get_run_info
 from pytest_agenteval.session.run_journal import group_of_item
 from pytest_agenteval.session.settings import Settings
-from pytest_agenteval.store.repetitions import (
+from pytest_agenteval.store.run_documents import (
     ExtraRepetitions,
     Group,
+    SuiteGate,
     SuiteLook,
     read_extra,
     read_looks,
     write_looks,
 )
-from pytest_agenteval.store.run_gates import SuiteGate
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
 

@@ -15,11 +15,10 @@ from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Va
 from pytest_agenteval.records.transcript import NO_USAGE, PROMPT_READ
 from pytest_agenteval.records.trial import Origin, Trial, part_paid
 from pytest_agenteval.session.planning.parametrization import UNNAMED, Case
-from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.record_files import replace_json
+from pytest_agenteval.store.run_folder import HEADER, RunModel, read_header
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
-from pytest_agenteval.store.runs import HEADER, read_header
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_agenteval.session.stash import run_info_key
+from pytest_agenteval.store.run_folder import read_header_or_name
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import read_header_or_name
 
 _ended_run: pytest.StashKey[Run] = pytest.StashKey()
 

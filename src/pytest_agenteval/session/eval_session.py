@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.planning.audit_cases import AuditCases
     from pytest_agenteval.session.reuse import ReuseAction
     from pytest_agenteval.session.selection import ShardedItems
-    from pytest_agenteval.store.run_gates import SuiteGate
+    from pytest_agenteval.store.run_documents import SuiteGate
     from pytest_agenteval.tools.mcp_tools import SchemaSource
 
 
@@ -432,7 +432,7 @@ class EvalSession:
         if hasattr(self.config, "workerinput"):  # said at the end, and decided before anything is tried
             self.reuse_summary  # noqa: B018  # a property that is worked out once
         if self.audit is not None:
-            from pytest_agenteval.store.run_audit import write_audit
+            from pytest_agenteval.store.run_documents import write_audit
 
             write_audit(info.folder, self.audit.planned(self.selected))
         if extra:

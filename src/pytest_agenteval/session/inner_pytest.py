@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from pytest_agenteval.processes.process_groups import GROUP, end_group
 from pytest_agenteval.processes.signals import interrupt
-from pytest_agenteval.store.runs import HEADER
+from pytest_agenteval.store.run_folder import HEADER
 from pytest_agenteval.text.errors import AgentEvalError
 
 UNCACHED = ("-p", "no:cacheprovider", "-o", "addopts=")

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import HEADER, LATEST, ROOT, RunHeader, read_header
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import HEADER, LATEST, ROOT, read_header
 from pytest_agenteval.text.errors import UsageMistake
 
 MOST_LOOKED_AT = 20

@@ -13,11 +13,16 @@ from pytest_agenteval.session.held_runs import DEAD_WORKERS, LEDGERS, RATES, cla
 from pytest_agenteval.session.planning.parametrization import PlannedItem, trial_key
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.stop_signal import STOP
-from pytest_agenteval.store.planned_trials import PLANNED_TRIALS, read_planned_trials
-from pytest_agenteval.store.run_audit import AUDIT
-from pytest_agenteval.store.run_metadata import planned_groups
+from pytest_agenteval.store.run_documents import AUDIT, PLANNED_TRIALS, read_planned_trials
+from pytest_agenteval.store.run_folder import (
+    LATEST,
+    damage_text,
+    find_run,
+    list_runs,
+    planned_groups,
+    read_header,
+)
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.store.runs import LATEST, damage_text, find_run, list_runs, read_header
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS

@@ -29,9 +29,9 @@ from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.stash import budget_key
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.paid_trials import paid_so_far
+from pytest_agenteval.store.journal_tail import paid_so_far
+from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import RunFolder, list_runs, read_header
 from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:

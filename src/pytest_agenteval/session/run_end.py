@@ -29,9 +29,9 @@ from pytest_agenteval.session.run_journal import dead_processes, forget_dead_wor
 from pytest_agenteval.session.secrets import hide_on_terminal
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import run_info_key, verdict_key
-from pytest_agenteval.store.run_gates import GATES
+from pytest_agenteval.store.run_documents import GATES
+from pytest_agenteval.store.run_folder import end_run
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.store.runs import end_run
 from pytest_agenteval.text.errors import AgentEvalError
 from pytest_agenteval.text.formatting import StyledLine, wrapped_lines
 

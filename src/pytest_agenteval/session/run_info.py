@@ -204,7 +204,7 @@ def _runs_named(settings: Settings, option: Literal["regrade", "reuse"], root: P
     runs: tuple[str, ...] = getattr(settings, option)
     if not runs:
         return ()
-    from pytest_agenteval.store.runs import find_run
+    from pytest_agenteval.store.run_folder import find_run
 
     with settings.naming_place(option):
         return tuple(find_run(settings.results or root / RESULTS, name) for name in runs)
@@ -215,7 +215,7 @@ def _baseline(settings: Settings, root: Path) -> Path | None:
     if not settings.baseline:
         return None
     from pytest_agenteval.compare.baseline import find_baseline, read_baseline
-    from pytest_agenteval.store.runs import read_header_or_name
+    from pytest_agenteval.store.run_folder import read_header_or_name
 
     with settings.naming_place("baseline"):
         path = find_baseline(settings.results or root / RESULTS, settings.baseline)
@@ -251,7 +251,7 @@ def read_refusal(config: pytest.Config) -> str:
 
 def has_plan(config: pytest.Config) -> bool:
     """Whether a process of this run has met task files, and written down what it sets out to do."""
-    from pytest_agenteval.store.runs import PLANNED
+    from pytest_agenteval.store.run_folder import PLANNED
 
     info = config.stash.get(run_info_key, None)
     if info is None or not (info.folder / PLANNED).exists():

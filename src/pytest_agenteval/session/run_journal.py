@@ -23,9 +23,9 @@ from pytest_agenteval.session.inner_pytest import BESIDE
 from pytest_agenteval.session.planning.parametrization import PLAYERS, PlannedItem, trial_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.planned_trials import write_planned_trials
-from pytest_agenteval.store.run_gates import SuiteGate, read_gates, write_gates
-from pytest_agenteval.store.run_metadata import (
+from pytest_agenteval.store.run_documents import SuiteGate, read_gates, write_gates, write_planned_trials
+from pytest_agenteval.store.run_folder import (
+    PLANNED,
     PlannedGroup,
     RepetitionRule,
     Resumption,
@@ -34,16 +34,19 @@ from pytest_agenteval.store.run_metadata import (
     RunPrices,
     RunShards,
     RunSuite,
+    change_header,
+    list_runs,
+    open_run,
     planned_groups,
+    write_planned,
 )
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import PLANNED, change_header, list_runs, open_run, write_planned
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.planning.suites import Suites
     from pytest_agenteval.session.run_info import RunInfo
     from pytest_agenteval.session.settings import Settings
-    from pytest_agenteval.store.repetitions import Group
+    from pytest_agenteval.store.run_documents import Group
 
 
 BegunBefore = Callable[[TrialKey], int]
@@ -166,7 +169,7 @@ def begin_run(
     held_back = set(map(id, extra))
     write_planned(info.folder, _planned(item for item in trials if id(item) not in held_back))
     if extra:
-        from pytest_agenteval.store.repetitions import ExtraRepetitions, ExtraTrials, write_extra
+        from pytest_agenteval.store.run_documents import ExtraRepetitions, ExtraTrials, write_extra
 
         groups = [ExtraTrials(*group, node_ids) for group, node_ids in _node_ids(extra).items()]
         write_extra(info.folder, ExtraRepetitions(tuple(groups), _planned(trials)))

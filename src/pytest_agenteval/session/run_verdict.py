@@ -33,10 +33,10 @@ from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.session.suite_gates import BrokenTask, JudgedRun, RecheckedTasks, not_tried_again
-from pytest_agenteval.store.file_writing import replace_json
-from pytest_agenteval.store.run_comparison import COMPARISON
+from pytest_agenteval.store.record_files import replace_json
+from pytest_agenteval.store.run_documents import COMPARISON
+from pytest_agenteval.store.run_folder import HEADER, LATEST
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import HEADER, LATEST
 from pytest_agenteval.text.errors import AgentEvalError
 from pytest_agenteval.text.formatting import model_label, pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS

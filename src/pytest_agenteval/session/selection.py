@@ -19,9 +19,9 @@ from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.session.options import Shard
 from pytest_agenteval.session.planning.parametrization import PlannedItem
 from pytest_agenteval.session.settings import RESULTS, Settings
-from pytest_agenteval.store.json_lines import encode_line
+from pytest_agenteval.store.record_files import encode_line
+from pytest_agenteval.store.run_folder import find_run
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
-from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.formatting import pluralize
 

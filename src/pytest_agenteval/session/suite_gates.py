@@ -28,7 +28,7 @@ from pytest_agenteval.reports.run_warnings import look_lines
 from pytest_agenteval.session.planning.suites import Suites, tasks_of_suite
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_gates import GATES, SuiteGate, read_gates
+from pytest_agenteval.store.run_documents import GATES, SuiteGate, read_gates
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate

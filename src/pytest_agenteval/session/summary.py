@@ -133,7 +133,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
 def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
     """Write what the graders saw: which items failed has been told by pytest itself."""
     from pytest_agenteval.reports.audit_report import audit_lines, audit_of
-    from pytest_agenteval.store.run_audit import read_audit
+    from pytest_agenteval.store.run_documents import read_audit
 
     audit = read_audit(run.folder)
     reporter.write_sep("=", "audit of the evals")

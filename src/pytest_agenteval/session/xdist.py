@@ -37,7 +37,7 @@ class DeferredRepetitions:
 
     def hold_back(self, collected: Sequence[str]) -> Collection[int]:
         """Give the indices of what may not be needed, by what workers have written down."""
-        from pytest_agenteval.store.repetitions import read_extra
+        from pytest_agenteval.store.run_documents import read_extra
 
         extra = read_extra(self._config.stash[run_info_key].folder)
         ids = {node_id for group in extra.groups for node_id in group.node_ids} if extra else set()

@@ -1,10 +1,10 @@
-"""The journals of a run that goes on, read as they grow: what began and what ended since the last look."""
+"""What a journal that is still being written tells: finished trials, usage, money spent."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -13,7 +13,7 @@ import msgspec
 
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Usage
 
 MOST_READ = 4 * 1024 * 1024
 """Bytes of one journal that are read in one look."""
@@ -116,3 +116,43 @@ def _read_lines(data: bytes) -> list[JournalNews]:
 def _read_line(line: bytes) -> Iterator[JournalNews]:
     with suppress(*_UNREADABLE):
         yield _DECODER.decode(line)
+
+
+class _PaidLine(FrozenValue, frozen=True, gc=False):
+    """A journal's line as far as it says what was paid."""
+
+    kind: str
+    model: str = ""
+    usage: UsageNews = NOTHING_USED
+    judging: UsageNews = NOTHING_USED
+    simulating: UsageNews = NOTHING_USED
+    paid: UsageNews | None = None
+
+
+_PAID_DECODER = msgspec.json.Decoder(_PaidLine)  # most of a line is passed over
+
+
+def paid_so_far(folder: Path, offline: Collection[str] = ()) -> Usage:
+    """Add up what all finished attempts in a run's folder have paid.
+
+    What models said for nothing that are ``offline``, by name, is paid to nobody.
+    """
+    lines = (line for file in sorted(folder.glob("journal-*.jsonl")) for line in _lines(file))
+    return sum((_paid(line, offline) for line in lines if line.kind == "finished"), NO_USAGE)
+
+
+def _paid(line: _PaidLine, offline: Collection[str]) -> Usage:
+    if line.paid is not None:
+        return line.paid.usage
+    others = line.judging.usage + line.simulating.usage
+    is_free = line.model in offline and line.usage.cost_usd == 0
+    return others if is_free else line.usage.usage + others
+
+
+def _lines(file: Path) -> Iterator[_PaidLine]:
+    with file.open("rb") as journal:
+        for raw in journal:
+            try:
+                yield _PAID_DECODER.decode(raw)
+            except (ValueError, msgspec.DecodeError):  # a torn line, which the run's report tells
+                continue

@@ -15,8 +15,7 @@ from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.tool_spec import tools_text
 from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.file_writing import AppendedFile
-from pytest_agenteval.store.journal_codec import (
+from pytest_agenteval.store.journal_entry import (
     SHORT_MESSAGE,
     SHORT_RATIONALE,
     SHORT_TRACEBACK,
@@ -25,8 +24,9 @@ from pytest_agenteval.store.journal_codec import (
     started_line,
     with_location,
 )
-from pytest_agenteval.store.json_lines import (
+from pytest_agenteval.store.record_files import (
     VERSION,
+    AppendedFile,
     Line,
     add,
     add_checksum,

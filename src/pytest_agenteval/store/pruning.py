@@ -12,8 +12,8 @@ from typing import Any
 
 from pytest_agenteval.processes.files import read_pointer, replace_file
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.store.run_comparison import COMPARISON
-from pytest_agenteval.store.runs import HEADER, LATEST, RunFolder, list_runs, read_json
+from pytest_agenteval.store.run_documents import COMPARISON
+from pytest_agenteval.store.run_folder import HEADER, LATEST, RunFolder, list_runs, read_json
 
 GENERATED = re.compile(r"\d{8}-\d{6}(?:-|$)")
 """How the name begins that a run is given where nobody names it."""

@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.processes.startup import garbage_collection_paused
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.journal import Journal
 from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial, StartedAttempt
-from pytest_agenteval.store.json_lines import Line, check_version, has_checksums, read_intact_line
-from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, read_planned
-from pytest_agenteval.store.runs import PLANNED, ROOT, damage_text, find_run, read_header_or_name, read_json
+from pytest_agenteval.store.journal_reader import Journal
+from pytest_agenteval.store.record_files import Line, check_version, has_checksums, read_intact_line
+from pytest_agenteval.store.run_folder import (
+    PLANNED,
+    ROOT,
+    PlannedGroup,
+    RunHeader,
+    damage_text,
+    find_run,
+    read_header_or_name,
+    read_json,
+    read_planned,
+)
 from pytest_agenteval.text.errors import TranscriptLost
 
 if TYPE_CHECKING:
-    from pytest_agenteval.store.repetitions import SuiteLook
-    from pytest_agenteval.store.rows.pandas_frame import PandasFrame
-    from pytest_agenteval.store.rows.polars_frame import PolarsFrame
+    from pytest_agenteval.store.rows import PandasFrame, PolarsFrame
+    from pytest_agenteval.store.run_documents import SuiteLook
     from pytest_agenteval.store.transcript_reader import TextIndex
 
 MOST_ODD = 10
@@ -93,7 +101,7 @@ class Run:
         transcript that cannot be read is left out, and named in ``odd``. Raises UsageMistake for rows of
         another name.
         """
-        from pytest_agenteval.store.rows.row_kinds import row_kind
+        from pytest_agenteval.store.rows import row_kind
 
         kind = row_kind(rows)
         names = [column.name for column in kind.columns]
@@ -104,8 +112,7 @@ class Run:
 
         Raises UsageMistake where pandas is not installed, which the extra ``[pandas]`` does.
         """
-        from pytest_agenteval.store.rows.pandas_frame import pandas_frame
-        from pytest_agenteval.store.rows.row_kinds import row_kind
+        from pytest_agenteval.store.rows import pandas_frame, row_kind
 
         kind = row_kind(rows)
         return pandas_frame(kind.columns, kind.rows([self]))
@@ -115,8 +122,7 @@ class Run:
 
         Raises UsageMistake where polars is not installed, which the extra ``[polars]`` does.
         """
-        from pytest_agenteval.store.rows.polars_frame import polars_frame
-        from pytest_agenteval.store.rows.row_kinds import row_kind
+        from pytest_agenteval.store.rows import polars_frame, row_kind
 
         kind = row_kind(rows)
         return polars_frame(kind.columns, kind.rows([self]))
@@ -202,7 +208,7 @@ def _after_looks(
     """Give the plan as it is once it was decided who is repeated more often, and how that was decided."""
     if header.repetition_rule is None:
         return planned, (), ""
-    from pytest_agenteval.store.repetitions import LOOKS, planned_after, read_extra, read_looks
+    from pytest_agenteval.store.run_documents import LOOKS, planned_after, read_extra, read_looks
 
     try:
         extra, looks = read_extra(folder), read_looks(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_agenteval.records.evidence import UNDECIDED
-from pytest_agenteval.store.json_lines import VERSION
+from pytest_agenteval.store.record_files import VERSION
 from pytest_agenteval.text.errors import CAUSES
 
 Schema = dict[str, Any]

@@ -25,7 +25,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.json_lines import Line, read_intact_line, read_usage
+from pytest_agenteval.store.record_files import Line, read_intact_line, read_usage
 from pytest_agenteval.text.errors import TranscriptLost
 
 TextOf = Callable[[str], str]

@@ -12,7 +12,7 @@ from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, T
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.html_report import write_html
 from pytest_agenteval.reports.report_source import report_source
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
 from tests.reports.runs import key, store_run, trial
 

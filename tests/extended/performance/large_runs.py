@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_agenteval.store.json_lines import add_checksum
+from pytest_agenteval.store.record_files import add_checksum
 from tests.extended.performance.measuring import Taken, median, pytest, run
 from tests.extended.performance.suites import PLAIN
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from random import Random
 from statistics import fmean
 
-from pytest_agenteval.store.run_metadata import RepetitionRule
+from pytest_agenteval.store.run_folder import RepetitionRule
 from tests.extended.simulations.parallel import in_parallel
 from tests.extended.simulations.repetition_rules import RULES, Ending, ended, fixed
 from tests.extended.simulations.rows import Row, worst_rows

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pytest_agenteval.compare.findings import SuiteFindings, suite_findings
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores
-from pytest_agenteval.store.run_metadata import Levels, RepetitionRule
+from pytest_agenteval.store.run_folder import Levels, RepetitionRule
 
 RULES: Mapping[str, RepetitionRule] = {
     "2..6": RepetitionRule(2, 6),

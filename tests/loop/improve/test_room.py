@@ -8,8 +8,7 @@ from pathlib import Path
 from pytest_agenteval.loop.improve.progress import Improvement, Limits
 from pytest_agenteval.loop.improve.repository import Repository
 from pytest_agenteval.loop.improve.trying import Trying
-from pytest_agenteval.store.run_metadata import RunHeader
-from pytest_agenteval.store.runs import open_run
+from pytest_agenteval.store.run_folder import RunHeader, open_run
 from tests.loop.prompt_projects import git
 
 STARTED = {"v": 1, "kind": "started", "attempt": 1, "suite": "s", "agent": "a", "model": "m"}

@@ -14,9 +14,8 @@ from pytest_agenteval.loop.improve.collected_trials import count_collected
 from pytest_agenteval.loop.improve.paired_runs import RunOrder, variant_of
 from pytest_agenteval.loop.improve.trying import looks_so_far, worst_bucket
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader, open_run
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.store.runs import open_run
 from tests.compare.samples import entry
 from tests.suites import task, write
 

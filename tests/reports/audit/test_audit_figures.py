@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.reports.audit_report import Audit, Sight, audit_lines, audit_of
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_audit import AuditedRubric, AuditedTask, PlannedSpoiler, RunAudit
-from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader
+from pytest_agenteval.store.run_documents import AuditedRubric, AuditedTask, PlannedSpoiler, RunAudit
+from pytest_agenteval.store.run_folder import PlannedGroup, RunHeader
 from pytest_agenteval.store.run_reader import Run
 from tests.compare.samples import entry
 

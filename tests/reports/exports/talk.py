@@ -11,7 +11,7 @@ from pytest_agenteval.records.evidence import Answer, Check, Grade, Outcome
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.records.trial import Digests, Trial
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
 from tests.reports.runs import store_run
 

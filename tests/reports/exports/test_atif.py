@@ -17,7 +17,7 @@ from pytest_agenteval.records.transcript import Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.atif import trajectory, write_trajectories
 from pytest_agenteval.reports.exports.trial_identity import trial_path
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.exports.atif_rules import check_trajectory

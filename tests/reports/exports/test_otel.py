@@ -27,7 +27,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports import otel
 from pytest_agenteval.reports.exports.otel import provider_name, send_run, trial_spans
 from pytest_agenteval.reports.exports.otel_sdk import Collector, otlp_json, service
-from pytest_agenteval.store.run_metadata import RunHeader, RunModel
+from pytest_agenteval.store.run_folder import RunHeader, RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.exports.collector import collecting

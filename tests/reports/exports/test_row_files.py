@@ -20,7 +20,7 @@ from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.reports.exports import row_files
 from pytest_agenteval.reports.exports.row_files import write_csv, write_parquet
 from pytest_agenteval.reports.report_source import ReportSource
-from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
+from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.runs import store_run

@@ -23,7 +23,7 @@ from pytest_agenteval.reports import html_index, html_report
 from pytest_agenteval.reports.html_report import write_html
 from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.reports.run_view import view_of
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.html.pages import Page

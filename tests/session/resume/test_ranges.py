@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.store.repetitions import LOOKS
+from pytest_agenteval.store.run_documents import LOOKS
 from pytest_agenteval.store.run_reader import load_run
 from tests.session.test_extra_repetitions import AFTER, greet, write_tried_suites
 from tests.suites import write

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.store.run_folder import read_header
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import read_header
 from tests.journals import journal, junit, names, properties, run_folder
 from tests.session.resume.paid_agents import SUITE, bills, files_left, paid_task, project, start, wait_for
 from tests.suites import run, write

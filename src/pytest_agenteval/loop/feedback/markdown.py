@@ -22,7 +22,7 @@ from pytest_agenteval.loop.feedback.content import (
     TrialFeedback,
 )
 from pytest_agenteval.reports.exports.document_text import document_text
-from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import ending_word, format_figure, one_line, pluralize, printable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS

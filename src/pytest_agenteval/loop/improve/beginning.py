@@ -20,9 +20,9 @@ from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, read_suite_tas
 from pytest_agenteval.loop.improve.trying import start_run
 from pytest_agenteval.processes.process_groups import end_processes_with_variable, is_running
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.store.record_files import replace_text
+from pytest_agenteval.store.run_folder import find_run
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import one_line, pluralize
 

@@ -16,7 +16,7 @@ from pytest_agenteval.loop.improve.repository import git_environment
 from pytest_agenteval.processes.files import POSIX
 from pytest_agenteval.processes.process_groups import GROUP, end_group, ending_orphans
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 GRACE_S = 5.0

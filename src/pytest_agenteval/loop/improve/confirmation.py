@@ -32,7 +32,7 @@ from pytest_agenteval.loop.improve.compared_tasks import (
 )
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_text import NO_BUCKET, format_p
-from pytest_agenteval.store.run_metadata import Levels
+from pytest_agenteval.store.run_folder import Levels
 from pytest_agenteval.text.formatting import format_figure, one_line
 
 LEVEL = 0.05

@@ -11,7 +11,7 @@ from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder
 from pytest_agenteval.loop.improve.progress import HeldOut, Improvement
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks
 from pytest_agenteval.loop.improve.trying import HELD_OUT, Judgement, Trying, looks_so_far
-from pytest_agenteval.store.runs import keeping_latest
+from pytest_agenteval.store.run_folder import keeping_latest
 
 MOST_REPETITIONS = 8
 

@@ -11,7 +11,7 @@ from pytest_agenteval.loop.improve.progress import Improvement, Round, StartRun,
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.records.transcript import Figure, format_cost, format_tokens
 from pytest_agenteval.reports.exports.document_text import document_text
-from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import (
     escape_markdown,

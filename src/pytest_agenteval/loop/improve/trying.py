@@ -25,8 +25,8 @@ from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, prompts_to_rep
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_text import headline
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_folder import HEADER, list_runs
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import HEADER, list_runs
 from pytest_agenteval.text.formatting import one_line, pluralize
 
 HELD_OUT = "held-out"

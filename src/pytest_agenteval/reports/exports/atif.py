@@ -24,7 +24,7 @@ from pytest_agenteval.reports.exports.trial_identity import (
     trial_id,
     trial_path,
 )
-from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.redaction import KNOWN_SECRETS

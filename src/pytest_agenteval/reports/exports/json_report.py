@@ -17,8 +17,7 @@ from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.rows.columns import Column, ColumnType
-from pytest_agenteval.store.rows.trial_columns import OWN_GRADE_COLUMNS, TRIALS, TrialSource
+from pytest_agenteval.store.rows import OWN_GRADE_COLUMNS, TRIALS, Column, ColumnType, TrialSource
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.run_schemas import (
     COUNT,

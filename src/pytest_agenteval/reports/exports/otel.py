@@ -37,7 +37,7 @@ from pytest_agenteval.reports.exports.trial_identity import (
     session_name,
     trial_id,
 )
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.json_values import compact_json
@@ -375,7 +375,7 @@ def _clean(value: Any) -> Any:
 
 def _write_runs(runs: Sequence[Run], folder: Path) -> Iterator[Path]:
     from pytest_agenteval.reports.exports.otel_sdk import otlp_json, service
-    from pytest_agenteval.store.file_writing import replacing
+    from pytest_agenteval.store.record_files import replacing
 
     for run in runs:
         path = folder / f"{file_name(run_name(run)) or 'run'}.otlp.jsonl"

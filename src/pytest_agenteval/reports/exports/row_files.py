@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_agenteval.reports.report_source import ReportSource
-from pytest_agenteval.store.file_writing import replacing
-from pytest_agenteval.store.rows.columns import Column
-from pytest_agenteval.store.rows.row_kinds import Row, RowKind, RowSource, row_kind
+from pytest_agenteval.store.record_files import replacing
+from pytest_agenteval.store.rows import Column, Row, RowContext, RowKind, row_kind
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.json_values import compact_json
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch, RecordBatchReader, Schema
 
 
-OneRun = TypeVar("OneRun", bound=RowSource)
+OneRun = TypeVar("OneRun", bound=RowContext)
 
 
 @contextmanager
@@ -60,7 +59,7 @@ def distinct_runs(runs: Iterable[OneRun]) -> Iterator[OneRun]:
             raise UsageMistake(f"two runs are called {run.name}, {where}: their rows could not be told apart")
 
 
-def clean_rows(kind: RowKind, runs: Iterable[RowSource]) -> Iterator[Row]:
+def clean_rows(kind: RowKind, runs: Iterable[RowContext]) -> Iterator[Row]:
     """Give rows without what is known to be secret now: runs may be older than what is known."""
     for row in kind.rows(distinct_runs(runs)):
         # One look at the whole row, not one at each cell: it is a fifth of the time.

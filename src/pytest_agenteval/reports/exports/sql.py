@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.exports.row_files import arrow_rows, distinct_runs, spreadsheet_text
-from pytest_agenteval.store.rows.columns import ColumnType
-from pytest_agenteval.store.rows.row_kinds import ROW_KINDS, RowKind
+from pytest_agenteval.store.rows import ROW_KINDS, ColumnType, RowKind
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import (

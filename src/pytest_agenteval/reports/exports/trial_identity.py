@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import used_other_models
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.json_values import canonical_json
 

@@ -11,9 +11,8 @@ from pytest_agenteval.reports.progress_panel import Progress, RunningScore, Runn
 from pytest_agenteval.session.held_runs import DEAD_WORKERS
 from pytest_agenteval.session.panel.running_figures import RunningMean, SpentSoFar
 from pytest_agenteval.store.journal_tail import JournalNews, JournalTail
-from pytest_agenteval.store.repetitions import Group, planned_after, read_extra, read_looks
-from pytest_agenteval.store.run_metadata import PlannedGroup, read_planned
-from pytest_agenteval.store.runs import PLANNED, read_header, read_json
+from pytest_agenteval.store.run_documents import Group, planned_after, read_extra, read_looks
+from pytest_agenteval.store.run_folder import PLANNED, PlannedGroup, read_header, read_json, read_planned
 from pytest_agenteval.text.formatting import MOST_NAME, model_label, one_line
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 

@@ -13,7 +13,7 @@ from pytest_agenteval.graders.judge.planted_verdicts import TRIED, planted_fault
 from pytest_agenteval.records.plan import Model, PlannedTask
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import UNNAMED, Case, PlannedItem
-from pytest_agenteval.store.run_audit import AuditedRubric, AuditedTask, PlannedSpoiler, RunAudit
+from pytest_agenteval.store.run_documents import AuditedRubric, AuditedTask, PlannedSpoiler, RunAudit
 
 PREFIX = "spoiler:"
 ORACLE, NOP = (Model(name, name, offline=True) for name in ("oracle", "nop"))

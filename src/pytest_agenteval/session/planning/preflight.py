@@ -27,7 +27,7 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.earlier_trials import EarlierTrials
-    from pytest_agenteval.store.run_gates import SuiteGate
+    from pytest_agenteval.store.run_documents import SuiteGate
 
 
 def check_prices(models: Iterable[Model], settings: Settings) -> None:

@@ -18,8 +18,8 @@ import pytest
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.store.run_folder import find_run
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.tools.tool import invalid_arguments
 from pytest_agenteval.tools.tool_tape import ToolTape
 from tests.benchmarks.ko_agentbench.clone import LOGS, ROOT, TASKS, needs_clone, oracle

@@ -13,9 +13,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.single_tool import KoTool
 from pytest_agenteval.cassettes.cassette_files import read_cassette
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader, find_run, new_run
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import find_run, new_run
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from tests.benchmarks.ko_agentbench.importer.made_up_clone import (
     MODEL,

@@ -13,8 +13,8 @@ import pytest
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import cache_key
 from pytest_agenteval.cassettes.cassette_files import read_cassette
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
+from pytest_agenteval.store.run_folder import find_run, list_runs
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import find_run, list_runs
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.text.json_values import canonical_json
 from tests.benchmarks.ko_agentbench.clone import needs_clone, oracle, recorded_models

@@ -14,9 +14,15 @@ from pytest_agenteval.records.transcript import Ask, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Digests, Trial
 from pytest_agenteval.reports.scorecard import RegisteredScorecard
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
+from pytest_agenteval.store.run_folder import (
+    RunHeader,
+    RunModel,
+    RunSuite,
+    new_run,
+    planned_groups,
+    write_planned,
+)
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import new_run, write_planned
 
 SCORECARDS = (
     RegisteredScorecard(

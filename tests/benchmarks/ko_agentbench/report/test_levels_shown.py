@@ -19,7 +19,7 @@ from pytest_agenteval.reports.leaderboard import (
     scorecard_tables,
 )
 from pytest_agenteval.reports.tables import table_lines, table_markdown
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import cell_width
 from tests.benchmarks.ko_agentbench.report.sample_runs import (

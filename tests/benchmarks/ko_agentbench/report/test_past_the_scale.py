@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.cli.report import report, report_arguments
 from pytest_agenteval.records.evidence import Grade
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from tests.benchmarks.ko_agentbench.report.sample_runs import grade, key, ko_run, ko_trial
 from tests.suites import run, suite, write
 

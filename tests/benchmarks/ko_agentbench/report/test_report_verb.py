@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.text.errors import UsageMistake
 from tests.benchmarks.ko_agentbench.report.sample_runs import every_level, ko_run
 from tests.cli.test_report import RUNS, here, run_report

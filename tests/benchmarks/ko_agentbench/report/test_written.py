@@ -21,7 +21,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import (
 from pytest_agenteval.records.evidence import Answer, Grade, Outcome
 from pytest_agenteval.records.replies import UNKNOWN
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.text.errors import UsageMistake
 from tests.benchmarks.ko_agentbench.report.sample_runs import (
     errored_trial,

@@ -18,7 +18,7 @@ from typing import Any
 
 from pytest_agenteval import misshapen
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.store.importing import read_all
+from pytest_agenteval.store.imported_runs import read_all
 from pytest_agenteval.text.json_values import canonical_json
 
 CATALOGUE = Path(__file__).with_name("catalogue.json")

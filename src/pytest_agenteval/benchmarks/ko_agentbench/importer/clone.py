@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pytest_agenteval import Problem, ProblemsFound, UsageMistake, misshapen, read_json, read_text
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.store.importing import not_json
+from pytest_agenteval.store.imported_runs import not_json
 
 What = Literal["oddity", "change"]
 

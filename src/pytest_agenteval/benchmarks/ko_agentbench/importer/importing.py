@@ -49,7 +49,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import trials_of
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.store.importing import imported_runs, leftover_lines, writing
+from pytest_agenteval.store.imported_runs import imported_runs, leftover_lines, writing
 
 COMMAND = ("agenteval", "import", NAME)
 """How the commands begin whose runs an import replaces."""

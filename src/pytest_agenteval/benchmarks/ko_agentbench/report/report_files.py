@@ -17,7 +17,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.evaluation import Evaluati
 from pytest_agenteval.benchmarks.ko_agentbench.report.markdown import report_markdown
 from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import LABELS, RESPONSE_RATE, reported
 from pytest_agenteval.reports.run_view import view_of
-from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.store.record_files import replace_text
 
 FACTS = ("Total_Tasks", "Evaluated_Tasks", "Avg_Exec_Time", "Avg_Tokens", "Avg_TPS", "Avg_TTFT")
 MISSPELT = {"L1_ToolAcc": "L1_TooAcc"}

@@ -23,7 +23,7 @@ from pytest_agenteval import (
 )
 from pytest_agenteval.benchmarks.memex.importer.suites import SOURCE_SUITE_FILE, SourceSuite, find_suites
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.store.importing import leftover_lines, writing
+from pytest_agenteval.store.imported_runs import leftover_lines, writing
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import workspace_layers

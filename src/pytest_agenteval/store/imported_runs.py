@@ -20,10 +20,20 @@ from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
-from pytest_agenteval.store.file_writing import replace_link
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
-from pytest_agenteval.store.runs import LATEST, ROOT, end_run, list_runs, new_run, write_planned
+from pytest_agenteval.store.record_files import replace_link
+from pytest_agenteval.store.run_folder import (
+    LATEST,
+    ROOT,
+    RunHeader,
+    RunModel,
+    RunSuite,
+    end_run,
+    list_runs,
+    new_run,
+    planned_groups,
+    write_planned,
+)
 from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake
 
 MOST_NAMED = 3

@@ -1,0 +1,532 @@
+"""A journal read back: from its lines, or from the index that is written beside a large one.
+
+The index holds the entries in columns, a value that repeats only once."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice, repeat
+from math import copysign
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from pytest_agenteval import __version__
+from pytest_agenteval.records.evidence import Grade
+from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.trial import Digests, Origin, TapeCounts
+from pytest_agenteval.store.journal_entry import (
+    JournalEntry,
+    NotRunTrial,
+    StartedAttempt,
+    TranscriptLocation,
+    check_keys,
+    read_finished,
+    read_not_run,
+    read_started,
+)
+from pytest_agenteval.store.record_files import (
+    DAMAGED,
+    VERSION,
+    Line,
+    check_version,
+    encode_line,
+    is_intact,
+    read_line,
+    replacing,
+)
+
+SCALARS = frozenset({str, int, float, bool, type(None)})
+FEW = 4
+"""A column is written as a table where every value stands at least so often in it."""
+
+LISTS: Mapping[str, type] = {"tuple": tuple, "list": list}
+SHAPES: Mapping[str, Callable[[Any], Any]] = {**LISTS, "map": lambda value: value or NOTHING}
+"""What lists and maps become again: a map that is empty is the one that all records share."""
+
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder().decode
+
+
+class Unpackable(ValueError):
+    """A value cannot be written exactly: a whole number of more than 64 bits, half a surrogate pair."""
+
+
+class PackedColumn(NamedTuple):
+    """What a column is written as: how it is made, and what of."""
+
+    way: str
+    parts: Any
+
+
+def pack(values: Sequence[Any], kinds: Mapping[str, type]) -> bytes:
+    """Write values down as columns; raises Unpackable where they would not come back as they are.
+
+    ``kinds`` are the named tuples and structs that the values may be made of.
+    """
+    try:
+        return encode(_column(values, {kind: name for name, kind in kinds.items()}))
+    except (OverflowError, UnicodeEncodeError, TypeError) as odd:
+        raise Unpackable(str(odd)) from odd
+
+
+def unpack(packed: bytes, count: int, kinds: Mapping[str, type]) -> list[Any]:
+    """Give the so many values that ``pack`` wrote down."""
+    return list(islice(_values(decode(packed), kinds), count))
+
+
+def _column(values: Sequence[Any], names: Mapping[type, str]) -> PackedColumn:
+    types = set(map(type, values))
+    if len(types) == 1 and (kind := next(iter(types))) in names:
+        return _records(values, kind, names)
+    if type(None) in types and types - {type(None)} <= {*names}:
+        there = [value is not None for value in values]
+        some = [value for value in values if value is not None]
+        return PackedColumn("some", (_column(there, names), len(some), _column(some, names)))
+    if (
+        types == {tuple}
+        and (inner := {type(item) for value in values for item in value})
+        and inner <= {*names}
+    ):
+        flat = [item for value in values for item in value]
+        return PackedColumn("rows", (_column(list(map(len, values)), names), len(flat), _column(flat, names)))
+    return _scalars(values, types) if types <= SCALARS else _plain(values)
+
+
+def _records(values: Sequence[Any], kind: type, names: Mapping[type, str]) -> PackedColumn:
+    """Write each field as a column of its own; one and the same value for all of them only once."""
+    if len(set(map(id, values))) == 1:
+        values = values[:1]
+    fields = values if issubclass(kind, tuple) else map(msgspec.structs.astuple, values)
+    columns = [_column(column, names) for column in zip(*fields, strict=True)]
+    return PackedColumn("each", (names[kind], columns))
+
+
+def _scalars(values: Sequence[Any], types: set[type]) -> PackedColumn:
+    # With its type: 1, 1.0 and true are equal, and are not the same figure in a report.
+    told = values if len(types) == 1 else list(zip(map(type, values), values, strict=True))
+    distinct = dict.fromkeys(told)
+    if len(distinct) * FEW > len(values) and len(distinct) > 1:
+        return PackedColumn("list", list(values))
+    if float in types and any(value == 0 and copysign(1, value) < 0 for value in values if value is not None):
+        return PackedColumn("list", list(values))  # -0.0 is equal to 0.0
+    table = list(distinct) if len(types) == 1 else [value for _, value in distinct]
+    return _table(table, told, {value: at for at, value in enumerate(distinct)})
+
+
+def _plain(values: Sequence[Any]) -> PackedColumn:
+    """Write lists and maps of scalars, which are told apart by how they are written."""
+    for value in values:
+        inner = value.values() if isinstance(value, dict) else value
+        if not {*map(type, inner)} <= SCALARS:
+            raise Unpackable(f"a list or a map of scalars was expected, not {value!r:.80}")
+    shape = next((name for name, kind in LISTS.items() if type(values[0]) is kind), "map")
+    told = list(map(encode, values))
+    distinct = dict(zip(told, values, strict=True))
+    where = {text: at for at, text in enumerate(distinct)}
+    return PackedColumn(shape, _table(list(distinct.values()), told, where))
+
+
+def _table(table: Sequence[Any], told: Sequence[Any], where: Mapping[Any, int]) -> PackedColumn:
+    if len(table) == 1:
+        return PackedColumn("same", table[0])
+    return PackedColumn("table", (table, [where[value] for value in told]))
+
+
+def _values(column: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
+    """Give a column's values; without end where they are all the same."""
+    way, parts = column
+    if way == "same":
+        return repeat(parts)
+    if way == "list":
+        return list(parts)
+    if way == "table":
+        return map(parts[0].__getitem__, parts[1])
+    if way == "each":
+        return _unpacked_records(kinds[parts[0]], parts[1], kinds)
+    if way == "rows":
+        return _unpacked_rows(parts[0], parts[1], parts[2], kinds)
+    if way == "some":
+        some = islice(_values(parts[2], kinds), parts[1])
+        return (next(some) if there else None for there in _values(parts[0], kinds))
+    return _unpacked_plain(way, *parts)
+
+
+def _unpacked_records(kind: type, columns: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
+    fields = [_values(column, kinds) for column in columns]
+    # A named tuple's own way to be made is Python code.
+    is_tuple = issubclass(kind, tuple)
+    made = map(partial(tuple.__new__, kind), zip(*fields)) if is_tuple else map(kind, *fields)  # noqa: B905
+    return repeat(next(made)) if all(map(_is_same, columns)) else made
+
+
+def _is_same(column: Sequence[Any]) -> bool:
+    """Whether all of a column is one value."""
+    way, parts = column
+    if way == "each":
+        return all(map(_is_same, parts[1]))
+    return way == "same" or (way in SHAPES and parts[0] == "same")
+
+
+def _unpacked_rows(
+    lengths: Sequence[Any], count: int, items: Sequence[Any], kinds: Mapping[str, type]
+) -> Iterable[Any]:
+    flat = islice(_values(items, kinds), count)
+    if _is_same(lengths):
+        return zip(*[flat] * lengths[1], strict=True)
+    return (tuple(islice(flat, length)) for length in _values(lengths, kinds))
+
+
+def _unpacked_plain(way: str, inner: str, parts: Any) -> Iterable[Any]:
+    shape = SHAPES[way]
+    if inner == "same":
+        return repeat(shape(parts))
+    return map(list(map(shape, parts[0])).__getitem__, parts[1])
+
+
+WORTH_BYTES = 256 * 1024
+"""Bytes of a journal beyond its index that are worth a new index: shorter ones are read as quickly."""
+
+CHUNK = 1 << 20
+
+KINDS: Mapping[str, type] = {
+    kind.__name__: kind
+    for kind in (JournalEntry, TrialKey, TranscriptLocation, Grade, Digests, Usage, TapeCounts, Origin)
+}
+
+
+class JournalIndex(FrozenValue, frozen=True):
+    """The first ``end`` bytes of a journal, which are ``lines`` whole lines.
+
+    ``entries`` are the finished attempts, in the order of their keys and then of their lines;
+    ``first_starts`` counts the lines that say a trial was begun for the first time. ``others`` are all other
+    lines, as they stand there, with their numbers.
+    """
+
+    end: int = 0
+    lines: int = 0
+    first_starts: int = 0
+    entries: Sequence[JournalEntry] = ()
+    others: Sequence[tuple[int, bytes]] = ()
+
+
+NO_INDEX = JournalIndex()
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """The first line of an index: who wrote it, of which bytes of which journal, and what follows.
+
+    ``checksum`` is of these bytes, ``own_checksum`` of what follows. ``modified`` is when the journal was
+    written to last, in nanoseconds.
+    """
+
+    by: str
+    journal: str
+    end: int
+    modified: int
+    checksum: int
+    lines: int
+    first_starts: int
+    entries: int
+    packed: int
+    own_checksum: int
+
+
+_read_head = msgspec.json.Decoder(_Head).decode
+_write_head = msgspec.json.Encoder().encode
+
+
+def _author() -> str:
+    """Name the code that reads lines: what another version made of them may be something else."""
+    fields = [(name, getattr(kind, "__struct_fields__", None)) for name, kind in KINDS.items()]
+    return f"{__version__}-{zlib.crc32(repr(fields).encode()):08x}"
+
+
+BY = _author()
+
+
+def index_path(journal: Path) -> Path:
+    """Give where the index of a journal stands."""
+    name = journal.name.removeprefix("journal-").removesuffix(".jsonl")
+    return journal.with_name(f"index-{name}.bin")
+
+
+def read_index(journal: Path) -> JournalIndex:
+    """Give the index of a journal; an empty one where there is none, or none that is of its bytes."""
+    try:
+        # The journal first: what it grows by meanwhile is read behind the index.
+        state = journal.stat()
+        written = index_path(journal).read_bytes()
+        first, _, rest = written.partition(b"\n")
+        head = _read_head(first)
+        if not (_is_sound(head, rest) and _holds(head, journal, state)):
+            return NO_INDEX
+    except (OSError, ValueError, msgspec.DecodeError):
+        return NO_INDEX
+    entries = unpack(rest[: head.packed], head.entries, KINDS)
+    others = [(number, raw) for number, raw in decode(rest[head.packed :])]
+    return JournalIndex(head.end, head.lines, head.first_starts, entries, others)
+
+
+def _is_sound(head: _Head, rest: bytes) -> bool:
+    """Whether an index was written by this very code, and is as it was written."""
+    return head.by == BY and zlib.crc32(rest) == head.own_checksum
+
+
+def _holds(head: _Head, journal: Path, state: os.stat_result) -> bool:
+    """Whether this is the journal that the index is of, and still begins with the same bytes.
+
+    Where it was neither copied nor written to, its size and time say so.
+    """
+    if head.journal != journal.name:  # which is where the names of transcripts' files come from
+        return False
+    if (state.st_size, state.st_mtime_ns) == (head.end, head.modified):
+        return True
+    return state.st_size >= head.end and _checksum(journal, head.end) == head.checksum
+
+
+def is_worth_writing(read: JournalIndex, end: int) -> bool:
+    """Whether so much stands behind an index that a new one saves time."""
+    return end - read.end >= WORTH_BYTES
+
+
+def write_index(journal: Path, index: JournalIndex, state: os.stat_result) -> None:
+    """Write the index of a journal beside it; where that cannot be, the next reader does without.
+
+    ``state`` is the journal's from before it was read.
+    """
+    with suppress(OSError, Unpackable):
+        entries = sorted(index.entries, key=lambda entry: entry.key)
+        packed = pack(entries, KINDS) if entries else b""
+        body = packed + encode(index.others)
+        head = _Head(
+            by=BY,
+            journal=journal.name,
+            end=index.end,
+            modified=state.st_mtime_ns,
+            checksum=_checksum(journal, index.end),
+            lines=index.lines,
+            first_starts=index.first_starts,
+            entries=len(entries),
+            packed=len(packed),
+            own_checksum=zlib.crc32(body),
+        )
+        with replacing(index_path(journal)) as beside:
+            beside.write_bytes(_write_head(head) + b"\n" + body)
+
+
+def _checksum(path: Path, end: int) -> int:
+    found, left = 0, end
+    with path.open("rb") as file:
+        while left and (data := file.read(min(CHUNK, left))):
+            found, left = zlib.crc32(data, found), left - len(data)
+    return found
+
+
+FIRST_START = encode_line({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
+"""How the line begins that says a trial was begun for the first time: half of all lines of most runs."""
+
+HALF = "half a line, which a crash left behind, or no JSON object"
+
+
+class Journal:
+    """All journal lines of a run, merged."""
+
+    def __init__(self) -> None:
+        self._finished: dict[TrialKey, list[JournalEntry]] = {}
+        self._started: dict[TrialKey, list[int]] = {}
+        self._not_run: dict[TrialKey, NotRunTrial] = {}
+        self._paths: list[Path] = []
+        self._first_starts = 0
+        self._first_ends = 0
+        self.odd: list[str] = []
+
+    def read(self, path: Path) -> None:
+        """Add one process's journal; what its index says of it is not read again."""
+        self._paths.append(path)
+        state, index = path.stat(), read_index(path)
+        self._first_starts += index.first_starts
+        for entry in index.entries:
+            self._take_entry(entry)
+        for number, raw in index.others:
+            self._take_raw(path, number, raw)
+        grown = self._read_behind(path, index)
+        if is_worth_writing(index, grown.end) and path.is_file():
+            write_index(path, grown, state)
+
+    def _read_behind(self, path: Path, index: JournalIndex) -> JournalIndex:
+        """Add the lines that an index knows nothing of, and give one that knows them too."""
+        end, number, first_starts = index.end, index.lines, index.first_starts
+        entries, others = [*index.entries], [*index.others]
+        for raw in _raw_lines(path, index.end):
+            whole, is_first = raw.endswith(b"\n"), _is_first_start(raw)
+            entry = None
+            if not is_first:  # half of all lines are, and as a rule they say nothing new
+                entry = self._take_raw(path, number + 1, raw)
+            if not whole:  # somebody is writing it, or a crash left it
+                break
+            end, number, first_starts = end + len(raw), number + 1, first_starts + is_first
+            if entry is not None:
+                entries.append(entry)
+            elif not is_first:
+                others.append((number, raw))
+        self._first_starts += first_starts - index.first_starts
+        return JournalIndex(end, number, first_starts, entries, others)
+
+    def _take_raw(self, path: Path, number: int, raw: bytes) -> JournalEntry | None:
+        """Add a line, and give the finished attempt that it tells of; what is no such line is noted."""
+        intact, line = is_intact(raw), _parse_line(raw)
+        # A newer version's checksums may be others; in the midst of a file a newer version is only damage.
+        version = line.get("v") if line is not None and (intact is not False or number == 1) else None
+        if line is not None and isinstance(version, int) and version > VERSION:
+            check_version(line, f"{path}:{number}")
+        if intact is False or line is None:
+            if raw.strip():
+                self._note(path, number, HALF if line is None else DAMAGED)
+            return None
+        try:
+            if intact is None:
+                check_keys(line)
+            return self._take(line, path.name.replace("journal-", "transcripts-", 1))
+        except ValueError as odd:
+            self._note(path, number, f"holds {odd}")
+            return None
+
+    def _take(self, line: Line, transcripts: str) -> JournalEntry | None:
+        kind = line.get("kind")
+        if kind == "started":
+            key, attempt = read_started(line)
+            self._started.setdefault(key, []).append(attempt)
+        elif kind == "finished":
+            return self._take_entry(read_finished(line, transcripts))
+        elif kind == "not_run":
+            held_back = read_not_run(line)
+            self._not_run[held_back.key] = held_back
+        else:
+            kinds = "started, finished or not_run"
+            raise ValueError(f"the kind {kind!r}, and not {kinds}" if kind else "no key 'kind'")
+        return None
+
+    def _take_entry(self, entry: JournalEntry) -> JournalEntry:
+        attempts = self._finished.setdefault(entry.key, [])
+        if attempts and entry in attempts:  # a line that stands there twice: what it took was paid once
+            raise ValueError("the same line once more")
+        if entry.attempt == 1 and not _is_reused(entry):
+            self._first_ends += 1
+        attempts.append(entry)
+        return entry
+
+    def _note(self, path: Path, number: int, what: str) -> None:
+        self.odd.append(f"{path.name}:{number}: left out: {what}")
+
+    def settle(self) -> None:
+        """Look at the first starts, which say nothing new where as many first attempts ended."""
+        if self._first_starts == self._first_ends:
+            return
+        for path in self._paths:
+            seen: set[bytes] = set()
+            for number, raw in enumerate(_raw_lines(path), start=1):
+                if _is_first_start(raw) and raw not in seen:
+                    seen.add(raw)
+                    self._take_start(path, number, raw)
+
+    def _take_start(self, path: Path, number: int, raw: bytes) -> None:
+        line = _parse_line(raw)
+        try:
+            if line is not None and is_intact(raw) is None:
+                check_keys(line)
+            key, attempt = read_started({} if line is None else line)
+        except ValueError as odd:
+            self._note(path, number, HALF if line is None else f"holds {odd}")
+        else:
+            self._started.setdefault(key, []).append(attempt)
+
+    def entries(self) -> tuple[JournalEntry, ...]:
+        """Give the last finished attempt of each trial."""
+        finished, started = self._finished, self._started
+        return tuple(
+            # Of most trials there is one attempt, of which nothing else is to be said.
+            attempts[0]
+            if len(attempts := finished[key]) == attempts[0].attempt == 1 and key not in started
+            else self._last(attempts)
+            for key in sorted(finished)
+        )
+
+    def begun(self) -> tuple[StartedAttempt, ...]:
+        """Give the attempts that were begun after the last one that finished."""
+        return tuple(
+            StartedAttempt(key, attempt)
+            for key in sorted(self._started)
+            for attempt in sorted(set(self._started[key]))
+            if attempt > max((entry.attempt for entry in self._finished.get(key, ())), default=0)
+        )
+
+    def not_run(self) -> tuple[NotRunTrial, ...]:
+        """Give the trials that were held back and have never finished, sorted by key."""
+        return tuple(self._not_run[key] for key in sorted(self._not_run) if key not in self._finished)
+
+    def _last(self, attempts: list[JournalEntry]) -> JournalEntry:
+        # reversed: of two lines of one attempt, as a full disk can leave them, the later one holds.
+        last = max(reversed(attempts), key=lambda entry: (entry.attempt, entry.started_at))
+        started = self._started.get(last.key, ())
+        begun = max(last.attempt, len(attempts), len(started), *started)
+        if begun == 1:
+            return last
+        before = _own_attempts(last, attempts)
+        begun -= len(attempts) - 1 - len(before)
+        earlier, seconds = tuple(entry.usage for entry in before), sum(entry.seconds for entry in before)
+        return replace(last, attempts=begun, earlier=earlier, earlier_seconds=seconds)
+
+
+def _own_attempts(last: JournalEntry, attempts: list[JournalEntry]) -> list[JournalEntry]:
+    """Give the attempts, the last one left out, that were carried out for themselves.
+
+    One that only took over an earlier one of them, with new grades or none, took nothing.
+    """
+    known = {_source(last)} if last.origin is not None else set()
+    others = []
+    for entry in attempts:
+        is_again = entry.origin is not None and not entry.origin.run
+        if entry is last or is_again or _source(entry) in known:
+            continue
+        if entry.origin is not None:
+            known.add(_source(entry))
+        others.append(entry)
+    return others
+
+
+def _source(entry: JournalEntry) -> tuple[str, int]:
+    """Name the run, empty for this one, and the attempt in which an agent acted."""
+    return (entry.origin.run, entry.origin.attempt) if entry.origin is not None else ("", entry.attempt)
+
+
+def _is_reused(entry: JournalEntry) -> bool:
+    """Whether a trial was taken over as it is: it never began here."""
+    return entry.origin is not None and not entry.origin.regraded
+
+
+def _raw_lines(path: Path, start: int = 0) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        if start:  # what is no plain file cannot be read from a place within it, and has no index
+            file.seek(start)
+        yield from file
+
+
+def _is_first_start(raw: bytes) -> bool:
+    return raw.startswith(FIRST_START) and raw.endswith(b"}\n") and is_intact(raw) is not False
+
+
+def _parse_line(raw: bytes) -> Line | None:
+    try:
+        line = read_line(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None

@@ -1,0 +1,470 @@
+"""A run as rows of a table: trials, grades, calls, messages; as data frames of pandas and polars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from math import isfinite
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+
+from msgspec.structs import replace
+
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_folder import PlannedGroup, RunHeader
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
+from pytest_agenteval.text.json_values import compact_json, jsonable
+
+ColumnType = Literal["text", "texts", "json", "integer", "number", "flag", "time"]
+"""What a column holds: ``texts`` are lists of texts, ``json`` is a JSON value as text, ``time`` is in UTC."""
+
+_LARGEST = 2**63 - 1
+"""The largest whole number that tables know: 64 bits, with a sign."""
+
+
+class Column(FrozenValue, frozen=True):
+    """A column of rows: ``value`` takes it from what a row is made of.
+
+    Where ``optional`` there may be no value, which is None; every other column has one in every row.
+    """
+
+    name: str
+    type: ColumnType
+    meaning: str
+    value: Callable[[Any], Any]
+    optional: bool = False
+
+    def of(self, source: object) -> Any:
+        """Give the column's value for a row; None also for one that is not of the column's type."""
+        value = self.value(source)
+        return None if value is None else self.read(value)
+
+    @property
+    def read(self) -> Callable[[Any], Any]:
+        """What makes a value of the column's type of any that is not None; None of one that is no such."""
+        return _READERS[self.type]
+
+
+def column(name: str, type: ColumnType, value: str | Callable[[Any], Any], meaning: str) -> Column:
+    """Make a column; ``value`` may be the path of attributes that lead to it, as in ``entry.key.suite``."""
+    return Column(name, type, meaning, attrgetter(value) if isinstance(value, str) else value)
+
+
+def optional(name: str, type: ColumnType, value: str | Callable[[Any], Any], meaning: str) -> Column:
+    """Make a column that has no value in some rows."""
+    return replace(column(name, type, value, meaning), optional=True)
+
+
+# Transcripts are taken as they stand in files that anybody may have edited, and a table bears no number in a
+# column of texts: what is of another type is turned into text, or left out.
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else compact_json(jsonable(value))
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _texts(value: Any) -> list[str]:
+    return [_text(text) for text in value] if isinstance(value, Iterable) else []
+
+
+def _json(value: Any) -> str:
+    return _text(compact_json(jsonable(value)))
+
+
+def _integer(value: Any) -> int | None:
+    return value if type(value) is int and -_LARGEST <= value <= _LARGEST else None
+
+
+def _number(value: Any) -> float | None:
+    if type(value) not in (int, float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _time(value: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(value)
+    except (ValueError, TypeError):
+        return None
+    try:
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except OverflowError:  # the first day of all, somewhere east
+        return None
+
+
+_READERS: Mapping[ColumnType, Callable[[Any], Any]] = {
+    "text": _text,
+    "texts": _texts,
+    "json": _json,
+    "integer": _integer,
+    "number": _number,
+    "flag": _flag,
+    "time": _time,
+}
+
+
+class TrialSource(NamedTuple):
+    """What a row of a trial is made of; ``part`` is its grade, call or message, by ``position`` from 1."""
+
+    run: str
+    entry: JournalEntry
+    part: Any = None
+    position: int = 0
+
+
+TRIAL_KEY: tuple[Column, ...] = (
+    column("run", "text", "run", "the run's name, as `agenteval runs` lists it"),
+    column("trial", "text", "entry.key.label", "which trial: `suite/task[model@variant-repetition]`"),
+    column("suite", "text", "entry.key.suite", "the suite"),
+    column("bucket", "text", "entry.bucket", "the bucket of the task; may be empty"),
+    column("task", "text", "entry.key.task", "the task's id"),
+    column("agent", "text", "entry.key.agent", "who acted"),
+    column("model", "text", "entry.key.model", "what the agent thought with, as it was named"),
+    column("variant", "text", "entry.key.variant", "the prompt variant; empty for the agent's own prompts"),
+    optional("repetition", "integer", "entry.key.repetition", "which repetition, from 1"),
+    optional("attempt", "integer", "entry.attempt", "which attempt it was that counts, from 1"),
+    column("ending", "text", "entry.ending", "`passed`, `missed`, `failed` or `errored`"),
+)
+"""What the rows of trials, grades, calls and messages have in common, by which they are joined."""
+
+
+def _score(source: TrialSource) -> float | None:
+    return source.entry.score if source.entry.averaged else None
+
+
+def _passed(source: TrialSource) -> bool | None:
+    return source.entry.ending == "passed" if source.entry.averaged else None
+
+
+def _undecided(source: TrialSource) -> int:
+    return sum(grade.score is None for grade in source.entry.grades)
+
+
+def _origin(source: TrialSource) -> str | None:
+    origin = source.entry.origin
+    return origin.run or None if origin is not None else None
+
+
+TRIALS: tuple[Column, ...] = (
+    *TRIAL_KEY,
+    column("kind", "text", "entry.kind", "of the task: `capability`, `regression` or `mixed`"),
+    column("file", "text", "entry.file", "the task's file, from pytest's rootdir"),
+    column("tags", "texts", "entry.tags", "the task's tags"),
+    column("label", "text", "entry.label", "whether the agent should act: `positive`, `negative` or empty"),
+    column("doubtful_events", "json", "entry.doubtful_events", "what makes it doubtful, how often"),
+    column("own_models", "texts", "entry.own_models", "models that the agent asked by itself"),
+    optional("split", "text", "entry.split", "of the task: `dev` or `held_out`; none where nobody knows"),
+    optional("acted", "flag", "entry.acted", "whether it did, where there is a label"),
+    optional("score", "number", _score, "0..1; none where the trial errored: it is in no average"),
+    optional("passed", "flag", _passed, "whether it passed; none where there is no score"),
+    column("all_full", "flag", "entry.full", "whether it passed with every decided grade at 1"),
+    column("grade_count", "integer", lambda source: len(source.entry.grades), "how many grades it has"),
+    column("undecided_count", "integer", _undecided, "how many of them have no score"),
+    column("limit_reached", "text", "entry.limit", "which of the trial's own limits ran out; mostly empty"),
+    column("cause", "text", "entry.cause", "why it errored, one word of docs/endings.md; mostly empty"),
+    column("message", "text", "entry.message", "what the error said, cut at 300 characters"),
+    optional("started_at", "time", "entry.started_at", "when the attempt began"),
+    optional(
+        "seconds", "number", "entry.elapsed_seconds", "how long the agent took, without waiting for a slot"
+    ),
+    optional("charged_seconds", "number", "entry.charged_seconds", "what of it its limit `seconds` counts"),
+    optional(
+        "input_tokens",
+        "integer",
+        "entry.usage.input_tokens",
+        "what the model was sent; like all figures of usage, none where not known",
+    ),
+    optional("output_tokens", "integer", "entry.usage.output_tokens", "what it replied"),
+    optional("cached_tokens", "integer", "entry.usage.cached_tokens", "of the input, from a cache"),
+    optional("reasoning_tokens", "integer", "entry.usage.reasoning_tokens", "of the output"),
+    optional("cost_usd", "number", "entry.usage.cost_usd", "none where a price is not known"),
+    optional("replies", "integer", "entry.usage.asks", "how often the model replied"),
+    optional("requests", "integer", "entry.usage.attempts", "how often it was asked, retries too"),
+    optional("attempts", "integer", "entry.attempts", "how often the trial was begun"),
+    optional("all_tokens", "integer", "entry.all_tokens", "input and output of all attempts"),
+    optional("all_cost_usd", "number", "entry.all_cost_usd", "what all attempts cost"),
+    optional("all_seconds", "number", "entry.all_seconds", "the time of all attempts, as reports sum"),
+    optional("judge_tokens", "integer", "entry.judging.tokens", "what judges took, in no sum above"),
+    optional("judge_cost_usd", "number", "entry.judging.cost_usd", "none where not known"),
+    optional("user_tokens", "integer", "entry.simulating.tokens", "what a simulated user took, likewise"),
+    optional("user_cost_usd", "number", "entry.simulating.cost_usd", "none where not known"),
+    optional("judge_replies", "integer", "entry.judging.asks", "how often judges replied"),
+    optional("tool_hits", "integer", "entry.tool_tape.hits", "tool calls that a tape played"),
+    optional("tool_misses", "integer", "entry.tool_tape.misses", "that were not recorded"),
+    optional("tool_recorded", "integer", "entry.tool_tape.recorded", "that were made and recorded"),
+    optional("chat_hits", "integer", "entry.chat_tape.hits", "replies that a tape played"),
+    optional("chat_misses", "integer", "entry.chat_tape.misses", "that were not recorded"),
+    optional("chat_recorded", "integer", "entry.chat_tape.recorded", "that were asked and recorded"),
+    optional("origin", "text", _origin, "the run that carried it out, where this one took it over"),
+    column("input_digest", "text", "entry.digests.input", "of what the agent was given; equal: the same"),
+    column("fixture_digest", "text", "entry.digests.fixture", "of where it started"),
+    column("prompt_digest", "text", "entry.digests.prompt", "of its prompts"),
+    column("settings_digest", "text", "entry.digests.settings", "of its settings"),
+    column("tools_digest", "text", "entry.digests.tools", "of its tools"),
+    column("code_digest", "text", "entry.digests.code", "of its own source files"),
+    column("model_digest", "text", "entry.digests.model", "of the model and its parameters"),
+    column("ruler_digest", "text", "entry.digests.ruler", "of all graders, their settings and judges"),
+)
+
+
+def _ruler(source: TrialSource) -> str:
+    return str(source.entry.digests.graders.get(source.part.grader, ""))
+
+
+OWN_GRADE_COLUMNS: tuple[Column, ...] = (
+    column("position", "integer", "position", "which of the trial's grades, from 1"),
+    column("grader", "text", "part.grader", "the grader's label"),
+    optional("score", "number", "part.score", "0..1; none where the grader could not tell"),
+    optional("value", "number", "part.value", "what was measured, also past 0..1"),
+    optional("passed", "flag", "part.passed", "whether the score reached the threshold"),
+    column("threshold", "number", "part.threshold", "the score to be reached"),
+    column("weight", "number", "part.weight", "how much it counts in the trial's score"),
+    column("required", "flag", lambda source: bool(source.part.required), "whether no trial does without it"),
+    column("undecided", "text", "part.undecided", "why there is no score, one word of docs/endings.md"),
+    column("rationale", "text", "part.rationale", "the reason, cut at 160 characters"),
+    column("grader_digest", "text", _ruler, "its version, a colon, a digest of its settings and judges"),
+)
+"""What is said of a grade, beside whose it is."""
+
+GRADES = (*TRIAL_KEY, *OWN_GRADE_COLUMNS)
+
+
+def _seconds(source: TrialSource) -> float:
+    call: ToolCall = source.part
+    return call.ended - call.started
+
+
+CALLS: tuple[Column, ...] = (
+    *TRIAL_KEY,
+    column("position", "integer", "position", "which of the trial's calls, from 1"),
+    optional("turn", "integer", "part.turn", "which of the model's replies asked for it, from 1"),
+    optional("index", "integer", "part.index", "which of that reply's calls, from 0"),
+    column("call_id", "text", "part.id", "what the model called it"),
+    column("tool", "text", "part.tool", "the tool"),
+    column("args", "json", "part.args", "the arguments, a JSON object"),
+    optional("raw_args", "text", "part.raw_args", "their text, where it was no JSON object"),
+    optional("result", "json", "part.result", "what the tool gave, any JSON value"),
+    optional(
+        "error_type",
+        "text",
+        lambda source: source.part.error and source.part.error.type,
+        "the kind of error, where it failed",
+    ),
+    optional(
+        "error",
+        "text",
+        lambda source: source.part.error and source.part.error.message,
+        "what the agent was told then",
+    ),
+    optional("started", "number", "part.started", "seconds since the trial began"),
+    optional("ended", "number", "part.ended", "seconds since the trial began"),
+    optional("seconds", "number", _seconds, "how long it took"),
+    column("called_by", "text", "part.by", "`agent`, or `seed` where the call was given"),
+    column("tape", "text", "part.tape", "`hit`, `miss`, `live` or `none`"),
+)
+
+MESSAGES: tuple[Column, ...] = (
+    *TRIAL_KEY,
+    column("position", "integer", "position", "which of the trial's messages, from 1"),
+    column("role", "text", "part.role", "`system`, `user`, `assistant` or `tool`"),
+    column("content", "text", "part.content", "the whole text"),
+    optional("turn", "integer", "part.turn", "which of the model's replies it belongs to; 0: none"),
+    optional("phase", "integer", "part.phase", "which conversation, from 1"),
+    optional("seeded", "flag", "part.seeded", "whether it was given and not said"),
+    column("call_count", "integer", lambda source: len(source.part.calls), "how many calls it asks for"),
+    column("call_id", "text", "part.call_id", "the call that a tool's message answers; else empty"),
+)
+
+
+def _names(part: str) -> Any:
+    """Give what names all things of one part of a header."""
+    return lambda run: [item.name for item in getattr(run.header, part)]
+
+
+RUNS: tuple[Column, ...] = (
+    column("run", "text", "name", "the run's name, as `agenteval runs` lists it"),
+    column("folder", "text", lambda run: str(run.folder), "where it lies"),
+    optional("started_at", "time", "header.started_at", "when it began"),
+    optional("ended_at", "time", "header.ended_at", "when it ended, if it did"),
+    optional("exit_status", "integer", "header.exit_status", "pytest's, where the run ended"),
+    column("models", "texts", _names("models"), "its models, as they were named"),
+    column("judges", "texts", _names("judges"), "its judges"),
+    column("variants", "texts", "header.variants", "its prompt variants"),
+    column("suites", "texts", _names("suites"), "its suites"),
+    column(
+        "planned_count", "integer", lambda run: sum(group.trials for group in run.planned), "trials planned"
+    ),
+    column("trial_count", "integer", lambda run: len(run.entries), "trials that ended"),
+    optional("repetitions", "integer", "header.repetitions", "where one number holds for all"),
+    optional("seed", "integer", "header.seed", "what chance was seeded with"),
+    column("regraded", "texts", "header.regraded", "the runs whose trials were graded again"),
+    column("command", "texts", "header.command", "what was typed"),
+    column("package", "text", "header.package", "the version of pytest-agenteval"),
+    column("pytest", "text", "header.pytest", "the version of pytest"),
+)
+
+
+Row = tuple[Any, ...]
+"""The values of one row, in the order of its kind's columns."""
+
+
+class RowContext(Protocol):
+    """A stored run, as far as rows are made of it."""
+
+    folder: Path
+    header: RunHeader
+    planned: tuple[PlannedGroup, ...]
+    entries: tuple[JournalEntry, ...]
+
+    @property
+    def name(self) -> str:
+        """What the run is called."""
+
+    def trial_if_readable(self, entry: JournalEntry) -> Trial | None:
+        """Read the whole record of a trial, None where it cannot be read."""
+
+
+class RowKind(FrozenValue, frozen=True):
+    """One kind of rows: its columns, and what each row of a run is made of.
+
+    Where ``transcripts`` are read, one is in memory at a time.
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    sources: Callable[[RowContext], Iterable[object]]
+    transcripts: bool = False
+
+    def rows(self, runs: Iterable[RowContext]) -> Iterator[Row]:
+        """Give the rows of runs, run by run, in the order of their trials' keys."""
+        steps = [(column.value, column.read) for column in self.columns]  # half of a row's time is looking up
+        for run in runs:
+            for source in self.sources(run):
+                yield tuple([None if (value := get(source)) is None else read(value) for get, read in steps])
+
+
+def row_kind(name: str) -> RowKind:
+    """Give the kind of rows of a name; raises UsageMistake for one that there is not."""
+    if name not in ROW_KINDS:
+        hint = did_you_mean(name, ROW_KINDS)
+        raise UsageMistake(
+            f"rows: expected one of {', '.join(ROW_KINDS)}; found {name!r}{f': {hint}' if hint else ''}"
+        )
+    return ROW_KINDS[name]
+
+
+def _trials(run: RowContext) -> Iterator[TrialSource]:
+    for entry in run.entries:
+        yield TrialSource(run.name, entry)
+
+
+def _grades(run: RowContext) -> Iterator[TrialSource]:
+    for entry in run.entries:
+        yield from _parts(run, entry, entry.grades)
+
+
+def _calls(run: RowContext) -> Iterator[TrialSource]:
+    for entry in run.entries:
+        trial = run.trial_if_readable(entry)
+        yield from _parts(run, entry, trial.transcript.calls if trial else ())
+
+
+def _messages(run: RowContext) -> Iterator[TrialSource]:
+    for entry in run.entries:
+        trial = run.trial_if_readable(entry)
+        yield from _parts(run, entry, trial.transcript.messages if trial else ())
+
+
+def _parts(run: RowContext, entry: JournalEntry, parts: Iterable[object]) -> Iterator[TrialSource]:
+    for position, part in enumerate(parts, 1):
+        yield TrialSource(run.name, entry, part, position)
+
+
+ROW_KINDS: Mapping[str, RowKind] = {
+    kind.name: kind
+    for kind in (
+        RowKind("runs", "one row for each run", RUNS, lambda run: [run]),
+        RowKind("trials", "one row for each trial: its last finished attempt", TRIALS, _trials),
+        RowKind("grades", "one row for each grade of a trial", GRADES, _grades),
+        RowKind("calls", "one row for each tool call of a trial, with its result", CALLS, _calls, True),
+        RowKind("messages", "one row for each message of a trial", MESSAGES, _messages, True),
+    )
+}
+"""What is offered as rows, by name."""
+
+
+if TYPE_CHECKING:
+    import pandas
+
+    PandasFrame: TypeAlias = pandas.DataFrame
+
+_TYPES = {
+    "text": "string",
+    "texts": "object",
+    "json": "string",
+    "integer": "Int64",
+    "number": "float64",
+    "flag": "boolean",
+    "time": "datetime64[us, UTC]",
+}
+"""Those that know of a missing value: a column of whole numbers does not turn into one of floats."""
+
+
+def pandas_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PandasFrame:
+    """Make a frame with these columns; raises UsageMistake where pandas is not installed."""
+    try:
+        import pandas
+    except ImportError as missing:
+        raise UsageMistake(
+            f"to_pandas needs pandas ({missing}): pip install 'pytest-agenteval[pandas]'"
+        ) from missing
+    cells: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(columns)
+    series = {
+        column.name: pandas.Series(list(values), dtype=_TYPES[column.type])
+        for column, values in zip(columns, cells, strict=True)
+    }
+    return pandas.DataFrame(series)
+
+
+if TYPE_CHECKING:
+    import polars
+
+    PolarsFrame: TypeAlias = polars.DataFrame
+
+
+def polars_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PolarsFrame:
+    """Make a frame with these columns; raises UsageMistake where polars is not installed."""
+    try:
+        import polars
+    except ImportError as missing:
+        raise UsageMistake(
+            f"to_polars needs polars ({missing}): pip install 'pytest-agenteval[polars]'"
+        ) from missing
+    types: dict[str, Any] = {
+        "text": polars.String(),
+        "texts": polars.List(polars.String()),
+        "json": polars.String(),
+        "integer": polars.Int64(),
+        "number": polars.Float64(),
+        "flag": polars.Boolean(),
+        "time": polars.Datetime("us", "UTC"),
+    }
+    cells: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(columns)
+    return polars.DataFrame(
+        [
+            polars.Series(column.name, values, types[column.type])
+            for column, values in zip(columns, cells, strict=True)
+        ]
+    )
