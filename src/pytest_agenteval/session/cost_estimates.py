@@ -95,7 +95,7 @@ REPLY, RESULT = (20, 500), (20, 1000)
 LEAST_ASKS, MOST_ASKS = 2, 12
 """Replies of an agent that has tools; one without has one for each of the user's turns."""
 MADE_TOOLS = 1500.0
-"""Tokens of the declarations of tools that an agent makes anew for each trial."""
+"""Tokens of the declarations of tools that an agent makes for each trial."""
 RUBRIC, VERDICT = (300, 2000), (30, 400)
 """Tokens that a judge is sent beside the task, and that it replies."""
 

@@ -48,7 +48,7 @@ class EarlierTrial(NamedTuple):
         return self.run.trial_if_readable(self.entry)
 
     def to_regrade(self) -> Trial:
-        """Read the trial such that it tells, graded again, where it comes from."""
+        """Read the trial for new grades, with its origin."""
         return replace(self.run.trial(self.entry), origin=replace(self.origin, regraded=True))
 
     def taken_over(self, plan: Plan) -> Trial | None:
@@ -76,7 +76,7 @@ class EarlierTrial(NamedTuple):
         )
 
     def is_described_as(self, plan: Plan) -> bool:
-        """Whether what reports tell of the task beside its scores is what it was."""
+        """Whether the task still has the kind, bucket, tags, file, label and split that reports show."""
         task, entry = plan.task, self.entry
         today = (task.kind, task.bucket, task.tags, task.file_in_root, task.label, task.split)
         return today == (entry.kind, entry.bucket, entry.tags, entry.file, entry.label, entry.split)
@@ -89,7 +89,7 @@ class EarlierTrial(NamedTuple):
 
 
 class EarlierTrials:
-    """The trials of some runs, those of the newest first; or of one run that goes on in its own folder."""
+    """The trials of some runs, those of the newest first; or of one run that is resumed in its own folder."""
 
     def __init__(self, folders: Sequence[Path], *, is_own: bool) -> None:
         self.is_own = is_own
@@ -178,7 +178,7 @@ class RegradedTrials:
                 self._of_task.setdefault((key.suite, key.task, key.agent), []).append(key)
 
     def cases(self, task: PlannedTask) -> tuple[Case, ...]:
-        """Give the cases in which the task was tried; equal ones of two tasks are the same object."""
+        """Give the cases in which the task ran; equal ones of two tasks are the same object."""
         name = task.suite, task.id, task.agent
         self._tasks_met.add(name)
         keys = self._of_task.get(name, ())

@@ -90,7 +90,7 @@ class InnerPytest:
     """A pytest whose run lies in ``results / name``; its output goes to a file.
 
     ``arguments`` are paths, node ids and options; ``folder`` is where it works. Several may run side by side:
-    each has a group of its own, so that Ctrl-C reaches it once, through whoever waits for it.
+    each has a group of its own, so that Ctrl-C reaches it once, through the process that waits for it.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ class RepetitionRange(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """One of several parts of a run, each of which is tried on a machine of its own; ``number`` is from 1."""
+    """One of several parts of a run, each on a machine of its own; ``number`` counts from 1."""
 
     number: int
     total: int

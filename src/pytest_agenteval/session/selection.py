@@ -122,7 +122,7 @@ def _endings(run: Path) -> dict[TrialKey, set[str]]:
     for entry in load_run(run).entries:
         endings: set[str] = {entry.ending, "limited"} if entry.limit else {entry.ending}
         ended[entry.key] = endings
-        # Of a run before a model was renamed: its trials are tried again under the name of today.
+        # Of a run before a model was renamed: its trials run again under the new name.
         model = FORMER_NAMES.get(entry.key.model, entry.key.model)
         ended.setdefault(entry.key._replace(model=model), endings)
     return ended

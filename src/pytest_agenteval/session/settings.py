@@ -89,7 +89,7 @@ def own_prices(raw: RawValue) -> Mapping[str, ModelPrice]:
 
 
 def report_files(raw: RawValue) -> tuple[Path, ...]:
-    """Read the files that reports are written to; one that nobody could write is refused before the run.
+    """Read the files that reports are written to; one that cannot be written is refused before the run.
 
     ``none`` is no file.
     """
@@ -109,7 +109,7 @@ def report_files(raw: RawValue) -> tuple[Path, ...]:
 
 
 class Settings(OptionValues):
-    """What was set for a run, by attribute; what nobody set has its row's default.
+    """What was set for a run, by attribute; what is not set has its row's default.
 
     The rows stand in the order of ``pytest --help`` and of docs/options.md.
     """
@@ -414,17 +414,17 @@ class Settings(OptionValues):
 
     @property
     def fixed_repetitions(self) -> int | None:
-        """How often each task is tried; None where each says so itself, or a look decides."""
+        """Trials of each task; None where each task sets them, or LOW..HIGH is given."""
         return None if isinstance(self.repetitions, RepetitionRange) else self.repetitions
 
     @property
     def repetition_range(self) -> RepetitionRange | None:
-        """Between which numbers of repetitions a look decides; None where it does not."""
+        """LOW..HIGH repetitions; None where a fixed number, or none, is given."""
         return self.repetitions if isinstance(self.repetitions, RepetitionRange) else None
 
     @property
     def most_repetitions(self) -> int | None:
-        """How often each task may be tried; None where each says so itself."""
+        """The most trials of each task; None where each task sets them."""
         return self.repetition_range.high if self.repetition_range else self.fixed_repetitions
 
     @property

@@ -190,7 +190,7 @@ def floor_risk(floor: Floor, entries: Iterable[JournalEntry], k: int) -> FloorRi
 def risk_line(run: Run, suites: Sequence[SuiteView], gated: Sequence[GatedSuite]) -> str:
     """Say which floors a run like this one often misses where nothing changed, by its own trials.
 
-    Empty where there is none, where each task was tried once, and where no task's trials differ.
+    Empty where there is none, where each task ran once, and where no task's trials differ.
     """
     entries = entries_by_group(run)
     missed = [
@@ -216,7 +216,7 @@ def _often_missed(suite: GatedSuite, entries: Sequence[JournalEntry]) -> Iterato
 
 
 def percent_text(chance: float) -> str:
-    """Write a chance without digits that nobody can rely on: ``24 %``, ``under 1 %``."""
+    """Write a chance without unreliable digits: ``24 %``, ``under 1 %``."""
     if chance < UNDER:
         return "under 1 %"
     return "over 99 %" if chance > OVER else f"{100 * chance:.0f} %"
@@ -357,7 +357,7 @@ class JudgedRun:
 
     @cached_property
     def broken(self) -> list[BrokenTask]:
-        """The broken tasks that gates want tried again."""
+        """The broken tasks that a gate's ``recheck`` runs again."""
         broken = []
         for suite in self.suites:
             times, who = self.gates[suite.suite].recheck, (suite.model, suite.variant)

@@ -87,7 +87,7 @@ class CaseFactory:
         # The unnamed variant is what the others are compared with.
         self._variants: tuple[Variant, ...] = (UNNAMED, *settings.variants)
         self._models: dict[tuple[str, ...], tuple[Model, ...]] = {}
-        # Tasks that are tried alike are given one tuple: items share what pytest works out for it.
+        # Tasks with the same cases share one tuple: items share what pytest works out for it.
         self._by_models: dict[tuple[tuple[str, ...], tuple[str, ...], int], tuple[Case, ...]] = {}
 
     def of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
@@ -127,7 +127,7 @@ class CaseFactory:
 
     @cached_property
     def user(self) -> Model | None:
-        """Give the model that plays users; None where nobody named one."""
+        """Give the model that plays users; None where none is named."""
         with self._settings.naming_place("user"):
             settings = self._settings
             offline = self._registry.offline_models
@@ -161,7 +161,7 @@ def _of_suites() -> Iterator[None]:
 
 
 def name_of_task(task: PlannedTask) -> PlannedTask:
-    """Give what tells a task from others, and where it stands, without what a trial needs of it."""
+    """Give a task's names and place alone: what reports need once its trials have run."""
     return PlannedTask(
         task.suite,
         task.id,

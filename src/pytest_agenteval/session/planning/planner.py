@@ -159,7 +159,7 @@ class Planner:
         return tasks
 
     def not_tasks(self) -> list[Path]:
-        """Give the files below suites that were met and are no tasks, and that nobody names."""
+        """Give the files below suites that hold no task and that no suite or task names."""
         return [path for path in self._not_tasks if not self.suites.is_named(path)]
 
     def unused_workspaces(self) -> list[Path]:
@@ -183,7 +183,7 @@ class Planner:
         try:
             load_tasks(path, _UNREADABLE, self._root, named=named)
         except DoubtfulFile as doubtful:
-            # The suite may name the file as data; an empty file is nobody's data.
+            # The suite may name the file as data; an empty file is no data.
             is_meant = named or is_task_name(path) or not read_bytes(path).strip()
             return doubtful.problems if is_meant else ()
         except ProblemsFound as wrong:
@@ -388,7 +388,7 @@ class Planner:
             return ()
 
     def _grader_problems(self, one: _TaskInSuite) -> Iterator[Problem]:
-        """Say which graders cannot be made, or name tools that nobody offers."""
+        """Say which graders cannot be made, or name unknown tools."""
         for index, spec in enumerate(one.task.graders):
             wrong = self._checker.grader(spec) or self._checker.misnamed_tools(
                 spec, one.agent, one.loaded_suite.resources.names

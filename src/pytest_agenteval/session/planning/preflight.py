@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def check_prices(models: Iterable[Model], settings: Settings) -> None:
-    """Raise UsageMistake for models whose price nobody knows, where the run has a budget of money."""
+    """Raise UsageMistake for models of unknown price, where the run has a budget of money."""
     if settings.max_cost is None:
         return
     from pytest_agenteval.chat.model_prices import is_priced
@@ -59,7 +59,7 @@ _INSTEAD = {
 
 
 class CalibrationTest(Protocol):
-    """The item of a calibration, as far as a session knows it."""
+    """The item of a calibration: what a session needs of it."""
 
     session: pytest.Session
 
@@ -215,7 +215,7 @@ class Preflight:
             raise UsageMistake("--agent-max-trials: expected --repetitions=LOW..HIGH beside it, as in 2..6")
 
     def check_needs(self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]) -> str:
-        """Refuse a missing executor, prompt, model or key, so that nobody pays for the first trials.
+        """Refuse a missing executor, prompt, model or key, before any trial is paid.
 
         A dry run is not refused: it is given the text, to show it.
         """
@@ -241,7 +241,7 @@ class Preflight:
             check_prompts(self._registry, settings.variants, (item.task for item in acting))
         models = [*(item.case.model for item in acting), *self._cases.judges]
         check_loading_options(models, settings)
-        # What an agent that nobody registered asks goes by keys of its own.
+        # An agent that is given as a form calls its models with its own keys.
         live = (item for item in acting if not item.case.model.offline and not item.task.form)
         chats = [(item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live]
         self._check_models(chats, "--agent-model")

@@ -31,7 +31,7 @@ def unread_prompts(texts: Mapping[str, str], names: Collection[str], own: Mappin
 
 
 def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigProblem]:
-    """Say which prompts of task and suite an agent never asks for, as far as its class tells."""
+    """Say which prompts of task and suite an agent never reads, where its class lists those that it reads."""
     names = prompt_names(agent)
     if names is None:
         return []
@@ -64,7 +64,7 @@ def check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterab
             continue
         looked_at.add(key)
         agent = _agent_with_prompts(registry, task)
-        if getattr(agent, "reads_any_prompt", False):  # only its trials can tell
+        if getattr(agent, "reads_any_prompt", False):  # only its trials show which
             return
         hints[task.agent] = getattr(agent, "prompt_hint", _CLASS_HINT)
         own = {**(templates_of(agent) or {}), **task.prompts}
@@ -93,6 +93,6 @@ def _agent_with_prompts(registry: Registry, task: PlannedTask) -> Any:
     if prompt_names(factory) is not None or getattr(factory, "reads_any_prompt", False):
         return factory
     try:
-        return factory(**task.settings)  # a function that makes it: only what it makes can tell
+        return factory(**task.settings)  # a function that makes it: only what it makes lists them
     except Exception:  # its trials show what is wrong with it
         return factory

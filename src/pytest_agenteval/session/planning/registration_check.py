@@ -130,7 +130,7 @@ class RegistrationCheck:
     def misnamed_tools(
         self, spec: GraderSpec, agent: str, tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
-        """Say which tools a grader names that nobody offers and that are nearly one of those offered.
+        """Say which unknown tools a grader names whose names are close to a known one.
 
         Other names may be meant: a tool that does not even exist is one way of not being called.
         """
@@ -169,7 +169,7 @@ class RegistrationCheck:
     def _unknown_tools(
         self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
-        """Say which tools are named that nobody offers."""
+        """Say which unknown tools an agent or its settings name."""
         own = tools_of(factory)
         # A class says its tools; where they are a field, the settings do, and else these are the suite's.
         at: KeyPath = ("settings", "tools") if "tools" in settings else ("agent",)

@@ -152,7 +152,7 @@ class Suites:
         return self._folders[folder]
 
     def _set_apart(self, folder: Path) -> bool:
-        """Whether a folder holds what tasks work on, or what nobody is to look at, and no tasks.
+        """Whether a folder holds no tasks: what tasks work on, or what is set aside by its name.
 
         A suite of its own may lie in a folder of any name, unless it lies inside another suite.
         """
