@@ -77,7 +77,7 @@ def test_a_new_option_is_one_row(tmp_path: Path) -> None:
     """A row has its flag, variable and refusal, and is read with its own type."""
 
     class Wider(OptionValues):
-        most_tokens: Option[int | None] = Option("N", "tokens of each trial", COUNT, None)
+        most_tokens: Option[int | None] = Option("tokens of each trial", COUNT, None)
 
     row = Wider.most_tokens
     assert (row.flag, row.variable) == ("--agent-most-tokens", "AGENTEVAL_MOST_TOKENS")

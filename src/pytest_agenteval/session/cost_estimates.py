@@ -156,7 +156,6 @@ class TaskSizes:
         return Guess(sent.times(asks), Range(*map(float, VERDICT)).times(asks))
 
     def _prompts_and_tools(self, task: PlannedTask, variant: Variant) -> tuple[float, float]:
-        """Measure an agent's prompts and the declarations of its tools, in tokens."""
         agent = self._context.make_agent_instance(task, variant).agent
         prompts = {**(templates_of(agent) or {}), **task.prompts, **variant.prompts}
         offered = self._context.tools(task)

@@ -99,7 +99,7 @@ class EarlierTrials:
         self._sizes: dict[Path, int] = {}
         self._started = {attempt.key: attempt.attempt for run in self.runs for attempt in run.begun}
 
-    def of(self, key: TrialKey) -> Iterator[EarlierTrial]:
+    def trials_of(self, key: TrialKey) -> Iterator[EarlierTrial]:
         """Give each run's last attempt at a trial, the newest run's first."""
         for run, entries in zip(self.runs, self._entries, strict=True):
             if key in entries:
@@ -177,7 +177,7 @@ class RegradedTrials:
                     raise UsageMistake(f"--agent-regrade: {trial} is in {names[0]} and in {names[1]}")
                 self._of_task.setdefault((key.suite, key.task, key.agent), []).append(key)
 
-    def cases(self, task: PlannedTask) -> tuple[Case, ...]:
+    def cases_of(self, task: PlannedTask) -> tuple[Case, ...]:
         """Give the cases in which the task ran; equal ones of two tasks are the same object."""
         name = task.suite, task.id, task.agent
         self._tasks_met.add(name)
@@ -198,7 +198,7 @@ class RegradedTrials:
         return tuple(run.folder.name for run in self.runs)
 
     def remarks(self) -> Iterator[str]:
-        """Say of each run what is not graded again, once ``cases`` was called for all tasks."""
+        """Say of each run what is not graded again, once ``cases_of`` was called for all tasks."""
         for run in self.runs:
             name = run.folder.name
             keys = [entry.key for entry in run.entries]

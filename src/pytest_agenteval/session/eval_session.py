@@ -152,13 +152,13 @@ class EvalSession:
 
     def _is_tried(self, item: PlannedItem) -> bool:
         """Whether an earlier run holds anything of an item's trial."""
-        return self.earlier is not None and any(True for _ in self.earlier.of(trial_key(item)))
+        return self.earlier is not None and any(True for _ in self.earlier.trials_of(trial_key(item)))
 
     def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case in which a task is tried, or was tried when its trials are graded again."""
         if self.audit is not None:
-            return self.audit.of(task)
-        return self.cases.of(task, suite_models) if self.stored is None else self.stored.cases(task)
+            return self.audit.cases_of(task)
+        return self.cases.cases_of(task, suite_models) if self.stored is None else self.stored.cases_of(task)
 
     @cached_property
     def folder(self) -> Path:

@@ -69,8 +69,9 @@ class WrongValue(ValueError):
 
 
 class ValueType(NamedTuple, Generic[T_co]):
-    """How the text of an option is read, and what a refusal says was expected."""
+    """A kind of value: its name in ``--help``, how its text is read, and what a refusal says was expected."""
 
+    metavar: str
     parse: Callable[[RawValue], T_co]
     expected: str
 
@@ -79,14 +80,13 @@ class Option(Generic[T]):
     """One option, as an attribute of the class that holds the settings.
 
     ``name``, the attribute's own where none is given, is its key in ``[tool.agenteval]`` and, in capitals,
-    the end of its variable. An option without a ``metavar`` is a switch; ``several`` may be repeated.
+    the end of its variable. One whose values have no ``metavar`` is a switch; ``several`` may be repeated.
     ``flag`` is ``--agent-NAME`` where none is given; None for options that only pyproject.toml may hold.
     ``alone`` is the value of a flag that stands without one, where that is allowed.
     """
 
     def __init__(
         self,
-        metavar: str,
         help: str,
         values: ValueType[T],
         default: T,
@@ -96,8 +96,8 @@ class Option(Generic[T]):
         flag: str | None = "",
         alone: str = "",
     ) -> None:
-        self.metavar, self.help, self.default, self.name = metavar, help, default, name
-        self.parse, self.expected = values
+        self.help, self.default, self.name = help, default, name
+        self.metavar, self.parse, self.expected = values
         self.flag, self.several, self.alone = flag, several, alone
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -261,7 +261,7 @@ def device_name(raw: RawValue) -> str:
     return str(raw.value)
 
 
-def choice(*words: Word) -> ValueType[Word]:
+def choice(metavar: str, *words: Word) -> ValueType[Word]:
     """Read one of several words; a refusal names the nearest."""
 
     def parse(raw: RawValue) -> Word:
@@ -272,7 +272,7 @@ def choice(*words: Word) -> ValueType[Word]:
 
         raise WrongValue(hint=did_you_mean(str(raw.value), words))
 
-    return ValueType(parse, " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}")
+    return ValueType(metavar, parse, " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}")
 
 
 def text(raw: RawValue) -> str:
@@ -331,7 +331,7 @@ def texts(raw: RawValue) -> tuple[str, ...]:
     return tuple(raw.value)
 
 
-COUNT = ValueType(whole(1), "a whole number, 1 or more")
-SECONDS = ValueType(seconds, "a number of seconds above 0")
-DOLLARS = ValueType(dollars, "a number of US dollars above 0")
-YES_OR_NO = ValueType(switch, "true or false")
+COUNT = ValueType("N", whole(1), "a whole number, 1 or more")
+SECONDS = ValueType("S", seconds, "a number of seconds above 0")
+DOLLARS = ValueType("USD", dollars, "a number of US dollars above 0")
+YES_OR_NO = ValueType("", switch, "true or false")

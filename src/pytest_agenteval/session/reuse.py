@@ -90,7 +90,7 @@ class ReusePlan:
         key = plan.key
         if not task_changed and key in self._decisions:
             return self._decisions[key]
-        found = [self._decide_by(plan, earlier) for earlier in self._earlier.of(key)]
+        found = [self._decide_by(plan, earlier) for earlier in self._earlier.trials_of(key)]
         decision = min(found, key=lambda each: _COST[each.action], default=ReuseDecision("run"))
         if not task_changed:
             self._decisions[key] = decision
@@ -127,7 +127,7 @@ class ReusePlan:
 
     def transcripts(self, trial: Trial) -> str:
         """Give the file that holds the transcript of a trial that has stayed as it is; empty for others."""
-        for earlier in self._earlier.of(trial.key) if self._earlier.is_own else ():
+        for earlier in self._earlier.trials_of(trial.key) if self._earlier.is_own else ():
             if earlier.entry.attempt == trial.attempt:
                 return str(earlier.run.folder / earlier.entry.location.file)
         return ""

@@ -123,7 +123,7 @@ def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | Non
         config.stash[budget_key] = RunBudget(
             allowed,
             ledger,
-            EarlierCosts(settings.results or config.rootpath / RESULTS),
+            EarlierCosts(settings.results or config.rootpath / RESULTS).of,
             paid_before=lambda: _paid_before(info.folder),
             is_free=free_trials(settings),
             is_alive=is_running if POSIX else lambda process: True,

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 RESULTS = ".agenteval/runs"
 TOOL_MODES: tuple[RecordMode, ...] = ("none", "once", "new_episodes", "all")
 CHAT_MODES: tuple[RecordMode, ...] = ("off", *TOOL_MODES)
-MODELS = ValueType(names, "the name of a model, or a comma list")
+MODELS = ValueType("NAME", names, "the name of a model, or a comma list")
+RUN = ValueType("RUN", text, "a run: a path, name, prefix, latest or MODEL@YYYYMMDD")
+RUNS = ValueType("RUN", names, RUN.expected)
 
 LOADING_OPTIONS = (
     "device",
@@ -115,7 +117,6 @@ class Settings(OptionValues):
     """
 
     models: Option[tuple[str, ...]] = Option(
-        "NAME",
         "models to try, comma lists: an alias (claude, gpt, gemini), a litellm id, hf/NAME, vllm/NAME, or "
         "offline: rules, oracle, nop, scripted",
         MODELS,
@@ -124,29 +125,25 @@ class Settings(OptionValues):
         several=True,
     )
     repetitions: Option[int | RepetitionRange | None] = Option(
-        "N",
         "trials of each task and model (default: the task's trials_per_run); LOW..HIGH, as in 2..6: more "
         "than LOW where the comparison with the baseline needs them",
-        ValueType(whole_or_range, "a whole number, 1 or more, or LOW..HIGH, as in 2..6"),
+        ValueType("N", whole_or_range, "a whole number, 1 or more, or LOW..HIGH, as in 2..6"),
         None,
         flag="--repetitions",
     )
     max_trials: Option[int | None] = Option(
-        "N",
         "under --repetitions=LOW..HIGH: no suite gets more than LOW where the run's trials would be more",
         COUNT,
         None,
     )
     variants: Option[tuple[Variant, ...]] = Option(
-        "NAME=PATH",
         "a variant: prompt files that replace the agent's own, tried beside them",
-        ValueType(variants, "NAME=PATH"),
+        ValueType("NAME=PATH", variants, "NAME=PATH"),
         (),
         name="prompt",
         several=True,
     )
     judges: Option[tuple[str, ...]] = Option(
-        "NAME",
         "models that judge where a grader asks for judgement, comma lists; several are an ensemble",
         MODELS,
         (),
@@ -154,258 +151,221 @@ class Settings(OptionValues):
         several=True,
     )
     user: Option[str] = Option(
-        "NAME",
         "the model that plays the users whom tasks describe (`user` in a task)",
-        ValueType(text, "the name of a model"),
+        ValueType("NAME", text, "the name of a model"),
         "",
     )
-    self_judge = Option("", "a model may judge its own trials: no warning", YES_OR_NO, False)
-    split = Option("SPLIT", "dev, held_out or all (default: dev)", choice("dev", "held_out", "all"), "dev")
-    sample: Option[int | None] = Option(
-        "N", "so many tasks of each bucket, chosen by --agent-seed", COUNT, None
-    )
+    self_judge = Option("a model may judge its own trials: no warning", YES_OR_NO, False)
+    split = Option("dev, held_out or all (default: dev)", choice("SPLIT", "dev", "held_out", "all"), "dev")
+    sample: Option[int | None] = Option("so many tasks of each bucket, chosen by --agent-seed", COUNT, None)
     only = Option(
-        "ENDINGS",
         "trials that ended so in the latest run: missed,errored; another run: missed@RUN",
-        ValueType(text, "endings, as in missed,errored"),
+        ValueType("ENDINGS", text, "endings, as in missed,errored"),
         "",
     )
     shard: Option[Shard | None] = Option(
-        "I/N",
         "the I-th of N parts of all tests, for a machine each: 2/4; agenteval merge joins their runs "
         "(docs/shards.md)",
-        ValueType(shard, "a part of several, as in 2/4: the second of four"),
+        ValueType("I/N", shard, "a part of several, as in 2/4: the second of four"),
         None,
     )
     audit = Option(
-        "",
         "audit tasks and graders: the reference has to reach 1.0, doing nothing and the reference spoilt in "
         "each way have to miss; also asked for by -m agenteval_audit",
         YES_OR_NO,
         False,
     )
     max_steps: Option[int | None] = Option(
-        "N", "replies of the model in each trial, before what the task says", COUNT, None
+        "replies of the model in each trial, before what the task says", COUNT, None
     )
-    timeout: Option[float | None] = Option(
-        "S", "seconds of each trial, before what the task says", SECONDS, None
-    )
+    timeout: Option[float | None] = Option("seconds of each trial, before what the task says", SECONDS, None)
     regrade: Option[tuple[str, ...]] = Option(
-        "RUN",
         "grade the trials of a stored run again, without an agent: a path, name, prefix, latest or "
         "MODEL@YYYYMMDD",
-        ValueType(names, "a run: a path, name, prefix, latest or MODEL@YYYYMMDD"),
+        RUNS,
         (),
         several=True,
     )
     resume: Option[str] = Option(
-        "RUN",
         "go on with a run that was cut short, in its own folder: only what is missing or errored is tried "
         "(default: the latest run)",
-        ValueType(text, "a run: a path, name, prefix, latest or MODEL@YYYYMMDD"),
+        RUN,
         "",
         alone="latest",
     )
     reuse: Option[tuple[str, ...]] = Option(
-        "RUN",
         "take over into a new run what an earlier one has finished and nobody has changed since; where only "
         "graders changed they grade again (default: the latest run)",
-        ValueType(names, "a run: a path, name, prefix, latest or MODEL@YYYYMMDD"),
+        RUNS,
         (),
         several=True,
         alone="latest",
     )
     baseline: Option[str] = Option(
-        "RUN",
         "compare with this run, or baseline's file, when the run ends; latest is the run before; or none",
         ValueType(
-            path_or_name, "a baseline's file, or a run: a path, name, prefix, latest or MODEL@YYYYMMDD"
+            "RUN", path_or_name, "a baseline's file, or a run: a path, name, prefix, latest or MODEL@YYYYMMDD"
         ),
         "",
     )
     gate: Option[Mapping[str, Any] | None] = Option(
-        "KEY=VALUE",
         "what each suite has to reach, comma lists, before what its suite.yaml says: score=0.8, "
         "not_worse=true, errored=0.05, ... (docs/gates.md); none switches every gate off",
-        ValueType(gate_rules, "KEY=VALUE, as in score=0.8,not_worse=true; or none"),
+        ValueType("KEY=VALUE", gate_rules, "KEY=VALUE, as in score=0.8,not_worse=true; or none"),
         {},
         several=True,
     )
     reports: Option[tuple[Path, ...]] = Option(
-        "FILE",
         "write the run's report to this file when it ends, told by its ending: .html, .md, ...; may be "
         "given again; none for no file",
-        ValueType(report_files, "a file's path, or a list of them"),
+        ValueType("FILE", report_files, "a file's path, or a list of them"),
         (),
         name="report",
         several=True,
     )
     seed = Option(
-        "N",
         "the seed of everything that is drawn (default: 0)",
-        ValueType(whole(0), "a whole number, 0 or more"),
+        ValueType("N", whole(0), "a whole number, 0 or more"),
         0,
     )
-    concurrency = Option("N", "trials at once in each process (default: 10)", COUNT, 10)
+    concurrency = Option("trials at once in each process (default: 10)", COUNT, 10)
     executor = Option(
-        "NAME",
         "where trials are carried out: local, processes, processes:N, ray, ray:N (default: local)",
-        ValueType(text, "the name of an executor"),
+        ValueType("NAME", text, "the name of an executor"),
         "local",
     )
     record: Option[RecordMode] = Option(
-        "MODE",
         "how tools meet their cassettes: none, once, new_episodes, all (default: none)",
-        choice(*TOOL_MODES),
+        choice("MODE", *TOOL_MODES),
         "none",
     )
     record_chat: Option[RecordMode] = Option(
-        "MODE",
         "how chats meet their cassettes: off, none, once, new_episodes, all (default: off)",
-        choice(*CHAT_MODES),
+        choice("MODE", *CHAT_MODES),
         "off",
     )
     live: Option[bool | None] = Option(
-        "",
         "what agents ask by themselves goes out, untaped; else it meets the cassettes like tools "
         "(suite.yaml: live)",
         YES_OR_NO,
         None,
     )
     results: Option[Path | None] = Option(
-        "DIR",
         "the folder that keeps runs (default: .agenteval/runs), or none",
-        ValueType(folder, "a folder, or none"),
+        ValueType("DIR", folder, "a folder, or none"),
         None,
     )
     run_name = Option(
-        "NAME",
         "the name of the run's folder (default: when it began, with its models)",
-        ValueType(file_name, "a name for a folder, of letters, digits, '.', '_' and '-'"),
+        ValueType("NAME", file_name, "a name for a folder, of letters, digits, '.', '_' and '-'"),
         "",
     )
-    keep_workspaces = Option("", "keep each trial's workspace in the run's folder", YES_OR_NO, False)
+    keep_workspaces = Option("keep each trial's workspace in the run's folder", YES_OR_NO, False)
     comment: Option[Path | None] = Option(
-        "FILE",
         "write the run as a pull request's comment: the verdict, suites, the three worst (docs/github.md)",
-        ValueType(folder, "a file in Markdown, or none"),
+        ValueType("FILE", folder, "a file in Markdown, or none"),
         None,
     )
     annotations = Option(
-        "auto|no",
         "in GitHub Actions, annotate task files at the line of what was missed (default: auto)",
-        choice("auto", "no"),
+        choice("auto|no", "auto", "no"),
         "auto",
     )
     progress = Option(
-        "auto|no",
         "what the run is at, below pytest's lines on a terminal: auto, or no (default: auto, which shows "
         "nothing under -q, -s and --pdb, on CI servers and where the output is no terminal)",
-        choice("auto", "no"),
+        choice("auto|no", "auto", "no"),
         "auto",
     )
-    strict = Option("", "a miss in a capability suite is a failure too", YES_OR_NO, False)
+    strict = Option("a miss in a capability suite is a failure too", YES_OR_NO, False)
     aliases: Option[Mapping[str, Any]] = Option(
-        "",
         "models by name: an id, or a table with id and settings",
-        ValueType(table, "a table"),
+        ValueType("", table, "a table"),
         {},
         name="models",
         flag=None,
     )
     prices: Option[Mapping[str, ModelPrice]] = Option(
-        "",
         "what models cost, in USD for a million tokens: input, output, cached, cache_write, tiers, as_of",
-        ValueType(own_prices, "a table for each model"),
+        ValueType("", own_prices, "a table for each model"),
         {},
         flag=None,
     )
     redact: Option[tuple[str, ...]] = Option(
-        "",
         "patterns of what is secret, besides what is known to be",
-        ValueType(texts, "a list of regular expressions"),
+        ValueType("", texts, "a list of regular expressions"),
         (),
         flag=None,
     )
     trial_tokens: Option[int | None] = Option(
-        "N", "tokens of each trial, input and output, before what the task says", COUNT, None
+        "tokens of each trial, input and output, before what the task says", COUNT, None
     )
     trial_cost: Option[float | None] = Option(
-        "USD", "US dollars of each trial, before what the task says", DOLLARS, None
+        "US dollars of each trial, before what the task says", DOLLARS, None
     )
     max_cost: Option[float | None] = Option(
-        "USD",
         "US dollars of the whole run, judges too: what is in flight ends, nothing more begins, and "
         "--agent-resume goes on (docs/budgets.md)",
         DOLLARS,
         None,
     )
     max_tokens: Option[int | None] = Option(
-        "N", "tokens of the whole run, input and output, judges' too, likewise", COUNT, None
+        "tokens of the whole run, input and output, judges' too, likewise", COUNT, None
     )
     dry_run = Option(
-        "",
         "run nothing and say what would be run, and what it would take: trials, tokens, US dollars",
         YES_OR_NO,
         False,
     )
     device: Option[str | None] = Option(
-        "DEVICE",
         "where hf/NAME runs: auto, cpu, cuda, cuda:1, mps (default: auto); cuda:1 also chooses the GPU of "
         "vllm/NAME",
-        ValueType(device_name, "auto, cpu, cuda, cuda:N or mps"),
+        ValueType("DEVICE", device_name, "auto, cpu, cuda, cuda:N or mps"),
         None,
     )
     dtype: Option[str | None] = Option(
-        "DTYPE",
         "the numbers in which hf/NAME and vllm/NAME compute: auto, float32, float16, bfloat16 (default: "
         "auto)",
-        choice("auto", "float32", "float16", "bfloat16"),
+        choice("DTYPE", "auto", "float32", "float16", "bfloat16"),
         None,
     )
     quantization: Option[str | None] = Option(
-        "BITS",
         "load hf/NAME and vllm/NAME with smaller weights: 4bit, 8bit; both need a GPU",
-        choice("4bit", "8bit"),
+        choice("BITS", "4bit", "8bit"),
         None,
     )
     max_model_len: Option[int | None] = Option(
-        "N",
         "the tokens of prompt and reply together, at most, of hf/NAME and vllm/NAME (default: its own)",
         COUNT,
         None,
     )
     tensor_parallel_size: Option[int | None] = Option(
-        "N", "the GPUs that vllm/NAME is spread over (default: vLLM's own, 1)", COUNT, None
+        "the GPUs that vllm/NAME is spread over (default: vLLM's own, 1)", COUNT, None
     )
     gpu_memory_utilization: Option[float | None] = Option(
-        "SHARE",
         "the share of each GPU's memory that vllm/NAME may take, as in 0.8 (default: vLLM's own)",
-        ValueType(share, "a number above 0, 1 at most"),
+        ValueType("SHARE", share, "a number above 0, 1 at most"),
         None,
     )
     requests_at_once: Option[int | None] = Option(
-        "N",
         "requests under way at once to each model, at most, by all processes of the run together (default: "
         "as many as they have trials at once)",
         COUNT,
         None,
     )
     requests_at_start: Option[int | None] = Option(
-        "N",
         "requests under way at once to each model with which a run begins (default: 64): they grow with the "
         "replies, and are halved where the provider says that it is asked too much",
         COUNT,
         None,
     )
     requests_per_minute: Option[int | None] = Option(
-        "N", "requests to each model in any minute, at most (default: no limit)", COUNT, None
+        "requests to each model in any minute, at most (default: no limit)", COUNT, None
     )
     tokens_per_minute: Option[int | None] = Option(
-        "N", "tokens of requests and replies of each model in a minute (default: no limit)", COUNT, None
+        "tokens of requests and replies of each model in a minute (default: no limit)", COUNT, None
     )
     patience_seconds: Option[float | None] = Option(
-        "S",
         "so long a model is waited for that replies to nobody any more, before the rest is not run "
         "(default: 120)",
         SECONDS,

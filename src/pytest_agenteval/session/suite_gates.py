@@ -243,7 +243,7 @@ class RecheckedTasks(FrozenValue, frozen=True):
     trouble: str = ""
     lines: tuple[str, ...] = ()
 
-    def of(self, suite: str, model: str, variant: str) -> tuple[Recheck, ...]:
+    def results_of(self, suite: str, model: str, variant: str) -> tuple[Recheck, ...]:
         """Give what became of the tasks of one suite with one model."""
         return tuple(
             Recheck(task.task, passed, trials)
@@ -305,7 +305,6 @@ class JudgedRun:
         return side and side.on_tasks_of(self._new)
 
     def _of_suites(self) -> Side | None:
-        """Put together what each suite's gate names."""
         sides: list[Side] = []
         for name, gate in self.gates.items():
             path = self._root / (gate.baseline or "")
@@ -380,7 +379,6 @@ class JudgedRun:
         return risk_line(self.run, self.suites, [self._gated(suite, nothing) for suite in self.suites])
 
     def _gated(self, suite: SuiteView, rechecked: RecheckedTasks) -> GatedSuite:
-        """Put together what the gate of a suite is judged by."""
         total, group = suite.total, (suite.suite, suite.model, suite.variant)
         own = [each for each in self.run.planned if (each.suite, each.model, each.variant) == group]
         names_baseline = self._named is not None or bool(self.gates[suite.suite].baseline)
@@ -404,7 +402,7 @@ class JudgedRun:
             baseline_named=names_baseline,
             alone=len(self.suites) == 1,
             assumed=self._planned[suite.suite].assumed,
-            rechecks=rechecked.of(*group),
+            rechecks=rechecked.results_of(*group),
             recheck_trouble=rechecked.trouble,
         )
 

@@ -37,7 +37,7 @@ class PlannedTasks:
     def suite_folder(self, entry: JournalEntry) -> Path:
         """Give the folder of a trial's suite, else that of its file."""
         path = self.root / entry.file
-        suite = self._planner.suites.of(path)
+        suite = self._planner.suites.suite_of(path)
         folder = None if isinstance(suite, ProblemsFound) else suite.folder
         return folder or path.parent
 

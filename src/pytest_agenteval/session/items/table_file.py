@@ -26,7 +26,7 @@ class TableFile(pytest.File):
 
 def table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> TableFile | None:
     """Give the collector of a table; None for a file that is none of its suite's."""
-    loaded, suite_file = evals.planner.suites.of(path), evals.planner.suites.file_of(path.parent)
+    loaded, suite_file = evals.planner.suites.suite_of(path), evals.planner.suites.file_of(path.parent)
     if isinstance(loaded, ProblemsFound) or loaded.suite is None or suite_file is None:
         return None
     if not loaded.suite.tasks:

@@ -34,7 +34,7 @@ class AuditCases:
         self._unaudited: list[AuditedTask] = []
         self._rubrics: dict[tuple[str, str], AuditedRubric] = {}
 
-    def of(self, task: PlannedTask) -> tuple[Case, ...]:
+    def cases_of(self, task: PlannedTask) -> tuple[Case, ...]:
         """Give every case of a task; none where it has no reference to act out."""
         self._look_at_rubrics(task)
         if not (task.reference or {}).get("turns"):

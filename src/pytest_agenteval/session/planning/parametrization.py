@@ -90,7 +90,7 @@ class CaseFactory:
         # Tasks with the same cases share one tuple: items share what pytest works out for it.
         self._by_models: dict[tuple[tuple[str, ...], tuple[str, ...], int], tuple[Case, ...]] = {}
 
-    def of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
+    def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case of a task: models, then variants, then repetitions from 1."""
         repetitions = self._settings.most_repetitions or task.repetitions
         default = (OWN_MODEL,) if task.form else DEFAULT_MODELS
@@ -227,7 +227,6 @@ class Attempts:
         self._latest[trial.key] = max(trial.attempt, before)
 
     def _with_limits(self, task: PlannedTask) -> PlannedTask:
-        """Put the limits of the command line over the task's."""
         return replace(task, limits=replace(task.limits, **self._limits)) if self._limits else task
 
 

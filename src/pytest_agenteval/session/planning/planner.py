@@ -129,7 +129,7 @@ class Planner:
         A broken suite is reported at the first file below it. None of its files gives a task then, but what
         is wrong with a file, whatever its suite says, is reported too.
         """
-        loaded_suite = self.suites.of(path)
+        loaded_suite = self.suites.suite_of(path)
         if isinstance(loaded_suite, ProblemsFound):
             wrong = add_placement_hints(loaded_suite.problems, self._checker, DEFAULT_AGENT)
             self._raise((*wrong, *self._without_suite(path, named)))
@@ -331,7 +331,6 @@ class Planner:
         return self._prompts[key]
 
     def _form_of(self, suite: Suite, folder: Path) -> Mapping[str, Any]:
-        """Give a suite's agent as plain data that a plan can carry: one value for all of its tasks."""
         if not isinstance(suite.agent, AgentForm):
             return NOTHING
         if suite.name not in self._forms:
@@ -364,7 +363,6 @@ class Planner:
             yield from self._problems_of(self._checker.form(one.settings.agent, form), one)
 
     def _agent_problems(self, one: _TaskInSuite) -> Iterator[Problem]:
-        """Say what is wrong with agent, settings, input and faults."""
         settings, task, suite_tools = one.settings, one.task, one.loaded_suite.resources.names
         prompts = (*settings.prompts, *self._names_in_variants)
         mismatches = self._checker.agent(one.agent, settings.settings, task.input, suite_tools, prompts)
@@ -388,7 +386,6 @@ class Planner:
             return ()
 
     def _grader_problems(self, one: _TaskInSuite) -> Iterator[Problem]:
-        """Say which graders cannot be made, or name unknown tools."""
         for index, spec in enumerate(one.task.graders):
             wrong = self._checker.grader(spec) or self._checker.misnamed_tools(
                 spec, one.agent, one.loaded_suite.resources.names

@@ -169,7 +169,6 @@ class RegistrationCheck:
     def _unknown_tools(
         self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
-        """Say which unknown tools an agent or its settings name."""
         own = tools_of(factory)
         # A class says its tools; where they are a field, the settings do, and else these are the suite's.
         at: KeyPath = ("settings", "tools") if "tools" in settings else ("agent",)
@@ -226,7 +225,6 @@ def _unfit_grader(grader: Any) -> tuple[ConfigProblem, ...]:
 
 
 def _input_problems(factory: Any, task_input: Mapping[str, Any]) -> list[ConfigProblem]:
-    """Say what an agent's class says is wrong with a task's input."""
     if not checks_input(factory):
         return []
     problems: Any = factory.input_problems(task_input)

@@ -116,7 +116,7 @@ class Suites:
         folder = folder_of(path)
         if path.name in SUITE_NAMES:
             # Tasks are made of the rows that it names; a broken one may be meant to name some.
-            loaded = self.of(path)
+            loaded = self.suite_of(path)
             if isinstance(loaded, ProblemsFound):
                 return names_rows(path) and not self._set_apart(folder)
             return bool(loaded.suite and loaded.suite.tasks) and not self._set_apart(folder)
@@ -176,7 +176,7 @@ class Suites:
 
         The first time, every task of the suite is read: ask only of a file that is no task for certain.
         """
-        loaded = self.of(path)
+        loaded = self.suite_of(path)
         if isinstance(loaded, ProblemsFound) or loaded.folder is None:
             return False
         if path in loaded.names:
@@ -191,7 +191,7 @@ class Suites:
             )
         return path in self._by_tasks[folder]
 
-    def of(self, path: Path) -> LoadedSuite | ProblemsFound:
+    def suite_of(self, path: Path) -> LoadedSuite | ProblemsFound:
         """Give the suite that rules a file, or everything that is wrong with it."""
         file = self.file_of(folder_of(path))
         if file is None:
