@@ -7,19 +7,11 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.run_budget import ExpectedUse, Kind, LocalLedger, RunBudget, amount_text
+from pytest_agenteval.engine.run_budget import LocalLedger, RunBudget, amount_text
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import NO_ERROR, Trial
 from tests.engine.executing import plan as planned
-
-
-class NoHistory:
-    """Knows nothing of earlier runs."""
-
-    def of(self, plan: Plan, kind: Kind) -> ExpectedUse | None:
-        """Give nothing."""
-        return None
 
 
 def plan(id: str) -> Plan:
@@ -38,7 +30,7 @@ def test_what_a_dead_process_had_in_flight_counts_as_the_average_and_frees_its_r
     budget = RunBudget(
         {"usd": 0.08},
         ledger,
-        NoHistory(),
+        lambda plan, kind: None,
         paid_before=dict,
         is_free=lambda plan: False,
         is_alive=lambda process: process in alive,
@@ -62,7 +54,7 @@ def test_a_trial_that_was_lost_and_begins_again_has_cost_something() -> None:
     budget = RunBudget(
         {"usd": 1.0},
         LocalLedger(),
-        NoHistory(),
+        lambda plan, kind: None,
         paid_before=dict,
         is_free=lambda plan: False,
         is_alive=lambda process: True,

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJudgement, LabelledExample
-from pytest_agenteval.calibration.plan import CalibrationPlan
+from pytest_agenteval.calibration.calibration_file import CalibrationPlan
+from pytest_agenteval.calibration.labels import CalibrationAnswers, ExampleJudgement, LabelledExample
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.executor import CalibrationRequest, CalibrationResult
 from pytest_agenteval.engine.tracebacks import exception_line, user_frames_first

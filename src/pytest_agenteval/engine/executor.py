@@ -19,8 +19,8 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import Problem, TrialBroken
 
 if TYPE_CHECKING:
-    from pytest_agenteval.calibration.examples import CalibrationAnswers
-    from pytest_agenteval.calibration.plan import CalibrationPlan
+    from pytest_agenteval.calibration.calibration_file import CalibrationPlan
+    from pytest_agenteval.calibration.labels import CalibrationAnswers
 
 T = TypeVar("T")
 

@@ -27,9 +27,9 @@ HOW_TO_GET_USAGE = (
 )
 
 LITTLE_KNOWN = 10.0
-"""While fewer trials of a kind have ended than are in flight, each may take so many times the dearest."""
+"""While fewer trials of a group have ended than are in flight, each may take so many times the dearest."""
 NEARLY = 0.9
-"""From this share on a budget is called spent, though a little is left of it."""
+"""From this share on a budget counts as spent, though a little is left of it."""
 
 
 class ExpectedUse(NamedTuple):
@@ -40,19 +40,15 @@ class ExpectedUse(NamedTuple):
     known: int
 
 
-class Expectations(Protocol):
-    """What is known of a trial before any like it has ended in this run."""
-
-    def of(self, plan: Plan, kind: Kind) -> ExpectedUse | None:
-        """Give what such trials took in earlier runs; None where there is none."""
-        ...
+Expectations: TypeAlias = Callable[[Plan, Kind], ExpectedUse | None]
+"""Returns what such trials took in earlier runs, for the time until one has ended in this run; None: none."""
 
 
 class BudgetLedger(Protocol):
-    """A JSON object that all who count see as the last has left it."""
+    """A JSON object that all processes of a run read and change."""
 
     def change(self, change: Callable[[State], T]) -> T:
-        """Have the value changed, by one at a time; give what ``change`` gives."""
+        """Have the value changed, by one process at a time; returns what ``change`` returns."""
         ...
 
 
@@ -70,11 +66,11 @@ class LocalLedger:
 class RunBudget:
     """Counts what a run has paid, and lets trials begin while more may be paid.
 
-    What is in flight has its share taken already: each trial that of the dearest of its suite and model,
-    with room for how little is known, and the next one's the average. So fewer trials are in flight the less
-    is left, and the last begin one by one. Where nothing is known of a suite and model, one trial tells.
-    ``paid_before`` is what the same run had paid when it was cut short. ``is_free`` says whose trials cost
-    nothing; ``is_alive`` whether a process, by its number, is there still.
+    A trial in flight reserves what the dearest of its suite and model took, and more while few are known; the
+    next one needs the average. So fewer trials are in flight the less is left, and the last begin one by one.
+    Where nothing is known of a suite and model, one trial begins alone. ``paid_before`` is what the same run
+    had paid when it was cut short. ``is_free`` says which trials cost nothing, ``is_alive`` whether a
+    process, by its number, is there still.
     """
 
     def __init__(
@@ -90,11 +86,11 @@ class RunBudget:
         self.allowed, self._ledger, self._expectations = dict(allowed), ledger, expectations
         self._paid_before, self._is_free, self._is_alive = paid_before, is_free, is_alive
         self._process = str(os.getpid())
-        self._begun_here: set[tuple[TrialKey, int]] = set()
+        self._started_here: set[tuple[TrialKey, int]] = set()
         self._unwritten: OSError | None = None
 
     def decide(self, plan: Plan) -> Decision:
-        """Let a trial begin, and take its share; else say whether it may later.
+        """Let a trial begin, and reserve its share; else decide whether it may later.
 
         Raises OSError where that cannot be written down.
         """
@@ -104,41 +100,40 @@ class RunBudget:
             return "begin"
         decision = self._ledger.change(lambda state: self._decide(state, plan))
         if decision == "begin":
-            self._begun_here.add((plan.key, plan.attempt))
+            self._started_here.add((plan.key, plan.attempt))
         return decision
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
-        """Count what a trial took, and give back what its share was more; one that was lost took the mean."""
-        had_share = (plan.key, plan.attempt) in self._begun_here
-        self._begun_here.discard((plan.key, plan.attempt))
+        """Count what a trial took, and release its share; one that was lost took the mean."""
+        had_share = (plan.key, plan.attempt) in self._started_here
+        self._started_here.discard((plan.key, plan.attempt))
         if had_share or (trial is not None and trial.spending != NO_USAGE):
             self._write(lambda state: self._end(state, plan, trial, had_share=had_share))
 
     def note(self, usage: Usage, who: str) -> None:
         """Count what was paid beside the pool's trials, as to judges that are calibrated."""
-        self._write(lambda state: self._pay(self._begun(state), usage, who))
+        self._write(lambda state: self._pay(self._initialized(state), usage, who))
 
     def refusal(self) -> NotRun | None:
-        """Say why nothing more may begin, of what is no trial of the pool's; None where it may."""
+        """Return why nothing more may begin beside the pool's trials; None where it may."""
         return self._ledger.change(self._refusal)
 
     def paid(self) -> Amounts:
-        """Give what the run has paid so far, as far as that is known."""
-        return self._ledger.change(lambda state: dict(self._begun(state)["paid"]))
+        """Return what the run has paid so far, as far as that is known."""
+        return self._ledger.change(lambda state: dict(self._initialized(state)["paid"]))
 
     def is_known(self, kind: Kind) -> bool:
         """Whether all that was paid of this kind is known."""
-        return self._ledger.change(lambda state: kind not in self._begun(state)["unknown"])
+        return self._ledger.change(lambda state: kind not in self._initialized(state)["unknown"])
 
     def _write(self, change: Callable[[State], None]) -> None:
-        # Told at the next decision: whoever ends a trial must not be kept from it.
+        # Raised at the next decision: a trial must be able to end.
         try:
             self._ledger.change(change)
         except OSError as failed:
             self._unwritten = failed
 
-    def _begun(self, state: State) -> State:
-        """Give the ledger with all that it has from its beginning on."""
+    def _initialized(self, state: State) -> State:
         if not state:
             before = self._paid_before()
             known = {kind: figure.known for kind, figure in before.items()}
@@ -147,14 +142,14 @@ class RunBudget:
         return state
 
     def _refusal(self, state: State) -> NotRun | None:
-        self._begun(state)
+        self._initialized(state)
         if "stopped" in state:
             return NotRun(*state["stopped"])
         spent = (kind for kind, allowed in self.allowed.items() if state["paid"][kind] >= allowed)
         return next((self._spent(state, kind, None) for kind in spent), None)
 
     def _decide(self, state: State, plan: Plan) -> Decision:
-        self._begun(state)
+        self._initialized(state)
         if "stopped" in state:
             return NotRun(*state["stopped"])
         name = group_of(plan)
@@ -180,7 +175,7 @@ class RunBudget:
         return why
 
     def _lacking(self, state: State, name: str, plan: Plan) -> Kind | None:
-        """Give that of which too little is left for a trial; None where it fits."""
+        # The kind of which too little is left for a trial.
         return next((kind for kind in self.allowed if not self._fits(state, name, plan, kind)), None)
 
     def _fits(self, state: State, name: str, plan: Plan, kind: Kind) -> bool:
@@ -193,19 +188,19 @@ class RunBudget:
         return first or (most is not None and taken + most <= allowed)
 
     def _expected(self, state: State, name: str, plan: Plan, kind: Kind) -> ExpectedUse | None:
-        """Give what a trial takes: as those like it in this run, else as in runs before."""
+        """Return what a trial takes: as those like it in this run, else as in runs before."""
         group = state["groups"][name]
         seen = group.get(kind)
         if seen is not None:
             return ExpectedUse(seen["sum"] / seen["ended"], seen["most"], seen["ended"])
-        before = self._expectations.of(plan, kind)
-        if before is not None:  # what others of the group take that are in flight
+        before = self._expectations(plan, kind)
+        if before is not None:  # for the shares of others of the group that are in flight
             known = group.setdefault("before", {}).setdefault(kind, [before.most, before.known])
             known[0] = max(known[0], before.most)
         return before
 
     def _shares(self, state: State, kind: Kind) -> Iterator[float]:
-        """Give what trials in flight may still take, by suite and model."""
+        """Yield what trials in flight may still take, by suite and model."""
         for name, count in _in_flight(state).items():
             group = state["groups"][name]
             before, known = group.get("before", {}).get(kind, (0.0, 0))
@@ -219,7 +214,7 @@ class RunBudget:
             yield count * share
 
     def _count_the_dead(self, state: State) -> bool:
-        """Count what was in flight in a process that died as the average; give whether there was any."""
+        """Count what was in flight in processes that died as the average; returns whether there was any."""
         dead = [each for each in state["in_flight"] if not self._is_alive(int(each))]
         for process in dead:
             for name, count in state["in_flight"].pop(process).items():
@@ -228,7 +223,7 @@ class RunBudget:
 
     @staticmethod
     def _pay_mean(state: State, name: str, count: int = 1) -> None:
-        """Count trials of which nobody knows what they took: as those like them."""
+        """Count trials whose usage is unknown as the mean of those like them."""
         group = state["groups"].get(name, {})
         for kind in KINDS:
             if kind in group:
@@ -237,13 +232,15 @@ class RunBudget:
     def _end(self, state: State, plan: Plan, trial: Trial | None, *, had_share: bool) -> None:
         name = group_of(plan)
         if had_share:
-            own = self._begun(state)["in_flight"].get(self._process, {})
+            own = self._initialized(state)["in_flight"].get(self._process, {})
             own[name] = max(0, own.get(name, 0) - 1)
         if trial is None:
             self._pay_mean(state, name)
             return
-        self._pay(self._begun(state), trial.spending, _who(trial))
-        if trial.cause == "executor":  # it was lost with its process: nobody knows what it took
+        # Replies name the model, where the agent asked by itself.
+        who = ", ".join(trial.transcript.models) or trial.key.model
+        self._pay(self._initialized(state), trial.spending, who)
+        if trial.cause == "executor":  # it was lost with its process, and its usage with it
             self._pay_mean(state, name)
             return
         _count(state["groups"].setdefault(name, {}), trial)
@@ -257,18 +254,16 @@ class RunBudget:
 
     @staticmethod
     def _stop(state: State, kind: Kind, usage: Usage, who: str) -> None:
-        """Begin nothing more: what is spent is not known any more."""
+        """Begin nothing more: what is spent is unknown from now on."""
         state["unknown"] = sorted({*state["unknown"], kind})
         option = OPTIONS[kind]
         if usage.tokens is not None:
-            say_it = "say it under [tool.agenteval.prices]"
-            reason = f"what {who} costs is unknown: {say_it}, or leave out {option}"
-            state.setdefault("stopped", ["unpriced", reason])
-            return
-        reason = (
-            f"{who} returned no token usage, which {option} counts: {HOW_TO_GET_USAGE}, or leave out {option}"
-        )
-        state.setdefault("stopped", ["untold", reason])
+            remedy = "say it under [tool.agenteval.prices]"
+            stopped = ["unpriced", f"what {who} costs is unknown: {remedy}, or leave out {option}"]
+        else:
+            reason = f"{who} returned no token usage, which {option} counts: {HOW_TO_GET_USAGE}"
+            stopped = ["untold", f"{reason}, or leave out {option}"]
+        state.setdefault("stopped", stopped)
 
     def _spent(self, state: State, kind: Kind, expected: ExpectedUse | None) -> NotRun:
         allowed, paid = self.allowed[kind], state["paid"][kind]
@@ -280,7 +275,7 @@ class RunBudget:
 
 
 def group_of(plan: Plan) -> str:
-    """Name the trials that are taken to cost alike: those of one suite with one model."""
+    """Return the name of trials that are taken to cost alike: those of one suite with one model."""
     return f"{plan.task.suite} {plan.model.name}"
 
 
@@ -294,17 +289,12 @@ def amount_text(kind: Kind, amount: float) -> str:
     return f"${amount:.{2 - ceil(log10(amount) + 1e-9)}f}" if amount > 0 else "$0"
 
 
-def _who(trial: Trial) -> str:
-    """Name whom a trial asked, as its replies do where the agent asked by itself."""
-    return ", ".join(trial.transcript.models) or trial.key.model
-
-
 def _limit(limits: Allowance, kind: Kind) -> float | None:
     return limits.cost_usd if kind == "usd" else limits.tokens
 
 
 def _in_flight(state: State) -> dict[str, int]:
-    """Count the trials in flight of all processes, by suite and model."""
+    # Of all processes, by suite and model.
     counts: dict[str, int] = {}
     for own in state["in_flight"].values():
         for name, count in own.items():
@@ -313,7 +303,7 @@ def _in_flight(state: State) -> dict[str, int]:
 
 
 def _count(group: State, trial: Trial) -> None:
-    """Put what a trial took into what is known of those like it; one that broke for nothing tells nothing."""
+    # What is known of trials like this one; one that broke and cost nothing shows nothing.
     paid = trial.spending
     amounts: Mapping[Kind, float | None] = {"tokens": paid.tokens, "usd": paid.cost_usd}
     for kind, amount in amounts.items():

@@ -9,7 +9,7 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -77,13 +77,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp_tools import TrialServers
     from pytest_agenteval.tools.tool_tape import ToolTape
 
-NO_TAPE = TapeCounts()
-NO_DIGESTS = Digests()
-NO_TREE = Tree()
 MANY_FILES = 2_000
 """So many files take long enough to delete that other trials would notice."""
-EMPTY_ANSWER = Answer()
-
 LEAST_UNCHARGED_S = 0.001
 """Less is what the clock itself takes."""
 
@@ -113,17 +108,17 @@ async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | Non
 
 
 async def agent_digests(plan: Plan, context: WorkerContext) -> AgentDigests:
-    """Say what the agent of a trial would be; raises what would break the trial before the agent acts."""
-    return await _TrialRun(plan, context, None).agent_side()
+    """Make the agent of a trial, and return its digests; raises what would break the trial before it acts."""
+    return await _TrialRun(plan, context, None).agent_digests()
 
 
 def errored_trial(plan: Plan, raised: BaseException) -> Trial:
-    """Give the record of a trial that an executor could not even begin, or of which it lost everything."""
+    """Return the record of a trial that an executor could not begin, or of which it lost everything."""
     return Trial.errored(plan, error_details(raised))
 
 
 def error_details(raised: BaseException) -> ErrorDetails:
-    """Say what broke a trial; what we or an agent's author did wrong keeps its traceback."""
+    """Return what broke a trial; mistakes of ours and of an agent's author have their traceback."""
     if isinstance(raised, TrialBroken | ProblemsFound):
         return ErrorDetails(raised.cause, truncated_text(str(raised)))
     trace = truncated_text(user_frames_first(raised))
@@ -143,8 +138,8 @@ class _TrialRun:
         self.recorder = Recorder(lambda: budget.at, plan.conditions.prices)
         self.output = CapturedOutput()
         self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self.answer, self.before, self.after = EMPTY_ANSWER, NO_TREE, NO_TREE
-        self.digests = NO_DIGESTS
+        self.answer, self.digests = Answer(), Digests()
+        self.before = self.after = Tree()
         self.limit = ""
         self.seconds = self.uncharged_seconds = 0.0
         self.graded = GradingResult(())
@@ -152,13 +147,16 @@ class _TrialRun:
         self.tool_tape: ToolTape | None = None
         self.servers: TrialServers | None = None
         self.chat_tapes: list[Tapes] = []
+        # Made before the agent's clock starts; `offered` are its tools then.
+        self.instance: AgentInstance
+        self.ctx: AgentContext
+        self.offered: tuple[ToolSpec, ...]
 
-    async def agent_side(self) -> AgentDigests:
-        """Make the agent, and say what it is."""
+    async def agent_digests(self) -> AgentDigests:
         box = self._tool_box()
         try:
             requests = InterceptedRequests(self.plan, box, self.recorder, self._model_traffic)
-            instance = await self._agent_instance(requests)
+            instance = await self._get_instance(requests)
             box.offer_named(self._tool_names(instance.agent))
         finally:
             if self.servers is not None:
@@ -172,49 +170,45 @@ class _TrialRun:
         """Let the agent act, and look at what it left behind, also after a crash."""
         with self.context.setup_excluded():
             box = self._tool_box()
-            own_requests = InterceptedRequests(self.plan, box, self.recorder, self._model_traffic)
-        instance = await self._agent_instance(own_requests)
+            requests = InterceptedRequests(self.plan, box, self.recorder, self._model_traffic)
+        self.instance = await self._get_instance(requests)
         with self.context.setup_excluded():
-            stage = self._set_up(instance, box, own_requests)
-        # What is looked at stays within: nothing that the agent has left running goes out meanwhile.
-        with stage.own_requests.answering() as scope:
+            self._set_up(box)
+        # What is looked at stays within: nothing that the agent has left running is sent meanwhile.
+        with requests.answering() as scope:
             try:
                 with recording_spans(scope, self.recorder, set_up=self.plan.task.form.get("otel") is True):
-                    await self._run_agent(stage)
+                    await self._run_agent()
             finally:
                 if self.servers is not None:
                     await self.servers.close()
-            self.digests = self._digests(stage)
-            self.after = await self._tree_left_behind()
+            self.digests = self._digests()
+            # In a thread: an agent may leave gigabytes, and no other trial waits for them.
+            in_thread = self.workspace.exists
+            after = self.workspace.after
+            self.after = await in_daemon_thread(after) if in_thread else after()
             # Also after a crash: what the agent reports of the end goes before what its answer holds.
-            agent = stage.instance.agent
+            agent = self.instance.agent
             if reports_end_state(agent):
-                end_state = as_end_state(agent.end_state(self._own_input(), stage.ctx))
+                end_state = as_end_state(agent.end_state(self._own_input(), self.ctx))
                 state = {**self.answer.state, **end_state}
                 self.answer = truncated_answer(replace(self.answer, state=state))
         limits, usage = self.plan.task.limits, self.recorder.usage
-        for name, limit, used in (
-            ("cost_usd", limits.cost_usd, usage.cost_usd),
-            ("tokens", limits.tokens, usage.tokens),
-        ):
-            if limit is not None and used is None:
+        for name in ("cost_usd", "tokens"):
+            if getattr(limits, name) is not None and getattr(usage, name) is None:
                 self.recorder.event(UNPRICED_LIMIT, f"{name}: what models took is not known")
-        self.tool_tape = stage.ctx.tools.tape
-        self._note_unread_prompts(stage)
+        self.tool_tape = self.ctx.tools.tape
+        self._note_unread_prompts()
         # Even where the agent swallowed it.
-        broken = self.recorder.broken or self.workspace.broken or stage.ctx.prompts.broken
+        broken = self.recorder.broken or self.workspace.broken or self.ctx.prompts.broken
         if broken is not None:
             self.error = error_details(broken)
-        self._note_other_models()
+        named, used = self.plan.model, self.recorder.models
+        if used and not named.offline and named.id != OWN_MODEL:
+            names = (*used, *self.recorder.requested_models)
+            if not any(is_same_model(named.id, name) for name in names):
+                self.recorder.event(OTHER_MODEL, f"{', '.join(used)}, not {named.id}")
         self.recorder.end_pending_calls(cut_off=self.error is not None or bool(self.limit))
-
-    def _note_other_models(self) -> None:
-        """Say that the agent asked models of its own, and never the one that was named."""
-        named, asked = self.plan.model, self.recorder.models
-        if named.offline or named.id == OWN_MODEL or not asked:
-            return
-        if not any(is_same_model(named.id, name) for name in (*asked, *self.recorder.requested_models)):
-            self.recorder.event(OTHER_MODEL, f"{', '.join(asked)}, not {named.id}")
 
     async def remove_workspace(self) -> None:
         """Delete the workspace: one of many files in a thread, unless the trial is called off."""
@@ -224,19 +218,13 @@ class _TrialRun:
         else:
             await in_daemon_thread(self.workspace.remove)
 
-    async def _tree_left_behind(self) -> Tree:
-        """Look at the workspace: in a thread, as an agent may leave gigabytes, and no other trial waits."""
-        if not self.workspace.exists:
-            return self.workspace.after()
-        return await in_daemon_thread(self.workspace.after)
-
-    async def _run_agent(self, stage: _Stage) -> None:
-        run, kind = stage.instance.agent.run, stage.instance.loop
+    async def _run_agent(self) -> None:
+        run, kind = self.instance.agent.run, self.instance.loop
         first_use = self.context.first_use(self.plan.task)
         try:
             async with first_use.turn(self.recorder) if first_use else nullcontext():
                 with self.context.agent_running(self.budget, on_loop=kind == "trials"):
-                    answer, self.limit = await run_within_limits(run, kind, self._own_input(), stage.ctx)
+                    answer, self.limit = await run_within_limits(run, kind, self._own_input(), self.ctx)
             self.answer = truncated_answer(answer)
         except BaseException as raised:  # even SystemExit: an agent must not end the run
             if is_own_cancellation(raised):
@@ -250,18 +238,18 @@ class _TrialRun:
         uncharged = self.seconds - max(0.0, self.budget.seconds)  # two reasons may forgive the same wait
         self.uncharged_seconds = uncharged if uncharged > LEAST_UNCHARGED_S else 0.0
 
-    def _note_unread_prompts(self, stage: _Stage) -> None:
+    def _note_unread_prompts(self) -> None:
         """Write down which prompts of task and variant the agent has not read, if it has done its task.
 
-        Of what it is handed unasked, as a parameter or a file, only what it sends tells.
+        Whether it has read a prompt that it is handed as a parameter or a file shows only in what it sends.
         """
         task, variant = self.plan.task, self.plan.variant
         given = {**task.prompts, **variant.prompts}
         if not given or self.error is not None or self.context.acting_task(self.plan) is not task:
             return
-        handed_prompts = getattr(stage.instance.agent, "handed_prompts", None)
+        handed_prompts = getattr(self.instance.agent, "handed_prompts", None)
         handed = {name: given[name] for name in (handed_prompts(given) if handed_prompts else ())}
-        unread = [name for name in given if name not in handed and name not in stage.ctx.prompts.names_read]
+        unread = [name for name in given if name not in handed and name not in self.ctx.prompts.names_read]
         if handed and self.recorder.returned_usage == NO_USAGE:  # returned messages may be only a part
             unread += unsent_prompts(handed, self.recorder.transcript())
         for name in unread:
@@ -270,36 +258,41 @@ class _TrialRun:
             )
             self.recorder.event(UNREAD_PROMPT, name, {"of": whose})
 
-    def _digests(self, stage: _Stage) -> Digests:
-        grader_for, cache = self.context.grading.grader, self.context.digest_cache
-        instance, specs = stage.instance, stage.ctx.tools.specs
-        prompt, code, own_models = instance.prompt_digest, instance.code_digest, self.recorder.models
-        has_offered = specs is not stage.offered
-        offered = (tools_digest(stage.offered, cache) or NO_TOOLS) if has_offered else ""
-        tool_code = self._tool_code(stage.offered)
-        acted_out = acted_out_digest(self.plan, self.context.registry, cache)
-        sent = sent_digests(self.recorder.transcript(), self._words_of_task(), has_tools=bool(specs))
-        return digests_of(
-            self.plan, grader_for, prompt, code, specs, own_models, cache, offered, tool_code, acted_out, sent
+    def _digests(self) -> Digests:
+        plan, instance, cache, specs = (
+            self.plan,
+            self.instance,
+            self.context.digest_cache,
+            self.ctx.tools.specs,
         )
-
-    def _words_of_task(self) -> list[str] | None:
-        """Give what the task's user says, turn by turn; None where a model says it."""
-        task = self.plan.task
-        turns = filter(is_user_turn, task.input.get("turns") or (task.input,))
-        return None if task.user else [turn_text(turn).strip() for turn in turns]
+        # What the task's user says; not known beforehand where a model says it.
+        turns = filter(is_user_turn, plan.task.input.get("turns") or (plan.task.input,))
+        words = None if plan.task.user else [turn_text(turn).strip() for turn in turns]
+        has_offered = specs is not self.offered
+        return digests_of(
+            plan,
+            self.context.grading.grader,
+            instance.prompt_digest,
+            instance.code_digest,
+            specs,
+            self.recorder.models,
+            cache,
+            offered=(tools_digest(self.offered, cache) or NO_TOOLS) if has_offered else "",
+            tool_code=self._tool_code(self.offered),
+            acted_out=acted_out_digest(plan, self.context.registry, cache),
+            sent=sent_digests(self.recorder.transcript(), words, has_tools=bool(specs)),
+        )
 
     def _tool_code(self, specs: tuple[ToolSpec, ...]) -> str:
         task, context = self.plan.task, self.context
         if not specs and not task.tools:
             return ""
-        cache = context.digest_cache
-        return cache.once(
+        return context.digest_cache.once(
             "tool code", specs, lambda: tool_code_digest(task, specs, context.registry), task.tools
         )
 
     def _own_input(self) -> Any:
-        """Give a copy, which an agent may change: all repetitions share a plan, and graders look at it."""
+        # A copy, which an agent may change: all repetitions share a plan, and graders look at it.
         task_input = self.plan.task.input
         # Mostly a map of nothing but texts, of which a plain copy is as good and takes a tenth of the time.
         only_texts = type(task_input) is dict and {*map(type, task_input.values())} == {str}
@@ -309,7 +302,6 @@ class _TrialRun:
         return open_model_traffic(self.plan, self.context, self.budget, self.recorder, self.chat_tapes)
 
     def _tool_box(self) -> ToolBox:
-        """Make the box through which every call of a tool goes."""
         plan, task, context = self.plan, self.plan.task, self.context
         tools, self.servers = context.tools(task), context.servers_for(task, self.budget)
         if tools or context.has_own_agent(task):
@@ -325,22 +317,23 @@ class _TrialRun:
             registered=self.servers.connect(tools) if self.servers else tools,
         )
 
-    async def _agent_instance(self, own_requests: InterceptedRequests) -> AgentInstance:
-        """Give the agent; where it has to be imported and made first, that holds up no other trial."""
+    async def _get_instance(self, requests: InterceptedRequests) -> AgentInstance:
+        """Return the agent; where it has to be imported and made first, that holds up no other trial."""
         task, variant = self.context.acting_task(self.plan), self.plan.variant
         instance = self.context.agent_instance(task, variant)
         if instance is not None:
             return instance
         # Not closed: an agent that is made here, and the threads that it starts, serve later trials too.
-        with own_requests.answering(closing=False):
+        with requests.answering(closing=False):
             if not self.context.has_own_agent(task):
                 with self.context.setup_excluded():
                     return self.context.make_agent_instance(task, variant)
             return await in_daemon_thread(self.context.make_agent_instance, task, variant)
 
-    def _set_up(self, instance: AgentInstance, box: ToolBox, own_requests: InterceptedRequests) -> _Stage:
+    def _set_up(self, box: ToolBox) -> None:
         """Make what the agent needs, and build its workspace: no second of this is the agent's."""
         plan, task, context, recorder = self.plan, self.plan.task, self.context, self.recorder
+        instance, user = self.instance, None
         inner, chat_tape = open_chat(plan.model, plan, context, self.budget, recorder)
         self.chat_tapes += [] if chat_tape is None else [chat_tape]
         if tool_names := self._tool_names(instance.agent):
@@ -353,39 +346,26 @@ class _TrialRun:
         )
         if instance.loop != "trials":
             chat = ChatOfTrials(chat)
-        turns = UserTurns(task.input, recorder, self._simulated_user() if task.user else None)
-        ctx = AgentContext(
-            self.workspace,
-            box,
-            chat,
-            Clock(task.clock),
-            self.budget,
-            prompts,
-            turns,
-            recorder,
-            plan.model,
-            plan.key,
+        if task.user:
+            user_chat = None  # without a model to play the user, an offline agent gets the first message only
+            if plan.conditions.user is not None:
+                user_chat = open_user_chat(plan.conditions.user, plan, context, recorder, self.chat_tapes)
+            elif not plan.model.offline:
+                raise SimulatedUserBroken(
+                    "the task has a `user`, and no model to play them; name one: --agent-user=MODEL"
+                )
+            user = SimulatedUser(user_chat, task.user, recorder, self.budget)
+        turns = UserTurns(task.input, recorder, user)
+        clock = Clock(task.clock)
+        self.ctx = AgentContext(
+            self.workspace, box, chat, clock, self.budget, prompts, turns, recorder, plan.model, plan.key
         )
+        self.offered = box.specs
         self.before = self.workspace.before()
-        return _Stage(instance, ctx, own_requests, box.specs)
-
-    def _simulated_user(self) -> SimulatedUser:
-        """Make who plays the task's user; without a model an offline agent hears the first words."""
-        plan = self.plan
-        chat = None
-        if plan.conditions.user is not None:
-            chat = open_user_chat(plan.conditions.user, plan, self.context, self.recorder, self.chat_tapes)
-        elif not plan.model.offline:
-            raise SimulatedUserBroken(
-                "the task has a `user`, and no model to play them; name one: --agent-user=MODEL"
-            )
-        return SimulatedUser(chat, plan.task.user, self.recorder, self.budget)
 
     def _tool_names(self, agent: Agent) -> Sequence[str]:
-        """Give the names of the tools to offer: those the agent has, else all of the suite's.
-
-        Where the settings say ``tools``, the agent has these and no others, be there none.
-        """
+        # Those that the agent has, else all of the suite's. Where the settings say `tools`, the agent has
+        # these and no others, be there none.
         own = tools_of(agent) or ()
         if own or "tools" in self.plan.task.settings:
             return own
@@ -409,15 +389,15 @@ class _TrialRun:
                 self.note_recordings(broken=self.error is not None or bool(self.limit))
                 self.context.save_cassettes(cassette_files(self.plan))
         except Exception as raised:
-            # What broke first is told with the trial, the rest when all is closed.
+            # What broke first stands in the trial, the rest is reported when all is closed.
             self.error = self.error or error_details(raised)
 
     def note_recordings(self, *, broken: bool) -> None:
-        """Say whether the trial came to its end: a recording that broke or a limit cut short lacks some."""
+        """Note whether the trial came to its end: a recording that broke or was cut short lacks requests."""
         self.context.note_trial(cassette_files(self.plan), str(self.plan.key), broken=broken)
 
     def note_whole_chat(self) -> None:
-        """Say that the agent has asked all that it asks; cut off, it might have asked more."""
+        """Note that the agent has sent all its requests; if it was cut off, it might have sent more."""
         if self.error is None and not self.limit and self.chat_tapes:
             self.context.note_whole_chat(chat_cassette_file(self.plan))
 
@@ -428,7 +408,7 @@ class _TrialRun:
         """Put everything together."""
         plan, task, graded = self.plan, self.plan.task, self.graded
         error, transcript, outcome = self.error or NO_ERROR, self.recorder.transcript(), self._outcome()
-        is_kept = plan.conditions.keep_workspaces and self.workspace.exists
+        keeps_workspace = plan.conditions.keep_workspaces and self.workspace.exists
         return Trial(
             key=plan.key,
             attempt=plan.attempt,
@@ -453,7 +433,7 @@ class _TrialRun:
             chat_tape=_counts(*self.chat_tapes),
             output=self.output.output,
             log=self.output.log_text,
-            workspace=str(self.workspace.path) if is_kept else "",
+            workspace=str(self.workspace.path) if keeps_workspace else "",
             label=task.label,
             acted=None if self.error else has_acted(task, transcript, outcome),
             split=task.split,
@@ -461,25 +441,14 @@ class _TrialRun:
         )
 
     def _paid(self, transcript: Transcript) -> Usage | None:
-        """Give what was paid; what only the agent tells of its models was, where they may be asked at all."""
+        # What only the agent reports of its models was paid, if they could be asked at all.
         recorder, conditions = self.recorder, self.plan.conditions
         plays = {conditions.record, conditions.record_chat} <= {"none", "off"}
-        nobody_asked = plays and not self.plan.asks_own_models
-        paid = recorder.paid if nobody_asked else recorder.paid + recorder.returned_usage
+        was_free = plays and not self.plan.asks_own_models
+        paid = recorder.paid if was_free else recorder.paid + recorder.returned_usage
         return part_paid(transcript.all_usage, paid)
 
 
-class _Stage(NamedTuple):
-    """What an agent needs to act, made before the trial's clock starts; ``offered`` are its tools then."""
-
-    instance: AgentInstance
-    ctx: AgentContext
-    own_requests: InterceptedRequests
-    offered: tuple[ToolSpec, ...]
-
-
 def _counts(*tapes: Tapes | ToolTape) -> TapeCounts:
-    if not tapes:
-        return NO_TAPE
     hits, misses = sum(tape.hits for tape in tapes), sum(tape.misses for tape in tapes)
     return TapeCounts(hits, misses, sum(tape.recorded for tape in tapes))

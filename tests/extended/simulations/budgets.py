@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.run_budget import ExpectedUse, Kind, LocalLedger, RunBudget
+from pytest_agenteval.engine.run_budget import LocalLedger, RunBudget
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import NO_ERROR, Trial
@@ -48,11 +48,6 @@ COSTS: Mapping[str, Callable[[int, random.Random], list[float]]] = {
 }
 
 
-class _NoHistory:
-    def of(self, plan: Plan, kind: Kind) -> ExpectedUse | None:
-        return None
-
-
 class End(NamedTuple):
     """How a run with half of what it costs ended: paid, the budget, the dearest trial, how long it took."""
 
@@ -74,7 +69,7 @@ def run_of(costs: Sequence[float], at_once: int, chance: random.Random) -> End:
     budget = RunBudget(
         {"usd": allowed},
         LocalLedger(),
-        _NoHistory(),
+        lambda plan, kind: None,
         paid_before=dict,
         is_free=lambda plan: False,
         is_alive=lambda process: True,
