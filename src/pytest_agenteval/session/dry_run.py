@@ -1,4 +1,4 @@
-"""``--agent-dry-run``: the table of the trials that a run would make, shown in place of the run."""
+"""The table of a run that is planned: what would be run, and what it would take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -15,8 +15,7 @@ from pytest_agenteval.chat.model_prices import is_priced
 from pytest_agenteval.engine.run_budget import amount_text
 from pytest_agenteval.records.plan import OWN_MODEL, Model
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.reports.plan_table import PlanRow, plan_table, total_row
-from pytest_agenteval.reports.tables import ReportTable, TableNote
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote
 from pytest_agenteval.session.cost_estimates import (
     ALIKE,
     BEFORE,
@@ -33,7 +32,120 @@ from pytest_agenteval.session.planning.parametrization import PlannedItem, run_c
 from pytest_agenteval.session.reuse import ReuseAction
 from pytest_agenteval.session.run_costs import EarlierCosts, acts_for_nothing, allowed_amounts, free_trials
 from pytest_agenteval.session.settings import RESULTS, Settings
-from pytest_agenteval.text.formatting import model_label, pluralize
+from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, model_label, one_line, pluralize
+
+UNKNOWN_AMOUNT = "?"
+"""Stands for what nobody knows, which is never 0."""
+
+
+class PlanRow(NamedTuple):
+    """What is planned of one suite with one model and variant; amounts are from, to, None for unknown.
+
+    ``held_back`` of ``trials`` are made only where the others decide nothing. ``unknown_tokens`` and
+    ``unknown_usd`` say that there is more than the amount, and nobody knows how much.
+    """
+
+    name: str
+    trials: int
+    held_back: int
+    reused: int
+    regraded: int
+    tokens: tuple[float, float] | None
+    usd: tuple[float, float] | None
+    unknown_tokens: bool = False
+    unknown_usd: bool = False
+
+    @property
+    def to_run(self) -> int:
+        """How many trials an agent acts in."""
+        return self.trials - self.reused - self.regraded
+
+
+def plan_table(rows: Sequence[PlanRow], notes: Sequence[TableNote]) -> ReportTable:
+    """Give the table, with a line of all together where there are several; columns of zeros are left out."""
+    lines = [*rows, total_row(rows)] if len(rows) > 1 else list(rows)
+    columns = [TableColumn("trials", tuple(_format_trials(row) for row in lines))]
+    if any(row.reused or row.regraded for row in rows):
+        columns += [
+            TableColumn("reused", tuple(f"{row.reused:,}" for row in lines), spare=2),
+            TableColumn("regraded", tuple(f"{row.regraded:,}" for row in lines), spare=1),
+            TableColumn("to run", tuple(f"{row.to_run:,}" for row in lines)),
+        ]
+    columns += [
+        TableColumn(
+            "tokens",
+            tuple(_amount_cell(_format_tokens(row.tokens), more=row.unknown_tokens) for row in lines),
+        ),
+        TableColumn(
+            "cost", tuple(_amount_cell(_format_dollars(row.usd), more=row.unknown_usd) for row in lines)
+        ),
+    ]
+    names = tuple(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in lines)
+    return ReportTable(
+        "what would be run", "suite", names, (tuple(columns),), tuple(notes), names_beside=True
+    )
+
+
+def total_row(rows: Sequence[PlanRow]) -> PlanRow:
+    """Add rows up; what is unknown of one is unknown of all, beside what is known."""
+    tokens, usd = [row.tokens for row in rows], [row.usd for row in rows]
+    return PlanRow(
+        "total",
+        sum(row.trials for row in rows),
+        sum(row.held_back for row in rows),
+        sum(row.reused for row in rows),
+        sum(row.regraded for row in rows),
+        _sum_of_ranges(tokens),
+        _sum_of_ranges(usd),
+        None in tokens or any(row.unknown_tokens for row in rows),
+        None in usd or any(row.unknown_usd for row in rows),
+    )
+
+
+def _sum_of_ranges(amounts: Sequence[tuple[float, float] | None]) -> tuple[float, float] | None:
+    known = [amount for amount in amounts if amount is not None]
+    low, high = sum((low for low, _ in known), 0.0), sum((high for _, high in known), 0.0)
+    return None if None in amounts and not (low or high) else (low, high)
+
+
+def _format_trials(row: PlanRow) -> str:
+    least = row.trials - row.held_back
+    return f"{least:,}-{row.trials:,}" if row.held_back else f"{row.trials:,}"
+
+
+def _amount_cell(text: str, *, more: bool) -> str:
+    return f"{text} + {UNKNOWN_AMOUNT}" if more and text != UNKNOWN_AMOUNT else text
+
+
+def _format_tokens(amount: tuple[float, float] | None) -> str:
+    return UNKNOWN_AMOUNT if amount is None else _format_range(*map(_short, amount))
+
+
+def _format_dollars(amount: tuple[float, float] | None) -> str:
+    return UNKNOWN_AMOUNT if amount is None else f"${_format_range(*map(_money, amount))}"
+
+
+def _format_range(low: str, high: str) -> str:
+    return low if low == high else f"{low}-{high}"
+
+
+def _short(tokens: float) -> str:
+    """Write a number of tokens in few letters: ``840``, ``12k``, ``3.4M``."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if tokens >= size * 0.9995:
+            shown = tokens / size
+            return f"{shown:.1f}{letter}" if shown < 9.95 else f"{shown:,.0f}{letter}"
+    return f"{tokens:.0f}"
+
+
+def _money(usd: float) -> str:
+    """Write US dollars in few letters, and never 0 for what costs something."""
+    if not usd:
+        return "0"
+    if usd >= 100:
+        return f"{usd:,.0f}"
+    return f"{usd:.2f}" if usd >= 0.095 else f"{usd:.1g}" if usd < 0.001 else f"{usd:.3f}"
+
 
 _ACTIONS: Mapping[ReuseAction, str] = {"keep": "reused", "take over": "reused", "regrade": "regraded"}
 _SOURCES: Mapping[str, str] = {
