@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pytest_agenteval.agents.loop import ToolCallingAgent as ToolCallingAgent
     from pytest_agenteval.agents.loop import converse as converse
     from pytest_agenteval.agents.loop import run_until_complete as run_until_complete
-    from pytest_agenteval.calibration.examples import CalibrationAnswers as CalibrationAnswers
-    from pytest_agenteval.calibration.examples import ExampleJudgement as ExampleJudgement
-    from pytest_agenteval.calibration.examples import LabelledExample as LabelledExample
-    from pytest_agenteval.calibration.plan import CalibrationPlan as CalibrationPlan
-    from pytest_agenteval.calibration.plan import MetricThreshold as MetricThreshold
+    from pytest_agenteval.calibration.calibration_file import CalibrationPlan as CalibrationPlan
+    from pytest_agenteval.calibration.calibration_file import MetricThreshold as MetricThreshold
+    from pytest_agenteval.calibration.labels import CalibrationAnswers as CalibrationAnswers
+    from pytest_agenteval.calibration.labels import ExampleJudgement as ExampleJudgement
+    from pytest_agenteval.calibration.labels import LabelledExample as LabelledExample
     from pytest_agenteval.cassettes.interaction import Request as Request
     from pytest_agenteval.cassettes.interaction import Response as Response
     from pytest_agenteval.chat.chat import Chat as Chat
@@ -205,8 +205,8 @@ _NAMES = {
         "PreparesInput ReportsEndState"
     ),
     "agents.loop": "converse RepeatedCallGuard run_until_complete StopCondition ToolCallingAgent",
-    "calibration.examples": "CalibrationAnswers ExampleJudgement LabelledExample",
-    "calibration.plan": "CalibrationPlan MetricThreshold",
+    "calibration.calibration_file": "CalibrationPlan MetricThreshold",
+    "calibration.labels": "CalibrationAnswers ExampleJudgement LabelledExample",
     "cassettes.interaction": "Request Response",
     "chat.chat": "Chat ChatFactory ChatMessage ChatSettings Reply",
     "chat.offline.rules": "Move RulesPlayer",

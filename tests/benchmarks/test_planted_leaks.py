@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.loop.leaks.leak import Leak
-from pytest_agenteval.loop.leaks.search import prompt_leaks
+from pytest_agenteval.loop.contamination.search import prompt_leaks
+from pytest_agenteval.loop.contamination.task_texts import Leak
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 MEMEX = ROOT / "src" / "pytest_agenteval" / "benchmarks" / "memex"

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.calibration.examples import LabelledExample, describe_label_sources
-from pytest_agenteval.calibration.label_reader import read_labels
+from pytest_agenteval.calibration.labels import LabelledExample, describe_label_sources, read_labels
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from pytest_agenteval.text.errors import ProblemsFound
 from tests.calibration.judges import RUBRIC, jsonl, rows

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.calibration.plan import CalibrationPlan, MetricThreshold, read_calibration
+from pytest_agenteval.calibration.calibration_file import CalibrationPlan, MetricThreshold, read_calibration
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.tasks.task_detection import holds_calibration
 from pytest_agenteval.text.errors import ProblemsFound

@@ -9,21 +9,19 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.loop.promotion import (
-    broken,
-    buckets_of,
-    lapse,
-    null_misses,
-    standing,
-    stragglers,
-    unpromoted,
-)
-from pytest_agenteval.loop.suite_history import (
     SuiteHistory,
     SuiteRun,
     SuiteTask,
+    buckets_of,
     counted_models,
+    lapse,
+    newly_broken,
+    null_misses,
+    standing,
+    stragglers,
     suite_history,
     suite_run,
+    unpromoted,
 )
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
@@ -164,7 +162,7 @@ def test_stragglers_and_broken_tasks_are_named() -> None:
 
     assert stragglers(TASKS, history(new, old)) == ["a"]
     assert stragglers(TASKS, history(new, replace(old, entries=old.entries[1:], planned=10))) == []
-    assert broken(TASKS, history(new, old)) == ["b"]
+    assert newly_broken(TASKS, history(new, old)) == ["b"]
 
 
 def test_a_lapse_says_how_much_missed_and_when_last() -> None:

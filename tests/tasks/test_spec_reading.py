@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pytest_agenteval.calibration.plan import Calibration
+from pytest_agenteval.calibration.calibration_file import Calibration
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import Spec
 from pytest_agenteval.tasks.load import load_tasks
@@ -285,7 +285,7 @@ def test_threads_may_read_files_of_one_kind_at_once(tmp_path: Path) -> None:
     """Python crashed where one thread came by while msgspec learned in another what a kind's fields are."""
     code = """
 import importlib, json, sys, threading
-import pytest_agenteval.tools.openapi, pytest_agenteval.calibration.plan
+import pytest_agenteval.tools.openapi, pytest_agenteval.calibration.calibration_file
 from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 sys.setswitchinterval(1e-6)
 for module, kind, value in json.loads(sys.argv[1]):

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
-from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJudgement
-from pytest_agenteval.calibration.plan import SCORED, CalibrationPlan, MetricThreshold
+from pytest_agenteval.calibration.calibration_file import SCORED, CalibrationPlan, MetricThreshold
+from pytest_agenteval.calibration.labels import CalibrationAnswers, ExampleJudgement
 from pytest_agenteval.compare.scoring.agreement import Agreement, JudgeNoise, agreement, judge_noise, reaches
 from pytest_agenteval.compare.scoring.bootstrap import (
     BootstrapEstimate,
@@ -31,7 +31,7 @@ class JudgeAgreement(FrozenValue, frozen=True):
     noise: JudgeNoise | None = None
 
 
-class Disagreement(FrozenValue, frozen=True):
+class LabelDisagreement(FrozenValue, frozen=True):
     """An ask whose score lay away from the label."""
 
     ask: ExampleJudgement
@@ -45,7 +45,7 @@ class Disagreement(FrozenValue, frozen=True):
         return abs(self.label - self.score)
 
 
-class UnreadableReplies(FrozenValue, frozen=True):
+class UnreadableVotes(FrozenValue, frozen=True):
     """How many of a judge's ``asks`` brought nothing that could be read, and the commonest problem."""
 
     judge: str
@@ -72,7 +72,7 @@ class CalibrationAnalysis(FrozenValue, frozen=True):
     bootstrap: BootstrapSettings
     agreements: tuple[JudgeAgreement, ...]
     between_judges: tuple[tuple[str, BootstrapEstimate], ...]
-    disagreements: tuple[Disagreement, ...]
+    disagreements: tuple[LabelDisagreement, ...]
 
     @property
     def decisive_judge(self) -> str:
@@ -110,9 +110,9 @@ class CalibrationAnalysis(FrozenValue, frozen=True):
         return tuple(threshold for threshold in self.thresholds if not self._is_reached(threshold))
 
     @property
-    def unreadable(self) -> tuple[UnreadableReplies, ...]:
+    def unreadable(self) -> tuple[UnreadableVotes, ...]:
         """What could not be read of each judge's replies, even after a repair, in the judges' order."""
-        return tuple(_unreadable_replies(judge.name, self.answers.asks) for judge in self.answers.judges)
+        return tuple(_unreadable_votes(judge.name, self.answers.asks) for judge in self.answers.judges)
 
     @property
     def passed(self) -> bool:
@@ -156,11 +156,11 @@ def _by_example(plan: CalibrationPlan, asks: Iterable[ExampleJudgement]) -> list
     return list(by_example.values())
 
 
-def _unreadable_replies(judge: str, asks: Sequence[ExampleJudgement]) -> UnreadableReplies:
+def _unreadable_votes(judge: str, asks: Sequence[ExampleJudgement]) -> UnreadableVotes:
     votes = [vote for ask in asks for vote in ask.judgement.votes if vote.judge == judge]
     problems = Counter(vote.problem for vote in votes if vote.problem)
     problem = problems.most_common(1)[0][0] if problems else ""
-    return UnreadableReplies(judge, len(votes), problems.total(), problem)
+    return UnreadableVotes(judge, len(votes), problems.total(), problem)
 
 
 def _agreement(
@@ -195,19 +195,19 @@ def _between_judges(
     return bootstrap_estimate(units, krippendorff_alpha, corners, bootstrap)
 
 
-def _disagreements(asks: Iterable[ExampleJudgement], judge: str) -> tuple[Disagreement, ...]:
+def _disagreements(asks: Iterable[ExampleJudgement], judge: str) -> tuple[LabelDisagreement, ...]:
     """Give the labels that scores lay away from, each with its farthest ask: the farthest first."""
     # Rounded, so that of equally far ones the file's order decides and not the last bit of a float.
     ordered = sorted(_all_disagreements(asks, judge), key=lambda far: -round(far.distance, 9))
-    farthest: dict[tuple[str, str], Disagreement] = {}
+    farthest: dict[tuple[str, str], LabelDisagreement] = {}
     for disagreement in ordered:
         farthest.setdefault((disagreement.ask.example.id, disagreement.dimension), disagreement)
     return tuple(farthest.values())
 
 
-def _all_disagreements(asks: Iterable[ExampleJudgement], judge: str) -> Iterator[Disagreement]:
+def _all_disagreements(asks: Iterable[ExampleJudgement], judge: str) -> Iterator[LabelDisagreement]:
     for ask in asks:
         for dimension, label in ask.example.labels.items():
             score = ask.score(judge, dimension)
             if score is not None and score != label:
-                yield Disagreement(ask, dimension, label, score)
+                yield LabelDisagreement(ask, dimension, label, score)

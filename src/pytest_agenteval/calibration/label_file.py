@@ -1,4 +1,4 @@
-"""A file of labels that a person's answers go into: one line for each trial, on disk with each answer."""
+"""A file of labels that a person's answers go into, on disk with each answer; and how people agree."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.calibration.label_reader import ZERO_TO_ONE, Scale, read_labels_so_far
-from pytest_agenteval.calibration.label_rows import JSON_LINES, read_label_rows
+from pytest_agenteval.calibration.labels import (
+    JSON_LINES,
+    ZERO_TO_ONE,
+    Scale,
+    read_label_rows,
+    read_labels_so_far,
+)
+from pytest_agenteval.compare.scoring.agreement import mean_absolute_error
+from pytest_agenteval.compare.scoring.inter_rater import krippendorff_alpha
 from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.processes.files import APPEND, file_lock
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.store.record_files import replacing
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import ProblemsFound, UndefinedStatistic, UsageMistake
 from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -192,3 +199,55 @@ def _as_usage_mistakes(path: Path) -> Iterator[None]:
         yield
     except OSError as refused:
         raise UsageMistake(f"{path}: labels cannot be kept there ({refused.strerror})") from None
+
+
+Labels = Mapping[str, Mapping[str, float]]
+"""Labels from 0 to 1 by dimension, by a digest of what was shown."""
+
+
+class PeopleAgreement(FrozenValue, frozen=True):
+    """How the labels of one dimension in two files agree: a judge can hardly agree better with either.
+
+    ``file`` is the other one, ``examples`` those that both label, ``alpha`` Krippendorff's of interval data,
+    None where it is not defined, ``difference`` the mean absolute difference, 0 to 1.
+    """
+
+    file: str
+    dimension: str
+    examples: int
+    alpha: float | None
+    difference: float
+
+
+def agreement_with_others(file: Path, rubric: Rubric) -> Iterator[PeopleAgreement]:
+    """Compare a file of labels with others of its folder that are named like the rubric too.
+
+    A file that cannot be read is passed over, and so is one without an example in common.
+    """
+    mine = _labels_by_content(file, rubric)
+    for other in sorted(file.parent.glob(f"{rubric.name}*{file.suffix}")) if mine else ():
+        theirs = {} if other.name == file.name else _labels_by_content(other, rubric)
+        for name in rubric.names:
+            pairs = [
+                (mine[shown][name], theirs[shown][name])
+                for shown in mine.keys() & theirs.keys()
+                if name in mine[shown] and name in theirs[shown]
+            ]
+            if pairs:
+                difference = mean_absolute_error(pairs)
+                yield PeopleAgreement(other.name, name, len(pairs), _krippendorff_alpha(pairs), difference)
+
+
+def _labels_by_content(file: Path, rubric: Rubric) -> Labels:
+    try:
+        examples = read_labels_so_far(file, rubric, ZERO_TO_ONE)
+    except (ProblemsFound, OSError):
+        return {}
+    return {json_digest(dict(example.values)): example.labels for example in examples}
+
+
+def _krippendorff_alpha(pairs: list[tuple[float, float]]) -> float | None:
+    try:
+        return krippendorff_alpha(pairs)
+    except UndefinedStatistic:
+        return None

@@ -14,12 +14,12 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have one
     from pytest_agenteval.calibration.analysis import (
         CalibrationAnalysis,
-        Disagreement,
         JudgeAgreement,
-        UnreadableReplies,
+        LabelDisagreement,
+        UnreadableVotes,
     )
-    from pytest_agenteval.calibration.examples import ExampleJudgement
-    from pytest_agenteval.calibration.plan import MetricThreshold
+    from pytest_agenteval.calibration.calibration_file import MetricThreshold
+    from pytest_agenteval.calibration.labels import ExampleJudgement
     from pytest_agenteval.compare.scoring.bootstrap import BootstrapEstimate
 
 VERSION = 1
@@ -100,7 +100,7 @@ def _usage(analysis: CalibrationAnalysis, judge: str) -> dict[str, Any]:
     return {"asks": usage.asks, "tokens": usage.tokens, "cost_usd": usage.cost_usd}
 
 
-def _unreadable_replies(replies: UnreadableReplies) -> dict[str, Any]:
+def _unreadable_replies(replies: UnreadableVotes) -> dict[str, Any]:
     """Give what of a judge's replies could not be read, where there is anything."""
     if not replies.count:
         return {}
@@ -147,7 +147,7 @@ def _estimate(estimate: BootstrapEstimate) -> dict[str, Any]:
     return data
 
 
-def _disagreement(far: Disagreement) -> dict[str, Any]:
+def _disagreement(far: LabelDisagreement) -> dict[str, Any]:
     example, judgement = far.ask.example, far.ask.judgement
     return {
         "id": example.id,

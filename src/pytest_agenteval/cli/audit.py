@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.console import STDOUT, add_json_option, print_lines, write_document, write_text
-from pytest_agenteval.loop.leaks.leak import Leak, LeakKind, LeaksDocument
-from pytest_agenteval.loop.leaks.looked_at_files import files_of, old_files
-from pytest_agenteval.loop.leaks.search import leaks_in
-from pytest_agenteval.loop.leaks.suite_tasks import read_suites
+from pytest_agenteval.loop.contamination.search import files_at_commit, read_files, suite_leaks
+from pytest_agenteval.loop.contamination.task_texts import Leak, LeakKind, LeaksDocument, read_suites
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize, printable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -187,14 +185,14 @@ def leaks(args: argparse.Namespace) -> int:
         raise UsageMistake("nothing to look at: name files with --prompt GLOB or --files GLOB")
     places = _suite_places(args.suite)
     suites = [each for place in places for each in read_suites(place)]
-    new = files_of(globs)
-    old = old_files(globs, new, args.since, places[0])
+    new = read_files(globs)
+    old = files_at_commit(globs, new, args.since, places[0])
     document = LeaksDocument(
         since=old.commit,
         files=tuple(new),
         suites=tuple(each.suite.name for each in suites),
         tasks=sum(len(each.tasks) for each in suites),
-        leaks=leaks_in(old.texts, new, suites, {*new}.difference(files_of(args.prompt))),
+        leaks=suite_leaks(old.texts, new, suites, {*new}.difference(read_files(args.prompt))),
     )
     if args.json:
         write_document(args.json, document)

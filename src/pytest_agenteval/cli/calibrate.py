@@ -36,10 +36,8 @@ from pytest_agenteval.text.formatting import StyledLine, clamp_width, printable
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.document import CalibrateDocument
     from pytest_agenteval.graders.judge.rubric import Rubric
-    from pytest_agenteval.loop.review.dialog import Review
-    from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
-    from pytest_agenteval.loop.review.shown_trials import ShownTrial
-    from pytest_agenteval.loop.review.summary import ReviewSummary
+    from pytest_agenteval.loop.review import Review, ReviewSummary
+    from pytest_agenteval.loop.review_pool import PlannedTasks, ReviewTrial
 
 
 STANDARD_ERROR = 2
@@ -232,7 +230,7 @@ def review(args: argparse.Namespace) -> int:
 
 def _endings(args: argparse.Namespace) -> list[str]:
     """Give the words of ``--only``; raises UsageMistake for what cannot be obeyed."""
-    from pytest_agenteval.loop.review.selection import WORDS
+    from pytest_agenteval.loop.review_pool import ENDING_WORDS
 
     if args.sample is not None and args.sample < 1:
         raise UsageMistake(f"--sample {args.sample}: expected a number above 0")
@@ -242,9 +240,9 @@ def _endings(args: argparse.Namespace) -> list[str]:
         raise UsageMistake(f"--labeller {args.labeller}: expected a name that files may have")
     words = [word for word in args.only.split(",") if word]
     for word in words:
-        if word not in WORDS:
+        if word not in ENDING_WORDS:
             raise UsageMistake(
-                f"--only {word}: expected {', '.join(WORDS)}. {did_you_mean(word, WORDS)}".strip()
+                f"--only {word}: expected {', '.join(ENDING_WORDS)}. {did_you_mean(word, ENDING_WORDS)}".strip()
             )
     return words
 
@@ -252,17 +250,15 @@ def _endings(args: argparse.Namespace) -> list[str]:
 def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tuple[int, ReviewSummary]:
     """Hold the sitting, say what came of it, and give it with the exit status."""
     from pytest_agenteval.calibration.label_file import LabelFile
-    from pytest_agenteval.loop.review.dialog import Review
-    from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
-    from pytest_agenteval.loop.review.selection import chosen_entries, chosen_trials
-    from pytest_agenteval.loop.review.shown_trials import review_pool
-    from pytest_agenteval.loop.review.summary import (
+    from pytest_agenteval.loop.review import (
+        Review,
         calibrate_command,
         closing_lines,
         default_file,
         opening_lines,
         summarize,
     )
+    from pytest_agenteval.loop.review_pool import PlannedTasks, chosen_entries, chosen_trials, review_pool
 
     entries = chosen_entries(run, {name: getattr(args, name) for name in FILTERS}, words)
     tasks = PlannedTasks(entries)
@@ -300,7 +296,7 @@ def _rubric_option(named: str) -> Rubric | str:
     return read_rubric(read_bytes(path).decode("utf-8", errors="replace"), short_path(path))
 
 
-def _suites_folder(trials: Sequence[ShownTrial], tasks: PlannedTasks) -> Path:
+def _suites_folder(trials: Sequence[ReviewTrial], tasks: PlannedTasks) -> Path:
     """Give the folder of the trials' suite, or the one that holds all of their suites."""
     folders = dict.fromkeys(tasks.suite_folder(trial.entry) for trial in trials)
     return Path(commonpath(folders)) if folders else tasks.root

@@ -77,8 +77,7 @@ def improve_arguments(parser: argparse.ArgumentParser) -> None:
 
 def improve(args: argparse.Namespace) -> int:
     """Improve prompts: 0 confirmed, 3 kept on dev and not confirmed, 1 nothing kept, 130 interrupted."""
-    from pytest_agenteval.loop.improve.beginning import at_work
-    from pytest_agenteval.loop.improve.improver import Improver
+    from pytest_agenteval.loop.improve.improver import Improver, claim_improvement
 
     tell = _ProgressLines(sys.stderr if args.json == STDOUT else sys.stdout)
     repository, folder, improvement, remarks = (
@@ -86,7 +85,7 @@ def improve(args: argparse.Namespace) -> int:
     )
     improver = Improver(repository, folder, improvement, tell)
     try:
-        with at_work(folder), signals_as_ctrl_c():
+        with claim_improvement(folder), signals_as_ctrl_c():
             log = _path_from_here(folder / "log.md")
             tell.line(f"improve {improvement.name}: {improvement.suite}; log: {log}")
             for remark in remarks:
@@ -106,7 +105,7 @@ def improve(args: argparse.Namespace) -> int:
 
 def _new_improvement(args: argparse.Namespace) -> Any:
     from pytest_agenteval.cli.suite_files import suites_meant
-    from pytest_agenteval.loop.improve.beginning import Request, begin
+    from pytest_agenteval.loop.improve.improver import ImproveRequest, new_improvement
     from pytest_agenteval.loop.improve.progress import Limits
 
     needed = {"SUITE": args.suite, "--coding-agent": args.coding_agent, "--prompts": args.prompts}
@@ -122,8 +121,8 @@ def _new_improvement(args: argparse.Namespace) -> Any:
         max_trials=args.max_trials,
         coding_timeout=args.coding_timeout or CODING_TIMEOUT,
     )
-    return begin(
-        Request(
+    return new_improvement(
+        ImproveRequest(
             here=Path.cwd(),
             suite_file=suites[0].path,
             command=args.coding_agent,
@@ -140,7 +139,7 @@ def _new_improvement(args: argparse.Namespace) -> Any:
 
 def _resumed_improvement(args: argparse.Namespace) -> Any:
     """Find what goes on; only how far it may go can be said anew."""
-    from pytest_agenteval.loop.improve.beginning import take_up
+    from pytest_agenteval.loop.improve.improver import find_interrupted
 
     said = {
         "SUITE": args.suite,
@@ -153,7 +152,7 @@ def _resumed_improvement(args: argparse.Namespace) -> Any:
     }
     if anew := [name for name, value in said.items() if value]:
         raise UsageMistake(f"--continue: {', '.join(anew)} stands as it was said when the improvement began")
-    repository, folder, improvement = take_up(Path.cwd(), args.take_up)
+    repository, folder, improvement = find_interrupted(Path.cwd(), args.take_up)
     names = ("rounds", "max_rounds", "max_trials", "coding_timeout")
     changed = {name: value for name in names if (value := getattr(args, name)) is not None}
     limits = replace(improvement.limits, **changed)

@@ -34,16 +34,19 @@ from pytest_agenteval.loop.promotion import (
     STRAGGLER_TRIALS,
     NullMisses,
     Standing,
+    SuiteRun,
     TaskGroup,
-    broken,
+    counted_models,
     lapse,
+    newly_broken,
     null_misses,
     promoted,
     standing,
     stragglers,
+    suite_history,
+    suite_run,
     unpromoted,
 )
-from pytest_agenteval.loop.suite_history import SuiteRun, counted_models, suite_history, suite_run
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.session.suite_gates import percent_text
 from pytest_agenteval.store.run_folder import whole_runs
@@ -189,7 +192,7 @@ def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
         buckets=tuple(buckets),
         tasks=tuple(each.group.name for each in single if not each.reason),
         stragglers=tuple(stragglers(tasks, history)),
-        broken=tuple(broken(tasks, history)),
+        broken=tuple(newly_broken(tasks, history)),
         null_misses=null_misses(ready, tasks, history),
         null_misses_in_all=null_misses(ready | before, tasks, history) if before else None,
         change=SuiteChange(str(file.path)),

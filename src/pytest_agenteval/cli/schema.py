@@ -76,7 +76,7 @@ def suite_schema() -> dict[str, Any]:
 
 def calibration_schema() -> dict[str, Any]:
     """Give the JSON Schema of a calibration file."""
-    from pytest_agenteval.calibration.plan import Calibration
+    from pytest_agenteval.calibration.calibration_file import Calibration
 
     return {
         **_schema_head("calibration", "How judges are compared with labels."),
@@ -138,9 +138,9 @@ DOCUMENTS: Mapping[str, str] = {
     "gate-check": "cli.gate_check:GateCheckDocument",
     "trend": "reports.trend:TrendDocument",
     "calibrate": "calibration.document:CalibrateDocument",
-    "review": "loop.review.summary:ReviewSummary",
+    "review": "loop.review:ReviewSummary",
     "guide": "cli.guide:GuidePage",
-    "leaks": "loop.leaks.leak:LeaksDocument",
+    "leaks": "loop.contamination.task_texts:LeaksDocument",
     "promote": "cli.promote:PromotionDocument",
     "demote": "cli.promote:DemotionDocument",
     "feedback": "loop.feedback.content:Feedback",

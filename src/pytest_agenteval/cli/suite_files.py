@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_agenteval.loop.suite_history import SuiteTask
+from pytest_agenteval.loop.promotion import SuiteTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.suites import Suites, SuiteSearch, read_suite, tasks_of_suite
 from pytest_agenteval.tasks.documents import read_bytes, short_path

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.compare.scoring.sensitivity import mean
+from pytest_agenteval.loop.contamination.search import prompt_leaks
 from pytest_agenteval.loop.feedback.markdown import trial_block
 from pytest_agenteval.loop.feedback.trial_sections import trial_feedback
-from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder, try_one
-from pytest_agenteval.loop.leaks.search import prompt_leaks
+from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder, run_one
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
@@ -173,7 +173,7 @@ class GEPAAdapter:
         task = self._loaded[result.task].task
         feedback = trial_feedback(worst, task, failed=failed, passing=passing)
         record = {
-            "Inputs": {"task": KNOWN_SECRETS.text(str(worst_input(worst)))},
+            "Inputs": {"task": KNOWN_SECRETS.text(str(first_user_message(worst)))},
             "Generated Outputs": worst.answer,
             "Feedback": trial_block(feedback) if failed else "passed: what it did must stay as it is",
         }
@@ -237,7 +237,7 @@ class GEPAAdapter:
             options=self._options,
         )
         self._results.mkdir(parents=True, exist_ok=True)
-        run = try_one(self.folder, order)
+        run = run_one(self.folder, order)
         self.trials += len(run.entries)
         return {task: _trials(run, task) for task in tasks}
 
@@ -250,7 +250,7 @@ def _text(path: str, content: bytes) -> str:
         raise UsageMistake(f"{path}: expected a prompt in UTF-8; found something else") from None
 
 
-def worst_input(view: TrialView) -> str:
+def first_user_message(view: TrialView) -> str:
     """Give what the agent was given: the user's first message."""
     return next((message.content for message in view.messages if message.role == "user"), "")
 

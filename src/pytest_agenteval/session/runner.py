@@ -46,7 +46,7 @@ from pytest_agenteval.session.stop_signal import StopListener, watch_controller,
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
-    from pytest_agenteval.calibration.plan import CalibrationPlan
+    from pytest_agenteval.calibration.calibration_file import CalibrationPlan
     from pytest_agenteval.chat.rate_shares import ModelStanding
     from pytest_agenteval.engine.run_budget import RunBudget
     from pytest_agenteval.session.adaptive_repetitions import ExtraItems

@@ -18,9 +18,13 @@ from random import Random
 from statistics import fmean
 
 from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
-from pytest_agenteval.loop.improve.confirmation import confirm, repetitions_to_confirm
-from pytest_agenteval.loop.improve.decisions import decide_round, decide_screen
-from pytest_agenteval.loop.improve.held_out import MOST_REPETITIONS
+from pytest_agenteval.loop.improve.acceptance import (
+    confirm,
+    decide_round,
+    decide_screen,
+    repetitions_to_confirm,
+)
+from pytest_agenteval.loop.improve.attempts import MOST_REPETITIONS
 from pytest_agenteval.loop.improve.improver import WITHOUT_KEEP
 from tests.extended.simulations.parallel import in_parallel
 from tests.extended.simulations.rows import Row, share_row

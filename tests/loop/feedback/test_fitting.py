@@ -6,16 +6,16 @@ import random
 
 import pytest
 
-from pytest_agenteval.loop.feedback.content import BucketFeedback, Section, TrialFeedback
-from pytest_agenteval.loop.feedback.fitting import (
+from pytest_agenteval.loop.feedback.budget import (
     GAP,
     bucket_cost,
     bucket_cuts,
     fit_buckets,
     fit_ends,
     lines_cost,
-    shares,
+    weighted_shares,
 )
+from pytest_agenteval.loop.feedback.content import BucketFeedback, Section, TrialFeedback
 
 
 def bucket(place: int) -> BucketFeedback:
@@ -28,14 +28,14 @@ def bucket(place: int) -> BucketFeedback:
 
 def test_shares_are_by_weight_and_never_above_a_need() -> None:
     """What one does not need goes to the others; all of the total is given where it is needed."""
-    assert shares([100, 100], [3, 1], 40) == [30, 10]
-    assert shares([10, 100], [3, 1], 40) == [10, 30]
-    assert shares([1, 2], [1, 1], 40) == [1, 2]
+    assert weighted_shares([100, 100], [3, 1], 40) == [30, 10]
+    assert weighted_shares([10, 100], [3, 1], 40) == [10, 30]
+    assert weighted_shares([1, 2], [1, 1], 40) == [1, 2]
     draw = random.Random(1)
     for _ in range(300):
         needs = [draw.uniform(0, 100) for _ in range(draw.randint(1, 6))]
         total = draw.uniform(0, 300)
-        given = shares(needs, [draw.uniform(0.1, 5) for _ in needs], total)
+        given = weighted_shares(needs, [draw.uniform(0.1, 5) for _ in needs], total)
         assert all(part <= need + 1e-6 for part, need in zip(given, needs, strict=True))
         assert sum(given) == pytest.approx(min(total, sum(needs)))
 

@@ -13,7 +13,7 @@ from pytest_agenteval.loop.feedback.content import FirstWrong
 from pytest_agenteval.loop.feedback.feedback import make_feedback
 from pytest_agenteval.loop.feedback.first_wrong import first_wrong
 from pytest_agenteval.loop.feedback.markdown import feedback_markdown
-from pytest_agenteval.loop.feedback.trial_choice import distance
+from pytest_agenteval.loop.feedback.trial_selection import failure_distance
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.records.trial import Trial
@@ -64,7 +64,7 @@ def test_distance_is_jaccards() -> None:
     """Of what failed: nothing in common is 1, all in common 0."""
     one, other = frozenset({("g", ""), ("g", "p")}), frozenset({("g", ""), ("g", "q")})
 
-    assert [distance(*pair) for pair in ((one, one), (one, other), (frozenset(), frozenset()))] == [
+    assert [failure_distance(*pair) for pair in ((one, one), (one, other), (frozenset(), frozenset()))] == [
         0,
         pytest.approx(2 / 3),
         0,

@@ -9,8 +9,14 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.findings import PLAIN, at_look, share_of_look
-from pytest_agenteval.loop.improve.confirmation import Confirmation, confirm, repetitions_to_confirm
-from pytest_agenteval.loop.improve.decisions import RoundDecision, decide_round, focus_change
+from pytest_agenteval.loop.improve.acceptance import (
+    Confirmation,
+    RoundDecision,
+    confirm,
+    decide_round,
+    focus_change,
+    repetitions_to_confirm,
+)
 from tests.compare.samples import Scores, side, tasks
 
 FLAT = {**tasks("x", 4, 0.0, 0.5, 0.0), **tasks("y", 8, 1.0, 0.5, 1.0)}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.loop.improve.edit_check import Edit, check_edit, pathspecs_of, repository_state
+from pytest_agenteval.loop.improve.coding_agent import Edit, check_edit, pathspecs_of, repository_state
 from pytest_agenteval.loop.improve.repository import GitFailed, Repository
 from pytest_agenteval.text.errors import UsageMistake
 from tests.loop.prompt_projects import git

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from pytest_agenteval.loop.improve.attempts import Attempts
 from pytest_agenteval.loop.improve.progress import Improvement, Limits
 from pytest_agenteval.loop.improve.repository import Repository
-from pytest_agenteval.loop.improve.trying import Trying
 from pytest_agenteval.store.run_folder import RunHeader, open_run
 from tests.loop.prompt_projects import git
 
@@ -39,7 +39,7 @@ def test_a_trial_that_an_interruption_cut_off_is_a_trial(tmp_path: Path) -> None
         start="",
         kept="",
     )
-    trying = Trying(improvement, Repository(tmp_path), tmp_path)
+    trying = Attempts(improvement, Repository(tmp_path), tmp_path)
     assert (trying.trials, trying.room()) == (0, 8)
     assert trying.has_room(8)
     assert not trying.has_room(9)

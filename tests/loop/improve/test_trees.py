@@ -9,19 +9,19 @@ from types import ModuleType
 
 import pytest
 
-from pytest_agenteval.loop.improve.import_places import python_path
-from pytest_agenteval.loop.improve.suite_tasks import (
-    TaskPlace,
+from pytest_agenteval.loop.improve.attempts import (
+    WorktreeTask,
     held_out_files,
     prompts_to_replace,
-    read_suite_tasks,
+    read_worktree_suite,
 )
+from pytest_agenteval.loop.improve.paired_runs import python_path
 from tests.suites import task, write
 
 
-def place(file: str, held_out: bool = False, **prompts: str) -> TaskPlace:
+def place(file: str, held_out: bool = False, **prompts: str) -> WorktreeTask:
     """A task in a file, with its prompts by name."""
-    return TaskPlace(file, "x", held_out, file, prompts)
+    return WorktreeTask(file, "x", held_out, file, prompts)
 
 
 def test_everything_of_a_held_out_task_is_its_own_but_nothing_of_dev() -> None:
@@ -57,7 +57,7 @@ def test_a_suite_is_read_with_its_splits_and_prompts(tmp_path: Path) -> None:
     suite = {"name": "s", "kind": "capability", "prompts": {"system": "../prompts/system.md"}}
     both = [task("a"), {**task("b"), "split": "held_out"}]
     write(tmp_path, {"evals/suite.yaml": suite, "evals/both.json": both, "prompts/system.md": "Be kind."})
-    tasks = read_suite_tasks(tmp_path, "evals/suite.yaml")
+    tasks = read_worktree_suite(tmp_path, "evals/suite.yaml")
     assert [each.id for each in tasks.dev] == ["a"]
     assert [each.id for each in tasks.held_out] == ["b"]
     assert tasks.tasks[0].prompts == {"system": "prompts/system.md"}

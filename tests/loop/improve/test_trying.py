@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.loop.improve.beginning import WORKS_FOR, at_work
-from pytest_agenteval.loop.improve.collected_trials import count_collected
-from pytest_agenteval.loop.improve.paired_runs import RunOrder, variant_of
-from pytest_agenteval.loop.improve.trying import looks_so_far, worst_bucket
+from pytest_agenteval.loop.improve.attempts import looks_so_far, worst_bucket
+from pytest_agenteval.loop.improve.improver import IMPROVEMENT_VARIABLE, claim_improvement
+from pytest_agenteval.loop.improve.paired_runs import RunOrder, count_collected, variant_of
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import RunHeader, open_run
 from pytest_agenteval.store.run_reader import Run
@@ -79,15 +78,15 @@ def test_what_a_killed_process_left_running_is_ended_before_its_work_goes_on(tmp
     """A coding agent would go on to write into the tree of whoever takes over, trials be paid twice."""
     (tmp_path / "process").write_text("99999999", encoding="utf-8")
     sleep = (sys.executable, "-c", "import time; print(1, flush=True); time.sleep(60)")
-    variables = {**os.environ, WORKS_FOR: tmp_path.name}
+    variables = {**os.environ, IMPROVEMENT_VARIABLE: tmp_path.name}
     left = subprocess.Popen(sleep, env=variables, stdout=subprocess.PIPE, start_new_session=True)
     try:
         assert left.stdout is not None
         left.stdout.readline()
-        with at_work(tmp_path):
-            assert os.environ[WORKS_FOR] == tmp_path.name
+        with claim_improvement(tmp_path):
+            assert os.environ[IMPROVEMENT_VARIABLE] == tmp_path.name
             assert left.wait(timeout=10) < 0
-        assert WORKS_FOR not in os.environ
+        assert IMPROVEMENT_VARIABLE not in os.environ
     finally:
         left.kill()
         left.communicate()

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.loop.leaks.looked_at_files import files_of
-from pytest_agenteval.loop.leaks.search import prompt_leaks
+from pytest_agenteval.loop.contamination.search import prompt_leaks, read_files
 from pytest_agenteval.text.errors import UsageMistake
 from tests.suites import write
 
@@ -124,7 +123,7 @@ def test_a_prompt_in_utf_16_is_read_as_such(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.md").write_bytes("Runa Fjeld".encode("utf-16"))
 
-    assert files_of(["*.md"]) == {"p.md": "Runa Fjeld"}
+    assert read_files(["*.md"]) == {"p.md": "Runa Fjeld"}
 
 
 def test_a_glob_that_names_a_folder_says_how_its_files_are_named(
@@ -135,4 +134,4 @@ def test_a_glob_that_names_a_folder_says_how_its_files_are_named(
     (tmp_path / "prompts").mkdir()
 
     with pytest.raises(UsageMistake, match=r"prompts: a folder; .* 'prompts/\*\*'"):
-        files_of(["prompts"])
+        read_files(["prompts"])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.loop.leaks.folded_text import compact
-from pytest_agenteval.loop.leaks.prompt_index import PromptIndex
+from pytest_agenteval.loop.contamination.normalization import alphanumeric
+from pytest_agenteval.loop.contamination.prompt_index import PromptIndex
 
 ALPHABETS = {
     "Latin": "abcxyzäößéñłø0123456789",
@@ -66,7 +66,7 @@ SPELLINGS: list[Callable[[str], str]] = [
 ]
 needles = st.sampled_from(sorted(ALPHABETS)).flatmap(
     lambda script: st.text(ALPHABETS[script], min_size=12, max_size=30).filter(
-        lambda text: len(compact(text)) >= 8 and unicodedata.category(text[0])[0] != "M"
+        lambda text: len(alphanumeric(text)) >= 8 and unicodedata.category(text[0])[0] != "M"
     )
 )
 
@@ -80,11 +80,11 @@ def test_a_text_is_found_however_it_is_written(
     groups = ["".join(parts[place : place + each]) for place in range(0, len(parts), each)]
     index = PromptIndex({"p": f"first line\nand then {spelling(between.join(groups))} behind\nlast line"})
 
-    spans = list(index.places_of_value(compact(needle)))
+    spans = list(index.places_of_value(alphanumeric(needle)))
 
     assert spans
     assert {index.line_of(span) for span in spans} == {2}
-    assert compact(index.words_of(spans[-1])) == compact(needle)
+    assert alphanumeric(index.words_of(spans[-1])) == alphanumeric(needle)
 
 
 @settings(max_examples=30)
@@ -92,8 +92,8 @@ def test_a_text_is_found_however_it_is_written(
 def test_what_does_not_stand_there_is_not_found(needle: str, prompt: str) -> None:
     """Whatever else does: the prompt's letters alone decide, as they are or with escapes written out."""
     index = PromptIndex({"p": prompt})
-    holds = any(compact(needle) in reading.folded.compact for reading in index.readings)
-    assert holds or not list(index.places_of_value(compact(needle)))
+    holds = any(alphanumeric(needle) in reading.folded.compact for reading in index.readings)
+    assert holds or not list(index.places_of_value(alphanumeric(needle)))
 
 
 @pytest.mark.parametrize(
@@ -116,4 +116,4 @@ def test_what_does_not_stand_there_is_not_found(needle: str, prompt: str) -> Non
 )
 def test_short_texts_are_no_part_of_other_words(value: str, prompt: str, stands: bool) -> None:
     """Where words stand apart a short one begins where a word does, and a number is whole."""
-    assert bool(list(PromptIndex({"p": prompt}).places_of_value(compact(value)))) == stands
+    assert bool(list(PromptIndex({"p": prompt}).places_of_value(alphanumeric(value)))) == stands

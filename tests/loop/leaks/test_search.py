@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.loop.leaks.pattern_literals import literals
-from pytest_agenteval.loop.leaks.search import prompt_leaks
+from pytest_agenteval.loop.contamination.search import prompt_leaks
+from pytest_agenteval.loop.contamination.task_texts import pattern_literals
 from tests.suites import task, write
 
 SHARED = "Answer the following question about our harbour in one short sentence, please:"
@@ -112,4 +112,4 @@ def test_what_stands_in_an_old_file_is_not_added(suite: Path) -> None:
 )
 def test_a_pattern_gives_what_it_finds_letter_by_letter(pattern: str, pieces: list[str]) -> None:
     """Alternatives apart, without what may be missing and what must not be there."""
-    assert list(literals(pattern)) == pieces
+    assert list(pattern_literals(pattern)) == pieces

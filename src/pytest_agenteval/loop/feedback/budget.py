@@ -1,27 +1,339 @@
-"""Feedback within its budget: as much of it as its Markdown may hold, and what was cut."""
+"""Feedback within its budget of tokens: the worst gets most, and what is cut is listed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from pytest_agenteval.loop.feedback.content import Cut, Feedback
-from pytest_agenteval.loop.feedback.fitting import (
-    brief,
-    bucket_cost,
-    bucket_cuts,
-    fit_buckets,
-    fit_lines,
-    fit_rounds,
-    lines_cost,
-    rounds_cost,
-    shares,
+from pytest_agenteval.loop.feedback.content import (
+    BucketFeedback,
+    BucketLine,
+    Cut,
+    EarlierRound,
+    Feedback,
+    Section,
+    SectionKind,
+    TrialFeedback,
 )
 from pytest_agenteval.loop.feedback.markdown import feedback_markdown
-from pytest_agenteval.loop.feedback.tokens import estimate_tokens
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import pluralize
+
+ASCII_CHARACTERS = 4
+"""Characters of a token where all is ASCII: what offline models count too."""
+
+_ALPHABETS = re.compile("[\x80-\u0dff\u10a0-\u10ff\u1e00-\u2e7f]")
+_WIDE = re.compile("[\u0e00-\u109f\u1100-\u1dff\u2e80-\uffff]")
+_RARE = re.compile("[\U00010000-\U0010ffff]")
+
+TOKENS_OF_CHARACTERS = ((_ALPHABETS, 0.5), (_WIDE, 1.0), (_RARE, 2.0))
+"""Tokens of a character that is not ASCII.
+
+Half a token for a letter of other alphabets (accents, Greek, Cyrillic, Arabic, Devanagari) and signs, one for
+a character of Chinese, Japanese, Korean, Thai or Ethiopic, two beyond, where emoji are. Tokenizers of today
+need fewer for all of them.
+"""
+
+
+def estimate_tokens(text: str) -> int:
+    """Give about how many tokens a text is: a quarter for each ASCII character, more for others."""
+    return math.ceil(_exact_tokens(text))
+
+
+def _exact_tokens(text: str) -> float:
+    if text.isascii():
+        return len(text) / ASCII_CHARACTERS
+    others = [(len(pattern.findall(text)), weight) for pattern, weight in TOKENS_OF_CHARACTERS]
+    plain = len(text) - sum(number for number, _ in others)
+    return plain / ASCII_CHARACTERS + sum(number * weight for number, weight in others)
+
+
+def cut_to_tokens(text: str, most: float) -> str:
+    """Give a text's beginning of at most so many tokens, with ``…`` where it was cut."""
+    if _exact_tokens(text) <= most:
+        return text
+    ends = accumulate(map(_exact_tokens, text))
+    fits = sum(1 for end in ends if end <= most - 0.5)
+    return text[:fits] + "…" if fits else ""
+
+
+T = TypeVar("T")
+
+LEAST_BUCKET, LEAST_TRIAL, LEAST_LINE = 450, 220, 10
+"""Tokens below which a bucket is told by its figures alone, a trial is left out, and a line is."""
+
+TITLE, LINE = 6, 2
+"""Tokens of what stands around: a title, and the mark before each line."""
+
+END_SHARE = 0.7
+"""How much of an input that is too long is its end."""
+
+GAP = "(…)"
+
+MOST_GRADERS = 6
+"""Graders of a bucket, and of all of them, that are named in Markdown."""
+
+SECTION_WEIGHTS: dict[SectionKind, float] = {
+    "checks": 4, "input": 4, "calls": 3, "reasons": 2, "reference": 2, "files": 2, "answer": 1.5,
+}  # fmt: skip
+TRIAL_WEIGHTS = (4.0, 2.0, 1.5)
+PASSING_WEIGHT = 1.5
+
+
+def weighted_shares(needs: Sequence[float], weights: Sequence[float], total: float) -> list[float]:
+    """Divide a total by weight, where nobody gets more than he needs and others get what he leaves."""
+    given = [0.0] * len(needs)
+    waiting = set(range(len(needs)))
+    while waiting:
+        unit = max(0.0, total) / sum(weights[at] for at in waiting)
+        content = {at for at in waiting if needs[at] <= weights[at] * unit}
+        for at in content or waiting:
+            given[at] = needs[at] if content else weights[at] * unit
+            total -= given[at]
+        waiting -= content or set(waiting)
+    return given
+
+
+def fit_lines(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
+    """Give the first lines that so many tokens hold; the last may be cut."""
+    kept: list[str] = []
+    for line in lines:
+        cost = estimate_tokens(line) + LINE
+        if cost > tokens:
+            if tokens >= LEAST_LINE:
+                kept.append(cut_to_tokens(line, tokens - LINE))
+            break
+        kept.append(line)
+        tokens -= cost
+    return tuple(kept)
+
+
+def fit_ends(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
+    """Give the first and the last lines that so many tokens hold: what is asked often stands at the end."""
+    if lines_cost(lines) <= tokens or len(lines) < 2:
+        return fit_lines(lines, tokens)
+    last = fit_lines(lines[::-1], tokens * END_SHARE)[::-1]
+    first = fit_lines(lines[: len(lines) - len(last)], tokens - lines_cost(last) - LINE - len(GAP) / 4)
+    return (*first, GAP, *last) if len(first) + len(last) < len(lines) else (*first, *last)
+
+
+def lines_cost(lines: Sequence[str]) -> float:
+    """Give the tokens of lines with the marks before them."""
+    return sum(estimate_tokens(line) + LINE for line in lines)
+
+
+def _section_cost(section: Section) -> float:
+    return TITLE + lines_cost(section.lines)
+
+
+def _trial_head(trial: TrialFeedback) -> float:
+    wrong = trial.first_wrong.text if trial.first_wrong else ""
+    return estimate_tokens("".join((trial.name, trial.task, wrong, *trial.prompts_read))) + 8 * TITLE
+
+
+def _trial_cost(trial: TrialFeedback) -> float:
+    return _trial_head(trial) + sum(map(_section_cost, trial.sections))
+
+
+def fit_trial(trial: TrialFeedback, tokens: float) -> TrialFeedback:
+    """Give a trial with as much of each section as so many tokens hold; each says what is left out of it."""
+    needs = [_section_cost(section) for section in trial.sections]
+    weights = [SECTION_WEIGHTS[section.kind] for section in trial.sections]
+    parts = weighted_shares(needs, weights, tokens - _trial_head(trial))
+    return replace(trial, sections=tuple(map(_fit_section, trial.sections, parts)))
+
+
+def _fit_section(section: Section, tokens: float) -> Section:
+    fit = fit_ends if section.kind == "input" else fit_lines
+    lines = fit(section.lines, tokens - TITLE)
+    return replace(
+        section,
+        lines=lines,
+        left_out=section.left_out + len(section.lines) - len([line for line in lines if line != GAP]),
+    )
+
+
+def _bucket_head(bucket: BucketFeedback) -> float:
+    asks = "".join(f"{grader.grader}{grader.asks}" for grader in bucket.graders[:MOST_GRADERS])
+    return (
+        estimate_tokens(bucket.suite + bucket.bucket + bucket.rule + bucket.descriptions + asks)
+        + 4 * TITLE
+        + 12 * min(MOST_GRADERS, len(bucket.graders))
+    )
+
+
+def bucket_cost(bucket: BucketFeedback) -> float:
+    """Give about how many tokens a bucket takes whole."""
+    return _bucket_head(bucket) + sum(map(_trial_cost, _all_trials(bucket)))
+
+
+def _all_trials(bucket: BucketFeedback) -> list[TrialFeedback]:
+    return [*bucket.failing, *([bucket.passing] if bucket.passing else [])]
+
+
+def fit_bucket(bucket: BucketFeedback, tokens: float) -> BucketFeedback:
+    """Give a bucket with as many trials as so many tokens hold: one failing, one passing, then more."""
+    room = tokens - _bucket_head(bucket)
+    while True:
+        trials = _all_trials(bucket)
+        weights = [*TRIAL_WEIGHTS, *[1.0] * len(trials)][: len(bucket.failing)] + [PASSING_WEIGHT] * bool(
+            bucket.passing
+        )
+        needs = [_trial_cost(trial) for trial in trials]
+        parts = weighted_shares(needs, weights, room)
+        least = [
+            min(need, max(LEAST_TRIAL, _trial_head(trial) + LEAST_TRIAL / 2))
+            for need, trial in zip(needs, trials, strict=True)
+        ]
+        if len(trials) == 1 or all(part >= low for part, low in zip(parts, least, strict=True)):
+            break
+        bucket = _with_fewer_trials(bucket)
+    fitted = [fit_trial(trial, part) for trial, part in zip(trials, parts, strict=True)]
+    count = len(bucket.failing)
+    return replace(bucket, failing=tuple(fitted[:count]), passing=fitted[count] if bucket.passing else None)
+
+
+def _with_fewer_trials(bucket: BucketFeedback) -> BucketFeedback:
+    if len(bucket.failing) > 1:
+        return replace(bucket, failing=bucket.failing[:-1], more=bucket.more + 1)
+    return replace(bucket, passing=None)
+
+
+def fit_buckets(buckets: Sequence[BucketFeedback], tokens: float) -> list[BucketFeedback]:
+    """Give as many of the worst buckets as so many tokens hold, each with what its place in the order gives.
+
+    The weight of a place is one through its number: the worst gets twice what the second gets, where it needs
+    as much.
+    """
+    needs = [bucket_cost(bucket) for bucket in buckets]
+    for many in range(len(buckets), 0, -1):
+        parts = weighted_shares(needs[:many], [1 / place for place in range(1, many + 1)], tokens)
+        if many == 1 or all(
+            part >= min(need, LEAST_BUCKET + _bucket_head(bucket))
+            for part, need, bucket in zip(parts, needs, buckets, strict=False)
+        ):
+            return [fit_bucket(bucket, part) for bucket, part in zip(buckets, parts, strict=False)]
+    return []
+
+
+def fit_rounds(rounds: Sequence[EarlierRound], tokens: float) -> list[EarlierRound]:
+    """Give earlier rounds with as much of their diffs as so many tokens hold; the newest keep most."""
+    newest = list(reversed(rounds))
+    needs = [_round_cost(each) for each in newest]
+    for many in range(len(newest), 0, -1):
+        parts = weighted_shares(needs[:many], [1 / place for place in range(1, many + 1)], tokens)
+        if all(
+            part >= min(need, _round_head(each))
+            for part, need, each in zip(parts, needs, newest, strict=False)
+        ):
+            return [_fit_round(each, part) for each, part in zip(newest, parts, strict=False)][::-1]
+    return []
+
+
+def _round_head(each: EarlierRound) -> float:
+    return estimate_tokens(each.summary + each.decision + each.sentence) + 4 * TITLE
+
+
+def _round_cost(each: EarlierRound) -> float:
+    return _round_head(each) + lines_cost(each.diff.splitlines())
+
+
+def _fit_round(each: EarlierRound, tokens: float) -> EarlierRound:
+    return replace(each, diff="\n".join(fit_lines(each.diff.splitlines(), tokens - _round_head(each))))
+
+
+def rounds_cost(rounds: Sequence[EarlierRound]) -> float:
+    """Give about how many tokens earlier rounds take whole."""
+    return sum(map(_round_cost, rounds))
+
+
+def brief_line(bucket: BucketFeedback) -> BucketLine:
+    """Give a bucket by its figures alone."""
+    return BucketLine(bucket.suite, bucket.bucket, bucket.score, bucket.passed, bucket.trials)
+
+
+def bucket_cuts(before: Sequence[BucketFeedback], after: Sequence[BucketFeedback]) -> Iterator[Cut]:
+    """Say for each bucket what of it was left out, and of which trial."""
+    for whole, part in zip(before, after, strict=False):
+        lost = [*_lost_trials(whole, part), *_lost_lines(whole, part)]
+        if lost:
+            tokens = bucket_cost(whole) - bucket_cost(part)
+            yield Cut(f"{part.suite}/{part.bucket}", "; ".join(lost), max(1, round(tokens)))
+    rest = before[len(after) :]
+    if rest:
+        what = f"all but figures of {pluralize(len(rest), 'bucket')}"
+        yield Cut("buckets that are less bad", what, round(sum(map(bucket_cost, rest))))
+
+
+def _lost_trials(whole: BucketFeedback, part: BucketFeedback) -> Iterator[str]:
+    if fewer := len(whole.failing) - len(part.failing):
+        yield pluralize(fewer, "failing trial")
+    if whole.passing and not part.passing:
+        yield "the trial that passed"
+
+
+def _lost_lines(whole: BucketFeedback, part: BucketFeedback) -> Iterator[str]:
+    wholes = {trial.name: trial for trial in _all_trials(whole)}
+    for trial in _all_trials(part):
+        lost = [
+            f"{after.left_out - before.left_out} of {after.kind}"
+            for before, after in zip(wholes[trial.name].sections, trial.sections, strict=True)
+            if after.left_out > before.left_out
+        ]
+        if lost:
+            yield f"lines of {trial.name}: {', '.join(lost)}"
+
+
+REPEATED_LINES = 4
+"""Lines in a row from which on they are not told again."""
+
+LineWindows = set[tuple[str, ...]]
+"""Every ``FEWEST`` lines in a row that inputs of a suite had so far."""
+
+
+def without_repeats(buckets: Sequence[BucketFeedback]) -> tuple[BucketFeedback, ...]:
+    """Say of lines that an earlier input of the suite has, in that order, how many they are."""
+    told: dict[str, LineWindows] = {bucket.suite: set() for bucket in buckets}
+    return tuple(_shortened_bucket(bucket, told[bucket.suite]) for bucket in buckets)
+
+
+def _shortened_bucket(bucket: BucketFeedback, told: LineWindows) -> BucketFeedback:
+    failing = tuple(_shortened_trial(trial, told) for trial in bucket.failing)
+    passing = _shortened_trial(bucket.passing, told) if bucket.passing else None
+    return replace(bucket, failing=failing, passing=passing)
+
+
+def _shortened_trial(trial: TrialFeedback, told: LineWindows) -> TrialFeedback:
+    return replace(trial, sections=tuple(_shortened_section(section, told) for section in trial.sections))
+
+
+def _shortened_section(section: Section, told: LineWindows) -> Section:
+    if section.kind != "input":
+        return section
+    lines = tuple(_marked_lines(section.lines, told))
+    told.update(_line_windows(section.lines))
+    return replace(section, lines=lines)
+
+
+def _line_windows(lines: Sequence[str]) -> list[tuple[str, ...]]:
+    return [tuple(lines[at : at + REPEATED_LINES]) for at in range(len(lines) - REPEATED_LINES + 1)]
+
+
+def _marked_lines(lines: Sequence[str], told: LineWindows) -> Iterator[str]:
+    starts = [at for at, window in enumerate(_line_windows(lines)) if window in told]
+    repeated = {at + step for at in starts for step in range(REPEATED_LINES)}
+    for is_repeated, group in groupby(range(len(lines)), repeated.__contains__):
+        places = list(group)
+        if is_repeated:
+            yield f"(… {pluralize(len(places), 'line')} as in an input above)"
+        else:
+            yield from (lines[at] for at in places)
+
 
 LEAST_ROOM = 250
 """Tokens for buckets below which feedback says nothing."""
@@ -31,39 +343,39 @@ TOKENS_OF_A_NAME = 120
 
 LEAST_NAMES = 5
 TOKENS_OF_A_GRADER, LEAST_GRADERS = 700, 2
-PARTS = (10.0, 2.0, 2.0)
+PART_WEIGHTS = (10.0, 2.0, 2.0)
 """How buckets, guide and earlier rounds share what is left of the budget."""
 
-TRIES = 7
+BISECTIONS = 7
 """How often half of the room that is left in doubt is looked at."""
 
 
-def fitted(whole: Feedback) -> Feedback:
+def fit_to_budget(whole: Feedback) -> Feedback:
     """Cut feedback until its Markdown is within the budget; raises UsageMistake where that leaves nothing."""
     least = min(LEAST_ROOM, sum(map(bucket_cost, whole.buckets)))
     low, high = least, 1.5 * whole.budget
     best = _cut_to(whole, low)
-    if _size(best) > whole.budget:
-        enough = _enough(whole, least)
+    if _markdown_tokens(best) > whole.budget:
+        enough = _sufficient_budget(whole, least)
         raise UsageMistake(f"--budget {whole.budget}: too small to say anything; {enough:,} tokens would do")
-    for _ in range(TRIES):
+    for _ in range(BISECTIONS):
         cut = _cut_to(whole, (low + high) / 2)
-        if _size(cut) <= whole.budget:
+        if _markdown_tokens(cut) <= whole.budget:
             best, low = cut, (low + high) / 2
         else:
             high = (low + high) / 2
     return best
 
 
-def _enough(whole: Feedback, room: float) -> int:
+def _sufficient_budget(whole: Feedback, room: float) -> int:
     """Give a budget that holds so many tokens for buckets; with the budget grow the lists of names."""
     budget = whole.budget
-    while (size := _size(_cut_to(replace(whole, budget=budget), room))) > budget:
+    while (size := _markdown_tokens(_cut_to(replace(whole, budget=budget), room))) > budget:
         budget = 50 * math.ceil(size / 50)
     return budget
 
 
-def _size(feedback: Feedback) -> int:
+def _markdown_tokens(feedback: Feedback) -> int:
     return estimate_tokens(feedback_markdown(feedback))
 
 
@@ -71,12 +383,12 @@ def _cut_to(whole: Feedback, room: float) -> Feedback:
     """Give feedback whose buckets, guide and earlier rounds take about so many tokens."""
     guide = whole.guide.splitlines()
     needs = (sum(map(bucket_cost, whole.buckets)), lines_cost(guide), rounds_cost(whole.earlier_rounds))
-    for_buckets, for_guide, for_rounds = shares(needs, PARTS, room)
+    for_buckets, for_guide, for_rounds = weighted_shares(needs, PART_WEIGHTS, room)
     buckets = fit_buckets(whole.buckets, for_buckets)
     rounds = fit_rounds(whole.earlier_rounds, for_rounds)
     short_guide = fit_lines(guide, for_guide)
     names = max(LEAST_NAMES, whole.budget // TOKENS_OF_A_NAME)
-    in_brief = [brief(bucket) for bucket in whole.buckets[len(buckets) :]]
+    in_brief = [brief_line(bucket) for bucket in whole.buckets[len(buckets) :]]
     cut = replace(
         whole,
         buckets=tuple(buckets),
@@ -87,10 +399,10 @@ def _cut_to(whole: Feedback, room: float) -> Feedback:
         earlier_rounds=tuple(rounds),
         guide="\n".join(short_guide).strip(),
     )
-    return replace(cut, cuts=tuple(_cuts(whole, cut)))
+    return replace(cut, cuts=tuple(_all_cuts(whole, cut)))
 
 
-def _cuts(whole: Feedback, cut: Feedback) -> Iterator[Cut]:
+def _all_cuts(whole: Feedback, cut: Feedback) -> Iterator[Cut]:
     yield from bucket_cuts(whole.buckets, cut.buckets)
     unnamed = len(whole.buckets) - len(cut.buckets) - len(cut.in_brief)
     if unnamed:

@@ -1,15 +1,20 @@
-"""From a stored run to feedback: which trials, and what of each."""
+"""From a stored run to feedback: which trials, what their graders ask, which prompts were read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from pytest_agenteval.loop.feedback.budget import fitted
+from pytest_agenteval.agents.agent import templates_of
+from pytest_agenteval.loop.feedback.budget import fit_to_budget, without_repeats
 from pytest_agenteval.loop.feedback.content import (
     DEFAULT_OPTIONS,
     BucketFeedback,
@@ -18,29 +23,218 @@ from pytest_agenteval.loop.feedback.content import (
     Feedback,
     FeedbackOptions,
     GraderCount,
+    PromptFile,
     TrialFeedback,
 )
-from pytest_agenteval.loop.feedback.decisions import changing_tools
-from pytest_agenteval.loop.feedback.earlier_rounds import without_held_out
-from pytest_agenteval.loop.feedback.grader_rules import grader_counts, rule_sentence, task_descriptions
+from pytest_agenteval.loop.feedback.first_wrong import changing_tools
 from pytest_agenteval.loop.feedback.markdown import own_text
-from pytest_agenteval.loop.feedback.prompt_files import given_prompts, prompt_list, prompts_of_today
-from pytest_agenteval.loop.feedback.repeated_lines import without_repeats
-from pytest_agenteval.loop.feedback.selection import Bucket, Selection, select
-from pytest_agenteval.loop.feedback.todays_tasks import TodaysTasks
-from pytest_agenteval.loop.feedback.trial_choice import different_trials, passing_trial
+from pytest_agenteval.loop.feedback.todays_tasks import TodaysTasks, hide_held_out
 from pytest_agenteval.loop.feedback.trial_sections import trial_feedback
+from pytest_agenteval.loop.feedback.trial_selection import (
+    BucketTrials,
+    Selection,
+    different_trials,
+    passing_trial,
+    select_trials,
+)
+from pytest_agenteval.records.explanation import failed_checks
+from pytest_agenteval.records.factories import InstanceFactory
 from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.prompts import ENDING
 from pytest_agenteval.records.record import FrozenValue, from_builtins
+from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.registry.installed import installed_registry
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.trial_view import TrialView, trial_view
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import AgentEvalError
+from pytest_agenteval.text.formatting import one_line, pluralize
+from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
+
+PROMPT_FOLDER = "prompts"
+"""The folder beside an agent's module from which ``read_templates`` reads its prompts."""
+
+SETTINGS = "settings."
+NOT_RECORDED = "not recorded: the run was made before reads of prompts were events, or its agent reads none"
+
+
+class PromptText(FrozenValue, frozen=True):
+    """A prompt file of today: its path, the name under which it may be read, and its text's digest."""
+
+    path: str
+    name: str
+    digest: str
+
+
+def given_prompts(texts: Mapping[str, str]) -> list[PromptText]:
+    """Give prompt files that somebody names by their paths."""
+    return [_prompt_text_of(path, text) for path, text in texts.items()]
+
+
+def _prompt_text_of(path: str, text: str, name: str = "") -> PromptText:
+    return PromptText(path, name or Path(path).name.partition(".")[0], json_digest(text))
+
+
+def prompts_of_today(
+    entries: Iterable[JournalEntry], tasks: TodaysTasks, factory: Callable[[str], Any]
+) -> list[PromptText]:
+    """Give the prompt files that suites and tasks name, and those beside the modules of agents.
+
+    ``factory`` gives an agent's class by its name, or None where that is registered by a conftest.
+    """
+    files: dict[Path, str] = {}
+    settings: dict[tuple[str, Path], str] = {}
+    agents: set[str] = set()
+    for entry in entries:
+        files |= {path: name for name, path in tasks.prompt_files(entry).items()}
+        settings |= {(name, path): text for name, (path, text) in tasks.instructions(entry).items()}
+        agents.add(entry.key.agent)
+    for agent in sorted(agents):
+        files = {path: name for name, path in _template_files(factory(agent))} | files
+    read = [
+        _prompt_text_of(short_path(path), text, name)
+        for path, name in files.items()
+        if (text := _prompt_text(path))
+    ]
+    return [
+        *read,
+        *(_prompt_text_of(short_path(path), text, name) for (name, path), text in settings.items()),
+    ]
+
+
+def _template_files(agent: Any) -> Iterator[tuple[str, Path]]:
+    """Give the files of an agent's own templates, as far as they lie where templates are read from."""
+    if agent is None:
+        return
+    try:
+        folder = Path(inspect.getfile(agent)).parent / PROMPT_FOLDER
+    except TypeError:  # what is made in no file, or is no class
+        return
+    for name in templates_of(agent) or ():
+        path = folder / f"{name}{ENDING}"
+        if path.is_file():
+            yield name, path
+
+
+def _prompt_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def prompt_list(trials: Sequence[Trial], today: Sequence[PromptText]) -> tuple[tuple[PromptFile, ...], str]:
+    """Give the prompts that trials read, most often read first, and in words what is known of that.
+
+    Where no read is recorded these are the files of today, of which nobody knows whether they were read.
+    """
+    reads: Counter[tuple[str, str]] = Counter()
+    for trial in trials:
+        events = (event for event in trial.transcript.events if event.kind == PROMPT_READ)
+        reads.update({(event.text, str(event.details.get("digest", ""))) for event in events})
+    if not reads:
+        return tuple(replace(_unread_prompt(each), read_in=None) for each in today), NOT_RECORDED
+    ordered = sorted(reads.items(), key=lambda read: (-read[1], read[0]))
+    prompts = tuple(_read_prompt(name, mark, times, today) for (name, mark), times in ordered)
+    unread = [each for each in today if all(each.name != name for name, _ in reads)]
+    others = tuple(_unread_prompt(each) for each in unread)
+    return (*prompts, *others), f"recorded in {pluralize(len(trials), 'trial')} of these buckets"
+
+
+def _unread_prompt(each: PromptText) -> PromptFile:
+    if each.name.startswith(SETTINGS):  # which are no prompts whose reads are recorded
+        return PromptFile(each.name, each.digest, each.path, note=f"`{each.name}`")
+    return PromptFile(each.name, each.digest, each.path, 0)
+
+
+def _read_prompt(name: str, mark: str, times: int, today: Sequence[PromptText]) -> PromptFile:
+    same = [each for each in today if each.digest == mark]
+    named = [each for each in today if each.name == name]
+    if same:
+        return PromptFile(name, mark, same[0].path, times)
+    if named:
+        return PromptFile(name, mark, named[0].path, times, "the file has another text today")
+    return PromptFile(name, mark, "", times, "its file is not known")
+
+
+MOST_TASKS = 3
+"""Tasks whose descriptions make a bucket's rule."""
+
+MOST_RULE, MOST_ASKS = 220, 160
+_FIRST_SENTENCE = re.compile(r"(?<=[.?!])\s")
+
+
+def grader_counts(
+    entries: Sequence[JournalEntry], trials: Iterable[Trial], tasks: Iterable[Task], registry: Registry
+) -> tuple[GraderCount, ...]:
+    """Give the graders that any of a bucket's trials did not pass, the most often failed first.
+
+    ``trials`` are those that are shown: where a grader says nothing of itself, it asks what failed in them.
+    """
+    failed: Counter[str] = Counter()
+    decided: Counter[str] = Counter()
+    for entry in entries:
+        failed.update(grade.grader for grade in entry.grades if grade.passed is False)
+        decided.update(grade.grader for grade in entry.grades if grade.passed is not None)
+    docs = {label: doc for task in tasks for label, doc in _grader_docs(task, registry)}
+    claims = dict(_failed_claims(trials))
+    return tuple(
+        GraderCount(name, times, decided[name], docs.get(name) or claims.get(name, ""))
+        for name, times in failed.most_common()
+    )
+
+
+def _grader_docs(task: Task, registry: Registry) -> Iterator[tuple[str, str]]:
+    """Give what each of a task's graders says of itself, by the name that its grades have."""
+    for spec in task.graders:
+        members = registry.group(spec.name)
+        for name, label in members or ((spec.name, spec.title),):
+            yield label, _grader_doc(name, registry)
+
+
+def _grader_doc(name: str, registry: Registry) -> str:
+    """Give the first paragraph of a grader's docstring; nothing for one that a conftest registers."""
+    try:
+        factory: Any = registry.grader_factory(name)
+    except AgentEvalError:
+        return ""
+    thing = factory.thing if isinstance(factory, InstanceFactory) else factory
+    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+        thing = type(thing)
+    return one_line((inspect.getdoc(thing) or "").partition("\n\n")[0], MOST_ASKS)
+
+
+def _failed_claims(trials: Iterable[Trial]) -> Iterator[tuple[str, str]]:
+    for trial in trials:
+        for grade in trial.grades:
+            if failed := failed_checks(grade.checks):
+                yield grade.grader, one_line(failed[0].claim, MOST_ASKS)
+
+
+def rule_sentence(graders: Sequence[GraderCount], named: str = "") -> str:
+    """Say what the grader asks that failed most often, or the one named, in its first sentence."""
+    asking = next((grader for grader in graders if grader.asks and named in ("", grader.grader)), None)
+    return f"{asking.grader}: {_FIRST_SENTENCE.split(asking.asks, maxsplit=1)[0]}" if asking else ""
+
+
+def task_descriptions(tasks: Sequence[Task]) -> str:
+    """Say how a bucket's failing tasks are described."""
+    descriptions = list(
+        dict.fromkeys(_description_line(task.description) for task in tasks if task.description.strip())
+    )
+    more = f"; and {len(descriptions) - MOST_TASKS} more" if len(descriptions) > MOST_TASKS else ""
+    return "; ".join(descriptions[:MOST_TASKS]) + more
+
+
+def _description_line(description: str) -> str:
+    return one_line(description, MOST_RULE).rstrip(".")
+
 
 RULES = (
     "Make the smallest change that could mend a category of failures; do not rewrite what works.",
@@ -66,19 +260,19 @@ def make_feedback(
     meant, where no trial is of split dev, and where the budget holds nothing worth saying.
     """
     tasks = TodaysTasks(run, options.root)
-    whole = _Whole(run, tasks, options, select(run, tasks, options))
-    return fitted(_clean(whole.feedback(without_held_out(earlier_rounds, tasks))))
+    whole = _WholeFeedback(run, tasks, options, select_trials(run, tasks, options))
+    return fit_to_budget(_without_secrets(whole.feedback(hide_held_out(earlier_rounds, tasks))))
 
 
-def _clean(feedback: Feedback) -> Feedback:
+def _without_secrets(feedback: Feedback) -> Feedback:
     """Take secrets out before anything is cut: half of one is not known again."""
     return from_builtins(Feedback, KNOWN_SECRETS.value(to_builtins(feedback)))
 
 
-class _Choice(FrozenValue, frozen=True):
+class _ShownBucket(FrozenValue, frozen=True):
     """A bucket with the trials of it that are shown."""
 
-    bucket: Bucket
+    bucket: BucketTrials
     failing: tuple[Trial, ...]
     passing: Trial | None
 
@@ -88,7 +282,7 @@ class _Choice(FrozenValue, frozen=True):
         return [*self.failing, *filter(None, (self.passing,))]
 
 
-class _Whole:
+class _WholeFeedback:
     """All that could be said, before anything is cut."""
 
     def __init__(self, run: Run, tasks: TodaysTasks, options: FeedbackOptions, selection: Selection) -> None:
@@ -118,7 +312,7 @@ class _Whole:
             budget=options.budget,
             buckets=buckets,
             in_brief=(),
-            passed=tuple(_line(bucket) for bucket in passed),
+            passed=tuple(_bucket_line(bucket) for bucket in passed),
             graders=self._graders(selection.entries, buckets),
             prompts=prompts,
             prompt_reads=reads,
@@ -152,10 +346,10 @@ class _Whole:
         except AgentEvalError:
             return None
 
-    def _choice(self, bucket: Bucket) -> _Choice:
+    def _choice(self, bucket: BucketTrials) -> _ShownBucket:
         failing = bucket.failing(self._options.grader)
         chosen = different_trials(self._run, failing, self._options.trials)
-        return _Choice(bucket, tuple(chosen), passing_trial(self._run, bucket.entries, chosen))
+        return _ShownBucket(bucket, tuple(chosen), passing_trial(self._run, bucket.entries, chosen))
 
     def _changing(self, trials: Iterable[Trial]) -> Mapping[str, frozenset[str]]:
         """Give by suite the tools that changed the workspace in any of these trials."""
@@ -164,7 +358,7 @@ class _Whole:
             views.setdefault(trial.key.suite, []).append(self._view(trial))
         return {suite: changing_tools(of_suite) for suite, of_suite in views.items()}
 
-    def _bucket(self, choice: _Choice, changing: Mapping[str, frozenset[str]]) -> BucketFeedback:
+    def _bucket(self, choice: _ShownBucket, changing: Mapping[str, frozenset[str]]) -> BucketFeedback:
         bucket, chosen, passing = choice.bucket, choice.failing, choice.passing
         failing = bucket.failing(self._options.grader)
         own = [task for entry in failing if (task := self._tasks.task(entry))]
@@ -188,7 +382,7 @@ class _Whole:
             more=len(failing) - len(chosen),
         )
 
-    def _failing(self, trial: Trial, bucket: Bucket, changing: frozenset[str]) -> TrialFeedback:
+    def _failing(self, trial: Trial, bucket: BucketTrials, changing: frozenset[str]) -> TrialFeedback:
         same_task = (entry for entry in bucket.entries if entry.key.task == trial.key.task)
         other = passing_trial(self._run, same_task, [trial])
         passing = self._view(other) if other else None
@@ -204,7 +398,7 @@ class _Whole:
         return self._tasks.task_named(trial.key.suite, trial.key.task)
 
 
-def _line(bucket: Bucket) -> BucketLine:
+def _bucket_line(bucket: BucketTrials) -> BucketLine:
     return BucketLine(bucket.suite, bucket.name, round(bucket.score, 4), bucket.passed, len(bucket.entries))
 
 

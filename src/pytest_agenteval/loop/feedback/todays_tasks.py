@@ -1,11 +1,16 @@
-"""The tasks of a run as their files have them today: what they say, and which split each is of."""
+"""The tasks of a run as their files have them today, and earlier rounds without what quotes held-out ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from pytest_agenteval.loop.contamination.search import suite_leaks
+from pytest_agenteval.loop.contamination.task_texts import Leak, LoadedSuite, read_suites
+from pytest_agenteval.loop.feedback.content import EarlierRound
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -15,7 +20,7 @@ from pytest_agenteval.tasks.referenced_files import data_files, prompt_files, wo
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_settings import resolve_settings
 from pytest_agenteval.tasks.task_spec import Task, Turn
-from pytest_agenteval.text.errors import ProblemsFound
+from pytest_agenteval.text.errors import AgentEvalError, ProblemsFound
 
 SHORTEST_TEXT = 12
 """Characters from which on a text of a held-out task tells of it, and is no common word."""
@@ -167,3 +172,54 @@ def _texts_of(value: object) -> Iterator[str]:
         yield from (text for part in value for text in _texts_of(part))
     elif isinstance(value, Turn):
         yield from _texts_of([value.text, [call.args for call in value.calls]])
+
+
+ROUND_TEXTS = ("summary", "decision", "diff", "sentence")
+HIDDEN = "(a line that quotes a held-out task)"
+
+
+def hide_held_out(rounds: Sequence[EarlierRound], tasks: TodaysTasks) -> tuple[EarlierRound, ...]:
+    """Take out each line that has a line of a held-out task, or what ``leaks`` would find of one."""
+    if not rounds:
+        return ()
+    suites = [suite for folder in tasks.suite_folders for suite in _readable_suites(folder)]
+    texts = {
+        f"{at}/{name}": _hide_lines(getattr(each, name), tasks.held_out_texts)
+        for at, each in enumerate(rounds)
+        for name in ROUND_TEXTS
+    }
+    clean = _hide_leaks(texts, suites)
+    return tuple(
+        replace(each, **{name: clean[f"{at}/{name}"] for name in ROUND_TEXTS})
+        for at, each in enumerate(rounds)
+    )
+
+
+def _readable_suites(folder: Path) -> Iterator[LoadedSuite]:
+    try:
+        yield from read_suites(folder)
+    except AgentEvalError:  # a suite with problems: its lines are known all the same
+        return
+
+
+def _hide_lines(text: str, lines: frozenset[str]) -> str:
+    if not any(line in text for line in lines):
+        return text
+    return "\n".join(HIDDEN if any(line in own for line in lines) else own for own in text.splitlines())
+
+
+def _hide_leaks(texts: Mapping[str, str], suites: Sequence[LoadedSuite]) -> dict[str, str]:
+    """Hide lines until nothing is found: what stands over two lines is told at the first."""
+    clean = dict(texts)
+    while leaks := _held_out_leaks(clean, suites):
+        for leak in leaks:
+            lines = clean[leak.file].split("\n")
+            lines[leak.line - 1] = HIDDEN
+            clean[leak.file] = "\n".join(lines)
+    return clean
+
+
+def _held_out_leaks(texts: Mapping[str, str], suites: Sequence[LoadedSuite]) -> list[Leak]:
+    """Give where a text quotes a held-out task; a line that is hidden already quotes nothing."""
+    leaks = suite_leaks({}, texts, suites)
+    return [leak for leak in leaks if leak.split == "held_out" and leak.text != HIDDEN]

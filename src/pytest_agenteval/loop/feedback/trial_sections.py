@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pytest_agenteval.loop.feedback.content import Section, SectionKind, TrialFeedback
-from pytest_agenteval.loop.feedback.decisions import MOST_ARGS, agent_calls, reference_decisions
-from pytest_agenteval.loop.feedback.first_wrong import first_wrong
+from pytest_agenteval.loop.feedback.first_wrong import MOST_ARGS, agent_calls, first_wrong, reference_calls
 from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.transcript import PROMPT_READ
@@ -193,7 +192,7 @@ def _result(call: CallView) -> str:
 
 def _reference_lines(task: Task | None) -> Iterator[str]:
     """Give the calls of a task's reference solution, then what it answers."""
-    yield from (f"{at}. {call.text()}" for at, call in enumerate(reference_decisions(task), start=1))
+    yield from (f"{at}. {call.text()}" for at, call in enumerate(reference_calls(task), start=1))
     solution = task.reference_solution if task else None
     if solution and solution.turns and solution.turns[-1].text.strip():
         yield f"answer: {one_line(solution.turns[-1].text, MOST_LINE)}"

@@ -1,31 +1,56 @@
-"""The user's coding agent: any command, given feedback, left to work in a tree, ended when it hangs."""
+"""A round of the user's coding agent: feedback goes in, and what it leaves is checked before it counts.
+
+The coding agent is any command. It is left to work in a tree of its own, and ended when it hangs."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import posixpath
 import re
 import shlex
+import stat
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal
 from uuid import uuid4
 
-from pytest_agenteval.loop.improve.repository import git_environment
+from msgspec.structs import replace
+
+from pytest_agenteval.loop.contamination.search import prompt_leaks
+from pytest_agenteval.loop.contamination.task_texts import Leak
+from pytest_agenteval.loop.feedback.content import EarlierRound, Feedback, FeedbackOptions
+from pytest_agenteval.loop.feedback.feedback import make_feedback
+from pytest_agenteval.loop.feedback.markdown import MARKDOWN_FILE, write_feedback
+from pytest_agenteval.loop.improve.attempts import WorktreeSuite, held_out_files
+from pytest_agenteval.loop.improve.paired_runs import CONFIGURATION
+from pytest_agenteval.loop.improve.progress import Improvement, Round
+from pytest_agenteval.loop.improve.repository import (
+    NO_FILE,
+    REGULAR,
+    STASH,
+    ChangedFile,
+    Repository,
+    git_environment,
+)
 from pytest_agenteval.processes.files import POSIX
 from pytest_agenteval.processes.process_groups import GROUP, end_group, ending_orphans
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.record_files import replace_text
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import format_duration, one_line, pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
-GRACE_S = 5.0
+AGENT_GRACE_S = 5.0
 """Seconds that the command has to end once it is asked to."""
-LOOK_S = 0.1
-MOST_BYTES = 50_000_000
+POLL_S = 0.1
+MOST_OUTPUT_BYTES = 50_000_000
 """What a command may print: one that prints without end would fill the disk before its time is over."""
 LAST_CHARACTERS = 8_000
-MARK = "AGENTEVAL_CODING_AGENT"
+AGENT_MARK = "AGENTEVAL_CODING_AGENT"
 _ASSIGNMENT, _PLAIN = re.compile(r"\w+="), re.compile(r"[\w./+-]+")
 
 
@@ -71,43 +96,385 @@ def run_coding_agent(
             command,
             shell=True,
             cwd=folder,
-            env={**git_environment(), **variables, MARK: mark},
+            env={**git_environment(), **variables, AGENT_MARK: mark},
             stdin=told,
             stdout=printed,
             stderr=subprocess.STDOUT,
             **GROUP,
         )
         try:
-            how = _wait(process, printed, began + timeout)
+            how = _wait_for_end(process, printed, began + timeout)
         finally:
-            end_group(process, GRACE_S, f"{MARK}={mark}")
+            end_group(process, AGENT_GRACE_S, f"{AGENT_MARK}={mark}")
         # Read where it was printed to: the agent may have put another thing in the file's place.
-        text = KNOWN_SECRETS.text(_text(printed))
+        text = KNOWN_SECRETS.text(_output_text(printed))
     replace_text(output, text)
     return CodingAgentEnding(how, process.returncode, time.monotonic() - began, _last_line(text))
 
 
-def _wait(
+def _wait_for_end(
     process: subprocess.Popen[bytes], printed: BinaryIO, end: float
 ) -> Literal["ended", "timeout", "too much output"]:
     while True:
         try:
-            process.wait(LOOK_S)
+            process.wait(POLL_S)
         except subprocess.TimeoutExpired:
             if time.monotonic() > end:
                 return "timeout"
-            if os.fstat(printed.fileno()).st_size > MOST_BYTES:
+            if os.fstat(printed.fileno()).st_size > MOST_OUTPUT_BYTES:
                 return "too much output"
         else:
             return "ended"
 
 
-def _text(printed: BinaryIO) -> str:
+def _output_text(printed: BinaryIO) -> str:
     """Give what was printed, but for what is beyond all measure."""
     printed.seek(0)
-    return printed.read(MOST_BYTES).decode("utf-8", "replace")
+    return printed.read(MOST_OUTPUT_BYTES).decode("utf-8", "replace")
 
 
 def _last_line(text: str) -> str:
     lines = text[-LAST_CHARACTERS:].splitlines()
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+MOST_PATHS = 4
+MOST_PATH = 200
+MOST_PROMPT_BYTES = 1_000_000
+"""A prompt that is larger is none."""
+
+WATCHED = (
+    *("config", "config.worktree", "hooks", "info/attributes", "info/exclude", "info/grafts"),
+    *("info/sparse-checkout", "objects/info/alternates", "objects/info/http-alternates"),
+)
+"""What in a repository makes git run programs, overlook files or look elsewhere.
+
+Not what git's own tidying writes beside that, which may come at any time.
+"""
+
+REPLACEMENTS = "refs/replace/"
+OWN_NAMES = ("refs/heads/", "refs/tags/", STASH)
+"""How names begin that only whoever works in the repository moves; others move with each fetch."""
+
+
+class RepositoryState(FrozenValue, frozen=True):
+    """What a repository looked like before a coding agent worked in a tree of it."""
+
+    start: str
+    tree: Path
+    tree_dir: Path
+    refs: Mapping[str, str]
+    config_files: tuple[Path, ...]
+    settings: Mapping[str, str]
+
+
+class Edit(FrozenValue, frozen=True):
+    """The prompt files that were changed; ``refusal`` says why the change counts for nothing, if it does."""
+
+    files: tuple[str, ...]
+    refusal: str = ""
+
+
+def pathspecs_of(globs: Sequence[str], folder: str) -> list[str]:
+    """Give globs, which are meant from a folder below the top, as git's own; ``**`` is any depth."""
+    place = re.sub(r"([*?\[\\])", r"\\\1", folder)
+    paths = [posixpath.join(place, glob.replace(os.sep, "/")) for glob in globs]
+    return [f":(top,glob){posixpath.normpath(path)}" for path in paths]
+
+
+def repository_state(repository: Repository, start: str, tree: Path, tree_dir: Path) -> RepositoryState:
+    """Note what must be the same after a coding agent has worked in ``tree``, which is at ``start``."""
+    config_files = (*repository.config_files(), *_pytest_files(tree))
+    settings = _watched_digests(repository, tree, tree_dir, config_files)
+    return RepositoryState(start, tree, tree_dir, repository.refs(), config_files, settings)
+
+
+def check_edit(repository: Repository, before: RepositoryState, pathspecs: Sequence[str]) -> Edit:
+    """Say which prompt files were changed, or why the round is refused.
+
+    What git is told about the repository comes first: until that is sure, git is asked nothing else.
+    """
+    settings = _watched_digests(repository, before.tree, before.tree_dir, before.config_files)
+    names = {**before.settings, **settings}
+    if tampered := [name for name in names if settings.get(name) != before.settings.get(name)]:
+        return Edit(
+            (), f"files that git or pytest obeys were changed, look at them: {_listed_paths(tampered)}"
+        )
+    if named := _take_back_commits(repository, before) or _lost_refs(repository, before):
+        return Edit((), named)
+    changes = repository.changes(before.start, before.tree, pathspecs)
+    if outside := [change.path for change in changes if not change.matching]:
+        return Edit(
+            (), f"{pluralize(len(outside), 'file')} outside the prompts changed: {_listed_paths(outside)}"
+        )
+    if odd := [reason for change in changes if (reason := _refused_change(change, before.tree))]:
+        return Edit((), _listed_paths(odd))
+    return Edit(tuple(change.path for change in changes))
+
+
+def _take_back_commits(repository: Repository, before: RepositoryState) -> str:
+    """Say that commits were made, and put back the branches that they were made on; nothing without any.
+
+    Whoever's history holds the start was made by the agent: the start is a commit that nobody else knows.
+    """
+    head = _first_line(before.tree_dir / "HEAD")
+    if not head:
+        _put_head_back(before)
+    replaced = [name for name in _moved_refs(repository, before) if name.startswith(REPLACEMENTS)]
+    moved = [*repository.refs_on(before.start), *replaced]
+    for ref in moved:
+        repository.put_back(ref, before.refs.get(ref))
+    if moved:
+        return f"it made commits or branches of its own, which were taken back: {_listed_paths(moved)}"
+    if not head:
+        return "git no longer knows what its tree is a tree of"
+    return "" if head == before.start else "it made a commit of its own: changes are to be left uncommitted"
+
+
+def _put_head_back(before: RepositoryState) -> None:
+    """Let git know again what the tree is one of: it reads this of every tree, and would wait for a pipe."""
+    head = before.tree_dir / "HEAD"
+    with suppress(OSError):
+        head.unlink(missing_ok=True)
+        head.write_text(f"{before.start}\n", encoding="utf-8", newline="\n")
+
+
+def _moved_refs(repository: Repository, before: RepositoryState) -> list[str]:
+    now = repository.refs()
+    return [name for name in {**before.refs, **now} if now.get(name) != before.refs.get(name)]
+
+
+def _lost_refs(repository: Repository, before: RepositoryState) -> str:
+    """Say which branches, tags and stashes lead nowhere any more, or elsewhere; nothing where all are there.
+
+    They are not put back: the user may have done it himself meanwhile.
+    """
+    now = repository.refs()
+    lost = [
+        f"{name} (was {before.refs[name]})"
+        for name in _moved_refs(repository, before)
+        if name.startswith(OWN_NAMES)
+        and name in before.refs
+        and repository.is_lost(name, before.refs[name], now.get(name))
+    ]
+    return f"while it worked, names were taken away or led elsewhere: {_listed_paths(lost)}" if lost else ""
+
+
+def _pytest_files(tree: Path) -> list[Path]:
+    """Give the files above a tree, there or not, from which a pytest in it would be told how to run."""
+    return [place / name for place in tree.parents for name in (*CONFIGURATION, "conftest.py")]
+
+
+def _first_line(path: Path) -> str:
+    """Give what a file begins with; nothing where it is none."""
+    return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
+
+
+def _watched_digests(
+    repository: Repository, tree: Path, tree_dir: Path, config_files: Sequence[Path]
+) -> dict[str, str]:
+    """Give a digest of each file that git and pytest obey, by its path."""
+    common = [path for name in WATCHED for path in _files_below(repository.common_dir / name)]
+    own = [tree_dir / name for name in ("gitdir", "commondir", "config.worktree")]
+    return {
+        str(path): _file_digest(path)
+        for path in (*common, *own, *config_files, tree / ".git")
+        if path.is_file() or path.is_symlink()
+    }
+
+
+def _files_below(path: Path) -> Iterator[Path]:
+    yield path
+    if path.is_dir():
+        yield from (Path(place, name) for place, _, files in os.walk(path) for name in files)
+
+
+def _file_digest(path: Path) -> str:
+    if path.is_symlink():
+        return f"link to {os.readlink(path)}"
+    return f"{path.stat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+def _refused_change(change: ChangedFile, tree: Path) -> str:
+    """Say why a changed file among the prompts is no changed prompt; nothing where it is one."""
+    name = one_line(change.path, MOST_PATH)
+    if change.new_mode == NO_FILE:
+        return ""
+    if change.new_mode not in (change.old_mode, REGULAR):
+        kinds = {"120000": "a link", "160000": "a repository or folder", "100755": "a file to be run"}
+        return f"{name} was made {kinds.get(change.new_mode, change.new_mode)}"
+    if change.new_mode != change.old_mode != NO_FILE:
+        return f"{name} was made another kind of file"
+    path = tree / change.path
+    if change.new_mode == "120000":
+        return f"{name} is a link, and leads elsewhere now"
+    if not stat.S_ISREG(path.lstat().st_mode):  # git takes a pipe for a file, and reading it would wait
+        return f"{name} is no file"
+    if path.stat().st_size > MOST_PROMPT_BYTES:
+        return f"{name} is larger than {MOST_PROMPT_BYTES:,} bytes"
+    try:
+        path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return f"{name} is no text in UTF-8"
+    return ""
+
+
+def _listed_paths(names: Sequence[str]) -> str:
+    lines = [one_line(name, MOST_PATH) for name in names[:MOST_PATHS]]
+    left = len(names) - MOST_PATHS
+    return ", ".join([*lines, *([f"and {left} more"] if left > 0 else [])])
+
+
+MOST_LINE = 300
+MOST_LEAKS = 3
+
+
+class RoundChange:
+    """Makes the change of one round: ``old_tree`` is at its base, ``place`` is the round's own folder."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        improvement: Improvement,
+        old_tree: Path,
+        place: Path,
+        tasks: WorktreeSuite,
+    ) -> None:
+        self._repository, self._of, self._old_tree = repository, improvement, old_tree
+        self._place, self._tasks = place, tasks
+        self._pathspecs = pathspecs_of(improvement.globs, improvement.folder)
+
+    def make(self, current: Round, run: Run) -> Round:
+        """Give the round with its change; with a decision where there is none, or it is refused."""
+        tree = self._place / "tree"
+        before = set(self._repository.uncommitted())
+        edit, ending = self._edit(current, run, tree)
+        # Where git's own files were changed, nobody knows what it would run to find out.
+        after = [] if edit.refusal else self._repository.uncommitted()
+        told = replace(
+            current,
+            last_line=ending.last_line,
+            coding_seconds=ending.seconds,
+            meanwhile=tuple(path for path in after if path not in before),
+        )
+        if reason := _failed_ending(ending, self._of.limits.coding_timeout) or edit.refusal:
+            return replace(told, step="decided", decision="refused", reason=reason)
+        if not edit.files:
+            return replace(told, step="decided", decision="nothing changed")
+        commit = self._repository.commit_files(
+            current.base, tree, edit.files, f"Round {current.number} of {self._of.name}\n"
+        )
+        diff = self._repository.diff(current.base, commit)
+        return self._searched(replace(told, step="changed", commit=commit, files=edit.files, diff=diff))
+
+    def _edit(self, current: Round, run: Run, tree: Path) -> tuple[Edit, CodingAgentEnding]:
+        """Let the coding agent work in a tree without held-out tasks and without history."""
+        repository, feedback = self._repository, self._place / "feedback"
+        write_feedback(self._feedback(run), feedback)
+        hidden = held_out_files(self._tasks.tasks, repository.files(current.base))
+        start = repository.without(current.base, hidden)
+        before = repository_state(repository, start, tree, repository.add_tree(tree, start))
+        beside = self._beside(current)
+        ending = run_coding_agent(
+            self._of.command,
+            folder=tree / self._of.folder,
+            feedback=feedback / MARKDOWN_FILE,
+            output=self._place / "coding-agent.txt",
+            variables={
+                "AGENTEVAL_FEEDBACK": str(feedback),
+                "AGENTEVAL_ROUND": str(current.number),
+                "AGENTEVAL_PROMPTS": "\n".join(self._of.globs),
+                # Where its tree is none any more, git must not find the user's checkout further up.
+                "GIT_CEILING_DIRECTORIES": str(tree.parent),
+            },
+            timeout=self._of.limits.coding_timeout,
+        )
+        edit = check_edit(repository, before, self._pathspecs)
+        if not edit.refusal and self._beside(current) != beside:
+            edit = Edit((), "files beside its tree were changed: those of the state that it begins from")
+        return edit, ending
+
+    def _beside(self, current: Round) -> list[ChangedFile] | None:
+        """Give what of the old tree is not as it was checked out; None where there is none any more."""
+        if self._old_tree.is_symlink() or not self._old_tree.is_dir():
+            return None
+        return self._repository.changes(current.base, self._old_tree, self._pathspecs)
+
+    def _feedback(self, run: Run) -> Feedback:
+        files = self._repository.files(self._of.kept, self._pathspecs)
+        models = [entry.key.model for entry in run.entries if entry.key.suite == self._of.suite]
+        options = FeedbackOptions(
+            suite=self._of.suite,
+            buckets=self._of.focus,
+            model=next(iter(models), None),
+            variant=self._of.feedback_variant,
+            prompts=self._repository.texts(self._of.kept, files),
+            root=self._root_of(run),
+        )
+        return make_feedback(run, options, [_earlier_round(each) for each in self._of.rounds[:-1]])
+
+    def _root_of(self, run: Run) -> Path:
+        """Give the folder of the old tree from which the run's task files are named."""
+        place = self._old_tree / self._of.folder
+        file = next((entry.file for entry in run.entries if entry.file), "")
+        above = (place, *(each for each in place.parents if each.is_relative_to(self._old_tree)))
+        return next((each for each in above if (each / file).is_file()), place)
+
+    def _searched(self, current: Round) -> Round:
+        """Refuse a change whose added lines give tasks away."""
+        suite = (self._old_tree / self._of.suite_file).parent
+        every = prompt_leaks(self._texts(current.base), self._texts(current.commit), suite)
+        leaks = [leak for leak in every if leak.added]
+        if not leaks:
+            return current
+        told = tuple(map(_leak_text, leaks))
+        held_out = any(leak.split == "held_out" for leak in leaks)
+        return replace(
+            current,
+            step="decided",
+            decision="refused",
+            reason=_leaks_reason(told),
+            leaks=told,
+            leaks_held_out=held_out,
+        )
+
+    def _texts(self, commit: str) -> dict[str, str]:
+        return self._repository.texts(commit, self._repository.files(commit, self._pathspecs))
+
+
+def _failed_ending(ending: CodingAgentEnding, timeout: float) -> str:
+    """Say why a command that did not end as it should refuses its round; nothing where it did."""
+    last = one_line(ending.last_line, MOST_LINE)
+    if ending.how == "timeout":
+        return f"the coding agent did not end within {format_duration(timeout)} and was ended"
+    if ending.how == "too much output":
+        return "the coding agent printed without end and was ended"
+    if ending.status:
+        return f"the coding agent ended with exit status {ending.status}" + (f": {last}" if last else "")
+    return ""
+
+
+def _leak_text(leak: Leak) -> str:
+    """Say what leaks, without a word that only a held-out task's author wrote."""
+    place = f"{one_line(leak.file, MOST_LINE)}:{leak.line}"
+    if leak.split == "held_out":
+        return f"{place}: a text of a held-out task"
+    kind = leak.kind.replace("_", " ")
+    return f"{place}: {kind} of {one_line(leak.task, MOST_LINE)}: {one_line(leak.text, MOST_LINE)}"
+
+
+def _leaks_reason(leaks: Sequence[str]) -> str:
+    more = f", and {len(leaks) - MOST_LEAKS} more" if len(leaks) > MOST_LEAKS else ""
+    return f"the prompt gives tasks away: {'; '.join(leaks[:MOST_LEAKS])}{more}"
+
+
+def _earlier_round(each: Round) -> EarlierRound:
+    """Give a round as the next one is told of it: of held-out tasks nothing, nor of what copies them."""
+    sentence = each.dev.sentence if each.dev else each.screen.sentence if each.screen else ""
+    return EarlierRound(
+        number=each.number,
+        summary=one_line(each.last_line, MOST_LINE),
+        decision=f"{each.decision}: {each.reason}" if each.reason else each.decision,
+        diff="" if each.leaks_held_out else each.diff,
+        sentence=sentence,
+    )

@@ -1,34 +1,277 @@
-"""The loop itself: start, rounds, held-out tasks, end; each step is written down before the next begins."""
+"""An improvement from what a user asks for to its end; each step is written down before the next begins."""
 
 from __future__ import annotations
 
+import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison
-from pytest_agenteval.loop.improve.decisions import SAME, RoundDecision, decide_round, decide_screen
-from pytest_agenteval.loop.improve.held_out import hold_out
-from pytest_agenteval.loop.improve.log import write_log
-from pytest_agenteval.loop.improve.paired_runs import PairedRuns, RunFailed
-from pytest_agenteval.loop.improve.progress import Improvement, Outcome, Round, TriedPair
-from pytest_agenteval.loop.improve.repository import Repository
-from pytest_agenteval.loop.improve.round_change import RoundChange
-from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, read_suite_tasks
-from pytest_agenteval.loop.improve.trying import (
-    Judgement,
+from pytest_agenteval.loop.improve.acceptance import NO_CHANGE, RoundDecision, decide_round, decide_screen
+from pytest_agenteval.loop.improve.attempts import (
+    Attempts,
+    PairDecision,
     TrialNeeds,
-    Trying,
+    WorktreeSuite,
+    confirm_on_held_out,
+    read_worktree_suite,
+    summarize_start,
     trial_needs,
     worst_bucket,
 )
+from pytest_agenteval.loop.improve.coding_agent import RoundChange, missing_command, pathspecs_of
+from pytest_agenteval.loop.improve.paired_runs import PairedRuns, RunFailed
+from pytest_agenteval.loop.improve.progress import (
+    LOG,
+    STATE,
+    Improvement,
+    Limits,
+    Outcome,
+    Round,
+    TriedPair,
+    read_state,
+    write_log,
+)
+from pytest_agenteval.loop.improve.repository import Repository
+from pytest_agenteval.processes.process_groups import end_processes_with_variable, is_running
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_text import NO_BUCKET
+from pytest_agenteval.store.record_files import replace_text
+from pytest_agenteval.store.run_folder import find_run
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import format_duration, format_figure, one_line, pluralize
+
+IMPROVEMENTS = Path(".agenteval") / "improve"
+BRANCH = "agenteval/improve-"
+MOST_NAMES = 5
+MOST_NAME = 200
+LATEST = "latest"
+IMPROVEMENT_VARIABLE = "AGENTEVAL_IMPROVEMENT"
+GRACE_S = 5.0
+"""Seconds that processes which nobody waits for have to end once they are asked to."""
+
+OWN_OPTIONS = (
+    *("--repetitions", "--collect-only", "--co", "--agent-split", "--agent-prompt", "--agent-results"),
+    *("--agent-run-name", "--agent-only", "--agent-regrade", "--agent-baseline", "--agent-gate"),
+    *("--agent-report", "--agent-comment", "--agent-max-trials", "--rootdir", "-h", "--help", "--version"),
+    "--reruns",
+)
+"""Options of pytest that an improvement gives itself, or that leave nothing to compare."""
+
+STOPPING_OPTIONS = ("--exitfirst", "--maxfail", "--lf", "--last-failed", "--sw", "--stepwise")
+"""Options of pytest by which old and new would not be tried on the same tasks."""
+
+
+class ImproveRequest(FrozenValue, frozen=True):
+    """What a user asks for; ``here`` is where he stands, ``run`` a stored run for the first feedback."""
+
+    here: Path
+    suite_file: Path
+    command: str
+    globs: tuple[str, ...]
+    focus: tuple[str, ...]
+    repetitions: int
+    limits: Limits
+    options: tuple[str, ...]
+    results: Path
+    run: str = ""
+
+
+def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvement, list[str]]:
+    """Make the folder of an improvement; give it with the repository, and what the user should know.
+
+    Raises UsageMistake where it cannot begin; then nothing was made.
+    """
+    suite_file = Path(os.path.realpath(request.suite_file))
+    repository = Repository.around(suite_file.parent)
+    _refuse_changes(repository)
+    _refuse_options(request.options)
+    if missing := missing_command(request.command, request.here):
+        raise UsageMistake(f"--coding-agent: there is no command {missing!r}")
+    start = repository.commit_of("HEAD")
+    inside = suite_file.relative_to(os.path.realpath(repository.root)).as_posix()
+    if inside not in repository.files(start, [f":(top,literal){inside}"]):
+        raise UsageMistake(f"{request.suite_file}: expected a suite that is committed; git does not know it")
+    tasks = read_worktree_suite(repository.root, inside)
+    folder = _folder_from_top(request.here, repository.root)
+    _check_globs(repository, start, request.globs, folder, tasks, inside)
+    _check_focus(request.focus, tasks)
+    improvement = Improvement(
+        name=f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}",
+        started_at=datetime.now().astimezone().isoformat(timespec="seconds"),
+        command=request.command,
+        suite=tasks.name,
+        suite_file=inside,
+        folder=folder,
+        globs=request.globs,
+        focus=request.focus,
+        repetitions=request.repetitions,
+        limits=request.limits,
+        options=request.options,
+        results=str(request.results),
+        branch="",
+        start=start,
+        kept=start,
+    )
+    improvement = replace(improvement, branch=f"{BRANCH}{improvement.name}")
+    if request.run:
+        improvement = _with_stored_run(improvement, request)
+    place = _make_folder(repository.root, improvement.name)
+    return repository, place, improvement, list(_start_warnings(repository, tasks, inside))
+
+
+def find_interrupted(here: Path, name: str) -> tuple[Repository, Path, Improvement]:
+    """Find an improvement that was interrupted: the newest, or the one whose name begins so.
+
+    Raises UsageMistake where there is none, or it has ended.
+    """
+    repository = Repository.around(here)
+    places = sorted((repository.root / IMPROVEMENTS).glob(f"*/{STATE}"))
+    folders = {path.parent.name: path.parent for path in places}
+    if name == LATEST:
+        for folder in reversed(folders.values()):
+            if not (improvement := read_state(folder)).outcome:
+                return repository, folder, improvement
+        raise UsageMistake(f"no improvement in {repository.root / IMPROVEMENTS} was interrupted")
+    meant = [each for each in folders if each.startswith(name)]
+    if len(meant) != 1:
+        names = nearest_names(name, folders) or "there is none"
+        raise UsageMistake(f"--continue {name!r}: expected the name of one improvement: {names}")
+    improvement = read_state(folders[meant[0]])
+    if improvement.outcome:
+        log = folders[meant[0]] / LOG
+        raise UsageMistake(f"{improvement.name} has ended ({improvement.outcome}): {log}")
+    return repository, folders[meant[0]], improvement
+
+
+@contextmanager
+def claim_improvement(folder: Path) -> Iterator[None]:
+    """Note that this process carries an improvement on; raises UsageMistake where another one does.
+
+    What it starts knows for which one it works: what one before it started, and was killed before it could
+    end, is ended first.
+    """
+    mark = folder / "process"
+    with suppress(OSError, ValueError):
+        other = int(mark.read_text(encoding="utf-8"))
+        if other != os.getpid() and is_running(other):
+            raise UsageMistake(
+                f"{folder.name} is carried on by process {other}; where that is none of ours, delete {mark}"
+            )
+    try:
+        mark.write_text(f"{os.getpid()}\n", encoding="utf-8", newline="\n")
+    except OSError as refused:
+        raise UsageMistake(f"{mark}: cannot be written ({refused.strerror})") from None
+    outer = os.environ.get(IMPROVEMENT_VARIABLE)
+    if outer != folder.name:
+        end_processes_with_variable(f"{IMPROVEMENT_VARIABLE}={folder.name}", GRACE_S)
+    os.environ[IMPROVEMENT_VARIABLE] = folder.name
+    try:
+        yield
+    finally:
+        os.environ.pop(IMPROVEMENT_VARIABLE)
+        if outer is not None:
+            os.environ[IMPROVEMENT_VARIABLE] = outer
+        mark.unlink(missing_ok=True)
+
+
+def _refuse_changes(repository: Repository) -> None:
+    if changed := repository.uncommitted():
+        names = _listed(changed)
+        rule = "expected no uncommitted changes, for trees are made of commits"
+        raise UsageMistake(f"{rule}; found {names}; commit or stash them")
+
+
+def _refuse_options(options: Sequence[str]) -> None:
+    for option in options:
+        if option.partition("=")[0] in OWN_OPTIONS:
+            raise UsageMistake(f"-- {option}: improve says this to pytest itself")
+        if option.partition("=")[0] in STOPPING_OPTIONS or re.fullmatch("-[lqsv]*x[lqsvx]*", option):
+            raise UsageMistake(f"-- {option}: old and new have to be tried on the same tasks, to the last")
+
+
+def _check_globs(
+    repository: Repository, start: str, globs: Sequence[str], folder: str, tasks: WorktreeSuite, suite: str
+) -> None:
+    for glob in globs:
+        outside = os.path.isabs(glob) or os.path.normpath(os.path.join(folder, glob)).startswith("..")
+        files = [] if outside else repository.files(start, pathspecs_of([glob], folder))
+        if not files:
+            raise UsageMistake(f"--prompts {glob!r}: expected files that git tracks; it matches none")
+        asking = {suite, *(task.file for task in tasks.tasks)}
+        if own := sorted(asking.intersection(files)):
+            raise UsageMistake(f"--prompts {glob!r}: expected prompts only; it matches {_listed(own)}")
+
+
+def _check_focus(focus: Sequence[str], tasks: WorktreeSuite) -> None:
+    buckets = tasks.dev_buckets
+    if not tasks.dev:
+        raise UsageMistake(f"{tasks.name} has no task of split dev: there is nothing to work with")
+    for name in focus:
+        if name not in buckets:
+            hint = did_you_mean(name, buckets) or f"buckets: {nearest_names(name, buckets)}"
+            raise UsageMistake(f"--focus {name!r}: {tasks.name} has no such bucket of split dev; {hint}")
+
+
+def _with_stored_run(improvement: Improvement, request: ImproveRequest) -> Improvement:
+    folder = find_run(request.results, request.run)
+    run = load_run(folder)
+    entries = [entry for entry in run.entries if entry.key.suite == improvement.suite]
+    own = [entry for entry in entries if entry.split != "held_out"]
+    if not own:
+        raise UsageMistake(f"--run {request.run}: it has no trial of {improvement.suite}, split dev")
+    variants = [entry.key.variant for entry in own]
+    return replace(
+        improvement,
+        start_run=replace(summarize_start(run, improvement.suite, 0.0), run=str(folder.absolute())),
+        feedback_run=str(folder.absolute()),
+        feedback_variant="" if "" in variants else variants[0],
+    )
+
+
+def _folder_from_top(here: Path, root: Path) -> str:
+    """Give where the user stands, from the top; the top itself where he stands elsewhere."""
+    real, top = Path(os.path.realpath(here)), Path(os.path.realpath(root))
+    return real.relative_to(top).as_posix() if real.is_relative_to(top) else "."
+
+
+def _make_folder(root: Path, name: str) -> Path:
+    place = root / IMPROVEMENTS / name
+    try:
+        place.mkdir(parents=True)
+        ignore = root / IMPROVEMENTS.parent / ".gitignore"
+        if not ignore.exists():
+            replace_text(ignore, "*\n")
+    except OSError as refused:
+        raise UsageMistake(f"{place}: cannot be made ({refused.strerror})") from None
+    return place
+
+
+def _start_warnings(repository: Repository, tasks: WorktreeSuite, suite: str) -> list[str]:
+    """Say what the user might not expect."""
+    remarks = []
+    beside = repository.untracked([f":(top,literal){Path(suite).parent.as_posix()}"])
+    if beside:
+        files = pluralize(len(beside), "file")
+        remarks.append(f"{files} of the suite that git does not know take no part: {_listed(beside)}")
+    if not tasks.held_out:
+        remarks.append(f"{tasks.name} has no held-out task (split: held_out): nothing can be confirmed")
+    return remarks
+
+
+def _listed(names: Sequence[str]) -> str:
+    left = len(names) - MOST_NAMES
+    lines = [one_line(name, MOST_NAME) for name in names[:MOST_NAMES]]
+    return ", ".join([*lines, *([f"and {left} more"] if left > 0 else [])])
+
 
 WITHOUT_KEEP = 2
 """Rounds in a row without a keep after which held-out tasks decide."""
@@ -36,7 +279,7 @@ WITHOUT_KEEP = 2
 MOST_LINE = 300
 
 
-class Tell(Protocol):
+class ProgressListener(Protocol):
     """Whoever says on a terminal what goes on: a step that begins, and what came of it on the same line."""
 
     def begin(self, step: str, what: str) -> None:
@@ -57,7 +300,7 @@ class Improver:
         repository: Repository,
         folder: Path,
         improvement: Improvement,
-        tell: Tell,
+        tell: ProgressListener,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._repository, self._folder, self._tell = repository, folder, tell
@@ -83,7 +326,7 @@ class Improver:
     def _go_on(self) -> None:
         self._save()
         self._check_out_old(self._is.kept)
-        tasks = read_suite_tasks(self._old_tree, self._is.suite_file)
+        tasks = read_worktree_suite(self._old_tree, self._is.suite_file)
         if self._is.start_run is None:
             self._start(tasks)
         elif not self._is.rounds and not self._is.ended:
@@ -107,13 +350,13 @@ class Improver:
         write_log(self._is, self._folder)
 
     @property
-    def _trying(self) -> Trying:
-        return Trying(self._is, self._repository, self._folder)
+    def _trying(self) -> Attempts:
+        return Attempts(self._is, self._repository, self._folder)
 
     def _check_out_old(self, commit: str) -> None:
         self._repository.add_tree(self._old_tree, commit)
 
-    def _start(self, tasks: SuiteTasks) -> None:
+    def _start(self, tasks: WorktreeSuite) -> None:
         """Try the dev split as it is."""
         trying = self._trying
         order = trying.order("start", "dev", self._is.repetitions)
@@ -128,7 +371,7 @@ class Improver:
         score = f"{self._is.suite} {format_figure(start.score)}"
         self._tell.end(f"{pluralize(start.spent.trials, 'trial')}, {score}; focus: {self._focus_names}")
 
-    def _choose_focus(self, tasks: SuiteTasks) -> None:
+    def _choose_focus(self, tasks: WorktreeSuite) -> None:
         """Choose the worst bucket where nobody has chosen any; where none has a miss, that is the end."""
         assert self._is.start_run is not None
         run, asked = self._run(self._is.start_run.run), self._is.focus
@@ -148,14 +391,14 @@ class Improver:
 
     # --- rounds
 
-    def _next_round(self, tasks: SuiteTasks) -> None:
+    def _next_round(self, tasks: WorktreeSuite) -> None:
         """Take up the round that was interrupted, or begin another, or say why there is none."""
         rounds, limits = self._is.rounds, self._is.limits
         if not rounds or rounds[-1].step == "decided":
             most = limits.rounds if limits.max_rounds is None else min(limits.rounds, limits.max_rounds)
             if rounds and rounds[-1].decision == "nothing changed":
                 self._save(ended="the coding agent changed nothing more")
-            elif rounds and _is_full(rounds[-1]):
+            elif rounds and _is_focus_full(rounds[-1]):
                 self._save(ended="the focus passed in full")
             elif self._is.rounds_without_keep >= WITHOUT_KEEP:
                 self._save(ended=f"{WITHOUT_KEEP} rounds in a row without a keep")
@@ -176,7 +419,7 @@ class Improver:
             self._try_dev(current, tasks)
         self._repository.remove_tree(self._tree_of(current))
 
-    def _needs(self, tasks: SuiteTasks) -> TrialNeeds:
+    def _needs(self, tasks: WorktreeSuite) -> TrialNeeds:
         assert self._is.start_run is not None
         return trial_needs(self._is, self._run(self._is.start_run.run), tasks)
 
@@ -193,7 +436,7 @@ class Improver:
         self._tell.end(f"{decision}: {one_line(reason, MOST_LINE)}" if reason else decision)
         return self._put(current, decision=decision, reason=reason, step="decided", **changes)
 
-    def _change(self, current: Round, tasks: SuiteTasks) -> Round:
+    def _change(self, current: Round, tasks: WorktreeSuite) -> Round:
         """Let the coding agent make the round's change."""
         self._tell.begin(f"round {current.number}", "coding agent ...")
         place = self._tree_of(current).parent
@@ -208,7 +451,7 @@ class Improver:
 
     # --- old against new
 
-    def _screen(self, current: Round, tasks: SuiteTasks) -> Round:
+    def _screen(self, current: Round, tasks: WorktreeSuite) -> Round:
         """Try the focus alone, old and new: what is not better there in the mean costs no whole split."""
         if len(tasks.focus(self._is.focus)) == len(tasks.dev):
             return self._put(current, step="screened")
@@ -222,7 +465,7 @@ class Improver:
         self._tell.end(tried.reason)
         return self._put(current, step="screened", screen=tried)
 
-    def _try_dev(self, current: Round, tasks: SuiteTasks) -> None:
+    def _try_dev(self, current: Round, tasks: WorktreeSuite) -> None:
         """Try the whole dev split, old and new, and keep the change or discard it."""
         self._tell.begin(f"round {current.number}", "dev split ...")
         outcome = self._try(current, tasks, "dev", self._judge_round)
@@ -233,7 +476,7 @@ class Improver:
         if tried.decision == "discarded":
             self._decide(current, "discarded", tried.words, dev=tried)
             return
-        message = f"{_subject(self._focus_names, tried)}\n\n{tried.sentence}\n"
+        message = f"{_commit_subject(self._focus_names, tried)}\n\n{tried.sentence}\n"
         kept = self._repository.commit_again(current.commit, current.base, message)
         self._repository.set_branch(self._is.branch, kept)
         self._is = replace(
@@ -245,18 +488,18 @@ class Improver:
         self._decide(replace(current, commit=kept), "kept for now", tried.reason, dev=tried)
         self._check_out_old(kept)
 
-    def _judge_screen(self, comparison: Comparison) -> Judgement:
-        return _judgement(decide_screen(comparison, self._is.focus))
+    def _judge_screen(self, comparison: Comparison) -> PairDecision:
+        return _pair_decision(decide_screen(comparison, self._is.focus))
 
-    def _judge_round(self, comparison: Comparison) -> Judgement:
-        return _judgement(decide_round(comparison, self._is.focus))
+    def _judge_round(self, comparison: Comparison) -> PairDecision:
+        return _pair_decision(decide_round(comparison, self._is.focus))
 
     def _try(
         self,
         current: Round,
-        tasks: SuiteTasks,
+        tasks: WorktreeSuite,
         part: Literal["screen", "dev"],
-        judge: Callable[[Comparison], Judgement],
+        judge: Callable[[Comparison], PairDecision],
     ) -> tuple[PairedRuns, TriedPair] | str:
         """Try a round's old and new; give why it could not be tried, as a text."""
         if not self._trying.has_room(self._needs(tasks).of(part)):
@@ -270,10 +513,10 @@ class Improver:
         except RunFailed as failed:
             return one_line(str(failed), MOST_LINE)
 
-    def _hold_out(self, tasks: SuiteTasks) -> None:
+    def _hold_out(self, tasks: WorktreeSuite) -> None:
         """Try held-out tasks once, the start against what was kept, and say what they confirm."""
         self._tell.begin("held-out", "start against kept ...")
-        held_out = hold_out(self._trying, self._is, tasks, self._folder / "start", self._old_tree)
+        held_out = confirm_on_held_out(self._trying, self._is, tasks, self._folder / "start", self._old_tree)
         self._tell.end(held_out.tried.decision if held_out.tried else "not confirmed")
         self._save(held_out=held_out)
 
@@ -292,15 +535,15 @@ class Improver:
             self._repository.remove_tree(tree)
 
 
-def _is_full(last: Round) -> bool:
+def _is_focus_full(last: Round) -> bool:
     """Whether a round was kept that leaves nothing of the focus to raise."""
     focus = last.dev.focus_new if last.dev and last.decision == "kept for now" else None
-    return focus is not None and focus > 1 - SAME
+    return focus is not None and focus > 1 - NO_CHANGE
 
 
-def _judgement(decision: RoundDecision) -> Judgement:
-    return Judgement(decision.decision, decision.reason)
+def _pair_decision(decision: RoundDecision) -> PairDecision:
+    return PairDecision(decision.decision, decision.reason)
 
 
-def _subject(focus: str, tried: TriedPair) -> str:
+def _commit_subject(focus: str, tried: TriedPair) -> str:
     return one_line(f"{focus} {format_figure(tried.focus_old)} -> {format_figure(tried.focus_new)}", 72)

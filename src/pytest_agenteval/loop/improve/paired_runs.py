@@ -1,14 +1,15 @@
 """Old and new tried at the same time on one split: two trees in, a comparison out.
 
 Where all that differs are prompts that the agent reads by name, both are tried in one run, one beside the
-other. Else there are two runs at once, one in each tree, each of which imports its own code.
-"""
+other. Else there are two runs at once, one in each tree, each of which imports its own code."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,23 +19,63 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.sides import BASE, side_of
-from pytest_agenteval.loop.improve.import_places import python_path
 from pytest_agenteval.records.record import NOTHING, FrozenValue, Record
-from pytest_agenteval.session.inner_pytest import BESIDE, InnerPytest
+from pytest_agenteval.session.inner_pytest import (
+    BESIDE,
+    NO_REPORTS,
+    QUIET,
+    InnerPytest,
+    inner_environment,
+    start_pytest,
+)
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError
 
-NEW = "new"
+
+def python_path(checkout: Path, tree: Path) -> str:
+    """Give PYTHONPATH for a pytest that works in ``tree``, a worktree of what ``checkout`` is checked out of.
+
+    What lies in the checkout is looked for in the tree, if it is there: sources that are installed editable,
+    ``src`` folders, entries of the user's own PYTHONPATH. An environment in the checkout is in no tree, and
+    stays where it is.
+    """
+    own = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    mapped = (_place_in_tree(Path(entry).absolute(), checkout, tree) for entry in (*own, *_imported_from()))
+    places = [str(place) for place in mapped if place is not None]
+    outside = [entry for entry in own if not Path(entry).absolute().is_relative_to(checkout)]
+    return os.pathsep.join(dict.fromkeys([*places, *outside]))
+
+
+def _imported_from() -> Iterator[str]:
+    """Give the places that this process imports from, which the other one is started like."""
+    yield from filter(None, sys.path)
+    for finder in sys.meta_path:
+        # setuptools installs packages editable by a finder that knows where each of them lies.
+        module = sys.modules.get(getattr(finder, "__module__", ""))
+        mapping = getattr(module, "MAPPING", None)
+        if isinstance(mapping, dict):
+            yield from (str(Path(place).parent) for place in mapping.values())
+
+
+def _place_in_tree(place: Path, checkout: Path, tree: Path) -> Path | None:
+    real = Path(os.path.realpath(place))
+    for path, top in ((place, checkout), (real, Path(os.path.realpath(checkout)))):
+        if path.is_relative_to(top) and (tree / path.relative_to(top)).is_dir():
+            return tree / path.relative_to(top)
+    return None
+
+
+NEW_VARIANT = "new"
 """The variant that has the new prompts, where both sides are tried in one run; the old ones have no name."""
 
-WIDE = "300"
+OUTPUT_COLUMNS = "300"
 """Columns for which pytest writes: in fewer it cuts off what went wrong."""
-ENDED = (0, 1)
+COMPLETED = (0, 1)
 """Exit statuses of a pytest that tried everything: misses and failures are what it is for."""
-ONCE = ("-p", "no:rerunfailures")
+NO_RERUNS = ("-p", "no:rerunfailures")
 """A trial that is repeated until it passes says nothing of a prompt, and nobody has counted it beforehand."""
-_WRONG = (re.compile(r"^E  |(^|: )(error|ERROR)\b"), re.compile("^E  "))
+_COMPLAINTS = (re.compile(r"^E  |(^|: )(error|ERROR)\b"), re.compile("^E  "))
 """How lines begin that say what is wrong, and of these the ones that say most."""
 _PROBLEM = re.compile(r"^(\S.*)\n  (expected: .*)\n  (found: .*)$", re.MULTILINE)
 """What is wrong with a suite's or a task's file, as ``errors.Problem`` says it."""
@@ -109,13 +150,13 @@ class PairedRuns(FrozenValue, frozen=True):
         return bool(suites) and all(task.old == task.new for suite in suites for task in suite.tasks)
 
 
-def try_one(tree: Path, order: RunOrder) -> Run:
+def run_one(tree: Path, order: RunOrder) -> Run:
     """Try one tree; raises RunFailed where pytest could not."""
-    (run,) = _try_all([(tree, order)])
+    (run,) = _run_all([(tree, order)])
     return run
 
 
-def try_pair(old: Path, new: Path, order: RunOrder, prompts: Mapping[str, str] = NOTHING) -> PairedRuns:
+def run_pair(old: Path, new: Path, order: RunOrder, prompts: Mapping[str, str] = NOTHING) -> PairedRuns:
     """Try two trees at the same time and compare them; raises RunFailed where pytest could not.
 
     ``prompts`` are the new texts by the names under which the agent reads them, where these are all that
@@ -124,9 +165,10 @@ def try_pair(old: Path, new: Path, order: RunOrder, prompts: Mapping[str, str] =
     if prompts:
         return _in_one_run(old, order, prompts)
     orders = [
-        (tree, replace(order, name=f"{order.name}-{side}")) for tree, side in ((old, "old"), (new, NEW))
+        (tree, replace(order, name=f"{order.name}-{side}"))
+        for tree, side in ((old, "old"), (new, NEW_VARIANT))
     ]
-    before, after = _try_all(orders)
+    before, after = _run_all(orders)
     comparison = compare_sides(side_of(before), side_of(after))
     return PairedRuns(comparison, before, after, spent_on(before) + spent_on(after))
 
@@ -147,11 +189,11 @@ def spent_on(run: Run) -> Spent:
     """Add up what all trials of a run took, with attempts that were repeated."""
     total = Spent()
     for entry in run.entries:
-        total += _spent(entry)
+        total += _entry_spent(entry)
     return total
 
 
-def _spent(entry: JournalEntry) -> Spent:
+def _entry_spent(entry: JournalEntry) -> Spent:
     usages = (entry.usage, *entry.earlier, entry.judging, entry.simulating)
     prices = [usage.cost_usd for usage in usages]
     return Spent(
@@ -169,50 +211,56 @@ def _in_one_run(tree: Path, order: RunOrder, prompts: Mapping[str, str]) -> Pair
     try:
         for name, text in prompts.items():
             (folder / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
-        options = (*order.options, f"--agent-prompt={NEW}={folder}")
-        run = try_one(tree, replace(order, options=options))
+        options = (*order.options, f"--agent-prompt={NEW_VARIANT}={folder}")
+        run = run_one(tree, replace(order, options=options))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     side = side_of(run)
-    comparison = compare_sides(side.with_variant(BASE), side.with_variant(NEW), compared="variant")
-    return PairedRuns(comparison, variant_of(run, ""), variant_of(run, NEW), spent_on(run))
+    comparison = compare_sides(side.with_variant(BASE), side.with_variant(NEW_VARIANT), compared="variant")
+    return PairedRuns(comparison, variant_of(run, ""), variant_of(run, NEW_VARIANT), spent_on(run))
 
 
-def _try_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
+def _run_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
     """Start a pytest in each tree, and give their runs when all of them have ended."""
     names = [_free_name(order.results, order.name) for _, order in orders]
     with ExitStack() as started:
         running: list[InnerPytest] = []
         for (tree, order), name in zip(orders, names, strict=True):
             # Each is told of the other: nobody knows which of them is the first to count looks.
-            inner = _start(tree, order, name, beside=next((each for each in names if each != name), ""))
+            inner = _start_pytest(
+                tree, order, name, beside=next((each for each in names if each != name), "")
+            )
             started.callback(inner.end)
             running.append(inner)
-        statuses = [_wait(inner) for inner in running]
-    return [_ended(inner, status) for inner, status in zip(running, statuses, strict=True)]
+        statuses = [_wait_for_run(inner) for inner in running]
+    return [_finished_run(inner, status) for inner, status in zip(running, statuses, strict=True)]
 
 
-def _start(tree: Path, order: RunOrder, name: str, *, beside: str) -> InnerPytest:
+def _start_pytest(tree: Path, order: RunOrder, name: str, *, beside: str) -> InnerPytest:
     folder = tree / order.folder
     folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
-    own = [f"--agent-split={order.split}", f"--repetitions={order.repetitions}", *rootdir(tree, order)]
+    own = [
+        f"--agent-split={order.split}",
+        f"--repetitions={order.repetitions}",
+        *rootdir_options(tree, order),
+    ]
     paths = paths_from_folder(order)
     order.outputs.mkdir(parents=True, exist_ok=True)
     return InnerPytest(
-        [*ONCE, *own, *order.options, *paths],
+        [*NO_RERUNS, *own, *order.options, *paths],
         folder=folder,
         results=order.results,
         name=name,
         output=order.outputs / f"{name}.txt",
         variables={
             "PYTHONPATH": python_path(order.checkout, tree),
-            "COLUMNS": WIDE,
+            "COLUMNS": OUTPUT_COLUMNS,
             BESIDE: beside,
         },
     )
 
 
-def _wait(inner: InnerPytest) -> int:
+def _wait_for_run(inner: InnerPytest) -> int:
     try:
         return inner.wait()
     except AgentEvalError as failed:
@@ -230,7 +278,7 @@ def paths_from_folder(order: RunOrder) -> list[str]:
     return [os.path.relpath(path, order.folder) for path in order.paths]
 
 
-def rootdir(tree: Path, order: RunOrder) -> Iterator[str]:
+def rootdir_options(tree: Path, order: RunOrder) -> Iterator[str]:
     """Give the option that keeps pytest's root in the tree, where it would look for one further up.
 
     It is the folder that pytest works in, for a ``$`` in its whole name would be taken for a variable.
@@ -242,8 +290,8 @@ def rootdir(tree: Path, order: RunOrder) -> Iterator[str]:
         yield "--confcutdir=."  # a configuration further up would widen it
 
 
-def _ended(inner: InnerPytest, status: int) -> Run:
-    if status not in ENDED:
+def _finished_run(inner: InnerPytest, status: int) -> Run:
+    if status not in COMPLETED:
         raise RunFailed(f"pytest ended with exit status {status}: {pytest_complaint(inner.output)}")
     run = load_run(inner.run)
     if run.never_ended:
@@ -255,9 +303,36 @@ def pytest_complaint(output: Path) -> str:
     """Give the line of what pytest printed that says what is wrong, and the file that holds all of it."""
     text = output.read_text(encoding="utf-8", errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for sign in _WRONG:
+    for sign in _COMPLAINTS:
         lines = [line for line in lines if sign.search(line)] or lines
     complaint = lines[-1] if lines else "it printed nothing"
     if problem := _PROBLEM.search(text):
         complaint = "; ".join(problem.groups())
     return f"{complaint} (all of it: {os.path.relpath(output)})"
+
+
+_COLLECTED = re.compile(r"(?:^|\n)(\d+)(?:/\d+)? tests? collected")
+
+
+def count_collected(tree: Path, order: RunOrder) -> int:
+    """Give how many trials one side of an order has; raises RunFailed where pytest cannot collect them."""
+    own = [
+        f"--agent-split={order.split}",
+        f"--repetitions={order.repetitions}",
+        *rootdir_options(tree, order),
+    ]
+    paths = paths_from_folder(order)
+    only = ("--agent-results=none", "--collect-only")
+    collecting = start_pytest(
+        [*QUIET, *NO_REPORTS, *only, *own, *order.options, *paths],
+        output=subprocess.PIPE,
+        folder=tree / order.folder,
+        environment={**inner_environment(), "PYTHONPATH": python_path(order.checkout, tree)},
+    )
+    with collecting:
+        text = collecting.communicate()[0].decode("utf-8", "replace")
+    counts = _COLLECTED.findall(text)
+    if not counts:
+        last = (text.strip().splitlines() or ["it printed nothing"])[-1]
+        raise RunFailed(f"pytest could not collect the tasks: {last}")
+    return int(counts[-1])

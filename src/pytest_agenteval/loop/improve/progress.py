@@ -1,15 +1,31 @@
-"""How far an improvement has come: what it set out to do, each round, what held-out tasks said.
+"""How far an improvement has come: what it set out to do, each round, what held-out tasks found; and its log.
 
-Written after every step, so that whatever ends the process loses no more than the step it was at.
-"""
+Written after every step, so that whatever ends the process loses no more than the step it was at."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
-from pytest_agenteval.loop.improve.confirmation import Confirmation
+from pytest_agenteval.loop.improve.acceptance import Confirmation
 from pytest_agenteval.loop.improve.paired_runs import Spent
-from pytest_agenteval.records.record import Document, FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue, from_builtins
+from pytest_agenteval.records.transcript import Figure, format_cost, format_tokens
+from pytest_agenteval.reports.exports.document_text import document_text
+from pytest_agenteval.store.record_files import replace_text
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import (
+    escape_markdown,
+    format_duration,
+    format_figure,
+    pluralize,
+    printable,
+)
+from pytest_agenteval.text.json_values import jsonable
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 Step = Literal["coding", "changed", "screened", "decided"]
 """What of a round is done: nothing for sure, the change is made, the focus was tried, all of it."""
@@ -141,3 +157,181 @@ class Improvement(Document, frozen=True, kw_only=True):
                 break
             without += 1
         return without
+
+
+STATE, LOG, LOG_JSON = "state.json", "log.md", "log.json"
+MOST_NAMES = 5
+MOST_SENTENCE = 2_000
+MOST_DIFF = 20_000
+"""Characters of a diff in the log; git has all of it."""
+
+
+def write_log(improvement: Improvement, folder: Path) -> None:
+    """Write how far an improvement is: what goes on from there, and both logs, without secrets.
+
+    Raises UsageMistake where a file cannot be written.
+    """
+    texts = {
+        STATE: json.dumps(jsonable(improvement), ensure_ascii=False) + "\n",
+        LOG_JSON: "".join(document_text(improvement)),
+        LOG: KNOWN_SECRETS.text("\n".join(log_lines(improvement)) + "\n"),
+    }
+    try:
+        for name, text in texts.items():
+            replace_text(folder / name, text)
+        os.chmod(folder / STATE, 0o600)  # the command stands there as it was typed, a key in it too
+    except OSError as refused:
+        raise UsageMistake(f"{folder}: cannot be written ({refused.strerror})") from None
+
+
+def read_state(folder: Path) -> Improvement:
+    """Read how far an improvement is; raises UsageMistake where the file is missing or damaged."""
+    path = folder / STATE
+    try:
+        return from_builtins(Improvement, json.loads(path.read_text(encoding="utf-8")), strict=False)
+    except (OSError, ValueError) as broken:
+        why = broken.strerror if isinstance(broken, OSError) else broken
+        raise UsageMistake(f"{path}: expected how far an improvement is; it cannot be read ({why})") from None
+
+
+def log_lines(improvement: Improvement) -> Iterator[str]:
+    """Give the log as lines of Markdown."""
+    yield f"# {escape_markdown(improvement.name)}: {escape_markdown(improvement.suite)}"
+    yield ""
+    yield f"{_outcome_text(improvement)}"
+    yield ""
+    yield from _settings_lines(improvement)
+    for each in improvement.rounds:
+        yield ""
+        yield from _round_lines(each)
+    yield from _held_out_lines(improvement)
+    yield from _next_lines(improvement)
+
+
+def _outcome_text(improvement: Improvement) -> str:
+    trials, seconds = pluralize(improvement.trials, "trial"), format_duration(improvement.seconds)
+    words = improvement.outcome or "under way, or interrupted"
+    ended = f" ({escape_markdown(improvement.ended)})" if improvement.ended else ""
+    return f"**{words}**{ended}; {trials}, {seconds}"
+
+
+def _settings_lines(improvement: Improvement) -> Iterator[str]:
+    limits = improvement.limits
+    yield f"- began {improvement.started_at} at commit `{improvement.start}`"
+    yield f"- coding agent: {_code_span(improvement.command)}"
+    yield f"- prompts: {', '.join(map(_code_span, improvement.globs))}"
+    yield f"- focus: {', '.join(map(_code_span, improvement.focus)) or 'not chosen yet'}"
+    yield f"- {pluralize(limits.rounds, 'round')} at most, {pluralize(improvement.repetitions, 'repetition')}"
+    if improvement.options:
+        yield f"- options for pytest: {', '.join(map(_code_span, improvement.options))}"
+    if improvement.start_run:
+        start = improvement.start_run
+        yield f"- start: {_code_span(start.run)}, score {format_figure(start.score)}, {_spent_text(start)}"
+
+
+def _round_lines(each: Round) -> Iterator[str]:
+    yield f"## Round {each.number}: {each.decision or 'interrupted'}"
+    yield ""
+    if each.reason:
+        yield f"{_markdown_sentence(each.reason)}."
+        yield ""
+    said = f", its last line: {escape_markdown(each.last_line)}" if each.last_line else ""
+    yield f"- coding agent: {format_duration(each.coding_seconds)}{said}"
+    if each.meanwhile:
+        names = ", ".join(map(_code_span, each.meanwhile[:MOST_NAMES]))
+        count = pluralize(len(each.meanwhile), "file")
+        yield f"- meanwhile {count} of your own checkout changed, by it or by somebody else: {names}"
+    if each.step != "coding" or each.decision:
+        yield f"- files: {', '.join(map(_code_span, each.files)) or 'none'}"
+        yield f"- leaks: {'; '.join(map(escape_markdown, each.leaks)) or 'none'}"
+    for name, tried in (("screen, focus only", each.screen), ("dev split", each.dev)):
+        if tried is not None:
+            yield from _tried_lines(name, tried)
+    if each.diff:
+        yield ""
+        yield from _diff_block(each.diff)
+
+
+def _tried_lines(name: str, tried: TriedPair) -> Iterator[str]:
+    yield f"- {name}: {_markdown_sentence(tried.reason)}"
+    yield f"  - {_markdown_sentence(tried.sentence)}"
+    yield from (f"  {line}" for line in _spending_lines(tried))
+    if tried.note and tried.decision != "discarded":
+        yield f"  - {_markdown_sentence(tried.note)}"
+
+
+def _spending_lines(tried: TriedPair) -> Iterator[str]:
+    how = "in one run" if tried.in_one_run else "in two runs at the same time"
+    yield f"- old and new {how}: {', '.join(map(_code_span, tried.runs))}"
+    yield f"- x {tried.repetitions}: {_spent_text(tried)}"
+
+
+def _spent_text(tried: TriedPair | StartRun) -> str:
+    spent, seconds = tried.spent, tried.seconds
+    tokens, cost = Figure(spent.tokens, spent.untold), Figure(spent.usd, spent.unpriced)
+    parts = (pluralize(spent.trials, "trial"), format_tokens(tokens), format_cost(cost))
+    return ", ".join((*parts, format_duration(seconds)))
+
+
+def _held_out_lines(improvement: Improvement) -> Iterator[str]:
+    held_out = improvement.held_out
+    if held_out is None:
+        return
+    yield ""
+    yield "## Held-out tasks"
+    yield ""
+    confirmation = held_out.confirmation
+    words = "better on held-out tasks" if confirmation and confirmation.confirmed else improvement.outcome
+    yield f"{words or 'not confirmed'}: {_markdown_sentence(held_out.reason)}."
+    if confirmation is not None:
+        yield ""
+        yield f"- look {confirmation.looks} at this split: each test at p {confirmation.level:.3g}, two-sided"
+        for test in confirmation.tests:
+            figures = f"{format_figure(test.old)} -> {format_figure(test.new)}"
+            verdict = "confirmed" if test.confirmed else "not confirmed"
+            tasks = pluralize(test.tasks, "task")
+            yield f"- {escape_markdown(test.name)}: {figures} over {tasks}, p {test.p:.3g}: {verdict}"
+    if held_out.tried is not None:
+        yield from _spending_lines(held_out.tried)
+        yield f"- {_markdown_sentence(held_out.tried.sentence)}"
+
+
+def _next_lines(improvement: Improvement) -> Iterator[str]:
+    yield ""
+    yield "## What there is now"
+    yield ""
+    if not improvement.has_kept:
+        yield "No branch: nothing was kept."
+        return
+    yield f"The branch `{improvement.branch}` holds what was kept, one commit a round. Nothing was merged."
+    yield ""
+    yield f"    git diff {improvement.start[:12]}..{improvement.branch}"
+    yield f"    git merge {improvement.branch}"
+
+
+def _markdown_sentence(text: str) -> str:
+    """Write a sentence of ours, in which names are foreign; ``->`` and ``<0.001`` can stay as they are."""
+    return escape_markdown(text, MOST_SENTENCE).replace("-&gt;", "->").replace("&lt;0", "<0")
+
+
+def _code_span(text: str) -> str:
+    """Put foreign text into a code span, in which only backticks could act."""
+    line = printable(" ".join(text.split()))[:300].replace("`", "'")
+    return f"`{line}`" if line else "(empty)"
+
+
+def _diff_block(diff: str) -> Iterator[str]:
+    text = printable(diff[:MOST_DIFF])
+    fence = "`" * max(3, 1 + max((len(run) for run in _backtick_runs(text)), default=0))
+    yield f"{fence}diff"
+    yield from text.splitlines()
+    yield fence
+    if len(diff) > MOST_DIFF:
+        yield f"({len(diff) - MOST_DIFF:,} characters more: `git show` has them)"
+
+
+def _backtick_runs(text: str) -> Iterator[str]:
+    run = ""
+    for char in text:
+        run = run + char if char == "`" else ""
+        yield run

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
+from pytest_agenteval.calibration.calibration_file import CalibrationPlan, read_calibration
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.executor import CalibrationResult
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session

@@ -1,17 +1,180 @@
-"""What tasks ask and expect, as texts that must not stand in a prompt."""
+"""What tasks ask and expect, as texts that must not stand in a prompt, and what a leak of one is."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from pytest_agenteval.loop.leaks.leak import LeakKind
-from pytest_agenteval.loop.leaks.pattern_literals import is_pattern, literals
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.plan import Split
+from pytest_agenteval.records.record import Document, FrozenValue, Record
+from pytest_agenteval.session.planning.suites import Suites, SuiteSearch, read_suite, tasks_of_suite
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite
+from pytest_agenteval.tasks.load import LoadedTask, load_suite
+from pytest_agenteval.tasks.referenced_files import workspace_layers
+from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_spec import Task, Turn
+from pytest_agenteval.text.errors import UsageMistake
+
+LeakKind = Literal["task_id", "expected_value", "reference_solution", "input", "workspace"]
+
+
+class Leak(Record, frozen=True):
+    """A text of a task that stands in a prompt: on which line of which file, and in whose words.
+
+    ``text`` is what the file itself says there. ``task`` is empty for a held-out task, of which nobody is to
+    learn more: then ``text`` is the whole line. ``added`` says that it did not stand in the old files.
+    """
+
+    file: str
+    line: int
+    kind: LeakKind
+    text: str
+    task: str
+    split: Split
+    added: bool
+
+
+class LeaksDocument(Document, frozen=True):
+    """What of suites' tasks stands in files: the leaks by file and line, and what was looked at.
+
+    ``since`` is the commit that the files are compared with; empty where there is none, and all is added.
+    """
+
+    since: str
+    files: tuple[str, ...]
+    suites: tuple[str, ...]
+    tasks: int
+    leaks: tuple[Leak, ...]
+
+
+_PART = re.compile(
+    r"(?P<never>\(\?<?!)|(?P<open>\((?:\?(?:P?<\w+>|P=\w+|[a-zA-Z-]*:|<?=|>|[a-zA-Z]+(?=\))))?)|(?P<close>\))"
+    r"|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<times>[*+?][?+]?|\{\d*,?\d*\}[?+]?)"
+    r"|(?P<kind>\\(?:[dDwWSbBAZzGXRKN]|[pP]\{[^}]*\}|\d+))|(?P<other>[|.])|(?P<between>\\[snrtfv]|[\^$])"
+    r"|\\?(?P<sign>.)",
+    re.DOTALL,
+)
+_MAY_BE_MISSING = re.compile(r"[*?]|\{0?,")
+_HOLDS_LETTERS = re.compile(r"\\[wWdDS]|[^\W_]")
+_MARKS = re.compile(r"\\[a-zA-Z.]|\(\?")
+
+
+def is_pattern(key: str, text: str) -> bool:
+    """Whether a setting of that name is a pattern, or its text can be nothing else."""
+    return "pattern" in key or "regex" in key or _MARKS.search(text) is not None
+
+
+def pattern_literals(pattern: str) -> Iterator[str]:
+    r"""Give the longest pieces that stand in whatever a pattern finds, or in one of its alternatives.
+
+    What only separates words, such as ``\s*`` or ``[- ]?``, stays within a piece, as a space. What must not
+    be there (``(?!...)``) is left out.
+
+    >>> list(literals(r"pier\s*(?:nine|9)[^,]*until\s+half past"))
+    ['pier ', 'nine', '9', 'until half past']
+    """
+    piece, never = list[str](), 0
+    for match in _PART.finditer(pattern):
+        kind, part = str(match.lastgroup), match[0]
+        never = _depth_of_never(never, kind)
+        if never:
+            continue
+        if kind == "sign":
+            piece.append(match["sign"])
+        elif kind == "between" or (kind == "set" and _is_separator(part)):
+            piece.append(" ")
+        elif kind == "times" and not (piece and piece[-1].isalnum() and _MAY_BE_MISSING.match(part)):
+            continue
+        else:
+            yield from _joined_piece(piece[:-1] if kind == "times" else piece)
+            piece = []
+    yield from _joined_piece(piece)
+
+
+def _depth_of_never(depth: int, kind: str) -> int:
+    """Count the brackets that are open within one that says what must not be there."""
+    if kind == "never" or (depth and kind == "open"):
+        return depth + 1
+    return depth - 1 if depth and kind == "close" else depth
+
+
+def _is_separator(part: str) -> bool:
+    return not part.startswith("[^") and not _HOLDS_LETTERS.search(part.replace(r"\s", " "))
+
+
+def _joined_piece(piece: list[str]) -> Iterator[str]:
+    if piece:
+        yield "".join(piece)
+
+
+MOST_WORKSPACE_TEXT = 200_000
+"""Bytes of a file of a starting tree beyond which it is no text that anybody copies from."""
+
+_ROOT_MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
+
+
+class LoadedSuite(FrozenValue, frozen=True):
+    """A suite and all of its tasks, each with the folders that make its starting workspace."""
+
+    suite: Suite
+    tasks: tuple[LoadedTask, ...]
+    layers: tuple[tuple[Path, ...], ...]
+
+
+def read_suites(place: Path) -> list[LoadedSuite]:
+    """Read the suites below a folder, or the one in whose folder it lies, or that of a suite's file.
+
+    A suite is read as a whole, whatever part of it is named.
+
+    Raises UsageMistake where there is none, and ProblemsFound for a file with problems.
+    """
+    place = Path(os.path.abspath(place))
+    root = _project_root(place)
+    if place.name in SUITE_NAMES and place.is_file():
+        files_and_suites = [(place, load_suite(place))]
+    else:
+        every = ((file, read_suite(file, root)) for file in SuiteSearch(place).collected)
+        files_and_suites = [(file, suite) for file, suite in every if suite is not None]
+    if not files_and_suites and place.is_dir() and (above := find_suite(place, root)):
+        files_and_suites = [(above, load_suite(above))]
+    if not files_and_suites:
+        raise UsageMistake(f"there is no suite.yaml below {short_path(place)}")
+    suites = Suites(root)
+    return [_load_tasks(file, suite, suites, root) for file, suite in files_and_suites]
+
+
+def workspace_texts(folder: Path) -> Iterator[str]:
+    """Give the texts of the files of a starting tree; what is no text in UTF-8, or very long, is left out."""
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(place, name)
+            try:
+                if path.stat().st_size <= MOST_WORKSPACE_TEXT:
+                    yield path.read_bytes().decode("utf-8")
+            except (OSError, UnicodeDecodeError):
+                continue
+
+
+def _load_tasks(file: Path, suite: Suite, suites: Suites, root: Path) -> LoadedSuite:
+    tasks = tuple(tasks_of_suite(suites, file, suite))
+    layers = (workspace_layers(each.task, file.parent, each.file, root) for each in tasks)
+    return LoadedSuite(suite, tasks, tuple(layers))
+
+
+def _project_root(place: Path) -> Path:
+    """Give the folder that pytest would take for its root: the nearest with a mark of a project."""
+    folder = place if place.is_dir() else place.parent
+    for above in (folder, *folder.parents):
+        if any((above / mark).exists() for mark in _ROOT_MARKS):
+            return above
+    return Path.cwd() if folder.is_relative_to(Path.cwd()) else folder
+
 
 OWN_METADATA = re.compile("needle|marker|canary|expected|answer|secret|gold")
 """Keys of metadata whose values are no labels, but something that is looked for."""
@@ -48,7 +211,7 @@ class TaskText(FrozenValue, frozen=True):
     spelling: Spelling = "any"
 
 
-def texts_of(task: Task) -> Iterator[TaskText]:
+def protected_texts(task: Task) -> Iterator[TaskText]:
     """Give what the task's file says that must not stand in a prompt; its workspace is not read."""
     facts: list[tuple[LeakKind, list[str]]] = [("task_id", [task.id])]
     facts += (("expected_value", fact) for spec in task.graders for fact in _facts(spec.config))
@@ -154,7 +317,7 @@ def _alternatives(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[A
 
 
 def _plain(key: str, text: str) -> list[str]:
-    return [*literals(text)] if is_pattern(key, text) else [text]
+    return [*pattern_literals(text)] if is_pattern(key, text) else [text]
 
 
 def solution_texts(task: Task) -> Iterator[str]:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, Protocol
 
-from pytest_agenteval.calibration.examples import LabelledExample, describe_label_sources
-from pytest_agenteval.calibration.label_reader import read_labels
+from pytest_agenteval.calibration.labels import LabelledExample, describe_label_sources, read_labels
 from pytest_agenteval.compare.scoring.agreement import METRICS
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from pytest_agenteval.records.record import NOTHING, FrozenValue

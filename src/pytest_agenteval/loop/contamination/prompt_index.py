@@ -9,16 +9,19 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from pytest_agenteval.loop.leaks.code_texts import without_names
-from pytest_agenteval.loop.leaks.folded_text import FoldedLines, compact, fold_lines, without_escapes
-from pytest_agenteval.loop.leaks.passages import LEAST_SIGNS
-from pytest_agenteval.loop.leaks.short_numbers import (
+from pytest_agenteval.loop.contamination.normalization import (
+    LEAST_SIGNS,
+    FoldedLines,
+    alphanumeric,
+    blank_names,
+    fold_lines,
     is_one_number,
     is_short_number,
     may_be_year,
     short_numbers,
+    without_escapes,
 )
-from pytest_agenteval.loop.leaks.task_texts import Spelling
+from pytest_agenteval.loop.contamination.task_texts import Spelling
 from pytest_agenteval.records.record import FrozenValue
 
 LEAST_VALUE = 5
@@ -77,7 +80,7 @@ def readings(texts: Mapping[str, str], code: Collection[str] = ()) -> Iterator[R
     """
     for file, text in texts.items():
         whole = unicodedata.normalize("NFC", text)
-        nameless = without_names(whole) if file.endswith(".py") else None
+        nameless = blank_names(whole) if file.endswith(".py") else None
         yield from _spellings(file, whole if nameless is None else nameless, file in code)
         if nameless is not None:
             lines = whole.split("\n")
@@ -184,7 +187,7 @@ class PromptIndex:
         """Give where each character of a line ends in the line's compact text."""
         if (reading, line) not in self._ends:
             signs = self.readings[reading].lines[line]
-            self._ends[reading, line] = [*accumulate(len(compact(char)) for char in signs)]
+            self._ends[reading, line] = [*accumulate(len(alphanumeric(char)) for char in signs)]
         return self._ends[reading, line]
 
 

@@ -1,10 +1,12 @@
-"""What a person is shown of stored trials: exactly what the judges of a rubric would be."""
+"""Which trials of a run a person is asked about, with exactly what a rubric's judges would be shown."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import NamedTuple
 
 from pytest_agenteval.engine.digests import DigestCache, input_digest
@@ -13,19 +15,70 @@ from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.graders.judge.judge_grader import RubricGrader
 from pytest_agenteval.graders.judge.panel import ShownValues, SilentJudge
 from pytest_agenteval.graders.judge.rubric import Rubric
-from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
 from pytest_agenteval.records.evidence import CRASH, Evidence
 from pytest_agenteval.records.plan import PlannedGrader, PlannedTask, TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.registry.lazy_names import UnknownName
+from pytest_agenteval.registry.registration import load_registry
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.errors import UsageMistake, did_you_mean
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, did_you_mean
+from pytest_agenteval.text.formatting import one_line
+from pytest_agenteval.text.json_values import json_digest
+
+
+class PlannedTasks:
+    """Today's tasks of a run's trials, with what conftests register; a file with problems has none.
+
+    ``root`` is the folder that the run's files are named from, ``registry`` what its conftests offer.
+    """
+
+    def __init__(self, entries: Iterable[JournalEntry]) -> None:
+        names = tuple(dict.fromkeys(entry.file for entry in entries if entry.file))
+        self.root = _files_root(names)
+        files = [path for name in names if (path := self.root / name).is_file()]
+        folders = dict.fromkeys(path.parent for path in files)
+        self.registry: Registry = load_registry(folders, (f"--rootdir={self.root}",))
+        self._planner = Planner(self.registry, self.root)
+        self._tasks: dict[tuple[str, str, str], PlannedTask] = {}
+        for path in files:
+            self._plan(path)
+
+    def of(self, entry: JournalEntry) -> PlannedTask | None:
+        """Give the task of a trial; None where there is no such task any more."""
+        return self._tasks.get((entry.key.suite, entry.key.task, entry.key.agent))
+
+    def suite_folder(self, entry: JournalEntry) -> Path:
+        """Give the folder of a trial's suite, else that of its file."""
+        path = self.root / entry.file
+        suite = self._planner.suites.suite_of(path)
+        folder = None if isinstance(suite, ProblemsFound) else suite.folder
+        return folder or path.parent
+
+    def _plan(self, path: Path) -> None:
+        try:
+            planned = self._planner.tasks(path, named=True)
+        except ProblemsFound:
+            return
+        self._tasks |= {(task.suite, task.id, task.agent): task for task, _ in planned}
+
+
+def _files_root(names: Iterable[str]) -> Path:
+    """Give the folder, this one or one above it, from which the first file that is there is named."""
+    here = Path.cwd()
+    for name in names:
+        for folder in (here, *here.parents):
+            if (folder / name).is_file():
+                return folder
+    return here
+
 
 ALIKE = "the same as another"
 
 
-class ShownTrial(FrozenValue, frozen=True):
+class ReviewTrial(FrozenValue, frozen=True):
     """One trial as judges are shown it; ``id`` is its line's in the file of labels, ``grader`` who asks."""
 
     id: str
@@ -38,11 +91,11 @@ class ReviewPool(FrozenValue, frozen=True):
     """The trials that can be labelled by one rubric, and how many were left out, by the reason."""
 
     rubric: Rubric
-    trials: tuple[ShownTrial, ...]
+    trials: tuple[ReviewTrial, ...]
     left_out: Mapping[str, int]
 
 
-class _Question(NamedTuple):
+class _JudgeQuestion(NamedTuple):
     """What one grader shows its judges of one trial."""
 
     entry: JournalEntry
@@ -63,10 +116,10 @@ def review_pool(
     ``rubric`` is one that was read, its name, the label of a grader that asks by it, or empty. Of trials
     that show the very same only the first is there. Raises UsageMistake where the rubric is not clear.
     """
-    return asyncio.run(_Reviewed(run, tasks, splits, errored).pool(entries, rubric))
+    return asyncio.run(_PoolBuilder(run, tasks, splits, errored).pool(entries, rubric))
 
 
-class _Reviewed:
+class _PoolBuilder:
     """One run, looked at trial by trial, with what was left out on the way."""
 
     def __init__(self, run: Run, tasks: PlannedTasks, splits: Sequence[str], errored: bool) -> None:
@@ -89,7 +142,7 @@ class _Reviewed:
             return self._pool_of(self._only_rubric(questions), planned, questions)
         rubric = wanted if isinstance(wanted, Rubric) else self._rubric_named(name)
         if planned and name not in self._askers:
-            grader = _any_trial(rubric)
+            grader = _plain_judge(rubric)
             questions = [
                 each for entry, task in planned for each in await self._questions(entry, task, [grader])
             ]
@@ -99,7 +152,7 @@ class _Reviewed:
         self,
         rubric: Rubric,
         planned: Sequence[tuple[JournalEntry, PlannedTask]],
-        questions: Sequence[_Question],
+        questions: Sequence[_JudgeQuestion],
     ) -> ReviewPool:
         if rubric.candidates:
             raise UsageMistake(f"the rubric {rubric.name} compares candidates: there are no labels for that")
@@ -132,7 +185,7 @@ class _Reviewed:
 
     async def _questions_by_rubric(
         self, entry: JournalEntry, task: PlannedTask, rubric: str
-    ) -> list[_Question]:
+    ) -> list[_JudgeQuestion]:
         """Give what the task's own graders ask judges by this rubric, or by any where it is empty."""
         graders = [planned for planned in task.graders if self._may_ask(planned, rubric)]
         questions = await self._questions(entry, task, graders) if graders else []
@@ -149,7 +202,7 @@ class _Reviewed:
 
     async def _questions(
         self, entry: JournalEntry, task: PlannedTask, graders: Sequence[PlannedGrader]
-    ) -> list[_Question]:
+    ) -> list[_JudgeQuestion]:
         """Let graders show a trial to a judge that only takes note."""
         trial = self._run.trial_if_readable(entry)
         if trial is None:
@@ -158,9 +211,11 @@ class _Reviewed:
         evidence = Evidence(task.input, trial.transcript, trial.outcome)
         judges = {grader.label: SilentJudge() for grader in graders}
         await self._grading.grade(graders, evidence, lambda label: [judges[label]])
-        return [_Question(entry, label, shown) for label, judge in judges.items() for shown in judge.shown]
+        return [
+            _JudgeQuestion(entry, label, shown) for label, judge in judges.items() for shown in judge.shown
+        ]
 
-    def _only_rubric(self, questions: Sequence[_Question]) -> Rubric:
+    def _only_rubric(self, questions: Sequence[_JudgeQuestion]) -> Rubric:
         """Give the one rubric that all of them are asked by."""
         rubrics = {each.shown.rubric.digest(): each.shown.rubric for each in questions}
         names = ", ".join(dict.fromkeys(rubric.name for rubric in rubrics.values()))
@@ -191,7 +246,7 @@ class _Reviewed:
                 f"no grader here asks by a rubric {name!r}{self._reasons()}, and none is registered; {hint}"
             ) from None
 
-    def _distinct(self, questions: Iterable[_Question]) -> Iterator[ShownTrial]:
+    def _distinct(self, questions: Iterable[_JudgeQuestion]) -> Iterator[ReviewTrial]:
         seen: set[str] = set()
         counts: Counter[str] = Counter()
         for entry, grader, shown in questions:
@@ -201,10 +256,10 @@ class _Reviewed:
             seen.add(shown.digest)
             id = f"{self._run.name}:{entry.key.label}"
             counts[id] += 1
-            yield ShownTrial(id if counts[id] == 1 else f"{id} {counts[id]}", entry, grader, shown.values)
+            yield ReviewTrial(id if counts[id] == 1 else f"{id} {counts[id]}", entry, grader, shown.values)
 
 
-def _any_trial(rubric: Rubric) -> PlannedGrader:
+def _plain_judge(rubric: Rubric) -> PlannedGrader:
     """Plan the grader that shows any trial by any rubric, if only it shows what every trial has."""
     from pytest_agenteval.graders.judge.judge_grader import JudgeGrader
 
@@ -213,3 +268,72 @@ def _any_trial(rubric: Rubric) -> PlannedGrader:
     except ValueError as refused:
         raise UsageMistake(f"no grader of these trials asks by it, and of others: {refused}") from None
     return PlannedGrader("judge", rubric.name, {"rubric": rubric.text})
+
+
+UNDECIDED = "undecided"
+ENDING_WORDS = ("passed", "missed", "failed", "errored", "limited", UNDECIDED)
+MOST_LISTED = 1000
+
+FILTERS: Mapping[str, Callable[[JournalEntry], str]] = {
+    "bucket": lambda entry: entry.bucket,
+    "task": lambda entry: entry.key.task,
+    "model": lambda entry: entry.key.model,
+    "variant": lambda entry: entry.key.variant,
+}
+"""What trials are chosen by, each with what a trial has of it."""
+
+
+def chosen_entries(
+    run: Run, patterns: Mapping[str, Sequence[str]], words: Sequence[str]
+) -> list[JournalEntry]:
+    """Give the trials whose names match a pattern of each kind, and that ended as one of the words says.
+
+    ``patterns`` has some for each of NAMES, where none choose all. Where ``undecided`` is among the words all
+    are given, for only the rubric's own grader tells. Raises UsageMistake for a pattern that no trial has.
+    """
+    entries = list(run.entries)
+    for kind, wanted in patterns.items():
+        value_of = FILTERS[kind]
+        _check_patterns(run, kind, wanted)
+        if wanted:
+            entries = [entry for entry in entries if _matches_any(value_of(entry), wanted)]
+    if words and UNDECIDED not in words:
+        return [entry for entry in entries if ended_as(entry, words)]
+    return entries
+
+
+def ended_as(entry: JournalEntry, words: Sequence[str]) -> bool:
+    """Whether a trial ended in one of these ways."""
+    return entry.ending in words or ("limited" in words and bool(entry.limit))
+
+
+def chosen_trials(
+    trials: Iterable[ReviewTrial], words: Sequence[str], sample: int | None, seed: int
+) -> list[ReviewTrial]:
+    """Give the trials that the words mean, or so many of them, in an order that the seed shuffles.
+
+    A trial's place hangs on the seed and its own name: which others are chosen changes no order.
+    """
+    if UNDECIDED in words:
+        trials = [trial for trial in trials if ended_as(trial.entry, words) or _is_undecided(trial)]
+    return sorted(trials, key=lambda trial: (json_digest([seed, trial.entry.key.label]), trial.id))[:sample]
+
+
+def _is_undecided(trial: ReviewTrial) -> bool:
+    """Whether the grader that asks by the rubric, or any where none does, could not tell."""
+    own = [grade for grade in trial.entry.grades if grade.grader == trial.grader]
+    return any(grade.score is None for grade in own or trial.entry.grades)
+
+
+def _matches_any(name: str, patterns: Sequence[str]) -> bool:
+    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _check_patterns(run: Run, kind: str, patterns: Sequence[str]) -> None:
+    names = sorted({FILTERS[kind](entry) for entry in run.entries})
+    for pattern in patterns:
+        if not any(_matches_any(name, (pattern,)) for name in names):
+            hint = did_you_mean(pattern, names) or f"there are {', '.join(filter(None, names)) or 'none'}"
+            raise UsageMistake(
+                f"--{kind} {pattern}: no trial of {run.name} has it; {one_line(hint, MOST_LISTED)}"
+            )

@@ -1,4 +1,4 @@
-"""Which trials of a run feedback is about: of split dev, of one model and variant, of the buckets named."""
+"""Which trials feedback is about: of split dev, of one model and variant, the most different failures first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from pytest_agenteval.compare.sides import BASE
 from pytest_agenteval.loop.feedback.content import FeedbackOptions
 from pytest_agenteval.loop.feedback.todays_tasks import TodaysTasks
+from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
@@ -17,7 +19,7 @@ from pytest_agenteval.text.formatting import one_line, pluralize, tally
 MOST_NAMES = 10
 
 
-class Bucket(FrozenValue, frozen=True):
+class BucketTrials(FrozenValue, frozen=True):
     """A bucket's trials that count: of split dev, with a score."""
 
     suite: str
@@ -57,7 +59,7 @@ class Selection(FrozenValue, frozen=True):
 
     model: str
     variant: str
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[BucketTrials, ...]
     errored: tuple[str, ...]
     left_out: tuple[str, ...]
 
@@ -67,45 +69,45 @@ class Selection(FrozenValue, frozen=True):
         return [entry for bucket in self.buckets for entry in bucket.entries]
 
 
-def select(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Selection:
+def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Selection:
     """Choose the trials; raises UsageMistake for a name that nothing has, or that is missing."""
-    entries = _of_suite(run, options.suite)
-    model = _one(run, "model", options.model, [entry.key.model for entry in entries])
+    entries = _suite_entries(run, options.suite)
+    model = _only_name(run, "model", options.model, [entry.key.model for entry in entries])
     entries = [entry for entry in entries if entry.key.model == model]
     variants = [entry.key.variant or BASE for entry in entries]
-    variant = _one(run, "variant", options.variant if options.variant != "" else BASE, variants)
+    variant = _only_name(run, "variant", options.variant if options.variant != "" else BASE, variants)
     entries = [entry for entry in entries if (entry.key.variant or BASE) == variant]
     splits = {entry.key: tasks.split(entry) for entry in entries}
     dev = [entry for entry in entries if splits[entry.key] == "dev"]
     if not dev:
-        raise UsageMistake(f"run {run.name}: no trial of split dev; {_whereabouts(splits.values())}")
-    chosen = _of_buckets(run, dev, options.buckets)
+        raise UsageMistake(f"run {run.name}: no trial of split dev; {_split_counts(splits.values())}")
+    chosen = _bucket_entries(run, dev, options.buckets)
     _check_grader(run, chosen, options.grader)
     unknown = [entry for entry in entries if not splits[entry.key]]
     held_out = sum(split == "held_out" for split in splits.values())
     return Selection(
         model,
         "" if variant == BASE else variant,
-        tuple(_buckets(chosen)),
-        tuple(_errored(chosen)),
-        tuple(_left_out(held_out, unknown, tasks.without_file(chosen))),
+        tuple(_sorted_buckets(chosen)),
+        tuple(_errored_lines(chosen)),
+        tuple(_left_out_lines(held_out, unknown, tasks.without_file(chosen))),
     )
 
 
-def _whereabouts(splits: Iterable[str]) -> str:
+def _split_counts(splits: Iterable[str]) -> str:
     return (
         tally(Counter(split or "of a split that nobody can tell" for split in splits)) or "no trial has ended"
     )
 
 
-def _of_suite(run: Run, suite: str) -> list[JournalEntry]:
+def _suite_entries(run: Run, suite: str) -> list[JournalEntry]:
     suites = list(dict.fromkeys(entry.key.suite for entry in run.entries))
     if suite and suite not in suites:
         raise UsageMistake(f"run {run.name} has no suite {suite!r}; it has {nearest_names(suite, suites)}")
     return [entry for entry in run.entries if suite in ("", entry.key.suite)]
 
 
-def _one(run: Run, kind: str, named: str | None, names: Sequence[str]) -> str:
+def _only_name(run: Run, kind: str, named: str | None, names: Sequence[str]) -> str:
     """Give the model or variant that is meant: the one named, or else the only one."""
     known = list(dict.fromkeys(names))
     if named is None and len(known) == 1:
@@ -119,7 +121,7 @@ def _one(run: Run, kind: str, named: str | None, names: Sequence[str]) -> str:
     return named
 
 
-def _of_buckets(run: Run, entries: list[JournalEntry], names: Sequence[str]) -> list[JournalEntry]:
+def _bucket_entries(run: Run, entries: list[JournalEntry], names: Sequence[str]) -> list[JournalEntry]:
     """Give the trials of these buckets, each named with its suite or without; of all where none is named."""
     known = {name for entry in entries for name in _bucket_names(entry)}
     for name in names:
@@ -143,17 +145,17 @@ def _check_grader(run: Run, entries: Iterable[JournalEntry], grader: str) -> Non
         raise UsageMistake(f"run {run.name} has no grader {grader!r}; it has {nearest_names(grader, known)}")
 
 
-def _buckets(entries: Iterable[JournalEntry]) -> list[Bucket]:
+def _sorted_buckets(entries: Iterable[JournalEntry]) -> list[BucketTrials]:
     """Put the trials that have a score into their buckets, the worst first."""
     grouped: dict[tuple[str, str], list[JournalEntry]] = {}
     for entry in entries:
         if entry.averaged:
             grouped.setdefault((entry.key.suite, entry.bucket), []).append(entry)
-    buckets = [Bucket(*key, tuple(of_bucket)) for key, of_bucket in grouped.items()]
+    buckets = [BucketTrials(*key, tuple(of_bucket)) for key, of_bucket in grouped.items()]
     return sorted(buckets, key=lambda bucket: (bucket.score, bucket.suite, bucket.name))
 
 
-def _errored(entries: Sequence[JournalEntry]) -> list[str]:
+def _errored_lines(entries: Sequence[JournalEntry]) -> list[str]:
     """Count errored trials by what broke them, and name the first: they say nothing of a prompt."""
     errored = [entry for entry in entries if entry.ending == "errored"]
     causes = Counter(entry.cause or "errored" for entry in errored)
@@ -162,7 +164,7 @@ def _errored(entries: Sequence[JournalEntry]) -> list[str]:
     return [f"{pluralize(len(errored), 'trial')} errored ({tally(causes)})", *names, *more] if errored else []
 
 
-def _left_out(held_out: int, unknown: Sequence[JournalEntry], without_file: int) -> list[str]:
+def _left_out_lines(held_out: int, unknown: Sequence[JournalEntry], without_file: int) -> list[str]:
     lines = []
     if held_out:
         lines.append(f"{pluralize(held_out, 'trial')} of split held_out: in no figure and no example here")
@@ -174,3 +176,82 @@ def _left_out(held_out: int, unknown: Sequence[JournalEntry], without_file: int)
         what = "no description and no reference solution of theirs is shown here"
         lines.append(f"{pluralize(without_file, 'task')} without a file below this folder ({where}): {what}")
     return lines
+
+
+MOST_READ = 40
+"""Failing trials of a bucket whose transcripts are read to choose among them."""
+
+Failures = frozenset[tuple[str, str]]
+"""What failed in a trial: each grader that was not passed, with each of its checks that failed."""
+
+
+class FailingTrial(FrozenValue, frozen=True):
+    """A failing trial with what failed in it."""
+
+    trial: Trial
+    failures: Failures
+
+
+def failures_of(trial: Trial) -> Failures:
+    """Give the graders that a trial did not pass, and their failed checks by what they claim."""
+    failed = [grade for grade in trial.grades if grade.passed is False]
+    checks = ((grade.grader, check.claim) for grade in failed for check in failed_checks(grade.checks))
+    return frozenset((*((grade.grader, "") for grade in failed), *checks))
+
+
+def failure_distance(one: Failures, other: Failures) -> float:
+    """Give how different two trials failed, from 0 to 1: Jaccard's distance of what failed in them."""
+    either = one | other
+    return 1 - len(one & other) / len(either) if either else 0.0
+
+
+def different_trials(run: Run, entries: Iterable[JournalEntry], most: int) -> list[Trial]:
+    """Give at most so many failing trials, the worst first, then always the one that differs most.
+
+    One of another task differs more than any of a task that is there already; among equals it is the one
+    whose failed graders and checks are furthest from the nearest chosen, then the worse. One that failed as
+    another repetition of its task did is left out.
+    """
+    waiting = _readable(run, _one_of_each_task_first(entries))
+    waiting.sort(key=lambda each: (each.trial.score or 0.0, each.trial.key))
+    chosen: list[FailingTrial] = []
+    while waiting and len(chosen) < most:
+        best = max(waiting, key=lambda each: (*_difference_from(each, chosen), -(each.trial.score or 0.0)))
+        waiting.remove(best)
+        if chosen and _difference_from(best, chosen) == (False, 0.0):
+            break
+        chosen.append(best)
+    return [each.trial for each in chosen]
+
+
+def _difference_from(each: FailingTrial, chosen: Sequence[FailingTrial]) -> tuple[bool, float]:
+    is_new = all(each.trial.key.task != other.trial.key.task for other in chosen)
+    return is_new, min((failure_distance(each.failures, other.failures) for other in chosen), default=1.0)
+
+
+def _one_of_each_task_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
+    """Order trials so that no task's second one comes before any task's first; each time the worst first."""
+    tasks: Counter[str] = Counter()
+    places = []
+    for entry in sorted(entries, key=lambda entry: (entry.score or 0.0, entry.key)):
+        places.append((tasks[entry.key.task], entry))
+        tasks[entry.key.task] += 1
+    return [entry for _, entry in sorted(places, key=lambda place: place[0])]
+
+
+def _readable(run: Run, entries: Iterable[JournalEntry]) -> list[FailingTrial]:
+    trials: list[FailingTrial] = []
+    for entry in entries:
+        trial = run.trial_if_readable(entry) if len(trials) < MOST_READ else None
+        if trial is not None:
+            trials.append(FailingTrial(trial, failures_of(trial)))
+    return trials
+
+
+def passing_trial(run: Run, entries: Iterable[JournalEntry], failing: Iterable[Trial]) -> Trial | None:
+    """Give a trial that passed: of a failing one's task if there is any, in full before in part."""
+    tasks = [trial.key.task for trial in failing]
+    passed = [entry for entry in entries if entry.ending == "passed"]
+    passed.sort(key=lambda entry: (entry.key.task not in tasks, -(entry.score or 0.0), entry.key))
+    trials = (run.trial_if_readable(entry) for entry in passed[:MOST_READ])
+    return next((trial for trial in trials if trial is not None), None)

@@ -1,0 +1,407 @@
+"""Labelled examples: how files of labels are read, as JSON lines or CSV, and all that is wrong with them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal, NoReturn, get_args
+
+from pytest_agenteval.graders.judge.rubric import Rubric
+from pytest_agenteval.graders.judge.verdicts import Judgement
+from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.tasks.documents import read_bytes, short_path
+from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
+
+LabelSource = Literal["human", "constructed"]
+SOURCES: tuple[LabelSource, ...] = get_args(LabelSource)
+
+
+class LabelledExample(FrozenValue, frozen=True):
+    """One thing to judge, with a label from 0 to 1 for some or all dimensions.
+
+    ``values`` holds everything that the rubric shows, by name; ``output`` is the value that is judged.
+    Labels are ``human`` where a person gave them, ``constructed`` where they follow from how the example was
+    made.
+    """
+
+    id: str
+    values: Mapping[str, str]
+    output: str
+    labels: Mapping[str, float]
+    source: LabelSource = "human"
+    note: str = ""
+
+    @property
+    def judged(self) -> str:
+        """What is judged."""
+        return self.values[self.output]
+
+    @property
+    def given(self) -> Mapping[str, str]:
+        """What else the judge is shown."""
+        return {name: value for name, value in self.values.items() if name != self.output}
+
+
+class ExampleJudgement(FrozenValue, frozen=True):
+    """One example, asked about once: all judges side by side. ``repetition`` counts from 1."""
+
+    example: LabelledExample
+    repetition: int
+    judgement: Judgement
+
+    def score(self, judge: str, dimension: str) -> float | None:
+        """Give one judge's score, or that of all together where ``judge`` is empty; None for no score."""
+        if not judge:
+            return self.judgement.scores.get(dimension)
+        return next(vote.scores.get(dimension) for vote in self.judgement.votes if vote.judge == judge)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationAnswers:
+    """Everything that the judges answered, and what each of them took, by name."""
+
+    judges: tuple[Model, ...]
+    asks: tuple[ExampleJudgement, ...]
+    usage: Mapping[str, Usage] = field(default_factory=lambda: NOTHING)
+
+
+def describe_label_sources(examples: Iterable[LabelledExample]) -> str:
+    """Say how many examples there are and where their labels come from: ``70 constructed labels``."""
+    counts = Counter(example.source for example in examples)
+    named = [f"{counts[source]} {source}" for source in SOURCES if counts[source]]
+    label = "label" if counts.total() == 1 else "labels"
+    return f"{' and '.join(named)} {label}" if named else "no labels"
+
+
+ROW_KEYS = ("id", "input", "output", "scores", "scale", "label_source", "labeller", "note")
+NO_COLUMNS = ("scores", "scale")
+"""What a CSV file has no single column for."""
+
+JSON_LINES, CSV = (".jsonl", ".ndjson"), (".csv",)
+A_ROW = "an object with input, output and scores"
+
+
+class LabelRow(FrozenValue, frozen=True):
+    """One example as it was written: its line, its parts by key, and the column that each came from."""
+
+    line: int
+    parts: Mapping[str, Any]
+    columns: Mapping[KeyPath, str]
+
+    def place(self, path: KeyPath) -> KeyPath:
+        """Name a part as its author finds it: by its column, or by its keys."""
+        column = self.columns.get(path)
+        return path if column is None else (column,)
+
+    def is_of_all(self, path: KeyPath) -> bool:
+        """Whether what is wrong with a part is wrong in all rows: a CSV file has no column for it."""
+        if not self.columns:
+            return False
+        return path == ("input",) or not any(place[0] == path[0] for place in self.columns)
+
+
+def read_label_rows(path: Path, dimensions: Sequence[str], problems: list[Problem]) -> list[LabelRow]:
+    """Read the rows of a file, as far as they can be read; what is wrong with the others is added.
+
+    Raises ProblemsFound where nothing can be read at all. Bare column names are taken for ``dimensions``.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (*JSON_LINES, *CSV):
+        _refuse_file(path, None, "a file of labels that ends in .jsonl or .csv", repr(path.name))
+    text = _file_text(path)
+    if suffix in CSV:
+        return list(_csv_rows(path, text, dimensions, problems))
+    return list(_json_rows(path, text, problems))
+
+
+def _file_text(path: Path) -> str:
+    data = read_bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as broken:
+        line = data.count(b"\n", 0, broken.start) + 1
+        _refuse_file(path, line, "a text in UTF-8", f"the byte 0x{data[broken.start]:02x}")
+
+
+def _json_rows(path: Path, text: str, problems: list[Problem]) -> Iterator[LabelRow]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = _decode(line)
+        except ValueError as broken:
+            found = broken.msg if isinstance(broken, json.JSONDecodeError) else str(broken)
+            problems.append(Problem(short_path(path), number, (), "one JSON object in one line", found))
+            continue
+        except RecursionError:
+            found = "more levels than can be read"
+            problems.append(Problem(short_path(path), number, (), "one JSON object in one line", found))
+            continue
+        if not isinstance(value, dict):
+            problems.append(Problem(short_path(path), number, (), A_ROW, value_text(value)))
+            continue
+        problems += _unknown_keys(path, number, value, ROW_KEYS)
+        yield LabelRow(number, value, {})
+
+
+def _csv_rows(
+    path: Path, text: str, dimensions: Sequence[str], problems: list[Problem]
+) -> Iterator[LabelRow]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        head = [name.strip() for name in next(reader, [])]
+        places = _column_places(path, head, dimensions, problems)
+        before = reader.line_num
+        for cells in reader:
+            line, before = before + 1, reader.line_num
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(head):
+                expected = f"{len(head)} cells, as the first line has"
+                hint = "a text with commas or line breaks stands in double quotes"
+                problems.append(Problem(short_path(path), line, (), expected, f"{len(cells)}", hint))
+                continue
+            yield _csv_row(line, head, places, cells)
+    except csv.Error as broken:
+        _refuse_file(
+            path, reader.line_num, "CSV: cells between commas, in double quotes where needed", str(broken)
+        )
+
+
+def _column_places(
+    path: Path, head: Sequence[str], dimensions: Sequence[str], problems: list[Problem]
+) -> dict[str, KeyPath]:
+    """Say what each column holds, by its name in the first line."""
+    singles = [key for key in ROW_KEYS if key not in NO_COLUMNS]
+    columns = (*singles, "input.NAME", *(f"score.{name}" for name in dimensions))
+    places: dict[str, KeyPath] = {}
+    for name in head:
+        place = _column_place(name, singles, dimensions)
+        if place is not None and place not in places.values():
+            places[name] = place
+            continue
+        found = f"unknown column {name!r}" if place is None else f"a second column {name!r}"
+        hint = did_you_mean(name, columns) if place is None else ""
+        problems.append(Problem(short_path(path), 1, (name,), f"one of {', '.join(columns)}", found, hint))
+    return places
+
+
+def _column_place(name: str, singles: Sequence[str], dimensions: Sequence[str]) -> KeyPath | None:
+    """Give where JSON would have what a column holds; None for a column that nobody knows."""
+    kind, _, rest = name.partition(".")
+    if kind == "input" and rest:
+        return ("input", rest)
+    dimension = rest if kind == "score" else name
+    if dimension in dimensions:
+        return ("scores", dimension)
+    return (name,) if name in singles else None
+
+
+def _csv_row(line: int, head: Sequence[str], places: Mapping[str, KeyPath], cells: Sequence[str]) -> LabelRow:
+    """Put cells where JSON would have them; an empty cell says nothing, but for texts that may be empty."""
+    parts: dict[str, Any] = {"scores": {}}
+    for name, cell in zip(head, cells, strict=True):
+        place = places.get(name)
+        if place is None or (place[0] not in ("input", "output") and not cell.strip()):
+            continue
+        value: Any = _cell_number(cell) if place[0] == "scores" else cell
+        if len(place) == 1:
+            parts[str(place[0])] = value
+        else:
+            parts.setdefault(str(place[0]), {})[place[1]] = value
+    return LabelRow(line, parts, {place: name for name, place in places.items()})
+
+
+def _cell_number(cell: str) -> Any:
+    """Give a cell's number; what is none stays text, to be told by whoever wants a number."""
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
+def _unknown_keys(path: Path, line: int, value: Iterable[str], keys: Sequence[str]) -> Iterator[Problem]:
+    for key in value:
+        if key not in keys:
+            expected, found = f"one of {', '.join(keys)}", f"unknown key {key!r}"
+            yield Problem(short_path(path), line, (key,), expected, found, did_you_mean(key, keys))
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
+        raise ValueError(f"the key {twice!r} stands there twice")
+    return value
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text}, which is no JSON")
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant).decode
+
+
+def _refuse_file(path: Path, line: int | None, expected: str, found: str) -> NoReturn:
+    raise ProblemsFound([Problem(short_path(path), line, (), expected, found)]) from None
+
+
+Scale = tuple[float, float]
+ZERO_TO_ONE: Scale = (0.0, 1.0)
+
+
+def read_labels(path: Path, rubric: Rubric, scale: Scale = ZERO_TO_ONE) -> tuple[LabelledExample, ...]:
+    """Read every example of a file; raises ProblemsFound with all that its author has to mend.
+
+    Labels are numbers on the line's own ``scale``, else on this one, and come out as 0 to 1. A dimension
+    without a label, or with null, which says that a person could not tell, is not compared; an example that
+    has no other is left out.
+    """
+    examples = read_labels_so_far(path, rubric, scale)
+    if not examples:
+        raise ProblemsFound([Problem(short_path(path), None, (), "1 example or more", "none")])
+    return examples
+
+
+def read_labels_so_far(path: Path, rubric: Rubric, scale: Scale) -> tuple[LabelledExample, ...]:
+    """Read a file that may have no example yet; else as ``read_labels`` does."""
+    problems: list[Problem] = []
+    rows = read_label_rows(path, rubric.names, problems)
+    reader = _Reader(path, rubric, scale, problems)
+    examples = [reader.example(row) for row in rows]
+    if problems:
+        raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
+    return tuple(example for example in examples if example.labels)
+
+
+class _Reader:
+    """Reads rows for one rubric, and collects what is wrong with them."""
+
+    def __init__(self, path: Path, rubric: Rubric, scale: Scale, problems: list[Problem]) -> None:
+        self._file, self._rubric, self._scale, self._problems = short_path(path), rubric, scale, problems
+        self._given = [name for name in rubric.shows if name != rubric.output]
+        self._ids: dict[str, int] = {}
+
+    def example(self, row: LabelRow) -> LabelledExample:
+        """Give an example, which holds only what could be read."""
+        output = self._text(row, ("output",), row.parts.get("output"), "what is judged, as text")
+        self._text(row, ("labeller",), row.parts.get("labeller", ""), "a text: who gave the labels")
+        return LabelledExample(
+            id=self._id(row),
+            values={**self._input(row), self._rubric.output: output},
+            output=self._rubric.output,
+            labels=dict(self._labels(row)),
+            source=self._source(row),
+            note=self._text(row, ("note",), row.parts.get("note", ""), "a text"),
+        )
+
+    def _id(self, row: LabelRow) -> str:
+        id = row.parts.get("id", f"line-{row.line}")
+        if not isinstance(id, str) or not id.strip():
+            self._wrong(row, ("id",), "a text that is not blank", value_text(id))
+            return ""
+        first = self._ids.setdefault(id, row.line)
+        if first != row.line:
+            self._wrong(row, ("id",), "an id of its own", f"{id!r}, which line {first} has too")
+        return id
+
+    def _input(self, row: LabelRow) -> dict[str, str]:
+        """Give the values that the rubric shows beside the output; a lone text is its only one."""
+        value, given = row.parts.get("input"), self._given
+        if isinstance(value, str) and len(given) == 1:
+            return {given[0]: value}
+        if "input" not in row.parts and not given:
+            return {}
+        if not isinstance(value, Mapping):
+            expected = f"an object with {', '.join(given)}: what the rubric shows"
+            found = value_text(value) if "input" in row.parts else "no input"
+            self._wrong(row, ("input",), expected, found, self._columns(row, given))
+            return {}
+        for name in value:
+            if name not in given:
+                found = f"the unknown value {name!r}"
+                self._wrong(
+                    row, ("input", name), f"one of {', '.join(given)}", found, did_you_mean(name, given)
+                )
+        missing = [name for name in given if name not in value]
+        if missing:
+            found = f"no {', '.join(missing)}"
+            expected = f"{', '.join(given)}: what the rubric shows"
+            self._wrong(row, ("input",), expected, found, self._columns(row, missing))
+        shared = [name for name in given if name in value]
+        return {name: self._text(row, ("input", name), value[name], "a text") for name in shared}
+
+    def _labels(self, row: LabelRow) -> Iterator[tuple[str, float]]:
+        scores, names = row.parts.get("scores"), self._rubric.names
+        if not isinstance(scores, Mapping) or not scores:
+            found = value_text(scores) if "scores" in row.parts else "no scores"
+            self._wrong(row, ("scores",), f"a number for one or more of {', '.join(names)}", found)
+            return
+        low, high = self._scale_of(row)
+        for name, value in scores.items():
+            if name not in names:
+                found = f"the unknown dimension {name!r}"
+                self._wrong(
+                    row, ("scores", name), f"one of {', '.join(names)}", found, did_you_mean(name, names)
+                )
+            elif value is not None and self._is_label(row, name, value, low, high):
+                yield name, (value - low) / (high - low)
+
+    def _scale_of(self, row: LabelRow) -> Scale:
+        """Give the scale that the line says, else that of the whole file."""
+        scale = row.parts.get("scale", self._scale)
+        if isinstance(scale, list | tuple) and len(scale) == 2 and all(map(_is_number, scale)):
+            low, high = scale
+            if low < high:
+                return low, high
+        self._wrong(row, ("scale",), "a list of two numbers, the lower one first", value_text(scale))
+        return self._scale
+
+    def _is_label(self, row: LabelRow, name: str, value: Any, low: float, high: float) -> bool:
+        number = _is_number(value)
+        if number and low <= value <= high:
+            return True
+        expected = f"a number from {low:g} to {high:g}"
+        hint = "another scale is `scale: [1, 5]` in the calibration file, or --scale 1 5" if number else ""
+        self._wrong(row, ("scores", name), expected, value_text(value), hint)
+        return False
+
+    def _source(self, row: LabelRow) -> LabelSource:
+        """Give where the labels come from; a file that does not say holds a user's own, which people gave."""
+        value = row.parts.get("label_source", "human")
+        source = next((name for name in SOURCES if name == value), None)
+        if source is None:
+            hint = did_you_mean(value, SOURCES) if isinstance(value, str) else ""
+            self._wrong(row, ("label_source",), " or ".join(SOURCES), value_text(value), hint)
+        return source or "human"
+
+    def _text(self, row: LabelRow, path: KeyPath, value: Any, expected: str) -> str:
+        if isinstance(value, str):
+            return value
+        self._wrong(row, path, expected, value_text(value) if path[0] in row.parts else f"no {path[0]}")
+        return ""
+
+    def _columns(self, row: LabelRow, names: Sequence[str]) -> str:
+        """Say which columns a CSV file needs."""
+        return f"columns {', '.join(f'input.{name}' for name in names)}" if row.columns else ""
+
+    def _wrong(self, row: LabelRow, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
+        unknown = bool(row.columns) and path[:-1] == ("input",) and path[-1] not in self._given
+        of_all = unknown or row.is_of_all(path)
+        # A column that is missing is missing in every row: one problem, on the line of the columns' names.
+        problem = Problem(self._file, 1 if of_all else row.line, row.place(path), expected, found, hint)
+        if not of_all or problem not in self._problems:
+            self._problems.append(problem)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

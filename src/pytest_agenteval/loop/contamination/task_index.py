@@ -1,0 +1,336 @@
+"""The texts of a suite's tasks by their alphanumeric forms: whose each is, and whether anybody may write it.
+
+An answer has to hold "phone" and "sewing": a prompt that says "phone" leaks nothing. One that says both near
+each other does."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+from pytest_agenteval.loop.contamination.normalization import (
+    Passage,
+    alphanumeric,
+    fold,
+    is_price,
+    is_round,
+    is_short_number,
+    known_pieces,
+    passage,
+)
+from pytest_agenteval.loop.contamination.prompt_index import MOST_ENDING, is_searched
+from pytest_agenteval.loop.contamination.task_texts import (
+    LeakKind,
+    LoadedSuite,
+    Spelling,
+    input_texts,
+    labels,
+    protected_texts,
+    schema_words,
+    solution_texts,
+    workspace_texts,
+)
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.tasks.task_spec import Task
+
+ENOUGH = 12
+"""Letters from which on two words, or signs that say as much, are taken for no ordinary ones.
+
+One word may be as long in Russian or Finnish, and say nothing.
+"""
+
+ENOUGH_WITH_DIGITS = 9
+"""Letters, with each digit for three, from which on a number or a code is nobody else's: not `6 more`."""
+
+ENOUGH_ALONE = 7
+"""Letters of a word that an answer has to hold, and no other task speaks of."""
+
+ENOUGH_WORDS, ENOUGH_OF_WORDS = 3, 10
+"""Three words in a row, with so many letters, are no chance."""
+
+_CALENDAR = re.compile(
+    "(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august"
+    "|(?:septem|octo|novem|decem)ber"
+)
+"""Names that everybody has to write: what English gives a capital that is nobody's own."""
+
+_CAPITALS_OF_NOUNS = 0.2
+"""The share of words with a capital within sentences from which on it makes no name, as in German."""
+
+_WORTH = (
+    (re.compile("[\u3005-\u3007\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"), 1.5),
+    (re.compile("[\u0590-\u08ff\u3040-\u30ff]"), 0.5),
+    (re.compile("[\u0900-\u109f\u1780-\u17ff]"), 0.35),
+)
+"""How much more than a Latin letter a sign says: of Han and Hangul, of kana and of scripts that leave vowels
+out, of India and its neighbours."""
+
+_WORD = re.compile(r"\w+")
+_BEGINNING = re.compile(r"""(?:^|[.!?:;…\n\r\-*#>•"'“”‘’(\[{/|])\s*$""")
+
+
+def says_enough(value: str, words: int, alone: bool) -> bool:
+    """Whether a compact text of so many words is a leak wherever it stands, names apart.
+
+    Two words are where an answer needs these very words, and has no others to choose from.
+    """
+    letters = letters_of(value)
+    digits = sum(char.isdigit() for char in value)
+    if (digits > 1 or (digits and alone)) and letters + 2 * digits >= ENOUGH_WITH_DIGITS:
+        return not is_short_number(value) and not is_round(value)
+    if words >= ENOUGH_WORDS and letters >= ENOUGH_OF_WORDS:
+        return True
+    return letters >= ENOUGH and (letters > len(value) or (words > 1 and alone))
+
+
+def letters_of(value: str) -> float:
+    """Count how many Latin letters say as much as a compact text."""
+    return len(value) + sum(more * len(signs.findall(value)) for signs, more in _WORTH)
+
+
+class Prose(FrozenValue, frozen=True):
+    """A text, and its words with their compact forms."""
+
+    text: str
+    words: tuple[tuple[re.Match[str], str], ...]
+
+
+def prose(text: str) -> Prose:
+    """Take a text apart."""
+    return Prose(text, tuple((match, alphanumeric(match[0])) for match in _WORD.finditer(text)))
+
+
+def is_day_or_month(value: str) -> bool:
+    """Whether a compact text is one of those names that every prompt may have to write."""
+    return _CALENDAR.fullmatch(value) is not None
+
+
+def capitals_tell_names(texts: Iterable[Prose]) -> bool:
+    """Whether a capital within a sentence is something special in these texts, or every noun has one."""
+    count = capitals = 0
+    for text in texts:
+        for (before, _), (word, _) in pairwise(text.words):
+            if word[0][0].isalpha() and text.text[before.end() : word.start()] == " ":
+                count += 1
+                capitals += word[0][0].isupper()
+    return capitals <= _CAPITALS_OF_NOUNS * count
+
+
+def is_name(value: str, texts: Iterable[Prose]) -> bool:
+    """Whether these texts write all words of a value with capitals, and not just where a sentence begins."""
+    if is_day_or_month(value):
+        return False
+    within = False
+    for text in texts:
+        for words in _mentions(value, text.words):
+            if not all(word[0][0].isupper() for word in words):
+                return False
+            before = text.text[max(0, words[0].start() - 8) : words[0].start()]
+            within = within or len(words) > 1 or not _BEGINNING.search(before)
+    return within
+
+
+def _mentions(value: str, words: Sequence[tuple[re.Match[str], str]]) -> Iterator[list[re.Match[str]]]:
+    """Give the words that spell a value together, the last of them perhaps with an ending of its own."""
+    for number, (_, first) in enumerate(words):
+        if not first or not (value.startswith(first) or first.startswith(value)):
+            continue
+        spelt, mention = "", list[re.Match[str]]()
+        for match, word in words[number:]:
+            spelt += word
+            mention.append(match)
+            if len(spelt) >= len(value) or not value.startswith(spelt):
+                break
+        if spelt.startswith(value) and len(spelt) - len(value) <= MOST_ENDING:
+            yield mention
+
+
+class AllTasksTexts:
+    """The compact texts of all tasks, one behind the other: to look through one long text is quick."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        every = list(texts)
+        self._whole = "\n".join(every)
+        self._starts = list(accumulate((len(text) + 1 for text in every[:-1]), initial=0))
+
+    def is_shared(self, value: str, tasks: int) -> bool:
+        """Whether so many tasks, or more, hold a compact text."""
+        place, count = self._whole.find(value), 0
+        while place >= 0:
+            count += 1
+            behind = bisect_right(self._starts, place)
+            if count == tasks or behind == len(self._starts):
+                break
+            place = self._whole.find(value, self._starts[behind])
+        return count == tasks
+
+
+COMMON = 3
+"""What so many tasks ask or expect is a category, and no case."""
+
+LEAST_FILE_WORDS = 3
+"""Words from which on a path names a file, and no folder that agents have to know."""
+
+LEAST_INPUT_WORDS = 4
+"""Words of an input that is too short for a piece of eight: from so many on it is looked for as a whole."""
+
+MOST_SAMPLED = 100
+"""Tasks whose texts tell how a suite uses capitals."""
+
+_KINDS: Sequence[LeakKind] = ("task_id", "expected_value", "reference_solution", "input", "workspace")
+
+
+class TextOwner(FrozenValue, frozen=True):
+    """What a text is, in the task of this number: which of its facts, of how many words, without another.
+
+    Whether it ``is_file`` is told by its own words: three or more, with slashes between, or by its name's.
+    ``is_price`` is a number of four digits that is written as a price, a time or a measure.
+    """
+
+    kind: LeakKind
+    task: int
+    fact: int = 0
+    words: int = 0
+    alone: bool = False
+    is_file: bool = False
+    is_price: bool = False
+    spelling: Spelling = "any"
+
+
+class TaskIndex:
+    """All tasks of some suites; of long texts only the pieces whose ``beginnings`` stand in the prompts."""
+
+    def __init__(self, suites: Iterable[LoadedSuite], beginnings: Collection[str]) -> None:
+        self.tasks: list[Task] = []
+        self.values: defaultdict[str, list[TextOwner]] = defaultdict(list)
+        self.pieces: defaultdict[str, list[TextOwner]] = defaultdict(list)
+        self._beginnings = beginnings
+        self._schema, self._labels = set[str](), set[str]()
+        self._prose: dict[int, Sequence[Prose]] = {}
+        self._inputs, self._texts = list[str](), list[str]()
+        for suite in suites:
+            self._add_suite(suite)
+        self._input_texts, self._all_texts = AllTasksTexts(self._inputs), AllTasksTexts(self._texts)
+
+    def _add_suite(self, suite: LoadedSuite) -> None:
+        trees: dict[Path, list[int]] = defaultdict(list)
+        for loaded, layers in zip(suite.tasks, suite.layers, strict=True):
+            for layer in layers:
+                trees[layer].append(len(self.tasks))
+            self._add_task(loaded.task)
+        for layer, tasks in trees.items():
+            first = min(tasks, key=lambda task: (self.tasks[task].split == "held_out", task))
+            for text in workspace_texts(layer):
+                self._add_passage(passage(fold(text)), TextOwner("workspace", first))
+
+    def _add_task(self, task: Task) -> None:
+        number = len(self.tasks)
+        self.tasks.append(task)
+        self._schema.update(map(alphanumeric, schema_words(task)))
+        self._labels.update(map(alphanumeric, labels(task)))
+        self._inputs.append(" ".join(alphanumeric(text) for text in input_texts(task)))
+        texts = [alphanumeric(task.description)]
+        for each in protected_texts(task):
+            folded = fold(each.text)
+            texts.append(folded.replace(" ", ""))
+            words = len(folded.split())
+            is_path = "/" in each.text
+            is_folder = is_path and words < LEAST_FILE_WORDS
+            owner = TextOwner(
+                each.kind,
+                number,
+                each.fact,
+                1 if is_folder else words,
+                each.alone and not is_folder,
+                is_file=(is_path and not is_folder) or each.spelling == "title",
+                is_price=is_price(texts[-1], each.text),
+                spelling=each.spelling,
+            )
+            self._add_text(passage(folded), owner)
+        self._texts.append(" ".join(texts))
+
+    def _add_text(self, text: Passage, owner: TextOwner) -> None:
+        if text.is_long:
+            self._add_passage(text, owner)
+        elif self._is_searched(text, owner):
+            self.values[text.compact].append(owner)
+
+    @staticmethod
+    def _is_searched(text: Passage, owner: TextOwner) -> bool:
+        if owner.kind == "expected_value" and is_short_number(text.compact):
+            return True
+        return is_searched(text.compact) and (owner.kind != "input" or text.words >= LEAST_INPUT_WORDS)
+
+    def _add_passage(self, text: Passage, owner: TextOwner) -> None:
+        for piece in known_pieces(text, self._beginnings):
+            self.pieces[piece].append(owner)
+
+    def owner_of(self, owners: Sequence[TextOwner]) -> TextOwner:
+        """Choose whom a text is said to be of: a task that anybody may look at before a held-out one."""
+        return min(owners, key=lambda each: (self.is_held_out(each), _KINDS.index(each.kind), each.task))
+
+    def is_held_out(self, owner: TextOwner) -> bool:
+        """Whether the text is of a task that nobody is to learn of."""
+        return self.tasks[owner.task].split == "held_out"
+
+    def is_anybodys(self, value: str, owners: Sequence[TextOwner]) -> bool:
+        """Whether a value belongs to what agents have to know: a tool's name, or what several tasks share.
+
+        What several tasks only expect is a category of theirs, but for ids, numbers and paths of files.
+        """
+        own = any(owner.kind == "task_id" or owner.is_file for owner in owners)
+        if value in self._schema or (not own and _is_category(value, owners)):
+            return True
+        return self._input_texts.is_shared(value, COMMON)
+
+    def is_asked_by_several(self, piece: str) -> bool:
+        """Whether several tasks' texts hold a piece of eight words."""
+        owners = self.pieces[piece]
+        asked = [owner for owner in owners if owner.kind == "input"]
+        return len({owner.task for owner in asked}) >= COMMON or _is_category(piece, owners)
+
+    def says_enough(self, value: str, owners: Sequence[TextOwner]) -> bool:
+        """Whether a text is a leak by itself: long, with digits, or a name."""
+        words = max(owner.words for owner in owners)
+        if says_enough(value, words, any(owner.alone for owner in owners)):
+            return True
+        if any(owner.is_price or (owner.kind == "task_id" and owner.words > 1) for owner in owners):
+            return True
+        name = self._capitals_tell and any(is_name(value, self._prose_of(owner.task)) for owner in owners)
+        return name and not self._all_texts.is_shared(value, COMMON)
+
+    @cached_property
+    def _capitals_tell(self) -> bool:
+        return capitals_tell_names(
+            text for task in range(len(self.tasks))[:MOST_SAMPLED] for text in self._prose_of(task)
+        )
+
+    def is_leak_as_spelt(self, value: str, owner: TextOwner) -> bool:
+        """Whether a text leaks where it is written as it is spelt: most of an id, or the name of a file."""
+        if owner.spelling == "joined":
+            return value not in self._labels
+        is_long = letters_of(value) >= ENOUGH_OF_WORDS
+        return owner.spelling == "title" and is_long and (owner.words > 1 or letters_of(value) > len(value))
+
+    def is_rare(self, value: str, owners: Sequence[TextOwner]) -> bool:
+        """Whether a word is what an answer has to hold, no other task speaks of, and is no very short one."""
+        needed = any(owner.kind == "expected_value" and owner.alone for owner in owners)
+        if not needed or letters_of(value) < ENOUGH_ALONE or is_day_or_month(value):
+            return False
+        return not self._all_texts.is_shared(value, 2)
+
+    def _prose_of(self, number: int) -> Sequence[Prose]:
+        if number not in self._prose:
+            texts = [*input_texts(self.tasks[number]), *solution_texts(self.tasks[number])]
+            sentences = [text for text in texts if len(text.split()) >= LEAST_INPUT_WORDS]
+            self._prose[number] = [*map(prose, sentences)]
+        return self._prose[number]
+
+
+def _is_category(text: str, owners: Sequence[TextOwner]) -> bool:
+    return len({owner.task for owner in owners}) >= COMMON and not any(char.isdigit() for char in text)

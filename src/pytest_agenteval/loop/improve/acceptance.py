@@ -1,0 +1,367 @@
+"""What is decided of changed prompts: whether a round is kept, and whether what was kept is confirmed.
+
+The dev split only ranks: of many rounds the best one looks better than it is, so "kept for now" is all that
+dev can earn. Whether it is confirmed, held-out tasks say, once. There are two tests in all: of all held-out
+tasks, and of the focus's. Both are compare/'s test of a suite: would tasks like these get better, and where
+there are too few to say so, did these very ones change more than trying them again would? Both share 5 %
+one-sided over all looks at the split, of which this is one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
+from pytest_agenteval.compare.findings import FEWEST_FOR_SIGNS, PLAIN, Finding, share_of_look, suite_findings
+from pytest_agenteval.compare.scoring.exact_tests import PairedScores, label_test
+from pytest_agenteval.compare.scoring.sensitivity import mean
+from pytest_agenteval.compare.verdict import AT_WORST, Change
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.comparison_text import NO_BUCKET, bucket_name, format_p
+from pytest_agenteval.store.run_folder import Levels
+from pytest_agenteval.text.formatting import format_figure, one_line, pluralize
+
+MOST_NAMES = 5
+MOST_NAME = 200
+
+FocusBuckets: TypeAlias = Collection[str]
+"""The names of the buckets that are to rise."""
+
+
+def tasks_in(comparison: Comparison, focus: FocusBuckets) -> list[TaskChange]:
+    """Give the tasks of these buckets, of every suite that is compared."""
+    return [task for suite in comparison.suites for task in suite.tasks if task.bucket in focus]
+
+
+def paired_scores(
+    tasks: Sequence[TaskChange], errored_old: float | None = None, errored_new: float | None = None
+) -> list[PairedScores]:
+    """Give the scores of tasks that have some on both sides, errored trials as said; None leaves them out."""
+    pairs = [(_filled_scores(task.old, errored_old), _filled_scores(task.new, errored_new)) for task in tasks]
+    return [(old, new) for old, new in pairs if old and new]
+
+
+def _filled_scores(scores: Sequence[float | None], errored: float | None) -> list[float]:
+    filled = (errored if score is None else score for score in scores)
+    return [score for score in filled if score is not None]
+
+
+def old_mean(pairs: Sequence[PairedScores]) -> float:
+    """Give the mean over tasks of each one's mean score before."""
+    return mean([mean(old) for old, _ in pairs])
+
+
+def new_mean(pairs: Sequence[PairedScores]) -> float:
+    """Give the mean over tasks of each one's mean score now."""
+    return mean([mean(new) for _, new in pairs])
+
+
+def obstacle_of(comparison: Comparison) -> str:
+    """Say what keeps a comparison from deciding anything; nothing where it can."""
+    obstacles = comparison.obstacles
+    if not comparison.has_scores:
+        return "no task has scores on both sides"
+    if lost := (*comparison.unmatched_old, *comparison.unmatched_new):
+        return f"{listed_names([one_line(name, MOST_NAME) for name in lost])}: tried on one side only"
+    if not obstacles:
+        return ""
+    what = f"{one_line(obstacles[0].task, MOST_NAME)}: {one_line(obstacles[0].problem, MOST_NAME)}"
+    return f"{pluralize(len(obstacles), 'task')} cannot be compared: {what}"
+
+
+def with_model(comparison: Comparison, suite: SuiteComparison, what: str) -> str:
+    """Say which model something is said of, where several are compared: another may have stayed as it was."""
+    model = one_line(suite.new_who[0], MOST_NAME)
+    return f"{what} with {model}" if len(comparison.suites) > 1 and model else what
+
+
+def suite_name(suite: SuiteComparison) -> str:
+    """Give a suite's name on one line, cut where it is long."""
+    return one_line(suite.name, MOST_NAME)
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """Give names in a row: the first of them, and how many more there are."""
+    left = len(names) - MOST_NAMES
+    return ", ".join([*names[:MOST_NAMES], *([f"and {left} more"] if left > 0 else [])])
+
+
+NO_CHANGE = 1e-9
+
+
+class FocusChange(FrozenValue, frozen=True):
+    """What became of the mean over the focus's tasks: of mean scores, and with errored trials at their worst.
+
+    None where no task of the focus has scores on both sides. ``errored`` counts its trials of both sides.
+    """
+
+    tasks: int
+    old: float | None
+    new: float | None
+    change_at_worst: float | None
+    errored: int
+
+    @property
+    def change(self) -> float | None:
+        """New mean less old mean."""
+        return None if self.old is None or self.new is None else self.new - self.old
+
+    @property
+    def figures(self) -> str:
+        """Both means, as ``0.50 -> 0.75``."""
+        return f"{format_figure(self.old)} -> {format_figure(self.new)}"
+
+
+class RoundDecision(FrozenValue, frozen=True):
+    """Whether the next round begins from a changed prompt, why, and which suites and buckets are worse."""
+
+    decision: Literal["kept for now", "discarded"]
+    reason: str
+    focus: FocusChange
+    worse: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the next round begins from the change."""
+        return self.decision == "kept for now"
+
+
+def focus_change(comparison: Comparison, focus: FocusBuckets) -> FocusChange:
+    """Give what became of the tasks of these buckets, over all models that are compared."""
+    tasks = tasks_in(comparison, focus)
+    pairs = paired_scores(tasks)
+    errored = sum(score is None for task in tasks for score in (*task.old, *task.new))
+    if not pairs:
+        return FocusChange(0, None, None, None, errored)
+    at_worst = paired_scores(tasks, *AT_WORST)
+    return FocusChange(
+        len(pairs), old_mean(pairs), new_mean(pairs), new_mean(at_worst) - old_mean(at_worst), errored
+    )
+
+
+def decide_screen(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
+    """Decide after the focus alone was tried: what is not better there in the mean is discarded."""
+    change = focus_change(comparison, focus)
+    if obstacle := obstacle_of(comparison):
+        return RoundDecision("discarded", obstacle, change)
+    reason = _why_not_risen(change)
+    return RoundDecision(
+        "discarded" if reason else "kept for now", reason or f"the focus rose ({change.figures})", change
+    )
+
+
+def decide_round(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
+    """Decide after the whole dev split was tried, old and new.
+
+    Kept for now if the focus rose in the mean over its tasks and neither a suite nor a testable bucket is
+    worse. Errored trials count for the change only as in a comparison's verdicts: what they could undo is not
+    believed. Tasks that cannot be compared are a reason to discard: only the change can have made them so.
+    """
+    screen = decide_screen(comparison, focus)
+    if not screen.accepted:
+        return screen
+    worse = tuple(_worse_changes(comparison))
+    if worse:
+        return RoundDecision("discarded", f"worse: {listed_names(worse)}", screen.focus, worse)
+    if doubtful := tuple(_doubtful_changes(comparison)):
+        reason = f"{listed_names(doubtful)} would be worse; trials that errored leave it open"
+        return RoundDecision("discarded", reason, screen.focus)
+    return RoundDecision("kept for now", f"{screen.reason}, no fall was shown", screen.focus)
+
+
+def _why_not_risen(focus: FocusChange) -> str:
+    """Say why the focus is not taken to have risen; nothing where it is."""
+    if focus.change is None or focus.change_at_worst is None:
+        return "no task of the focus has scores on both sides"
+    if focus.change <= NO_CHANGE:
+        return f"the focus did not rise ({focus.figures})"
+    if focus.change_at_worst <= NO_CHANGE:
+        trials = pluralize(focus.errored, "trial")
+        return f"{trials} of the focus errored: nobody can tell whether it rose ({focus.figures} without)"
+    return ""
+
+
+def _worse_changes(comparison: Comparison) -> Iterator[str]:
+    for change, name in _named_changes(comparison):
+        if change.verdict == "worse":
+            yield f"{name} ({format_figure(change.old)} -> {format_figure(change.new)})"
+
+
+def _doubtful_changes(comparison: Comparison) -> Iterator[str]:
+    """Name what is worse by its scores, a verdict that errored trials undo."""
+    for change, name in _named_changes(comparison):
+        if change.undone and change.change < 0:
+            yield name
+
+
+def _named_changes(comparison: Comparison) -> Iterator[tuple[Change, str]]:
+    for suite in comparison.suites:
+        for change in suite.changes:
+            name = f"{suite_name(suite)} as a whole" if change is suite.suite else bucket_name(change)
+            yield change, with_model(comparison, suite, name)
+
+
+LEVEL = 0.05
+"""How often, one-sided, something that is no better may be confirmed: at all looks at the held-out split."""
+
+
+class HeldOutTest(FrozenValue, frozen=True):
+    """One of the tests on held-out tasks: ``p`` is two-sided, and 1 where there is no task.
+
+    ``testable`` says whether any outcome could have been significant.
+    """
+
+    name: str
+    tasks: int
+    old: float | None
+    new: float | None
+    p: float
+    testable: bool
+    confirmed: bool
+
+
+class Confirmation(FrozenValue, frozen=True):
+    """What held-out tasks say of all that was kept: ``level`` is that of each test's two-sided p."""
+
+    confirmed: bool
+    reason: str
+    looks: int
+    level: float
+    tests: tuple[HeldOutTest, ...]
+    worse: tuple[str, ...] = ()
+
+
+def confirm(comparison: Comparison, focus: FocusBuckets, looks: int) -> Confirmation:
+    """Decide on held-out tasks, at the look of that number (1 or more): the kept prompts against the first.
+
+    Each test is confirmed if its mean rose and its two-sided p is at most the look's share of 0.05, whose
+    half is the one-sided level of each of the two; where several models are compared they share it. One is
+    enough, if no suite and no testable bucket is worse, which no further look makes harder to see. Errored
+    trials, at their worst for the change, must not undo it.
+    """
+    level = LEVEL * share_of_look(looks) / max(len(comparison.suites), 1)
+    tests = tuple(
+        test for suite in comparison.suites for test in _held_out_tests(comparison, suite, focus, level)
+    )
+    worse = tuple(
+        with_model(comparison, suite, fall) for suite in comparison.suites for fall in _falls(suite)
+    )
+    return Confirmation(
+        confirmed=any(test.confirmed for test in tests) and not worse and not obstacle_of(comparison),
+        reason=_confirmation_reason(comparison, tests, worse, level),
+        looks=looks,
+        level=level,
+        tests=tests,
+        worse=worse,
+    )
+
+
+def repetitions_to_confirm(
+    focus_tasks: int, looks: int, least: int, most: int, buckets: Sequence[int] = ()
+) -> int:
+    """Give how often held-out tasks are tried, so that a rise of the focus and a fall elsewhere can be seen.
+
+    ``focus_tasks`` and ``buckets`` count held-out tasks: of the focus, and of each bucket. As often as it
+    takes for the focus's test to reach its level, and for the smallest bucket to be called worse among so
+    many: a prompt that moves tasks at random lifts the focus's few as often as it spoils others, and would be
+    confirmed wherever nobody could see those (``tests/extended/simulations/prompt_loops.py``).
+    At least ``least``, and
+    at most ``most`` even where that is not enough; ``least`` where the focus has no held-out task, for then
+    no number helps.
+    """
+    needed = [(focus_tasks, LEVEL * share_of_look(looks))] if focus_tasks else []
+    if needed and len(buckets) > 1:
+        needed.append((min(buckets), (1 - PLAIN.buckets) / len(buckets)))
+    for repetitions in range(least, most + 1) if needed else ():
+        if all(_smallest_p(tasks, repetitions) <= level for tasks, level in needed):
+            return repetitions
+    return max(least, most) if needed else least
+
+
+def _smallest_p(tasks: int, repetitions: int) -> float:
+    """Give the least p of a bucket of so many tasks: each from nothing to everything."""
+    return label_test([([0.0] * repetitions, [1.0] * repetitions)] * tasks).smallest_p
+
+
+def _held_out_tests(
+    comparison: Comparison, suite: SuiteComparison, focus: FocusBuckets, level: float
+) -> Iterator[HeldOutTest]:
+    """Test all of a suite's tasks, then those of the focus."""
+    whole = f"{suite_name(suite)} as a whole"
+    yield _held_out_test(with_model(comparison, suite, whole), suite.tasks, level)
+    names = listed_names([one_line(bucket, MOST_NAME) or NO_BUCKET for bucket in focus])
+    of_focus = [task for task in suite.tasks if task.bucket in focus]
+    yield _held_out_test(with_model(comparison, suite, names), of_focus, level)
+
+
+def _held_out_test(name: str, tasks: Sequence[TaskChange], level: float) -> HeldOutTest:
+    """Make a test: what errored is in no figure, and must not undo what is confirmed."""
+    pairs = paired_scores(tasks)
+    if not pairs:
+        return HeldOutTest(name, 0, None, None, 1.0, testable=False, confirmed=False)
+    findings = [_suite_finding(side, level) for side in (pairs, paired_scores(tasks, *AT_WORST))]
+    confirmed = all(finding.direction > 0 for finding in findings)
+    p, testable = findings[0].p, findings[0].testable
+    return HeldOutTest(name, len(pairs), old_mean(pairs), new_mean(pairs), p, testable, confirmed)
+
+
+def _suite_finding(pairs: Sequence[PairedScores], level: float) -> Finding:
+    """Test tasks for what they stand for; by their own trials alone only where they are few.
+
+    An agent that always does the same makes every change of theirs significant.
+    """
+    return suite_findings({"": pairs}, Levels(1 - level, 1 - level)).suite
+
+
+def _falls(suite: SuiteComparison) -> Iterator[str]:
+    """Name what is worse by its scores at the plain levels, whatever those of the comparison are."""
+    buckets: dict[str, list[TaskChange]] = {}
+    for task in suite.tasks:
+        buckets.setdefault(task.bucket, []).append(task)
+    scores = {name: pairs for name, of_bucket in buckets.items() if (pairs := paired_scores(of_bucket))}
+    if not scores:
+        return
+    findings = suite_findings(scores)
+    if findings.these.direction < 0:
+        everything = [pair for pairs in scores.values() for pair in pairs]
+        yield f"{suite_name(suite)} as a whole ({_old_and_new(everything)})"
+    for name, finding in findings.buckets.items():
+        if finding.direction < 0:
+            yield f"{one_line(name, MOST_NAME) or NO_BUCKET} ({_old_and_new(scores[name])})"
+
+
+def _old_and_new(pairs: Sequence[PairedScores]) -> str:
+    return f"{format_figure(old_mean(pairs))} -> {format_figure(new_mean(pairs))}"
+
+
+def _confirmation_reason(
+    comparison: Comparison, tests: Sequence[HeldOutTest], worse: Sequence[str], level: float
+) -> str:
+    """Say in a sentence what decided."""
+    if obstacle := obstacle_of(comparison):
+        return obstacle
+    if worse:
+        return f"worse on held-out tasks: {listed_names(worse)}"
+    figures = listed_names(
+        [_test_figures(test) for test in tests if test.confirmed or not _any_confirmed(tests)]
+    )
+    return f"{figures}; needed: a rise with p {format_p(level)} or less"
+
+
+def _any_confirmed(tests: Sequence[HeldOutTest]) -> bool:
+    return any(test.confirmed for test in tests)
+
+
+def _test_figures(test: HeldOutTest) -> str:
+    if not test.tasks:
+        return f"{test.name}: no held-out task"
+    change = f"{format_figure(test.old)} -> {format_figure(test.new)}"
+    small = "" if test.testable else ", too little moved for any verdict"
+    return f"{test.name} {change} {_tasks_text(test.tasks)} (p {format_p(test.p)}{small})"
+
+
+def _tasks_text(count: int) -> str:
+    """Say whose change it is: of fewer tasks than signs can be flipped of, nothing follows for others."""
+    if count >= FEWEST_FOR_SIGNS:
+        return f"over {count} held-out tasks"
+    return "on this held-out task" if count == 1 else f"on these {count} held-out tasks"

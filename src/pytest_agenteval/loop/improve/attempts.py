@@ -1,0 +1,428 @@
+"""What an improvement has pytest run: the start, a round's old and new, held-out tasks; and what that takes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.compare.scoring.sensitivity import mean
+from pytest_agenteval.loop.improve.acceptance import (
+    Confirmation,
+    confirm,
+    focus_change,
+    repetitions_to_confirm,
+)
+from pytest_agenteval.loop.improve.paired_runs import (
+    PairedRuns,
+    RunFailed,
+    RunOrder,
+    count_collected,
+    run_one,
+    run_pair,
+    spent_on,
+)
+from pytest_agenteval.loop.improve.progress import HeldOut, Improvement, StartRun, TriedPair
+from pytest_agenteval.loop.improve.repository import Repository
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.comparison_text import headline
+from pytest_agenteval.session.planning.suites import Suites, tasks_of_suite
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_folder import HEADER, keeping_latest, list_runs
+from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.tasks.file_names import is_task_name
+from pytest_agenteval.tasks.load import load_suite
+from pytest_agenteval.tasks.referenced_files import prompt_files
+from pytest_agenteval.text.formatting import one_line, pluralize
+
+
+class WorktreeTask(FrozenValue, frozen=True):
+    """A task of a suite, and the paths of its file and prompts from the top of the tree.
+
+    ``table`` is the file whose row the task is, if it is one.
+    """
+
+    id: str
+    bucket: str
+    held_out: bool
+    file: str
+    prompts: Mapping[str, str]
+    table: str = ""
+
+    @property
+    def written_in(self) -> str:
+        """The file in which the task's own words stand."""
+        return self.table or self.file
+
+
+class WorktreeSuite(FrozenValue, frozen=True):
+    """A suite's name, and its tasks in the order of their files."""
+
+    name: str
+    tasks: tuple[WorktreeTask, ...]
+
+    @property
+    def dev(self) -> tuple[WorktreeTask, ...]:
+        """The tasks that one works with."""
+        return tuple(task for task in self.tasks if not task.held_out)
+
+    @property
+    def held_out(self) -> tuple[WorktreeTask, ...]:
+        """The tasks that nobody looks at."""
+        return tuple(task for task in self.tasks if task.held_out)
+
+    def focus(self, buckets: Collection[str]) -> tuple[WorktreeTask, ...]:
+        """The tasks that one works with, of these buckets."""
+        return tuple(task for task in self.dev if task.bucket in buckets)
+
+    @property
+    def dev_buckets(self) -> tuple[str, ...]:
+        """The buckets of the tasks that one works with."""
+        return tuple(dict.fromkeys(task.bucket for task in self.dev))
+
+
+def read_worktree_suite(tree: Path, suite_file: str) -> WorktreeSuite:
+    """Read a suite in a tree, by the path of its file from the top; raises ProblemsFound for a broken one."""
+    file = tree / suite_file
+    suite = load_suite(file)
+    tasks = [
+        WorktreeTask(
+            id=loaded.task.id,
+            bucket=loaded.bucket,
+            held_out=loaded.task.split == "held_out",
+            file=_path_from_top(loaded.file, tree),
+            prompts={
+                name: _path_from_top(path, tree)
+                for name, path in prompt_files(loaded.task, suite, file.parent, loaded.file, tree).items()
+            },
+            table=_path_from_top(loaded.place.file, tree) if loaded.place and loaded.place.file else "",
+        )
+        for loaded in tasks_of_suite(Suites(tree), file, suite)
+    ]
+    return WorktreeSuite(suite.name, tuple(tasks))
+
+
+def held_out_files(tasks: Iterable[WorktreeTask], files: Iterable[str]) -> list[str]:
+    """Give those of a tree's files that are of held-out tasks: theirs, what lies beside them, recordings.
+
+    What lies in a folder of a task's own is the task's, unless a task of split dev lies there too. A file
+    that holds tasks of both splits is among them.
+    """
+    every = list(tasks)
+    own = {task.written_in for task in every if task.held_out}
+    dev = [
+        PurePosixPath(task.written_in) for task in every if not task.held_out and task.written_in not in own
+    ]
+    folders = {
+        folder
+        for file in own
+        if is_task_name(Path(file))
+        and not any(each.is_relative_to(folder := PurePosixPath(file).parent) for each in dev)
+    }
+    files_of_own = {task.file for task in every if task.held_out}
+    recordings = {
+        recording for file in files_of_own for recording in _recording_prefixes(PurePosixPath(file))
+    }
+    return [
+        file
+        for file in files
+        if file in own
+        or any(PurePosixPath(file).is_relative_to(folder) for folder in folders)
+        or any(f"/{file}".find(f"/{recording}") >= 0 for recording in recordings)
+    ]
+
+
+def _recording_prefixes(file: PurePosixPath) -> Iterator[str]:
+    """Give how the paths of a task's recordings begin below the project's root."""
+    parts = file.parts
+    below = parts[parts.index("evals") + 1 :] if "evals" in parts else parts
+    place = PurePosixPath(*below)
+    place = place.parent if is_task_name(Path(place.name)) else place.with_suffix("")
+    yield from (f"cassettes/{place}{end}" for end in "./")
+
+
+def prompts_to_replace(
+    tasks: Iterable[WorktreeTask], changed: Collection[str], texts: Mapping[str, str]
+) -> dict[str, str]:
+    """Give the new texts of the changed files by the names that the suite has for them.
+
+    Empty where replacing them by name would not be what the files are: a file has no name, its name is that
+    of another file for some task, or no file can bear it.
+    """
+    places: dict[str, set[str | None]] = {}
+    every = list(tasks)
+    for name in {name for task in every for name in task.prompts}:
+        places[name] = {task.prompts.get(name) for task in every}
+    named = {name: path for name, paths in places.items() for path in paths if path in changed}
+    whole = all(places[name] == {path} for name, path in named.items()) and set(named.values()) == set(
+        changed
+    )
+    if not whole or not all(path in texts for path in changed) or not all(map(_is_file_name, named)):
+        return {}
+    return {name: texts[path] for name, path in named.items() if path is not None}
+
+
+def _is_file_name(name: str) -> bool:
+    return bool(name) and not set("./\\") & set(name) and name.isprintable()
+
+
+def _path_from_top(path: Path, tree: Path) -> str:
+    return Path(os.path.relpath(path, tree)).as_posix()
+
+
+HELD_OUT = "held-out"
+MOST_MESSAGE = 200
+NO_EFFECT = (
+    "every trial scored as before: the agent may not read these files from the tree that it runs in, "
+    "but from where it is installed (pip install -e)"
+)
+
+
+class PairDecision(FrozenValue, frozen=True):
+    """What somebody says of a comparison: a decision in a word or two, and why."""
+
+    decision: str
+    reason: str
+
+
+class Attempts:
+    """Has pytest try trees of one improvement, and counts what all of that takes."""
+
+    def __init__(self, improvement: Improvement, repository: Repository, folder: Path) -> None:
+        self._of, self._repository, self._folder = improvement, repository, folder
+        self._results = Path(improvement.results)
+
+    def order(
+        self,
+        what: str,
+        split: Literal["dev", "held_out"],
+        repetitions: int,
+        paths: Iterable[str] = (),
+    ) -> RunOrder:
+        """Give an order to try the whole suite, or only these files of it."""
+        return RunOrder(
+            checkout=self._repository.root,
+            folder=self._of.folder,
+            paths=tuple(dict.fromkeys(paths)) or (str(Path(self._of.suite_file).parent),),
+            results=self._results,
+            name=f"{self._of.name}-{what}",
+            outputs=self._folder / "pytest",
+            split=split,
+            repetitions=repetitions,
+            options=self._of.options,
+        )
+
+    @property
+    def trials(self) -> int:
+        """How many trials were begun and ended so far, also in runs that were interrupted."""
+        return sum(spent_on(run).trials for run in self._runs())
+
+    def _runs(self) -> list[Run]:
+        names = sorted(self._results.glob(f"{self._of.name}-*/{HEADER}"))
+        return [load_run(path.parent) for path in names]
+
+    def has_room(self, trials: int) -> bool:
+        """Whether so many trials more may be begun."""
+        room = self.room()
+        return room is None or trials <= room
+
+    def room(self) -> int | None:
+        """Give how many trials more may be begun; None for any number.
+
+        Those that an interruption cut off were begun, too.
+        """
+        most = self._of.limits.max_trials
+        if most is None:
+            return None
+        cut_off = sum(len(run.begun) for run in self._runs())
+        return max(0, most - self.trials - cut_off)
+
+    def count(self, tree: Path, order: RunOrder) -> int:
+        """Give how many trials an order has, asked of pytest; 0 without a limit, where nobody needs it."""
+        return 0 if self._of.limits.max_trials is None else count_collected(tree, order)
+
+    def start(self, tree: Path) -> StartRun:
+        """Try the dev split where nothing is changed yet; raises RunFailed where no trial has a score."""
+        began = time.monotonic()
+        run = run_one(tree, self.order("start", "dev", self._of.repetitions))
+        start = summarize_start(run, self._of.suite, time.monotonic() - began)
+        if start.score is None:
+            errored = next((entry for entry in run.entries if entry.message), None)
+            why = f": {one_line(errored.message, MOST_MESSAGE)}" if errored else ""
+            raise RunFailed(f"no trial of the first run has a score{why} (agenteval show {run.name})")
+        return start
+
+    def check_out(self, tree: Path, commit: str) -> None:
+        """Make a worktree at a commit."""
+        self._repository.add_tree(tree, commit)
+
+    def pair(
+        self,
+        tasks: WorktreeSuite,
+        commits: tuple[str, str],
+        trees: tuple[Path, Path],
+        order: RunOrder,
+        judge: Callable[[Comparison], PairDecision],
+    ) -> tuple[PairedRuns, TriedPair]:
+        """Try old and new, whose old tree is checked out; the new one is where it is needed.
+
+        Raises RunFailed where pytest could not.
+        """
+        began = time.monotonic()
+        (old, new), prompts = trees, self._replaceable(tasks, *commits)
+        if not prompts:
+            self.check_out(new, commits[1])
+        paired = run_pair(old, new, order, prompts)
+        judgement = judge(paired.comparison)
+        focus = focus_change(paired.comparison, self._of.focus)
+        return paired, TriedPair(
+            runs=paired.runs,
+            sentence=headline(paired.comparison),
+            decision=judgement.decision,
+            reason=judgement.reason,
+            focus_old=focus.old,
+            focus_new=focus.new,
+            repetitions=order.repetitions,
+            in_one_run=bool(prompts),
+            spent=paired.spent,
+            seconds=time.monotonic() - began,
+            note="; ".join(_pair_notes(paired)),
+        )
+
+    def _replaceable(self, tasks: WorktreeSuite, old: str, new: str) -> Mapping[str, str]:
+        """Give the new prompts by name, where these are all that differs between two commits."""
+        changed = self._repository.changed_paths(old, new)
+        both = set(self._repository.files(old)) & set(self._repository.files(new))
+        if not both.issuperset(changed):
+            return {}
+        return prompts_to_replace(tasks.tasks, changed, self._repository.texts(new, changed))
+
+
+def _pair_notes(paired: PairedRuns) -> Iterator[str]:
+    """Say what makes a comparison doubtful: nothing differs at all, or more trials error on the new side."""
+    if paired.identical and not any(suite.differs for suite in paired.comparison.suites):
+        yield NO_EFFECT
+    old, new = (
+        [entry for entry in run.entries if entry.ending == "errored"] for run in (paired.old, paired.new)
+    )
+    if len(new) > len(old):
+        words = one_line(new[0].message, MOST_MESSAGE)
+        yield f"{pluralize(len(new), 'trial')} errored with the new prompts: {new[0].cause}: {words}"
+
+
+def summarize_start(run: Run, suite: str, seconds: float) -> StartRun:
+    """Give what is to be known of the run that the first feedback is about."""
+    of_suite = [entry for entry in run.entries if _is_dev(entry, suite)]
+    scores = [entry.score for entry in of_suite if entry.averaged and entry.score is not None]
+    score = mean(scores) if scores else None
+    return StartRun(run.folder.name, score, spent_on(run), seconds)
+
+
+class TrialNeeds(FrozenValue, frozen=True):
+    """How many trials a round's parts take, both sides together, and the confirmation at the very least."""
+
+    screen: int
+    dev: int
+    confirmation: int
+
+    @property
+    def round(self) -> int:
+        """What a whole round takes at most: without room for the confirmation it is not worth beginning."""
+        return self.screen + self.dev + self.confirmation
+
+    def of(self, what: Literal["screen", "dev"]) -> int:
+        """What one part takes."""
+        return self.screen if what == "screen" else self.dev
+
+
+def trial_needs(improvement: Improvement, start: Run, tasks: WorktreeSuite) -> TrialNeeds:
+    """Work out from the first run how many trials a round takes."""
+    dev = {_without_repetition(entry) for entry in start.entries if _is_dev(entry, improvement.suite)}
+    files = {task.file for task in tasks.focus(improvement.focus)}
+    beside = {task.id for task in tasks.dev if task.file in files}
+    screen = [once for once in dev if once[0] in beside] if len(beside) < len(tasks.dev) else []
+    models = max(1, round(len(dev) / max(1, len(tasks.dev))))
+    both = 2 * improvement.repetitions
+    return TrialNeeds(both * len(screen), both * len(dev), both * len(tasks.held_out) * models)
+
+
+def _without_repetition(entry: JournalEntry) -> tuple[str, str, str, str]:
+    """Give what is equal for the repetitions of a trial."""
+    return entry.key.task, entry.key.agent, entry.key.model, entry.key.variant
+
+
+def _is_dev(entry: JournalEntry, suite: str) -> bool:
+    return entry.key.suite == suite and entry.split != "held_out"
+
+
+def worst_bucket(run: Run, suite: str, buckets: Collection[str]) -> str | None:
+    """Give the bucket with the lowest mean over tasks among those with a miss; None where nothing missed."""
+    tasks: dict[str, dict[tuple[str, str], list[float]]] = {}
+    missed = set()
+    for entry in run.entries:
+        if not _is_dev(entry, suite) or entry.bucket not in buckets:
+            continue
+        if entry.averaged and entry.score is not None:
+            of_bucket = tasks.setdefault(entry.bucket, {})
+            of_bucket.setdefault((entry.key.task, entry.key.model), []).append(entry.score)
+            if entry.ending != "passed":
+                missed.add(entry.bucket)
+    scores = {name: mean([mean(own) for own in of_bucket.values()]) for name, of_bucket in tasks.items()}
+    return min(missed, key=lambda name: (scores[name], name), default=None)
+
+
+def looks_so_far(results: Path, suite: str) -> int:
+    """Give how often held-out tasks of a suite were looked at, as the runs of a folder say."""
+    return max((run.header.held_out_looks.get(suite, 0) for run in list_runs(results)), default=0)
+
+
+MOST_REPETITIONS = 8
+
+
+def confirm_on_held_out(
+    trying: Attempts, improvement: Improvement, tasks: WorktreeSuite, start: Path, kept: Path
+) -> HeldOut:
+    """Try held-out tasks in both trees, which are checked out for it, and say what they confirm."""
+    if not tasks.held_out:
+        return HeldOut("the suite has no held-out task")
+    trying.check_out(start, improvement.start)
+    order = _held_out_order(trying, improvement, tasks, start)
+    if order is None:
+        most = improvement.limits.max_trials
+        return HeldOut(f"trying held-out tasks would go beyond --max-trials {most}")
+    confirmations: list[Confirmation] = []
+
+    def judge(comparison: Comparison) -> PairDecision:
+        looks = looks_so_far(Path(improvement.results), improvement.suite)
+        confirmations.append(confirm(comparison, improvement.focus, max(1, looks)))
+        words = "confirmed" if confirmations[0].confirmed else "not confirmed"
+        return PairDecision(words, confirmations[0].reason)
+
+    commits = (improvement.start, improvement.kept)
+    try:
+        with keeping_latest(Path(improvement.results)):  # these are not for whoever looks at it next
+            _, tried = trying.pair(tasks, commits, (start, kept), order, judge)
+    except RunFailed as failed:
+        again = f"agenteval improve --continue {improvement.name} tries held-out tasks again"
+        raise RunFailed(f"{failed}; {again}") from failed
+    return HeldOut(tried.words, confirmations[0], tried)
+
+
+def _held_out_order(
+    trying: Attempts, improvement: Improvement, tasks: WorktreeSuite, tree: Path
+) -> RunOrder | None:
+    """Order as many repetitions as it takes to confirm a rise of the focus, and as there is room for."""
+    least = improvement.repetitions
+    buckets = Counter(task.bucket for task in tasks.held_out)
+    focus = sum(buckets[bucket] for bucket in improvement.focus)
+    looks = 1 + looks_so_far(Path(improvement.results), improvement.suite)
+    most = max(least, MOST_REPETITIONS)
+    needed = repetitions_to_confirm(focus, looks, least, most, tuple(buckets.values()))
+    once = 2 * trying.count(tree, trying.order(HELD_OUT, "held_out", 1))
+    room = trying.room()
+    fitting = needed if room is None or not once else min(needed, room // once)
+    return trying.order(HELD_OUT, "held_out", fitting) if fitting >= 1 else None

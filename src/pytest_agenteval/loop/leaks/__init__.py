@@ -1,1 +1,0 @@
-"""What of a suite's tasks stands in a prompt: ids, expected values, pieces of inputs."""

@@ -1,0 +1,444 @@
+"""A person labels trials of a run: what is shown and asked, what is typed, and what came of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from pytest_agenteval.calibration.label_file import (
+    LabelFile,
+    PeopleAgreement,
+    PersonLabels,
+    agreement_with_others,
+)
+from pytest_agenteval.calibration.labels import Scale
+from pytest_agenteval.graders.judge.rubric import Rubric
+from pytest_agenteval.loop.review_pool import PlannedTasks, ReviewPool, ReviewTrial
+from pytest_agenteval.records.record import Document, FrozenValue
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.registry.lazy_names import UnknownName
+from pytest_agenteval.reports.trial_screen import Detail, block_lines, conversation_lines
+from pytest_agenteval.reports.trial_view import VoteView, trial_view
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.text.formatting import (
+    INDENT,
+    StyledLine,
+    flow,
+    format_figure,
+    model_label,
+    one_line,
+    pluralize,
+    printable,
+    wrapped_lines,
+)
+
+FOLDED_VALUE, FOLDED_OUTPUT = 10, 40
+"""Lines of what judges are shown, and of what is judged, before only ``v`` shows the rest."""
+MOST_NAME, MOST_SAID = 200, 600
+
+KEYS = {
+    "u": "cannot be told",
+    "n": "note",
+    "s": "skip",
+    "b": "back",
+    "v": "all that judges are shown",
+    "o": "the whole conversation",
+    "?": "the rubric",
+    "q": "quit",
+}
+
+
+def key_lines(scale: Scale, width: int) -> Iterator[StyledLine]:
+    """Say what can be typed."""
+    keys = (f"{key} {what}" for key, what in KEYS.items())
+    numbers = f"a number from {scale[0]:g} to {scale[1]:g}"
+    yield from (StyledLine(line, "dim") for line in flow((numbers, *keys), width))
+
+
+def value_lines(trial: ReviewTrial, rubric: Rubric, title: str, detail: Detail) -> Iterator[StyledLine]:
+    """Show everything that judges are shown, what is judged last."""
+    yield StyledLine("")
+    yield from wrapped_lines(title, detail.width, "bold", "")
+    names = [name for name in rubric.shows if name != rubric.output]
+    for name in (*names, rubric.output):
+        judged = name == rubric.output
+        head = f"{name}: {rubric.shows[name]}{' (this is judged)' if judged else ''}"
+        yield from wrapped_lines(one_line(head, MOST_NAME), detail.width, "cyan", "")
+        text = trial.values[name]
+        most = FOLDED_OUTPUT if judged else FOLDED_VALUE
+        yield from map(StyledLine, block_lines(text, detail, INDENT, most, unfolded_by="v shows it"))
+        if not text.strip():
+            yield StyledLine(f"{INDENT}nothing", "dim")
+
+
+def question_lines(rubric: Rubric, dimension: str, width: int) -> Iterator[StyledLine]:
+    """Say what a dimension asks."""
+    says = next(each.says for each in rubric.dimensions if each.name == dimension)
+    yield from wrapped_lines(f"{dimension}: {one_line(says, 4000)}", width, "", "")
+
+
+def rubric_lines(rubric: Rubric, detail: Detail) -> Iterator[StyledLine]:
+    """Give the rubric's dimensions and its whole text, as its file has it."""
+    title = f"rubric {rubric.name} {rubric.version}, from {rubric.low:g} to {rubric.high:g}"
+    yield from wrapped_lines(title, detail.width, "bold", "")
+    for dimension in rubric.dimensions:
+        yield from wrapped_lines(f"{dimension.name}: {dimension.says}", detail.width)
+    yield StyledLine("")
+    yield from map(StyledLine, block_lines(rubric.body, Detail(detail.width, full=True), INDENT))
+
+
+def talk_lines(trial: Trial, rubric: Rubric, detail: Detail) -> Iterator[StyledLine]:
+    """Give the whole conversation, without how the trial ended, its grades and its model."""
+    yield from conversation_lines(trial_view(trial), Detail(detail.width, full=True))
+
+
+def verdict_lines(
+    trial: Trial | None, shown: ReviewTrial, labels: PersonLabels, scale: Scale, width: int
+) -> Iterator[StyledLine]:
+    """Say what the judges of the run had said, on the person's scale, and which model it was."""
+    key = shown.entry.key
+    grades = trial_view(trial).grades if trial else ()
+    votes = [vote for grade in grades if grade.grader == shown.grader for vote in grade.votes]
+    for vote in votes:
+        text = f"judge {one_line(vote.judge, MOST_NAME)}: {_vote_text(vote, labels.scores, scale)}"
+        yield from wrapped_lines(text, width, "dim")
+    if not votes:
+        yield StyledLine(f"{INDENT}no judge had scored it", "dim")
+    name = one_line(model_label(key.model, key.variant), MOST_NAME)
+    yield from wrapped_lines(f"model {name}, {one_line(shown.id, MOST_NAME)}", width, "dim")
+
+
+def _vote_text(vote: VoteView, mine: Mapping[str, float | None], scale: Scale) -> str:
+    low, high = scale
+    scores = (
+        f"{one_line(name, MOST_NAME)} "
+        + ("unknown" if score is None else f"{low + score * (high - low):.3g}")
+        + (f" (you {mine[name]:g})" if mine.get(name) is not None else "")
+        for name, score in vote.scores.items()
+    )
+    why = one_line(vote.rationale or vote.problem, MOST_SAID)
+    return f"{', '.join(scores)}{f': {why}' if why else ''}"
+
+
+MOST_TITLE = 200
+
+
+class ReviewTerminal(Protocol):
+    """Where a person sits: lines are shown there, long ones in a pager, and answers come from there."""
+
+    @property
+    def width(self) -> int:
+        """The columns that lines are made for."""
+        ...
+
+    def show(self, lines: Iterable[StyledLine]) -> None:
+        """Show lines."""
+        ...
+
+    def page(self, lines: Iterable[StyledLine]) -> None:
+        """Show lines in a pager where there is one."""
+        ...
+
+    def ask(self, prompt: str) -> str | None:
+        """Give what is typed in answer, without spaces around; None where nothing comes any more."""
+        ...
+
+
+class ReviewQuestion(NamedTuple):
+    """One dimension of one trial, by the trial's place."""
+
+    trial: int
+    dimension: str
+
+
+class Review:
+    """One sitting: which questions are open, where it is, and what was answered.
+
+    ``trial_of`` reads a trial's whole record, None where it is lost. Where it is ``blind``, judges and model
+    are shown when a trial's last dimension is answered, and not before.
+    """
+
+    def __init__(
+        self,
+        rubric: Rubric,
+        trials: Sequence[ReviewTrial],
+        labels: LabelFile,
+        trial_of: Callable[[ReviewTrial], Trial | None],
+        blind: bool = True,
+    ) -> None:
+        self._rubric, self._file, self._scale = rubric, labels, labels.scale
+        self.trials, self._trial_of, self._blind = trials, trial_of, blind
+        self._questions = [
+            ReviewQuestion(place, name) for place in range(len(trials)) for name in rubric.names
+        ]
+        self.ids = [labels.id_for(trial.id, trial.values) for trial in trials]
+        self._notes: dict[int, str] = {}
+        self._visible: ReviewQuestion | None = None
+        self.labelled: dict[int, None] = {}
+        self.skipped: set[int] = set()
+
+    @property
+    def left(self) -> int:
+        """How many trials have a dimension without an answer."""
+        return sum(not self._is_done(place) for place in range(len(self.trials)))
+
+    def sit(self, desk: ReviewTerminal) -> bool:
+        """Ask until all is answered, True, or until the person quits or has nothing more to say, False."""
+        desk.show(key_lines(self._scale, desk.width))
+        at = self._next(-1)
+        while at is not None:
+            self._show_question(desk, at)
+            answer = desk.ask(self._prompt(self._questions[at]))
+            if answer is None or answer == "q":
+                return False
+            at = self._take(desk, at, answer)
+        return True
+
+    def _take(self, desk: ReviewTerminal, at: int, answer: str) -> int | None:
+        """Do what was typed, and give the place of the next question; None where there is none."""
+        question = self._questions[at]
+        if answer == "s":
+            self.skipped.add(question.trial)
+            return self._next(self._last_of(question.trial))
+        if answer == "b":
+            return self._back(desk, at)
+        if answer == "" and question.dimension in self.labels_of(question.trial).scores:
+            return self._next(at)
+        if answer in ("n", "v", "o", "?"):
+            self._aside(desk, question, answer)
+            return at
+        score = _typed_score(answer, self._scale)
+        if score is None and answer != "u":
+            desk.show([StyledLine(f"{one_line(answer, 40)!r} is no answer here", "yellow")])
+            desk.show(key_lines(self._scale, desk.width))
+            return at
+        self._keep(question, score)
+        if self._blind and self._is_done(question.trial):
+            self._reveal(desk, question.trial)
+        return self._next(at)
+
+    def _aside(self, desk: ReviewTerminal, question: ReviewQuestion, key: str) -> None:
+        """Do what answers nothing: take a note, or show something."""
+        trial, whole = self.trials[question.trial], Detail(desk.width, full=True)
+        if key == "n":
+            self._take_note(desk, question.trial)
+        elif key == "v":
+            desk.page(value_lines(trial, self._rubric, self._title(question.trial), whole))
+        elif key == "?":
+            desk.page(rubric_lines(self._rubric, Detail(desk.width)))
+        else:
+            record = self._trial_of(trial)
+            lost = [StyledLine("the transcript cannot be read", "yellow")]
+            desk.page(talk_lines(record, self._rubric, whole) if record else lost)
+
+    def _take_note(self, desk: ReviewTerminal, place: int) -> None:
+        note = desk.ask("note: ")
+        if not note:
+            return
+        labels = self.labels_of(place)
+        self._notes[place] = note
+        if labels.scores:
+            self._write(place, PersonLabels(labels.scores, note))
+        else:
+            desk.show([StyledLine("it is kept with the first score", "dim")])
+
+    def _keep(self, question: ReviewQuestion, score: float | None) -> None:
+        labels = self.labels_of(question.trial)
+        note = self._notes.get(question.trial, labels.note)
+        self._write(question.trial, PersonLabels({**labels.scores, question.dimension: score}, note))
+
+    def _write(self, place: int, labels: PersonLabels) -> None:
+        trial = self.trials[place]
+        self._file.write(self.ids[place], trial.values, labels)
+        self.labelled[place] = None
+        self.skipped.discard(place)
+
+    def _reveal(self, desk: ReviewTerminal, place: int) -> None:
+        """Show what was hidden until the person had scored."""
+        trial = self.trials[place]
+        labels = self.labels_of(place)
+        desk.show(verdict_lines(self._trial_of(trial), trial, labels, self._scale, desk.width))
+
+    def _show_question(self, desk: ReviewTerminal, at: int) -> None:
+        """Show a trial and what is asked of it when they are come to, and not again after each key."""
+        place, dimension = self._questions[at]
+        if self._visible is None or self._visible.trial != place:
+            trial = self.trials[place]
+            desk.show(value_lines(trial, self._rubric, self._title(place), Detail(desk.width)))
+            if not self._blind:
+                self._reveal(desk, place)
+        if self._visible != self._questions[at]:
+            desk.show(question_lines(self._rubric, dimension, desk.width))
+        self._visible = self._questions[at]
+
+    def _title(self, place: int) -> str:
+        """Name a trial by its task; by its model too where that is not hidden."""
+        key = self.trials[place].entry.key
+        model = "" if self._blind else f" [{model_label(key.model, key.variant)}]"
+        number = f"{place + 1} of {len(self.trials)}, {self.left} to go"
+        return one_line(f"--- {number}: {key.suite}/{key.task}{model}", MOST_TITLE)
+
+    def _prompt(self, question: ReviewQuestion) -> str:
+        low, high = self._scale
+        scores = self.labels_of(question.trial).scores
+        before = scores.get(question.dimension)
+        text = "u" if before is None else f"{before:g}"
+        now = f" [{text}]" if question.dimension in scores else ""
+        return printable(f"{question.dimension}, {low:g} to {high:g}{now}: ")
+
+    def _back(self, desk: ReviewTerminal, at: int) -> int:
+        if at == 0:
+            desk.show([StyledLine("this is the first question", "yellow")])
+            return at
+        return at - 1
+
+    def _next(self, at: int) -> int | None:
+        """Give the next question that is open; what was skipped is not asked again in this sitting."""
+        for place in range(at + 1, len(self._questions)):
+            trial, dimension = self._questions[place]
+            if trial not in self.skipped and dimension not in self.labels_of(trial).scores:
+                return place
+        return None
+
+    def _last_of(self, place: int) -> int:
+        return (place + 1) * len(self._rubric.names) - 1
+
+    def _is_done(self, place: int) -> bool:
+        return self.labels_of(place).scores.keys() >= set(self._rubric.names)
+
+    def labels_of(self, place: int) -> PersonLabels:
+        """Give what is on disk of the trial at this place."""
+        return self._file.labels_of(self.ids[place])
+
+
+def _typed_score(answer: str, scale: Scale) -> float | None:
+    """Read a number of the scale; a comma is as good as a point."""
+    try:
+        score = float(answer.replace(",", "."))
+    except ValueError:
+        return None
+    if not scale[0] <= score <= scale[1]:
+        return None
+    return int(score) if score == int(score) else score
+
+
+class LabelledTrial(FrozenValue, frozen=True):
+    """A trial that was labelled: ``id`` is its line's in the file; None is what cannot be told."""
+
+    id: str
+    suite: str
+    task: str
+    bucket: str
+    scores: Mapping[str, float | None]
+    note: str
+
+
+class ReviewSummary(Document, frozen=True, kw_only=True):
+    """What a person labelled in one sitting, and how much is left.
+
+    ``scores`` lie on ``scale``. ``left`` counts the chosen trials with an open dimension, ``skipped`` those
+    of them that the person passed over; ``left_out`` says how many of the run's trials were never chosen, by
+    the reason. ``agreement`` compares the whole file with those of other people beside it, ``calibrate`` is
+    the command that compares a judge with it.
+    """
+
+    run: str
+    rubric: str
+    file: str
+    labeller: str
+    scale: Scale
+    labelled: tuple[LabelledTrial, ...]
+    done: int
+    left: int
+    skipped: int
+    left_out: Mapping[str, int]
+    agreement: tuple[PeopleAgreement, ...]
+    calibrate: str
+
+
+def summarize(run: str, pool: ReviewPool, review: Review, labels: LabelFile, calibrate: str) -> ReviewSummary:
+    """Put together how a sitting stands."""
+    left = review.left
+    return ReviewSummary(
+        run=run,
+        rubric=pool.rubric.name,
+        file=short_path(labels.path),
+        labeller=labels.labeller,
+        scale=labels.scale,
+        labelled=tuple(_labelled_trial(review, place) for place in sorted(review.labelled)),
+        done=len(review.trials) - left,
+        left=left,
+        skipped=len(review.skipped),
+        left_out=pool.left_out,
+        agreement=tuple(agreement_with_others(labels.path, pool.rubric)),
+        calibrate=calibrate,
+    )
+
+
+def _labelled_trial(review: Review, place: int) -> LabelledTrial:
+    entry, labels = review.trials[place].entry, review.labels_of(place)
+    key = entry.key
+    return LabelledTrial(review.ids[place], key.suite, key.task, entry.bucket, labels.scores, labels.note)
+
+
+def opening_lines(summary: ReviewSummary, repaired: bool) -> Iterator[str]:
+    """Say what is going to be asked, and where answers go."""
+    trials = pluralize(summary.done + summary.left, "trial")
+    yield f"{summary.run}, rubric {summary.rubric}: {trials}, {summary.done} labelled, {summary.left} to go"
+    if summary.left_out:
+        reasons = ", ".join(f"{count} {why}" for why, count in summary.left_out.items())
+        yield f"left out: {reasons}"
+    yield f"labels: {summary.file}"
+    if repaired:
+        yield "half a line at the end of it, which a crash left behind, was cut off"
+
+
+def closing_lines(summary: ReviewSummary) -> Iterator[str]:
+    """Say what was labelled, what is left, and what comes next."""
+    skipped = f", {summary.skipped} of them skipped" if summary.skipped else ""
+    labelled = pluralize(len(summary.labelled), "trial")
+    complete = f"{summary.done} of {summary.done + summary.left} complete"
+    yield f"{labelled} labelled now; {complete}, {summary.left} left{skipped}"
+    if summary.done or summary.labelled:
+        yield from _agreement_lines(summary.agreement)
+        yield f"next: {summary.calibrate}"
+
+
+def _agreement_lines(agreement: Sequence[PeopleAgreement]) -> Iterator[str]:
+    """Say of each other file how far it agrees, by dimension."""
+    for file, dimensions in groupby(agreement, key=lambda each: each.file):
+        texts = (
+            f"{each.dimension} alpha {format_figure(each.alpha)} on {each.examples}" for each in dimensions
+        )
+        yield f"beside {file}: {', '.join(texts)}"
+
+
+def default_file(folder: Path, rubric: str, labeller: str) -> Path:
+    """Give where labels go unless somebody says: beside the suite, whose conftests calibrate heeds too.
+
+    Not into the run's folder: that is thrown away, and labels are work of people.
+    """
+    return folder / "labels" / f"{rubric}{f'.{labeller}' if labeller else ''}.jsonl"
+
+
+def calibrate_command(
+    file: Path, rubric: Rubric, named: str | None, folder: Path, tasks: PlannedTasks
+) -> str:
+    """Write the command that compares a judge with these labels."""
+    where = named if named and named.endswith(".jinja") else _rubric_place(rubric, folder, tasks)
+    return shlex.join(["agenteval", "calibrate", short_path(file), "--rubric", where, "--judge", "MODEL"])
+
+
+def _rubric_place(rubric: Rubric, folder: Path, tasks: PlannedTasks) -> str:
+    """Give a registered rubric's name, else the file of the suite that holds it."""
+    try:
+        if tasks.registry.rubric(rubric.name).digest() == rubric.digest():
+            return rubric.name
+    except UnknownName:
+        pass
+    files = sorted(folder.rglob("*.jinja"))
+    same = (path for path in files if rubric.text == path.read_text(encoding="utf-8", errors="replace"))
+    return next(map(short_path, same), f"{rubric.name}.jinja")
