@@ -6,6 +6,7 @@ no link and no markup of it."""
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
@@ -85,24 +86,15 @@ def annotation_lines(
 
 
 def _missed_tasks(entries: Sequence[JournalEntry], strict: bool) -> list[MissedTask]:
-    trials: dict[tuple[str, ...], int] = {}
-    for entry in entries:
-        trials[_task(entry)] = trials.get(_task(entry), 0) + 1
+    trials = Counter(entry.key[:3] for entry in entries)
     by_level: dict[tuple[str, tuple[str, ...]], list[JournalEntry]] = {}
     for entry in worst_first(entries):
-        by_level.setdefault((_level(entry, strict), _task(entry)), []).append(entry)
+        level = WARNING if entry.ending == "missed" and not strict else ERROR
+        by_level.setdefault((level, entry.key[:3]), []).append(entry)
     return [
-        MissedTask(level, not_passed[0], len(not_passed), trials[task])
-        for (level, task), not_passed in by_level.items()
+        MissedTask(level, not_passed[0], len(not_passed), trials[not_passed[0].key[:3]])
+        for (level, _), not_passed in by_level.items()
     ]
-
-
-def _task(entry: JournalEntry) -> tuple[str, ...]:
-    return entry.key.suite, entry.key.task, entry.key.agent
-
-
-def _level(entry: JournalEntry, strict: bool) -> str:
-    return WARNING if entry.ending == "missed" and not strict else ERROR
 
 
 def _command(task: MissedTask, task_lines: TaskFileLines, root: Path) -> str:

@@ -140,7 +140,13 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
         not_run=planned - len(entries),
         interrupted=scope.interrupted,
         limited=Counter(filter(None, map(_LIMIT, entries))),
-        undecided=_undecided(undecided),
+        # A grade that broke its trial is counted as that error, not as undecided.
+        undecided=Counter(
+            grade.grader
+            for entry in undecided
+            for grade in entry.grades
+            if grade.score is None and grade.undecided not in (CRASH, entry.cause or CRASH)
+        ),
         unjudged=sum(len(grades) for _, grades in lacking),
         unscored=sum(any(grade.weight for grade in grades) for _, grades in lacking_averaged),
         unproven=sum(
@@ -202,19 +208,12 @@ def _task_passed(trials: Sequence[JournalEntry], threshold: float) -> bool:
     return task_passed(kind, map(_is_passed, trials), scores, threshold) is True
 
 
-def _undecided(entries: Sequence[JournalEntry]) -> Counter[str]:
-    """Count the grades whose graders could not tell: one that broke its trial is counted as that error."""
-    return Counter(
-        grade.grader
-        for entry in entries
-        for grade in entry.grades
-        if grade.score is None and grade.undecided not in (CRASH, entry.cause or CRASH)
-    )
-
-
 def _spent(entries: Sequence[JournalEntry], scope: GroupScope) -> ResourceUse:
     """Give what agents took; of attempts that never ended nobody knows it."""
-    known = _resource_use(_usages(entries), sum(entry.seconds + entry.earlier_seconds for entry in entries))
+    usages = list(map(_USAGE, entries))
+    if any(map(_EARLIER, entries)):
+        usages = [usage for entry in entries for usage in (entry.usage, *entry.earlier)]
+    known = _resource_use(usages, sum(entry.seconds + entry.earlier_seconds for entry in entries))
     untimed = sum(not entry.seconds and entry.elapsed_seconds is None for entry in entries)
     known = replace(known, seconds=known.seconds + Figure(0, untimed)) if untimed else known
     unended = scope.interrupted + sum(entry.unended_attempts for entry in entries if entry.attempts > 1)
@@ -235,13 +234,6 @@ def _resource_use(usages: Sequence[Usage], seconds: float | None = None) -> Reso
         cost=Figure(sum(costs)) if costs_known else sum(map(cost_figure, usages), Figure()),
         seconds=Figure(0, len(usages)) if seconds is None else Figure(seconds),
     )
-
-
-def _usages(entries: Sequence[JournalEntry]) -> list[Usage]:
-    """Give what each finished attempt took."""
-    if not any(map(_EARLIER, entries)):
-        return list(map(_USAGE, entries))
-    return [usage for entry in entries for usage in (entry.usage, *entry.earlier)]
 
 
 def _total_counts(counts: Sequence[TapeCounts]) -> TapeCounts:

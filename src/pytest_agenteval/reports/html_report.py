@@ -133,8 +133,7 @@ def _shaded(table: BoardTable, board: Leaderboard) -> Iterator[BoardColumn]:
     """Shade the buckets of each standing, which is a column, by their scores."""
     for column, standing in zip(table.columns, board.standings, strict=True):
         means = {bucket.name: bucket.mean for bucket in standing.view.rows}
-        own = [means.get(name) for name in table.names[WHOLE:]]
-        shades = (_percent(mean.mean) if mean else None for mean in own)
+        shades = (_percent(mean.mean) if (mean := means.get(name)) else None for name in table.names[WHOLE:])
         yield replace(column, shades=(*[None] * WHOLE, *shades))
 
 
@@ -154,12 +153,9 @@ def _dot(standing: LeaderboardRow) -> BoardDot | None:
         return None
     mean = standing.view.total.mean
     interval = standing.total.interval if standing.total else mean.interval if mean else None
-    low, high = (interval.low, interval.high) if interval else (None, None)
-    return BoardDot(
-        _percent(standing.value),
-        None if low is None else _percent(low),
-        None if high is None else _percent(high),
-    )
+    if interval is None:
+        return BoardDot(_percent(standing.value), None, None)
+    return BoardDot(_percent(standing.value), _percent(interval.low), _percent(interval.high))
 
 
 def _percent(value: float) -> float:

@@ -112,15 +112,7 @@ def suite_notes(suite: SuiteView) -> Iterator[TableNote]:
         yield TableNote(f"0 of {pluralize(total.tasks, 'task')} decided")
     if suite.decisions:
         yield TableNote(decisions_text(suite.decisions))
-    yield from _incomplete(suite)
-    yield from _doubtful(total)
-    yield TableNote("; ".join(_resources(total)))
-
-
-def _incomplete(suite: SuiteView) -> Iterator[TableNote]:
-    total = suite.total
-    errors = sum(total.errored.values())
-    if errors:
+    if errors := sum(total.errored.values()):
         yield TableNote(f"{errors} errored, in no average: {tally(total.errored)}", bad=True)
     if total.not_run > total.interrupted:
         yield TableNote(f"{total.not_run - total.interrupted} not run", bad=True)
@@ -131,6 +123,8 @@ def _incomplete(suite: SuiteView) -> Iterator[TableNote]:
         yield TableNote(
             f"pass^{k} and pass@{k} are over the {with_k} of {total.tasks} tasks with {k} averaged trials"
         )
+    yield from _doubtful(total)
+    yield TableNote("; ".join(_resources(total)))
 
 
 def _doubtful(total: GroupStatistics) -> Iterator[TableNote]:
@@ -178,13 +172,9 @@ def _resources(total: GroupStatistics) -> Iterator[str]:
         yield f"{asks}, {format_tokens(judging.tokens)}, {format_cost(judging.cost)}"
     for name, tape in (("tools", total.tools), ("chats", total.chats)):
         if tape != TapeCounts():
-            yield f"cassettes for {name}: {format_tape_counts(tape)}"
-
-
-def format_tape_counts(tape: TapeCounts) -> str:
-    """Write how calls met their cassettes."""
-    words = (("hit", tape.hits), ("miss", tape.misses), ("recording", tape.recorded))
-    return ", ".join(pluralize(number, word) for word, number in words if number)
+            words = (("hit", tape.hits), ("miss", tape.misses), ("recording", tape.recorded))
+            counts = ", ".join(pluralize(number, word) for word, number in words if number)
+            yield f"cassettes for {name}: {counts}"
 
 
 def suite_columns(view: RunView) -> list[TableColumn]:
@@ -209,20 +199,17 @@ def suite_cells(view: RunView) -> Iterator[list[str]]:
     score, interval, passed, trials, *spent = (column.cells for column in suite_columns(view))
     for at, (suite, mean) in enumerate(zip(view.suites, even_marks(score), strict=True)):
         planned = "trial" if suite.total.planned == 1 else plural("trial")
-        between = f" ({interval[at]})" if suite.total.mean and suite.total.mean.interval else ""
+        total = suite.total
+        between = f" ({interval[at]})" if total.mean and total.mean.interval else ""
+        tasks = "task" if total.tasks_decided == 1 else plural("task")
+        undecided = f"0 of {pluralize(total.tasks, 'task')} decided"
         yield [
             view.label(suite),
             f"{mean}{between}",
-            _tasks_cell(passed[at], suite.total),
+            f"{passed[at]} {tasks} passed" if total.tasks_decided else undecided,
             f"{trials[at]} {planned}",
             *(cells[at] for cells in spent),
         ]
-
-
-def _tasks_cell(passed: str, total: GroupStatistics) -> str:
-    if not total.tasks_decided:
-        return f"0 of {pluralize(total.tasks, 'task')} decided"
-    return f"{passed} {'task' if total.tasks_decided == 1 else plural('task')} passed"
 
 
 def tasks_passed(row: GroupStatistics) -> str:
@@ -239,11 +226,20 @@ def even_marks(cells: Sequence[str]) -> list[str]:
 
 def remarks_on_all(view: RunView) -> Iterator[str]:
     """Give what stands below the suites: who acted, pass^k, whether they acted rightly, what judges took."""
-    yield "; ".join(_players(view))
+    whos = {suite.who for suite in view.suites}
+    # An offline model is named with what it does; a real one where no row names it.
+    alone = f"model: {' '.join(whos)}" if len(whos) == 1 else ""
+    notes = {suite.model: suite.note for suite in view.suites}
+    players = [f"{model}: {note}" if note else alone for model, note in notes.items()]
+    yield "; ".join(filter(None, players))
     by_k: dict[int, list[str]] = {}
     for suite in view.suites:
-        if suite.total.k > 1 and suite.total.pass_hat_k:
-            by_k.setdefault(suite.total.k, []).append(f"{view.label(suite)} {_pass_hat_k(suite.total)}")
+        total, rate = suite.total, suite.total.pass_hat_k
+        if total.k > 1 and rate:
+            fewer = rate.tasks < total.tasks
+            of_fewer = f" ({rate.tasks} of {pluralize(total.tasks, 'task')})" if fewer else ""
+            figure = mark_unjudged(format_figure(rate.value), total.unproven)
+            by_k.setdefault(total.k, []).append(f"{view.label(suite)} {figure}{of_fewer}")
     yield from (f"pass^{k}: {', '.join(rates)}" for k, rates in by_k.items())
     for suite in view.suites:
         if suite.decisions:
@@ -273,24 +269,6 @@ def brief_remarks(view: RunView) -> Iterator[str]:
         whos = {suite.who for suite in view.suites}
         if len(whos) == 1:
             yield f"model: {' '.join(whos)}"
-
-
-def _players(view: RunView) -> Iterator[str]:
-    """Name offline models with what they do; a real one where no row does."""
-    whos = {suite.who for suite in view.suites}
-    for model, note in {suite.model: suite.note for suite in view.suites}.items():
-        if note:
-            yield f"{model}: {note}"
-        elif len(whos) == 1:
-            yield f"model: {' '.join(whos)}"
-
-
-def _pass_hat_k(total: GroupStatistics) -> str:
-    rate = total.pass_hat_k
-    if rate is None:
-        return format_figure(None)
-    of_fewer = f" ({rate.tasks} of {pluralize(total.tasks, 'task')})" if rate.tasks < total.tasks else ""
-    return mark_unjudged(format_figure(rate.value), total.unproven) + of_fewer
 
 
 LARGE = 5
@@ -336,7 +314,10 @@ def _worst_of(label: str, suite: SuiteView, most: int, most_large: int) -> Worst
     large = [row for row in missed if row.tasks >= LARGE][:most_large]
     small = [row for row in missed if row.tasks < LARGE][: max(1, most - len(large))]
     chosen = sorted((*large, *small), key=_mean)
-    return WorstBuckets(_title(label, suite), tuple(_rows(chosen)), len(missed) - len(chosen))
+    rows = []
+    for (score, interval, passed, _), equal in groupby(chosen, _cells):
+        rows.append(BucketRow(tuple(map(_name, equal)), score, interval, passed))
+    return WorstBuckets(_title(label, suite), tuple(rows), len(missed) - len(chosen))
 
 
 def _misses(row: GroupStatistics) -> bool:
@@ -349,21 +330,13 @@ def _mean(row: GroupStatistics) -> float:
 
 def _title(label: str, suite: SuiteView) -> str:
     whole = [row for row in suite.rows if row.pass_1 is not None and not _misses(row)]
-    untold = sum(row.pass_1 is None for row in suite.rows)
+    undecided = sum(row.pass_1 is None for row in suite.rows)
     parts = [pluralize(len(suite.rows), "bucket")]
     if whole:
         parts.append(f"{mark_unjudged(str(len(whole)), sum(row.unproven for row in whole))} passed in full")
-    if untold:
-        parts.append(f"{untold} without a figure")
+    if undecided:
+        parts.append(f"{undecided} without a figure")
     return f"{label}, worst first ({', '.join(parts)})"
-
-
-def _rows(buckets: Sequence[GroupStatistics]) -> list[BucketRow]:
-    rows = []
-    for (score, interval, passed, _), equal in groupby(buckets, _cells):
-        names = tuple(map(_name, equal))
-        rows.append(BucketRow(names, score, interval, passed))
-    return rows
 
 
 def _name(bucket: GroupStatistics) -> str:

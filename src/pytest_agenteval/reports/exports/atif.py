@@ -39,8 +39,8 @@ def filled(**fields: Any) -> Fields:
 
 def ours(**fields: Any) -> Fields | None:
     """Give what is known of these as ``extra`` has it, None where that is nothing."""
-    told = filled(**fields)
-    return {OURS: told} if told else None
+    known = filled(**fields)
+    return {OURS: known} if known else None
 
 
 def unusual_places(transcript: Transcript, steps: Sequence[ConversationStep]) -> Mapping[int, int]:
@@ -109,7 +109,11 @@ SOURCES: Mapping[str, str] = {"system": "system", "user": "user", "assistant": "
 def trajectory(run: Run, trial: Trial) -> Fields:
     """Give a trial as an ATIF trajectory, in JSON values."""
     name = run_name(run)
-    steps = _Steps(trial).all_fields() or [_only_step(trial)]
+    steps = _Steps(trial).all_fields()
+    if not steps:  # no model spoke: its answer, else what kept it from any
+        answer = trial.outcome.answer.text
+        nothing = trial.message or f"{trial.ending}: nothing was said"
+        steps = [{"source": "agent" if answer else "system", "message": answer or nothing}]
     numbered = [{"step_id": number, **step} for number, step in enumerate(steps, start=1)]
     return filled(
         schema_version=SCHEMA_VERSION,
@@ -206,7 +210,7 @@ class _Steps:
         real = execution.by != "seed"  # what a task says was called before has no times
         is_shown = result_text(execution) == call.content
         is_text = isinstance(execution.result, str) or execution.error is not None
-        told = filled(
+        facts = filled(
             started_at=self._at(execution.started) if real else None,
             ended_at=self._at(execution.ended) if real else None,
             error=execution.error.to_json() if execution.error else None,
@@ -218,8 +222,8 @@ class _Steps:
             **differences(execution, call.request),
         )
         if not is_shown and execution.error is None:  # also where it is empty, or null
-            told["result"] = execution.result
-        return {OURS: (told or {"executed": True}) | filled(message=message)}
+            facts["result"] = execution.result
+        return {OURS: (facts or {"executed": True}) | filled(message=message)}
 
     def _message_extra(self, message: Message, ask: Ask | None) -> Fields | None:
         return ours(
@@ -236,14 +240,6 @@ class _Steps:
             attempts=ask.usage.attempts or None if ask else None,
             asks=ask.usage.asks if ask and ask.usage.asks != 1 else None,
         )
-
-
-def _only_step(trial: Trial) -> Fields:
-    """Give the one step of a trial in which no model spoke: its answer, else what kept it from any."""
-    answer = trial.outcome.answer.text
-    if answer:
-        return {"source": "agent", "message": answer}
-    return {"source": "system", "message": trial.message or f"{trial.ending}: nothing was said"}
 
 
 def _metrics(usage: Usage) -> Fields | None:

@@ -113,18 +113,14 @@ def call_content(call: ToolCall) -> dict[str, str | None]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    return {"role": message.role, "parts": list(_parts(message))}
-
-
-def _parts(message: Message) -> Iterator[dict[str, Any]]:
     if message.role == "tool":
-        yield {"type": "tool_call_response", "id": message.call_id, "response": message.content}
-        return
-    if message.content:
-        yield {"type": "text", "content": message.content}
+        response = {"type": "tool_call_response", "id": message.call_id, "response": message.content}
+        return {"role": message.role, "parts": [response]}
+    parts: list[dict[str, Any]] = [{"type": "text", "content": message.content}] if message.content else []
     for call in call_requests(message):
         arguments = dict(call.args) if call.raw_args is None else call.raw_args
-        yield {"type": "tool_call", "id": call.id, "name": call.tool, "arguments": arguments}
+        parts.append({"type": "tool_call", "id": call.id, "name": call.tool, "arguments": arguments})
+    return {"role": message.role, "parts": parts}
 
 
 def _messages_json(messages: Iterable[dict[str, Any]]) -> str:
