@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.ko_agentbench.levels import (
+from pytest_agenteval.benchmarks.ko_agentbench.scorecard import (
     COMMON_METRICS,
     LEVEL_METRICS,
     TrialMetric,

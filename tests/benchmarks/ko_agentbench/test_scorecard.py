@@ -7,15 +7,18 @@ from random import Random
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, LEVELS, TrialMetric, level_means
 from pytest_agenteval.benchmarks.ko_agentbench.scorecard import (
+    LEVEL_METRICS,
+    LEVELS,
     PARTS,
     WEIGHTS,
+    TrialMetric,
+    WeightedMean,
     checked_weights,
     composite,
+    level_means,
     level_shares,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.weighted_means import WeightedMean
 from pytest_agenteval.reports.scorecard import Total
 
 VALUES = {"L1": 0.9, "L2": 0.6, "L3": 0.3, "L4": 0.1, "L5": 0.5, "L6": 0.4, "L7": 0.8}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.rules import pkm
+from pytest_agenteval.benchmarks.memex import rules
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.sides import side_of
 from pytest_agenteval.reports.comparison_report import comparison_lines
@@ -29,7 +29,7 @@ def test_compare_names_the_bucket_that_was_made_worse_and_no_other(
     for folder in ("evals/pkm", "fixtures/pkm"):
         shutil.copytree(ROOT / folder, pytester.path / folder)
     old = _run(pytester, "old")
-    monkeypatch.setattr(pkm, "_OPT_OUTS", re.compile("(?!)"))  # nobody ever asks for nothing to be kept
+    monkeypatch.setattr(rules, "_OPT_OUTS", re.compile("(?!)"))  # nobody ever asks for nothing to be kept
     comparison = compare_sides(side_of(load_run(old)), side_of(load_run(_run(pytester, "new"))))
 
     assert [change.name for change in comparison.worse] == ["pkm", "opt_out"]

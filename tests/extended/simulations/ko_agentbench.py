@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 
-from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, TrialMetric, level_means
-from pytest_agenteval.benchmarks.ko_agentbench.scorecard import WEIGHTS, composite, level_shares
+from pytest_agenteval.benchmarks.ko_agentbench.scorecard import (
+    LEVEL_METRICS,
+    WEIGHTS,
+    TrialMetric,
+    composite,
+    level_means,
+    level_shares,
+)
 from tests.extended.simulations.rows import Row, share_row
 
 Task = tuple[float | None, ...]

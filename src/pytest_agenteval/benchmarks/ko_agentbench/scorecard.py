@@ -1,14 +1,16 @@
-"""The Korean benchmark's scorecard: a suite's trials with one model as seven levels and a composite."""
+"""The scorecard: weighted means of metrics, levels, and their total."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from pytest_agenteval import (
+    Interval,
     JournalEntry,
     Metric,
     MetricGroup,
@@ -17,15 +19,162 @@ from pytest_agenteval import (
     Total,
     TotalPart,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.levels import (
-    COMMON_METRICS,
-    LEVEL_METRICS,
-    TrialMetric,
-    level_means,
-    levels_of,
-)
-from pytest_agenteval.benchmarks.ko_agentbench.weighted_means import WeightedMean, weighted_sum
+from pytest_agenteval.benchmarks.ko_agentbench.graders import COMMON, OWN
+from pytest_agenteval.compare.scoring.intervals import FEWEST_TASKS, moment_interval
 from pytest_agenteval.reports.group_statistics import NO_JUDGE, grades_lacking_judge
+
+TaskScores = Mapping[Hashable, float]
+
+
+class WeightedMean(NamedTuple):
+    """A mean over tasks that may weigh differently.
+
+    ``variance`` is that of the mean; ``tasks`` counts them, ``alike`` says how many that weigh the same would
+    tell as much. ``bounded`` is False where a score lies below 0: its scale has no lower end.
+    """
+
+    value: float
+    variance: float
+    tasks: int
+    alike: float
+    bounded: bool
+
+    def interval(self, level: float = 0.95) -> Interval | None:
+        """Give the interval, None with fewer than five tasks or a score below 0.
+
+        No interval keeps what it promises of a mean on a scale without a lower end, however it is made: the
+        rare score far below decides the mean, and is mostly not among a dozen tasks (Bahadur and Savage
+        1956). Raises ValueError unless 0 < level < 1.
+        """
+        if self.tasks < FEWEST_TASKS or not self.bounded:
+            return None
+        squares = self.variance * self.alike * (self.alike - 1)
+        return moment_interval(self.value, squares, self.alike, level)
+
+
+def mean_of_metrics(metrics: Sequence[TaskScores]) -> WeightedMean:
+    """Give the mean of the metrics' means; each needs a task (ZeroDivisionError)."""
+    weight = 1 / len(metrics)
+    means = [math.fsum(scores.values()) / len(scores) for scores in metrics]
+    added: dict[Hashable, list[float]] = {}
+    weights: dict[Hashable, list[float]] = {}
+    for scores, mean in zip(metrics, means, strict=True):
+        # A metric that one task alone decided shows no spread: only its weight tells how little it knows.
+        scale = weight / math.sqrt(len(scores) * max(1, len(scores) - 1))
+        for task, score in scores.items():
+            added.setdefault(task, []).append((score - mean) * scale)
+            weights.setdefault(task, []).append(weight / len(scores))
+    return WeightedMean(
+        value=math.fsum(means) / len(means),
+        variance=_sum_of_squares(added.values()),
+        tasks=len(weights),
+        alike=1 / _sum_of_squares(weights.values()),
+        bounded=all(score >= 0 for scores in metrics for score in scores.values()),
+    )
+
+
+def weighted_sum(parts: Iterable[tuple[float, WeightedMean]]) -> WeightedMean:
+    """Give the weighted mean of means whose tasks are drawn independently; the weights, above 0, sum to 1."""
+    shares = list(parts)
+    values = [part.value for _, part in shares]
+    value = math.fsum(share * part.value for share, part in shares)
+    return WeightedMean(
+        # Weights sum to 1 but for rounding, which carries no mean past what it is the mean of.
+        value=min(max(value, min(values)), max(values)),
+        variance=math.fsum(share**2 * part.variance for share, part in shares),
+        tasks=sum(part.tasks for _, part in shares),
+        alike=1 / math.fsum(share**2 / part.alike for share, part in shares),
+        bounded=all(part.bounded for _, part in shares),
+    )
+
+
+def _sum_of_squares(by_task: Iterable[Iterable[float]]) -> float:
+    return math.fsum(math.fsum(values) ** 2 for values in by_task)
+
+
+LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {level: tuple(label for _, label in own) for level, own in OWN.items()}
+)
+"""The metrics that make up a level's value, by the labels of their grades."""
+
+PASS_SHARE = "pass@k share"
+"""The share of repetitions that succeeded. The benchmark calls it pass@k, which it is not:
+``scoring.aggregates.pass_at_k`` is the estimator of that name, over trials that passed."""
+
+COMMON_METRICS = tuple(label for _, label in COMMON)
+"""Metrics of every level, shown beside its value and no part of it."""
+
+LEVELS = tuple(LEVEL_METRICS)
+
+
+class TrialMetric(NamedTuple):
+    """What one metric came to in one trial, at most 1; None where it could not be decided.
+
+    A metric that counts as the benchmark's code does may lie far below 0.
+    """
+
+    level: str
+    metric: str
+    task: Hashable
+    score: float | None
+
+
+def levels_of(observed: Iterable[TrialMetric], level: float = 0.95) -> tuple[MetricGroup, ...]:
+    """Work out all seven levels; what is no metric of its level is passed over.
+
+    A level's value is the mean of its own metrics. A metric that no task decided is shown without a value and
+    left out of the mean; those common to all levels stand beside it.
+
+    An interval is the ``beta_interval`` over tasks: of a metric, of its tasks; of a level where every metric
+    was decided in every task, of the tasks' mean metrics. Below five tasks there is none, nor where a score
+    lies below 0. Raises ValueError unless 0 < level < 1.
+    """
+    scores = _task_means(observed)
+    return tuple(_level(name, scores, level) for name in LEVELS)
+
+
+def level_means(observed: Iterable[TrialMetric]) -> dict[str, WeightedMean]:
+    """Give the values of the levels in which something is decided, with what a composite needs of them."""
+    scores = _task_means(observed)
+    return {name: mean_of_metrics(decided) for name in LEVELS if (decided := _decided(name, scores))}
+
+
+def _task_means(observed: Iterable[TrialMetric]) -> dict[tuple[str, str], dict[Hashable, float]]:
+    """Give the mean of each task's repetitions, for each metric of each level."""
+    scores_by_task: dict[tuple[str, str], dict[Hashable, list[float]]] = {}
+    for level, metric, task, score in observed:
+        if score is not None:
+            scores_by_task.setdefault((level, metric), {}).setdefault(task, []).append(score)
+    return {
+        name: {task: math.fsum(scores) / len(scores) for task, scores in tasks.items()}
+        for name, tasks in scores_by_task.items()
+    }
+
+
+def _level(name: str, scores: Mapping[tuple[str, str], TaskScores], level: float) -> MetricGroup:
+    own = [(metric, scores.get((name, metric), {})) for metric in LEVEL_METRICS[name]]
+    common = [(metric, scores.get((name, metric), {})) for metric in COMMON_METRICS]
+    return MetricGroup(
+        total=_mean_metric(name, _decided(name, scores), level),
+        metrics=tuple(_metric(metric, tasks, level) for metric, tasks in own),
+        beside=tuple(_metric(metric, tasks, level) for metric, tasks in common),
+    )
+
+
+def _metric(name: str, tasks: TaskScores, level: float) -> Metric:
+    return _mean_metric(name, [tasks] if tasks else [], level)
+
+
+def _mean_metric(name: str, decided: Sequence[TaskScores], level: float) -> Metric:
+    if not decided:
+        return Metric(name, None, None, 0)
+    mean = mean_of_metrics(decided)
+    return Metric(name, mean.value, mean.interval(level), mean.tasks)
+
+
+def _decided(name: str, scores: Mapping[tuple[str, str], TaskScores]) -> list[TaskScores]:
+    return [tasks for metric in LEVEL_METRICS[name] if (tasks := scores.get((name, metric)))]
+
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"basic": ("L1", "L2", "L3"), "robustness": ("L5",), "efficiency": ("L6",), "context": ("L7",)}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_error_result
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import is_error_result
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.transcript import ToolCall

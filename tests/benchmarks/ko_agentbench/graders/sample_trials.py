@@ -18,11 +18,13 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     CodeMetric,
     ComputedGrader,
+    KoCall,
     KoGrader,
+    KoMessage,
+    KoTrace,
     MetricResult,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
-from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.plan import Model

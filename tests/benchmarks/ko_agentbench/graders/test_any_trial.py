@@ -15,9 +15,13 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     JudgePanel,
     own_rubric,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import ComputedGrader
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    ComputedGrader,
+    KoCall,
+    KoMessage,
+    KoTrace,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
-from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
 from tests.benchmarks.ko_agentbench.graders.sample_trials import grader_class, says
 
 TOOLS = st.sampled_from(["A", "B", "C"])

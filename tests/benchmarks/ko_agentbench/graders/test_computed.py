@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import has_content, is_error_result
-from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import KoCall, has_content, is_error_result
 from tests.benchmarks.ko_agentbench.graders.sample_trials import by_default, did, golden, ko_call
 
 HITS = {"items": [1]}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import KoCall
 from tests.benchmarks.ko_agentbench.graders.sample_trials import by_default, did, grader_class, ko_call
 
 BROKEN: dict[str, Any] = {

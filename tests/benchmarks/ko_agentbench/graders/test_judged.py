@@ -18,9 +18,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     mean_upstream,
     own_rubric,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import MetricResult
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import KoCall, KoMessage, MetricResult
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
-from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import JUDGED_METRICS, verdict_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Message, Transcript

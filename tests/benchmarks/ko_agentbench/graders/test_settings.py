@@ -11,8 +11,13 @@ import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS, LEVEL_METRICS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetricGrader
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import ComputedGrader, KoGrader
-from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, trace_of
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    ComputedGrader,
+    KoCall,
+    KoGrader,
+    KoMessage,
+    trace_of,
+)
 from pytest_agenteval.graders.grader_settings import WrongSetting
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript

@@ -10,9 +10,8 @@ import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetric, JudgePanel, mean_upstream
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import CodeMetric, MetricResult
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import CodeMetric, KoMessage, MetricResult
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
-from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoMessage
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import verdict_text
 from pytest_agenteval.text.errors import ProviderDown
 from tests.benchmarks.ko_agentbench.clone import SHARED, oracle

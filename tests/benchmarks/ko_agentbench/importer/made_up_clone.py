@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import cache_key
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import cache_key
 from pytest_agenteval.cli.import_ import import_, import_arguments
 
 MODEL = "maker/small-model"

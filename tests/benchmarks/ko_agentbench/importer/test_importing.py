@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.common_metrics import KoSuccess
-from pytest_agenteval.benchmarks.ko_agentbench.graders.single_tool import KoToolAcc
+from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_calls import KoToolAcc
 from pytest_agenteval.cassettes.cassette_files import read_cassette
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
 from pytest_agenteval.records.trial import Trial

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import cache_key, catalogue
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import cache_key, catalogue
 
 ORACLE = json.loads((Path(__file__).parents[3] / "oracle" / "ko-cache-keys.json").read_text(encoding="utf-8"))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import cache_key
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import cache_key
 from pytest_agenteval.cassettes.cassette_files import read_cassette
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
 from pytest_agenteval.store.run_folder import find_run, list_runs

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS
-from pytest_agenteval.benchmarks.ko_agentbench.scorecard import OPTIONS, scorecard
+from pytest_agenteval.benchmarks.ko_agentbench.scorecard import LEVEL_METRICS, OPTIONS, scorecard
 from pytest_agenteval.records.evidence import Answer, Grade, Outcome
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Ask, ToolCall, Transcript, Usage

@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
-from pytest_agenteval.benchmarks.ko_agentbench.report.markdown import INTENTS, KEY_METRICS, MEANINGS, TITLES
-from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import (
+from pytest_agenteval.benchmarks.ko_agentbench.report_files import (
+    INTENTS,
+    KEY_METRICS,
+    MEANINGS,
+    TITLES,
     folder_name,
     vendor_of,
     write_reports,
 )
+from pytest_agenteval.benchmarks.ko_agentbench.scorecard import LEVELS
 from pytest_agenteval.records.evidence import Answer, Grade, Outcome
 from pytest_agenteval.records.replies import UNKNOWN
 from pytest_agenteval.records.trial import Trial

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.graders.card import CardCompletion, CardTemplateChoice
-from pytest_agenteval.benchmarks.memex.graders.card_text import CardMustContain
+from pytest_agenteval.benchmarks.memex.graders.card import CardCompletion, CardMustContain, CardTemplateChoice
 from pytest_agenteval.graders.grader import Grader
 from pytest_agenteval.records.evidence import Answer, Evidence, Grade, Outcome
 from pytest_agenteval.records.transcript import Transcript

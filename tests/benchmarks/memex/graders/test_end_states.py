@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.graders.card import CardCompletion, CardTemplateChoice
-from pytest_agenteval.benchmarks.memex.graders.card_text import CardMustContain, CardNumbersGiven
+from pytest_agenteval.benchmarks.memex.graders.card import (
+    CardCompletion,
+    CardMustContain,
+    CardNumbersGiven,
+    CardTemplateChoice,
+)
+from pytest_agenteval.benchmarks.memex.graders.end_state import Insight, insight_of
 from pytest_agenteval.benchmarks.memex.graders.pkm_completion import PkmCompletion
 from pytest_agenteval.benchmarks.memex.graders.pkm_judged import PkmInsightQuality
-from pytest_agenteval.benchmarks.memex.graders.pkm_reading import PkmReadBeforeWrite
-from pytest_agenteval.benchmarks.memex.graders.workspace_state import Insight, insight_of
+from pytest_agenteval.benchmarks.memex.graders.pkm_routing import PkmReadBeforeWrite
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript
 from tests.benchmarks.memex.graders.sample_trials import (

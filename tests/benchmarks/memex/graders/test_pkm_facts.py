@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.graders.card import CardCompletion, CardTemplateChoice
-from pytest_agenteval.benchmarks.memex.graders.card_text import CardMustContain, CardNumbersGiven
-from pytest_agenteval.benchmarks.memex.graders.pkm_completion import PkmCompletion
-from pytest_agenteval.benchmarks.memex.graders.pkm_facts import PkmFactsFiled
-from pytest_agenteval.benchmarks.memex.text_search.mentions import mentions
+from pytest_agenteval.benchmarks.memex.graders.card import (
+    CardCompletion,
+    CardMustContain,
+    CardNumbersGiven,
+    CardTemplateChoice,
+)
+from pytest_agenteval.benchmarks.memex.graders.pkm_completion import PkmCompletion, PkmFactsFiled
+from pytest_agenteval.benchmarks.memex.text_search import mentions
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript
 from tests.benchmarks.memex.graders.sample_trials import (

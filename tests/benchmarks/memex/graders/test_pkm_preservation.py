@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.graders.pkm_changes import count_marker
+from pytest_agenteval.benchmarks.memex.graders.end_state import count_marker
 from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import (
     PkmNoOverwrite,
     count_lines,

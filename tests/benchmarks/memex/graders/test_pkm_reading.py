@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.graders.pkm_reading import PkmReadBeforeWrite
+from pytest_agenteval.benchmarks.memex.graders.pkm_routing import PkmReadBeforeWrite
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.transcript import Message, ToolCall
 from tests.benchmarks.memex.graders.sample_trials import call, grade_of, seeded_message, trial

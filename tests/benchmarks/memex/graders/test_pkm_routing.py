@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.graders.pkm_changes import clean_path, lies_in, pkm_path, upstream_path
+from pytest_agenteval.benchmarks.memex.graders.end_state import clean_path, lies_in, pkm_path, upstream_path
 from pytest_agenteval.benchmarks.memex.graders.pkm_routing import PkmRoutedCorrectly
 from pytest_agenteval.records.evidence import FileText, Tree
 from tests.benchmarks.memex.graders.sample_trials import SKIPPED, Files, grade_of, tree, trial

@@ -10,8 +10,7 @@ import pytest
 
 from pytest_agenteval.benchmarks.memex.graders.pkm_completion import PkmCompletion
 from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import PkmNoOverwrite
-from pytest_agenteval.benchmarks.memex.graders.pkm_reading import PkmReadBeforeWrite
-from pytest_agenteval.benchmarks.memex.graders.pkm_routing import PkmRoutedCorrectly
+from pytest_agenteval.benchmarks.memex.graders.pkm_routing import PkmReadBeforeWrite, PkmRoutedCorrectly
 from pytest_agenteval.records.evidence import Evidence
 from tests.benchmarks.memex.graders.sample_trials import call, grade_of, tree, trial
 from tests.yaml_files import read_yaml

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.journal import card_yaml
+from pytest_agenteval.benchmarks.memex import journal
 
 CHARACTERS = st.characters(codec="utf-8", exclude_characters="\ufffe\uffff") | st.sampled_from(
     string.punctuation + " \n\t0123456789"
@@ -27,13 +27,13 @@ CARDS = st.dictionaries(TEXTS, VALUES, min_size=1, max_size=5)
 @given(CARDS)
 def test_what_is_written_is_read_back(card: dict[str, object]) -> None:
     """Every JSON object survives the way to disk and back, types and all."""
-    assert card_yaml.read(card_yaml.write(card)) == card
+    assert journal.parse_card(journal.card_text(card)) == card
 
 
 @given(CARDS)
 def test_any_yaml_reader_will_do(card: dict[str, object]) -> None:
     """PyYAML's own loader, not only ours, reads texts that look like dates or numbers as texts."""
-    assert yaml.safe_load(card_yaml.write(card)) == card
+    assert yaml.safe_load(journal.card_text(card)) == card
 
 
 def test_the_layout_is_the_stated_one() -> None:
@@ -49,7 +49,7 @@ def test_the_layout_is_the_stated_one() -> None:
         "title": "Last ferry home",
     }
 
-    assert card_yaml.write(card) == (
+    assert journal.card_text(card) == (
         'fact_id: "2026/09/17.md#ts_1"\n'
         "timestamp: 1789635600\n"
         "tags:\n"
@@ -104,7 +104,7 @@ def test_the_layout_is_the_stated_one() -> None:
 )
 def test_texts_that_yaml_would_misread_are_quoted(text: str) -> None:
     """What holds marks, or looks like something else than a text, stands in double quotes."""
-    assert card_yaml.write({"k": text}).startswith('k: "')
+    assert journal.card_text({"k": text}).startswith('k: "')
 
 
 @pytest.mark.parametrize(
@@ -123,26 +123,26 @@ def test_texts_that_yaml_would_misread_are_quoted(text: str) -> None:
 )
 def test_ordinary_texts_stay_bare(text: str) -> None:
     """Ordinary words stand as they are, so that people and substring graders can read them."""
-    assert card_yaml.write({"k": text}) == f"k: {text}\n"
+    assert journal.card_text({"k": text}) == f"k: {text}\n"
 
 
 def test_long_texts_are_not_folded() -> None:
     """A phrase never breaks over two lines, however long it is."""
     phrase = "word " * 100 + "end"
 
-    assert card_yaml.write({"k": phrase}) == f"k: {phrase}\n"
+    assert journal.card_text({"k": phrase}) == f"k: {phrase}\n"
 
 
 def test_half_a_character_does_not_break_the_file() -> None:
     """A lone surrogate, which a model's JSON can hold, is written as the replacement character."""
-    text = card_yaml.write({"k": "a\ud83d"})
+    text = journal.card_text({"k": "a\ud83d"})
 
     assert text.encode("utf-8")
-    assert card_yaml.read(text) == {"k": "a\ufffd"}
+    assert journal.parse_card(text) == {"k": "a\ufffd"}
 
 
 @pytest.mark.parametrize("text", ["a: b: c", "- list", "", "\x00", "when: 2026-99-99"])
 def test_a_broken_card_is_an_empty_card(text: str) -> None:
     """A file that is no YAML map counts as a card with nothing in it; no file as no card."""
-    assert card_yaml.read(text) == {}
-    assert card_yaml.read(None) is None
+    assert journal.parse_card(text) == {}
+    assert journal.parse_card(None) is None

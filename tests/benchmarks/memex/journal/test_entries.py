@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.journal.entries import fact_id, find_entry, read, write
+from pytest_agenteval.benchmarks.memex.journal import fact_id, find_entry, read_file, write_file
 from pytest_agenteval.tasks.workspace.workspace import Workspace
 from pytest_agenteval.tools.tool import ToolFailed
 
@@ -94,8 +94,8 @@ def test_reading_makes_no_tree(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("hello", encoding="utf-8")
     workspace = Workspace([tmp_path])
 
-    assert read(workspace, "a.md") == "hello"
-    assert read(workspace, "b.md") is None
+    assert read_file(workspace, "a.md") == "hello"
+    assert read_file(workspace, "b.md") is None
     assert not workspace.exists
 
 
@@ -109,7 +109,7 @@ def test_nothing_is_read_or_written_through_a_link_that_leaves(tmp_path: Path) -
     (inside / "Cards").symlink_to(outside)
     workspace = Workspace([], at=inside)
 
-    assert read(workspace, "Cards/secret") is None
+    assert read_file(workspace, "Cards/secret") is None
     with pytest.raises(ToolFailed, match="could not be written"):
-        write(workspace, "Cards/card.yaml", "x")
+        write_file(workspace, "Cards/card.yaml", "x")
     assert [file.name for file in outside.iterdir()] == ["secret"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.journal.entries import prepared
+from pytest_agenteval.benchmarks.memex.journal import prepared
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.tasks.workspace.workspace import Workspace
 from pytest_agenteval.text.errors import FixtureBroken

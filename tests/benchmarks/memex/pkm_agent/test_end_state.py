@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.agent import PkmEndState, pkm_end_state
-from pytest_agenteval.benchmarks.memex.pkm_agent.specs import INSIGHT, SKIP
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import INSIGHT, SKIP, PkmEndState, pkm_end_state
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from tests.yaml_files import read_yaml
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.list_tools import overview
-from pytest_agenteval.benchmarks.memex.rules.pkm import files_of
+from pytest_agenteval.benchmarks.memex.pkm_agent.reading_tools import overview
+from pytest_agenteval.benchmarks.memex.rules import files_of
 from pytest_agenteval.text.errors import FixtureBroken
 
 from .called import Called

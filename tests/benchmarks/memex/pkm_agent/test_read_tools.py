@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.pkm_agent import read_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent import reading_tools
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import lines_of
-from pytest_agenteval.benchmarks.memex.pkm_agent.read_tools import REMINDER, excerpt
+from pytest_agenteval.benchmarks.memex.pkm_agent.reading_tools import REMINDER, excerpt
 
 from .called import Called
 
@@ -275,7 +275,7 @@ def test_a_batch_has_an_end_and_says_what_it_left_out(tools: Called) -> None:
 
     result = tools.ok("BatchRead", file_patterns=["?.md"])
 
-    assert len(result.encode()) < read_tools.MOST_BYTES_TOGETHER + 1000
+    assert len(result.encode()) < reading_tools.MOST_BYTES_TOGETHER + 1000
     assert "=== /b.md (200 lines)" in result
     assert result.endswith(
         "=== left out, as this is long already: /c.md, /d.md, /e.md. Read them in another call."

@@ -9,14 +9,8 @@ import re
 import pytest
 from jsonschema import Draft202012Validator
 
-from pytest_agenteval.benchmarks.memex.pkm_agent import (
-    closing_tools,
-    grep_tool,
-    list_tools,
-    read_tools,
-    write_tools,
-)
-from pytest_agenteval.benchmarks.memex.pkm_agent.specs import specs
+from pytest_agenteval.benchmarks.memex.pkm_agent import grep_tool, reading_tools, writing_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import specs
 from pytest_agenteval.records.tool_spec import ToolSpec
 
 ARGUMENTS = {
@@ -59,7 +53,7 @@ def test_every_tool_and_argument_is_explained(spec: ToolSpec) -> None:
 
 def test_every_argument_that_is_told_of_is_read() -> None:
     """No tool promises an argument that its code never looks at."""
-    modules = (write_tools, list_tools, closing_tools, read_tools, grep_tool)
+    modules = (writing_tools, reading_tools, writing_tools, reading_tools, grep_tool)
     read = set(re.findall(r'args(?:\.get\(|, )"(\w+)"', "".join(map(inspect.getsource, modules))))
 
     assert read == {name for required, optional in ARGUMENTS.values() for name in (*required, *optional)}

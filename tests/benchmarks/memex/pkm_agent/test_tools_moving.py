@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import MOST_LEVELS
+from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import MOST_LEVELS
 
 from .called import Called
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.rules.card import RULES, CardEntry, fill_template, template_cues
+from pytest_agenteval.benchmarks.memex.rules import RULES, CardEntry, fill_template, template_cues
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.tool_spec import ToolSpec

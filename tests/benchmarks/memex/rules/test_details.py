@@ -7,24 +7,22 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.rules.card import (
+from pytest_agenteval.benchmarks.memex.rules import (
     CardEntry,
-    fill_template,
-    hashtags,
-    name,
-    number,
-    sentence,
-    template_cues,
-    title,
-)
-from pytest_agenteval.benchmarks.memex.rules.pkm import (
     best_file,
     files_of,
+    fill_template,
+    hashtags,
     is_trivial,
+    name,
     new_file,
+    number,
     opt_out,
     paths_in,
+    sentence,
     telling_words,
+    template_cues,
+    title,
     unique_end,
 )
 from pytest_agenteval.chat.offline import rules as rules_model

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.rules.pkm import (
+from pytest_agenteval.benchmarks.memex.rules import (
     best_file,
     files_of,
     is_trivial,

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.text_search.mentions import mentions, normalize_mention
-from pytest_agenteval.benchmarks.memex.text_search.tokens import number_readings
+from pytest_agenteval.benchmarks.memex.text_search import mentions, normalize_mention, number_readings
 from pytest_agenteval.text.json_values import fold_text
 
 SAID = [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.fallback import is_repaired
+from pytest_agenteval.benchmarks.ko_agentbench.graders.efficiency import is_repaired
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     ROUNDING,
     JudgedMetric,
@@ -25,13 +25,13 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     CodeMetric,
     ComputedGrader,
+    KoTrace,
     MetricResult,
+    is_valid,
     not_applicable,
     share,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
-from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
-from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace
 
 
 def valid_calls(task: KoTask, trace: KoTrace) -> MetricResult:

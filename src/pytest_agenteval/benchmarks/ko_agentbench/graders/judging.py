@@ -1,4 +1,4 @@
-"""Asking judges for the Korean metrics, as we do and as the benchmark does; first, what they get to see."""
+"""Metrics that judges decide: success, and what an answer keeps of the conversation (L7)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ from pytest_agenteval import (
     value_at,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    KoCall,
     KoGrader,
+    KoMessage,
+    KoTrace,
     MetricResult,
     UpstreamError,
+    is_valid,
+    not_applicable,
+    trace_of,
     upstream_error_result,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, Mode, as_json
-from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
-from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace, trace_of
 from pytest_agenteval.graders.judge.judge_grader import format_score
 from pytest_agenteval.graders.judge.panel import ask_judge, gather_all, note_shown
 from pytest_agenteval.graders.judge.rubric import RATIONALE
@@ -294,3 +298,81 @@ class JudgedMetricGrader(KoGrader, RubricGrader):
 def one_rubric(rubric: str) -> Mapping[Mode, str]:
     """Ask by one rubric in both modes."""
     return {"default": rubric, "upstream": rubric}
+
+
+RETENTION, RECALL = "ko_context_retention", "ko_ref_recall"
+
+
+async def judged_context(rubric: str, task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
+    """Give what judges say of the last answer, in a conversation that had something before it."""
+    if sum(message.role == "user" for message in trace.messages or ()) < 2:
+        return not_applicable("nothing was said before the question")
+    if not trace.answer:
+        return MetricResult(0.0, "there is no answer")
+    if not panel.judges:
+        return no_judge_result()
+    values = {"conversation": conversation(trace.messages), "answer": trace.answer}
+    return await panel.score(rubric, values)
+
+
+async def judged_context_upstream(
+    rubric: str, task: KoTask, trace: KoTrace, panel: JudgePanel
+) -> MetricResult:
+    """Give the rounded mean of what judges say of a conversation; 0 where the log holds none."""
+    # Of an empty conversation judges are asked all the same: only a missing one is 0 by itself.
+    if trace.messages is None:
+        return MetricResult(0.0, "the log holds no conversation", {})
+    text, turns_shown = conversation_upstream(trace.messages)
+    if not panel.judges:
+        return no_judge_result()
+    answer = "" if trace.final_response is None else str(trace.final_response)
+    judge_votes = await ask_all_upstream(panel, rubric, {"conversation": text, "answer": answer})
+    mean, rounded, score = mean_upstream(judge_votes)
+    details = {
+        "raw_score": rounded,
+        "normalized_score": score,
+        "average_score": mean,
+        "reason": f"the mean of {len(judge_votes)} judges is {mean:.2f}",
+        "total_messages": len(trace.messages),
+        "evaluated_messages": turns_shown,
+        "individual_judges": _vote_details(judge_votes),
+    }
+    return MetricResult(score, f"the mean of {len(judge_votes)} judges is {mean:.2f} of 5", details)
+
+
+def _vote_details(judge_votes: Sequence[UpstreamVote]) -> list[dict[str, object]]:
+    return [
+        {
+            "score": UPSTREAM_LOWEST if vote.number is None else vote.number,
+            "reason": vote.reason,
+            "judge_id": place,
+            "judge_model": vote.judge,
+        }
+        for place, vote in enumerate(judge_votes, 1)
+    ]
+
+
+@dataclass(frozen=True)
+class KoContextRetention(JudgedMetricGrader):
+    """ContextRetention: does the answer keep what was said earlier?"""
+
+    name: ClassVar[str] = "ko_context_retention"
+    metric: ClassVar[JudgedMetric] = JudgedMetric(
+        "ContextRetention",
+        partial(judged_context, RETENTION),
+        partial(judged_context_upstream, RETENTION),
+        one_rubric(RETENTION),
+    )
+
+
+@dataclass(frozen=True)
+class KoRefRecall(JudgedMetricGrader):
+    """RefRecall: does the answer recall rightly what the user points back to?"""
+
+    name: ClassVar[str] = "ko_ref_recall"
+    metric: ClassVar[JudgedMetric] = JudgedMetric(
+        "RefRecall",
+        partial(judged_context, RECALL),
+        partial(judged_context_upstream, RECALL),
+        one_rubric(RECALL),
+    )

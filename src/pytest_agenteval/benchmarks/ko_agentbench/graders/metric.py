@@ -1,14 +1,14 @@
-"""What a metric is: one number about one trial, worked out in one of two ways."""
+"""A metric as a grader, and the trace that it reads: steps, calls, and what tools answered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Any, ClassVar, TypeAlias
 
-from pytest_agenteval import Evidence, Grade
+from pytest_agenteval import Evidence, Grade, ToolCall
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import (
     Combine,
     KoTask,
@@ -16,8 +16,133 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.task import (
     check_task_keys,
     normalize_task_keys,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace, trace_of
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.json_values import json_equal
+
+LOG_STATE = "ko_agentbench"
+"""The key of the agent's state where a trial imported from the benchmark's logs holds what they say."""
+
+
+class KoCall(FrozenValue, frozen=True):
+    """One tool call; ``step`` counts the model's replies, and ``seeded`` calls were given, not made.
+
+    ``step`` is None where nobody saw the reply that asked for it: each such call is one by itself. One that
+    is not ``readable`` came with arguments that are no JSON object; its ``args`` are empty.
+    """
+
+    step: Any
+    tool: str
+    args: Mapping[str, Any] = {}
+    success: bool = True
+    error: str | None = None
+    result: Any = None
+    seeded: bool = False
+    readable: bool = True
+
+    @property
+    def worked(self) -> bool:
+        """Whether it ended without an error."""
+        return bool(self.success) and not self.error
+
+
+class KoMessage(FrozenValue, frozen=True):
+    """One message of the conversation; ``seeded`` ones were given, not said."""
+
+    role: str
+    content: str | None
+    seeded: bool = False
+
+
+class KoTrace(FrozenValue, frozen=True):
+    """One trial: its calls in order, its answer, and what the benchmark's log would say of it.
+
+    ``success`` is the benchmark's technical flag: there was a reply. ``messages`` is None where the log holds
+    no conversation. ``level`` and ``instruction`` are what the log, or the task's input, says; a task's own
+    words come first. ``offered`` names the tools that the log says were offered.
+    """
+
+    calls: tuple[KoCall, ...] = ()
+    final_response: Any = None
+    success: bool = True
+    repetition_results: tuple[bool, ...] = ()
+    repetitions: int | None = None
+    messages: tuple[KoMessage, ...] | None = None
+    level: Any = None
+    instruction: str = ""
+    offered: tuple[str, ...] = ()
+
+    @property
+    def own(self) -> tuple[KoCall, ...]:
+        """The calls that the agent made."""
+        return tuple(call for call in self.calls if not call.seeded)
+
+    @property
+    def answer(self) -> str:
+        """The agent's own last words; a run that broke off has none, whatever its log repeats."""
+        # Where the evaluated turn broke, the log repeats the task's own last text: mostly the reference.
+        if not self.success or self.final_response is None:
+            return ""
+        return str(self.final_response).strip()
+
+    @property
+    def question(self) -> str:
+        """What was asked last."""
+        questions = [message.content or "" for message in self.messages or () if message.role == "user"]
+        return questions[-1] if questions else self.instruction
+
+
+def trace_of(evidence: Evidence) -> KoTrace:
+    """Give a trial in the shape of the metrics."""
+    log = evidence.state.get(LOG_STATE)
+    imported: Mapping[str, Any] = log if isinstance(log, Mapping) else {}
+    success = bool(imported["success"]) if "success" in imported else _has_reply(evidence)
+    return KoTrace(
+        calls=tuple(map(_call, evidence.calls)),
+        # The log writes an empty answer so, too.
+        final_response=evidence.answer or None,
+        success=success,
+        repetition_results=_flags(imported.get("repetition_results"), success),
+        repetitions=imported.get("repetitions"),
+        messages=_messages(evidence) if imported.get("conversation", True) else None,
+        level=imported.get("task_level"),
+        instruction=next((turn.content or "" for turn in _task_turns(evidence) if turn.role == "user"), ""),
+        offered=tuple(imported.get("expected_tools") or ()),
+    )
+
+
+def _has_reply(evidence: Evidence) -> bool:
+    """Whether the agent said anything; one with a model of its own leaves nothing but its answer."""
+    replies = (message.role == "assistant" and not message.seeded for message in evidence.messages)
+    return bool(evidence.answer) or any(replies)
+
+
+def _flags(results: Any, success: bool) -> tuple[bool, ...]:
+    return tuple(results) if isinstance(results, list | tuple) and results else (success,)
+
+
+def _call(call: ToolCall) -> KoCall:
+    error = None if call.error is None else call.error.message or call.error.type
+    seeded = call.by == "seed"
+    step = call.turn if call.turn or seeded else None
+    fine, readable = call.error is None, call.raw_args is None
+    return KoCall(step, call.tool, dict(call.args), fine, error, call.result, seeded, readable)
+
+
+def _messages(evidence: Evidence) -> tuple[KoMessage, ...]:
+    """Give what was said or, where nobody wrote that down, what the task gave."""
+    spoken = [message for message in evidence.messages if message.role != "system"]
+    messages = tuple(KoMessage(message.role, message.content, message.seeded) for message in spoken)
+    return messages or _task_turns(evidence)
+
+
+def _task_turns(evidence: Evidence) -> tuple[KoMessage, ...]:
+    """Give the turns of a task; its text is one of the user's, as is a turn that is a plain text."""
+    turns = evidence.task_input.get("turns")
+    if not isinstance(turns, Sequence) or isinstance(turns, str):
+        turns = [evidence.task_input.get("content")]
+    maps = (turn if isinstance(turn, Mapping) else {"content": turn} for turn in turns)
+    texts = ((turn.get("role", "user"), turn.get("content")) for turn in maps)
+    return tuple(KoMessage(role, text, seeded=True) for role, text in texts if isinstance(text, str))
 
 
 class UpstreamError(Exception):
@@ -125,3 +250,146 @@ def naive_sum(numbers: Iterable[float]) -> float:
     From Python 3.12 on ``sum`` makes up for what rounding loses, and so differs from published figures.
     """
     return reduce(add, numbers, 0)
+
+
+_ERROR_KEYS = ("error", "errors", "error_code", "error_message", "errorCode", "errorMessage")
+_FINE = (0, 200)
+
+_TOTALS = frozenset(("totalcount", "totalresults", "totalhits", "totalitems", "totalelements", "numfound"))
+"""Keys under which a search says how much it found; ``total`` says so beside a list only."""
+
+_SEARCH_KEYS = _TOTALS.union(
+    ("total", "count", "pageablecount", "start", "startindex", "display", "page", "size", "limit", "offset"),
+    (
+        "numofrows",
+        "pageno",
+        "itemsperpage",
+        "perpage",
+        "isend",
+        "hasmore",
+        "version",
+        "lastbuilddate",
+        "pubdate",
+        "currentdatetime",
+    ),
+    ("success", "ok", "status", "code", "message", "rspcd", "rspmsg", "rtcd", "msgcd", "msg1"),
+    ("query", "keyword"),
+)
+"""Keys beside a list that say how was searched, or that the search worked, and nothing of what was found."""
+
+
+def has_data(call: KoCall) -> bool:
+    """Whether a call gave something: no error, no error in the place of a result, and not nothing."""
+    return is_valid(call) and has_content(call.result, call.args)
+
+
+def is_valid(call: KoCall) -> bool:
+    """Whether a call worked, also by what stands in its result."""
+    return call.worked and not is_error_result(call.result)
+
+
+def is_error_result(result: Any) -> bool:
+    """Whether a result is an error that a provider wrote as if it were one.
+
+    So do TMAP and Bithumb (a map with an error), Aladin (its code), LS and KIS (a return code other than
+    zeros) and Naver's directions (a code other than 0). So does a list of nothing but errors.
+    """
+    if isinstance(result, list | tuple):
+        return bool(result) and all(map(is_error_result, result))
+    if not isinstance(result, Mapping):
+        return False
+    if result.get("success") is False or any(result.get(key) for key in _ERROR_KEYS):
+        return True
+    if any(str(result.get(key) or "0").strip("0") for key in ("rsp_cd", "rt_cd")):
+        return True
+    code = result.get("code")
+    return isinstance(code, int) and not isinstance(code, bool) and "message" in result and code not in _FINE
+
+
+def has_content(result: Any, args: Mapping[str, Any] | None = None) -> bool:
+    """Whether there is anything in a result: it is empty only where everything in it is.
+
+    So are errors in a list, a search that says that it found 0, and, beside empty lists, what only says how
+    was searched: a page, a date, an argument of the call.
+    """
+    if not isinstance(result, Mapping):
+        return _has_value(result)
+    lists = list(_lists(result))
+    if any(map(_has_value, lists)):
+        return True
+    values = [(key, leaf) for key, leaf in _leaves(result) if _has_value(leaf)]
+    noughts = {key for key, leaf in values if _is_zero(leaf)}
+    if noughts & _TOTALS or (lists and "total" in noughts):
+        return False
+    new_keys = (key for key, leaf in values if not _echoes(key, leaf, args or {}))
+    return any(not lists or key not in _SEARCH_KEYS for key in new_keys)
+
+
+def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
+    """Whether a value only says again what was asked for: a text, or, under a like name, anything.
+
+    Small numbers and truth values are equal by chance: a temperature of 5 is no answer to ``days: 5``.
+    """
+    for name, arg in args.items():
+        arg_key = _normalize_key(name)
+        if json_equal(leaf, arg) and (isinstance(leaf, str) or arg_key in key or key in arg_key):
+            return True
+        if key.endswith(arg_key) and arg not in (None, "") and str(arg) in str(leaf):
+            return True
+    return False
+
+
+def _normalize_key(key: Any) -> str:
+    """Write a key as all providers would."""
+    return str(key).casefold().replace("_", "").replace("-", "")
+
+
+def _has_value(leaf: Any) -> bool:
+    if isinstance(leaf, str):
+        return bool(leaf.strip())
+    if isinstance(leaf, Mapping):
+        return not is_error_result(leaf) and any(map(_has_value, leaf.values()))
+    return any(map(_has_value, leaf)) if isinstance(leaf, list | tuple) else leaf is not None
+
+
+def _is_zero(leaf: Any) -> bool:
+    return str(leaf).strip() in ("0", "0.0") and not isinstance(leaf, bool)
+
+
+def _lists(value: Any) -> Iterator[list[Any] | tuple[Any, ...]]:
+    """Give the outermost lists in a map."""
+    for inner in value.values():
+        if isinstance(inner, list | tuple):
+            yield inner
+        elif isinstance(inner, Mapping):
+            yield from _lists(inner)
+
+
+def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
+    """Give what is neither map nor list, with its key in one spelling; an error's words are none."""
+    for key, inner in value.items():
+        if not isinstance(inner, Mapping | list | tuple):
+            yield _normalize_key(key), inner
+        elif isinstance(inner, Mapping) and not is_error_result(inner) and not _is_blank_form(inner):
+            yield from _leaves(inner)
+
+
+def _is_blank_form(record: Mapping[str, Any]) -> bool:
+    """Whether a record was never filled in: several fields, each 0 or no text, and some of them no text."""
+    leaves = list(record.values())
+    blank = [isinstance(leaf, str) and not leaf.strip() for leaf in leaves]
+    unfilled = (none or _is_zero(leaf) for none, leaf in zip(blank, leaves, strict=True))
+    return len(leaves) > 2 and any(blank) and all(unfilled)
+
+
+def is_meaningful_upstream(result: Any) -> bool:
+    """Whether the benchmark's code takes a result for one: it knows the keys of three providers."""
+    if not isinstance(result, Mapping):
+        return bool(result)
+    if result.get("items") or result.get("places"):
+        return True
+    count = result.get("total_count", 0)
+    try:
+        return bool(count > 0)
+    except TypeError:
+        raise UpstreamError(f"total_count is {type(count).__name__}, which it compares with 0") from None

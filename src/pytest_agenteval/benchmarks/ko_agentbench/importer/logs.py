@@ -1,25 +1,46 @@
-"""The benchmark's logs: which results belong to a run of a model, and what reports and tasks say of them."""
+"""The benchmark's logs of earlier runs, and the transcripts that are made of them."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval import Problem, ProblemsFound, misshapen
+from msgspec.structs import replace
+
+from pytest_agenteval import (
+    Answer,
+    Ask,
+    Event,
+    Message,
+    Outcome,
+    Problem,
+    ProblemsFound,
+    ToolCall,
+    ToolError,
+    Transcript,
+    Usage,
+    misshapen,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     LEVELS,
     Clone,
     Fields,
     Finding,
     SourceTask,
+    actions,
+    declared_turn,
     read_object,
+    turns_until,
 )
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.replies import UNKNOWN
+from pytest_agenteval.text.json_values import compact_json
 
 STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
 REPORT = "evaluation_report.json"
@@ -225,3 +246,241 @@ def task_changes(tasks: Mapping[str, SourceTask], runs: Sequence[LoggedRun]) -> 
     for task, keys in changed.items():
         counts = ", ".join(f"{key} in {count} of {len(runs)} logged runs" for key, count in keys.items())
         yield Finding(task, f"was another when it was tried: {counts}")
+
+
+@dataclass(slots=True)
+class LogReplay:
+    """A log's messages and calls, retold in order; give the seeded messages first."""
+
+    logged: Sequence[Mapping[str, Any]]
+    messages: list[Message] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    turn: int = 0
+    phase: int = 1
+    waiting: list[int] = field(default_factory=list)
+    replayed: set[int] = field(default_factory=set)
+
+    def seed(self, task: SourceTask | None, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Take over the messages that the task gave, with the calls that the log leaves out."""
+        turns = iter(task.turns if task is not None else ())
+        number = 0
+        open_calls: list[ToolCall] = []
+        for message in messages:
+            if message["role"] == "tool":
+                content, id = message.get("content"), str(message.get("tool_call_id") or "")
+                self.messages.append(Message("tool", _text(content), (), 0, True, call_id=id))
+                # A log has no seeded calls, only what came of them: the task's turns say what was called.
+                if open_calls:
+                    self.calls.append(replace(open_calls.pop(0), id=id, result=content))
+                continue
+            turn, number = next(turns), number + 1
+            calls_of_turn = tuple(_seeded_calls(turn, number)) if message["role"] == "assistant" else ()
+            open_calls = list(calls_of_turn)
+            self.messages.append(
+                Message(message["role"], _text(message.get("content")), calls_of_turn, 0, True)
+            )
+
+    def add(self, message: Mapping[str, Any]) -> None:
+        """Take over one message of the trial itself."""
+        role = message["role"]
+        if role == "tool":
+            self._add_answer(message)
+        elif role == "assistant":
+            self._add_reply(message)
+        else:
+            self.messages.append(Message(role, _text(message.get("content")), phase=self.phase))
+
+    def add_unmentioned_calls(self) -> None:
+        """Take over calls that no message tells of."""
+        for place in range(len(self.logged)):
+            if place not in self.replayed:
+                self._add_call(place, "")
+
+    def _add_reply(self, message: Mapping[str, Any]) -> None:
+        """Begin a turn; a reply right after one that called nothing is that of a second conversation."""
+        # The log joins both conversations, and leaves out the question that the second one begins with.
+        before = self.messages[-1] if self.messages else None
+        if before is not None and before.role == "assistant" and not before.seeded:
+            self.phase += 1
+        self.turn += 1
+        self.waiting = [place for place, call in enumerate(self.logged) if call.get("step") == self.turn]
+        calls_of_turn = tuple(self._tool_call(place, index) for index, place in enumerate(self.waiting))
+        content = _text(message.get("content"))
+        self.messages.append(Message("assistant", content, calls_of_turn, self.turn, phase=self.phase))
+
+    def _add_answer(self, message: Mapping[str, Any]) -> None:
+        id, kind = str(message.get("tool_call_id") or ""), ""
+        content = message.get("content")
+        if isinstance(content, Mapping):
+            kind = str(content.get("error_type") or "")
+        if self.waiting:
+            self._add_call(self.waiting.pop(0), id, kind)
+        tool_message = Message("tool", _text(content), (), self.turn, phase=self.phase, call_id=id)
+        self.messages.append(tool_message)
+
+    def _tool_call(self, place: int, index: int) -> ToolCall:
+        call = self.logged[place]
+        args, raw = _args(call.get("arguments"))
+        return ToolCall(_id(place), self.turn, index, str(call.get("tool_name")), args, raw)
+
+    def _add_call(self, place: int, id: str, kind: str = "") -> None:
+        """Take over a call with what came of it, and give it the name that its answer has."""
+        call = self.logged[place]
+        self.replayed.add(place)
+        step = call.get("step")
+        turn = step if isinstance(step, int) else self.turn
+        index = sum(1 for other in self.logged[:place] if other.get("step") == step)
+        args, raw = _args(call.get("arguments"))
+        self.calls.append(
+            ToolCall(
+                id or _id(place),
+                turn,
+                index,
+                str(call.get("tool_name")),
+                args,
+                raw,
+                result=call.get("result"),
+                error=_error(call, kind),
+            )
+        )
+        if id:
+            self._rename_call(_id(place), id)
+
+    def _rename_call(self, old: str, new: str) -> None:
+        for place in range(len(self.messages) - 1, -1, -1):
+            message = self.messages[place]
+            if any(call.id == old for call in message.calls):
+                renamed = (replace(call, id=new) if call.id == old else call for call in message.calls)
+                self.messages[place] = replace(message, calls=tuple(renamed))
+                return
+
+
+def _seeded_calls(turn: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
+    for index, action in enumerate(actions(turn)):
+        # The ids are those that the benchmark gives to the calls it seeds.
+        args, raw = _args(action.get("args"))
+        yield ToolCall(f"seed_call_{number}_{index + 1}", 0, index, action["tool"], args, raw, by="seed")
+
+
+def _args(arguments: Any) -> tuple[Mapping[str, Any], str | None]:
+    if isinstance(arguments, dict):
+        return arguments, None
+    return {}, None if arguments is None else arguments if isinstance(arguments, str) else compact_json(
+        arguments
+    )
+
+
+def _error(call: Mapping[str, Any], kind: str) -> ToolError | None:
+    if call.get("success"):
+        return None
+    return ToolError(kind or "tool_error", str(call.get("error") or "the call failed"))
+
+
+def _id(place: int) -> str:
+    return f"call_{place + 1}"
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "" if content is None else compact_json(content)
+
+
+STATE = "ko_agentbench"
+STATE_KEYS = (
+    "success",
+    "error",
+    "repetitions",
+    "repetition_results",
+    "steps_taken",
+    "execution_time",
+    "ttft_stats",
+    "token_usage",
+    "category",
+    "expected_tools",
+)
+
+
+def task_input(task: SourceTask | None, logged: LoggedResult) -> dict[str, Any]:
+    """Give what the benchmark gave its agent: a question, or the turns up to the one that it names."""
+    if task is not None and task.turns:
+        return {"turns": turns_until(task, declared_turn(task))}
+    return {"content": str(logged.fields.get("instruction") or "")}
+
+
+def outcome_of(logged: LoggedResult) -> Outcome:
+    """Give the answer, and as the state what the log says beside calls and messages."""
+    response, log = logged.fields.get("final_response"), logged.fields
+    text = response if isinstance(response, str) else "" if response is None else compact_json(response)
+    state = {key: log.get(key) for key in STATE_KEYS}
+    state |= {"task_level": log.get("level"), "conversation": bool(log.get("conversation_log"))}
+    return Outcome(Answer(text, {STATE: state}))
+
+
+def transcript_of(task: SourceTask | None, logged: LoggedResult) -> Transcript:
+    """Give messages, calls, asks and events."""
+    log = logged.fields
+    replay = LogReplay(log.get("tool_calls") or ())
+    conversation = log.get("conversation_log") or {}
+    messages = conversation.get("messages") or []
+    seeded = _count_seeded(task, messages) if task is not None else 0
+    replay.seed(task, messages[:seeded])
+    for message in messages[seeded:]:
+        replay.add(message)
+    replay.add_unmentioned_calls()
+    if not messages and not (task is not None and task.turns):
+        replay.messages.append(Message("user", str(log.get("instruction") or "")))
+    asks = tuple(_asks(log.get("ttft_stats") or {}))
+    return Transcript(
+        tuple(replay.messages), tuple(replay.calls), asks, tuple(_events(log)), _usage(log, len(asks))
+    )
+
+
+def _count_seeded(task: SourceTask, messages: Sequence[Mapping[str, Any]]) -> int:
+    """Count the first messages that the task gave; the user's turn that is answered is not one of them."""
+    place = 0
+    for turn in task.turns[: declared_turn(task)]:
+        here = messages[place] if place < len(messages) else {}
+        if here.get("role") != turn.get("role") or here.get("content") != (turn.get("content") or ""):
+            break
+        place += 1
+        for action in actions(turn):
+            follows = place < len(messages) and messages[place].get("role") == "tool"
+            place += follows and action.get("result") is not None
+    last = messages[place - 1] if place else {}
+    return place - 1 if last.get("role") == "user" else place
+
+
+def _asks(stats: Mapping[str, Any]) -> Iterator[Ask]:
+    """Give one ask for each that was counted, as long as the log's least, most and mean say.
+
+    The log keeps no single times: those between the least and the most all get what is left of the mean. It
+    calls them times to the first token; they are those of whole replies.
+    """
+    count, mean = int(stats.get("count") or 0), float(stats.get("average") or 0)
+    least, most = float(stats.get("min") or 0), float(stats.get("max") or 0)
+    between = max(0.0, mean * count - least - most) / max(1, count - 2)
+    durations = [mean] if count == 1 else [least, *[between] * (count - 2), most]
+    began = 0.0
+    for turn, seconds in enumerate(durations[:count], start=1):
+        yield Ask(turn, began, began + seconds, UNKNOWN)
+        began += seconds
+
+
+def _usage(log: Mapping[str, Any], asks: int) -> Usage:
+    used = log.get("token_usage") or {}
+    counts = (used.get("prompt_tokens"), used.get("completion_tokens"))
+    read, written = (None if count is None else int(count) for count in counts)
+    return Usage(read, written, None, None, None, asks=asks, attempts=asks)
+
+
+def _events(log: Mapping[str, Any]) -> Iterator[Event]:
+    """Say what broke a trial: it is kept all the same, as the benchmark counts it."""
+    at = float(log.get("execution_time") or 0)
+    if log.get("error"):
+        yield Event(at, "agent_error", str(log["error"]))
+    elif not log.get("steps_taken"):
+        repeated = log.get("final_response")
+        hint = "; its answer is the last text that the task gave" if repeated else ""
+        yield Event(at, "agent_error", f"the log tells of no step, and not why{hint}")
+    for call in log.get("tool_calls") or ():
+        if call.get("success") and call.get("error"):
+            yield Event(at, "odd_call", f"{call.get('tool_name')} is marked as successful: {call['error']}")

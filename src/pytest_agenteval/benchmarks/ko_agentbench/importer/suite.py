@@ -9,11 +9,13 @@ from typing import Any
 
 from pytest_agenteval import Kind, RecordedCall, make_project, write_tool_cassette, write_yaml
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Mode
-from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall, catalogue
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
+    Cache,
+    CachedCall,
     Finding,
     SourceTask,
     actions,
+    catalogue,
     declared_turn,
     evaluated_turn,
     turns_until,

@@ -37,23 +37,24 @@ from pytest_agenteval import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.common_metrics import KoSuccess
-from pytest_agenteval.benchmarks.ko_agentbench.graders.context import KoContextRetention, KoRefRecall
 from pytest_agenteval.benchmarks.ko_agentbench.graders.efficiency import KoEffScore
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetric
-from pytest_agenteval.benchmarks.ko_agentbench.graders.single_tool import KoArgAcc
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
+    JudgedMetric,
+    KoContextRetention,
+    KoRefRecall,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_calls import KoArgAcc
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import SourceTask
 from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import (
     EVALUATED_KEYS,
     LoggedResult,
     LoggedRun,
     Report,
-)
-from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import AGENT, KIND, NAME, task_file
-from pytest_agenteval.benchmarks.ko_agentbench.importer.transcripts import (
     outcome_of,
     task_input,
     transcript_of,
 )
+from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import AGENT, KIND, NAME, task_file
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.compare.scoring.aggregates import trial_score
 from pytest_agenteval.engine.digests import versioned_digest

@@ -16,11 +16,9 @@ from pytest_agenteval import (
     ToolCall,
     read_templates,
 )
-from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue
-from pytest_agenteval.benchmarks.memex.card_agent.tools import SAVE, TAGS, card_tools
-from pytest_agenteval.benchmarks.memex.journal import card_yaml
-from pytest_agenteval.benchmarks.memex.journal.entries import fact_id, read
-from pytest_agenteval.benchmarks.memex.journal.journal_agent import JournalAgent
+from pytest_agenteval.benchmarks.memex import journal
+from pytest_agenteval.benchmarks.memex.card_agent.tools import SAVE, TAGS, card_tools, catalogue
+from pytest_agenteval.benchmarks.memex.journal import JournalAgent, fact_id, read_file
 from pytest_agenteval.records.record import FrozenValue
 
 NO_TEMPLATE_ID = "classic_card"
@@ -123,9 +121,9 @@ class CardAgent(JournalAgent):
         target = str(task_input.get("fact_id", ""))
         fact = fact_id(target)
         path = "" if fact is None else fact.card_file
-        blob = read(ctx.workspace, path) if path else None
+        blob = read_file(ctx.workspace, path) if path else None
         saved = was_saved(target, ctx.transcript.calls)
-        return CardEndState(target, saved, card_yaml.read(blob), path, blob or "").state()
+        return CardEndState(target, saved, journal.parse_card(blob), path, blob or "").state()
 
     def make_tools(self, ctx: AgentContext) -> Sequence[Tool]:
         """Make the two tools of one trial."""

@@ -1,16 +1,99 @@
-"""What an agent says of its end state, laid beside what the workspace shows.
-
-Where an agent left something in a shape that cannot be read, the grade is undecided, as in the original.
-"""
+"""What a trial leaves behind, as the graders read it: settings of graders, saved cards, changed files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any, TypeVar
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from functools import cache, wraps
+from importlib.resources import files
+from typing import Any, Literal, TypeVar, get_args
 
-from pytest_agenteval import Check, Evidence, Grade
+import yaml
+
+from pytest_agenteval import Check, Evidence, FileText, Grade, ToolCall, Tree, TreeDiff
+from pytest_agenteval.benchmarks.memex.text_search import Day, normalize_mention, parse_days
 from pytest_agenteval.graders.grader_settings import cut
+from pytest_agenteval.graders.text_reading import UnreadableDocument, yaml_values
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.errors import did_you_mean
+from pytest_agenteval.text.json_values import normal_text, normal_texts
+
+_DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
+
+Mode = Literal["default", "upstream"]
+Needles = tuple[tuple[str, ...], ...]
+"""What has to be said: each of these, in one of its wordings."""
+
+
+def check_mode(mode: str) -> None:
+    """Refuse a mode that there is none of."""
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode must be default or upstream, not {mode!r}")
+
+
+def check_flag(name: str, value: bool, mode: Mode) -> None:
+    """Refuse what is no truth value, and a flag in a mode that has no such thing."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, not {value!r}")
+    if value and mode == "upstream":
+        raise ValueError(f"{name}: there is no such thing in mode upstream; take it out")
+
+
+def texts(name: str, value: Sequence[str]) -> tuple[str, ...]:
+    """Take a list of texts as a tuple; anything else is a ValueError that names the setting."""
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
+        raise ValueError(f"{name} must be a list of texts, not {value!r}")
+    return tuple(map(normal_text, value))
+
+
+def needles(name: str, value: Sequence[str | Sequence[str]]) -> Needles:
+    """Take a list of texts, or of lists of texts of which one is enough; a blank text is refused."""
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{name} must be a list of texts, not {value!r}")
+    wordings = tuple(
+        texts(name, [one_or_more] if isinstance(one_or_more, str) else one_or_more) for one_or_more in value
+    )
+    if not all(one_or_more and all(text.strip() for text in one_or_more) for one_or_more in wordings):
+        raise ValueError(f"{name}: a blank text is said everywhere; take it out")
+    return wordings
+
+
+def days(name: str, value: Sequence[str]) -> frozenset[Day]:
+    """Read a list of dates, each with its year or not."""
+    read = {text: parse_days(normalize_mention(text)) for text in texts(name, value)}
+    if wrong := [text for text, readings in read.items() if not readings]:
+        raise ValueError(f"{name} must be dates, not {wrong[0]!r}")
+    return frozenset(day for readings in read.values() for day in readings)
+
+
+def entry_day(fact_id: Any) -> date | None:
+    """Give the day of an entry from its id; None where that tells none."""
+    match = _DAY.match(str(fact_id))
+    try:
+        return date(*map(int, match.groups())) if match else None
+    except ValueError:
+        return None
+
+
+def check_template_ids(ids: Sequence[str]) -> None:
+    """Refuse an empty list, and ids that no template has."""
+    if not ids:
+        raise ValueError("expected_template_ids must name at least one template")
+    for id in ids:
+        if id not in template_ids():
+            hint = did_you_mean(id, template_ids()) or f"known: {', '.join(template_ids())}"
+            raise ValueError(f"expected_template_ids: there is no template {id!r}; {hint}")
+
+
+@cache
+def template_ids() -> tuple[str, ...]:
+    """Give the ids of all card templates, from the data that the card agent is told of."""
+    text = files("pytest_agenteval.benchmarks.memex.card_agent").joinpath("templates.yaml").read_text("utf-8")
+    templates: dict[str, Any] = yaml.safe_load(text)
+    return tuple(templates)
+
 
 State = Mapping[str, Any]
 """What is told or shown of a trial's end, by the keys of docs/end-state.md."""
@@ -142,3 +225,315 @@ _KEYS = frozenset(
     }
 )
 """What our agents say of their end states: docs/end-state.md."""
+
+
+ROOT = "PKM/"
+
+
+def below_root(path: str) -> str | None:
+    """Give a path of the workspace as the knowledge base knows it, None when it lies outside."""
+    return path.removeprefix(ROOT) if path.startswith(ROOT) else None
+
+
+def upstream_path(path: str) -> str:
+    """Write a path as Memex does: one leading slash goes, the top folder's first letter is upper case."""
+    path = path.removeprefix("/")
+    return path[:1].upper() + path[1:] if "/" in path[1:] else path
+
+
+def clean_path(path: str) -> str:
+    """Write a path without slashes at its ends, doubled slashes and single dots."""
+    return "/".join(step for step in path.split("/") if step not in ("", "."))
+
+
+def pkm_path(path: str) -> str:
+    """Write a path cleaned, its top folder's first letter in upper case."""
+    return upstream_path(clean_path(path))
+
+
+def lies_in(path: str, bucket: str) -> bool:
+    """Whether a placed path belongs to a bucket, whole names compared.
+
+    ``Areas/Health/`` is a folder and all below it. ``Inbox``, without a slash at its end, may also be a file:
+    ``Inbox``, ``Inbox.md``.
+    """
+    folder = upstream_path(f"{clean_path(bucket)}/")
+    if path.startswith(folder):
+        return True
+    return not bucket.endswith("/") and folder in (f"{path}/", f"{_without_ending(path)}/")
+
+
+def _without_ending(path: str) -> str:
+    above, slash, name = path.rpartition("/")
+    return above + slash + (name.rpartition(".")[0] or name)
+
+
+def files_below(tree: Tree) -> dict[str, FileText]:
+    """Give the files of the knowledge base, by their paths in it."""
+    by_inner_path = ((below_root(path), file) for path, file in tree.files.items())
+    return {path: file for path, file in by_inner_path if path is not None}
+
+
+def changed_below(evidence: Evidence) -> TreeDiff:
+    """Give what came, changed and went in the knowledge base, by the paths in it."""
+    changes = evidence.diff
+    return TreeDiff(_below(changes.created), _below(changes.modified), _below(changes.deleted))
+
+
+def _below(paths: Sequence[str]) -> tuple[str, ...]:
+    inner_paths = map(below_root, paths)
+    return tuple(path for path in inner_paths if path is not None)
+
+
+def enriched_below(evidence: Evidence) -> list[str]:
+    """Give the files of the knowledge base that came or changed and hold something new, sorted."""
+    before, after, changes = (
+        files_below(evidence.before),
+        files_below(evidence.after),
+        changed_below(evidence),
+    )
+    paths = sorted((*changes.created, *changes.modified))
+    return [path for path in paths if holds_something_new(before.get(path), after[path])]
+
+
+def holds_something_new(before: FileText | None, after: FileText) -> bool:
+    """Whether a changed file holds a word that it did not hold as often before.
+
+    White space, an order of words and what was taken out are nothing new; nor is a link. Of a file that is no
+    text any change counts.
+    """
+    if after.why == "link":
+        return False
+    if after.text is None or (before is not None and before.text is None):
+        return after.size > 0
+    was, now = (before.text or "" if before else "").split(), after.text.split()
+    # Without any space: a text that was wrapped anew, or had its words joined, says what it said.
+    return "".join(was) != "".join(now) and bool(Counter(now) - Counter(was))
+
+
+def end_texts(evidence: Evidence) -> Mapping[str, str]:
+    """Give the texts of the knowledge base at the end, as Memex's harness does in the state.
+
+    Where the state has none, they are those of the workspace. Raises Unreadable for what is no map of texts.
+    """
+    texts = evidence.state.get("file_contents")
+    if texts is None:
+        return {path: file.text or "" for path, file in files_below(evidence.after).items()}
+    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
+        raise UnreadableState("file_contents in the agent's state", "a map of texts", texts)
+    return texts
+
+
+def count_marker(mark: str, text: str | None) -> int:
+    """Count how often a mark stands in a text by itself: ``…#ts_1`` does not stand in ``…#ts_12``."""
+    start = r"(?<![0-9A-Za-z_])" if _is_word(mark[:1]) else ""
+    end = r"(?![0-9A-Za-z_])" if _is_word(mark[-1:]) else ""
+    return len(re.findall(start + re.escape(mark) + end, text or ""))
+
+
+def _is_word(letter: str) -> bool:
+    # Letters of other scripts may follow an id at once: Korean and Chinese leave no space there.
+    return letter == "_" or (letter.isascii() and letter.isalnum())
+
+
+def missing_requirements(state: Mapping[str, Any]) -> Sequence[Any]:
+    """Take the list of what is missing out of the state; none is empty, anything but a list Unreadable."""
+    value = state.get("missing_requirements")
+    if value is not None and not isinstance(value, list | tuple):
+        raise UnreadableState("missing_requirements in the agent's state", "a list", value)
+    return value or ()
+
+
+INSIGHT = "update_timeline_card_insight"
+SAVE = "save_timeline_card"
+NO_TEMPLATE_ID = "classic_card"
+"""What a stored template without an id counts as."""
+
+_FACT_ID = re.compile(r"(?P<day>.+)\.md#(?P<entry>ts_[0-9]+)")
+
+
+class Insight(FrozenValue, frozen=True):
+    """What an entry's card says that the entry means, and to which other entries it is tied."""
+
+    text: str
+    related: tuple[str, ...] = ()
+
+
+def card_state(evidence: Evidence) -> State | None:
+    """Give the end state of a card as its file shows it, by the keys of our agent's state.
+
+    None where there is nothing to look at: a workspace without any file, or a task that names no entry.
+    """
+    path = card_path(evidence)
+    if path is None:
+        _check_entry_id(evidence)
+        return None
+    blob, card = evidence.after.text(path), _card(evidence.after, path)
+    missing = [name for name, is_met in _card_requirements(evidence, path, card).items() if not is_met]
+    return {
+        "is_complete": not missing,
+        "card_save_tool_called": "matching_successful_save_timeline_card_tool_call" not in missing,
+        "persisted_fact_id": _text(card.get("fact_id")),
+        "status": _text(card.get("status")),
+        "has_title": "title_present" not in missing,
+        "has_ui_configs": "ui_configs_present" not in missing,
+        "missing_requirements": missing,
+        "template_ids": [_template_id(config) for config in _configs(card)],
+        "card_yaml_blob": blob or "",
+    }
+
+
+def title_of(blob: Any) -> str:
+    """Give the title of a card's text; none where it cannot be read."""
+    return _text(_read_card(blob).get("title")) or "" if isinstance(blob, str) else ""
+
+
+def pkm_state(evidence: Evidence) -> State | None:
+    """Give the end state of an entry as knowledge base and card show it, by the keys of our agent's state.
+
+    An entry of which nothing came, no change and no insight, counts as skipped. None as for a card.
+    """
+    if card_path(evidence) is None:
+        _check_entry_id(evidence)
+        return None
+    fact = str(evidence.task_input["fact_id"])
+    changed, filed = bool(changed_below(evidence)), bool(files_newly_holding(fact, evidence))
+    has_insight = fact in insights_given(evidence)
+    skipped = not changed and not has_insight
+    met = {"wrote_para_with_fact_id": filed, "updated_timeline_card_insight": has_insight}
+    return {
+        "is_complete": skipped or all(met.values()),
+        "wrote_para": filed,
+        "updated_insight": has_insight,
+        "skipped_pkm": skipped,
+        "successful_pkm_mutation": changed,
+        "missing_requirements": [] if skipped else [name for name, is_met in met.items() if not is_met],
+    }
+
+
+def card_path(evidence: Evidence) -> str | None:
+    """Give the path of the card of the task's entry; None where there is no entry, or no file at all."""
+    match = _FACT_ID.fullmatch(str(evidence.task_input.get("fact_id", "")))
+    if match is None or not (evidence.before.files or evidence.after.files):
+        return None
+    return f"Cards/{match['day']}_{match['entry']}.yaml"
+
+
+def _check_entry_id(evidence: Evidence) -> None:
+    """Raise where the task's id is none that a card can have, and the agent tells nothing to go by."""
+    fact = evidence.task_input.get("fact_id")
+    has_files = evidence.before.files or evidence.after.files
+    if fact and has_files and not evidence.state and not _FACT_ID.fullmatch(str(fact)):
+        raise UnreadableState("fact_id in the task's input", "an id such as 2026/09/17.md#ts_1", fact)
+
+
+def files_newly_holding(fact: str, evidence: Evidence) -> list[str]:
+    """Give the files of the knowledge base that hold the id at the end; none where it only moved."""
+    before, after = _marker_counts(fact, evidence.before), _marker_counts(fact, evidence.after)
+    return sorted(after) if sum(after.values()) > sum(before.values()) else []
+
+
+def insights_given(evidence: Evidence) -> list[str]:
+    """Give the ids of the entries that were given an insight with words: by a call, or on their card."""
+    calls = _insight_calls(evidence)
+    called = [
+        str(call.args.get("fact_id")) for call in calls if str(call.args.get("insight_text") or "").strip()
+    ]
+    fact = str(evidence.task_input.get("fact_id", ""))
+    return [*called, fact] if fact not in called and _new_insight(evidence) else called
+
+
+def insight_of(evidence: Evidence) -> Insight | None:
+    """Give the insight of the last call that gave one, else the one that newly stands on the entry's card."""
+    call = last_insight_call(evidence)
+    if call is None:
+        return _new_insight(evidence)
+    related_ids, text = call.args.get("related_fact_ids"), call.args.get("insight_text")
+    related = related_ids if isinstance(related_ids, list | tuple) else ()
+    return Insight(text.strip() if isinstance(text, str) else "", tuple(_text_ids(related)))
+
+
+def last_insight_call(evidence: Evidence) -> ToolCall | None:
+    """Give the last call that gave an insight, None where none did."""
+    calls = _insight_calls(evidence)
+    return calls[-1] if calls else None
+
+
+def _insight_calls(evidence: Evidence) -> list[ToolCall]:
+    return [call for call in evidence.calls if call.tool == INSIGHT and call.error is None]
+
+
+def _new_insight(evidence: Evidence) -> Insight | None:
+    """Give the insight on the entry's card, None where it has none, or the one it had before."""
+    path = card_path(evidence)
+    if path is None:
+        return None
+    before, after = _insight(_card(evidence.before, path)), _insight(_card(evidence.after, path))
+    return after if after.text and after != before else None
+
+
+def _insight(card: Mapping[str, Any]) -> Insight:
+    insight = card.get("insight")
+    insight = insight if isinstance(insight, dict) else {"text": insight}
+    related = insight.get("related_facts")
+    facts = related if isinstance(related, list) else []
+    ids = (fact.get("id") if isinstance(fact, dict) else fact for fact in facts)
+    return Insight((_text(insight.get("text")) or "").strip(), tuple(_text_ids(ids)))
+
+
+def _text_ids(values: Any) -> Iterator[str]:
+    return (id for id in values if isinstance(id, str) and id)
+
+
+def _card(tree: Tree, path: str) -> Mapping[str, Any]:
+    return _read_card(tree.text(path) or "")
+
+
+def _read_card(text: str) -> Mapping[str, Any]:
+    """Read a card; one that is no YAML map is empty, as it is to the program that shows it."""
+    try:
+        card = normal_texts(yaml_values(text)[0])
+    except UnreadableDocument:
+        return {}
+    return card if isinstance(card, dict) else {}
+
+
+def _card_requirements(evidence: Evidence, path: str, card: Mapping[str, Any]) -> dict[str, bool]:
+    """Ask what a finished card needs, by the names that Memex has for each."""
+    fact = evidence.task_input["fact_id"]
+    return {
+        "matching_successful_save_timeline_card_tool_call": _was_saved(evidence, path),
+        "card_file_exists": path in evidence.after,
+        "persisted_fact_id_matches": card.get("fact_id") == fact,
+        "status_completed": card.get("status") == "completed",
+        "title_present": bool((_text(card.get("title")) or "").strip()),
+        "ui_configs_present": bool(_configs(card)),
+    }
+
+
+def _was_saved(evidence: Evidence, path: str) -> bool:
+    """Whether the card came or changed, or was saved as it already was."""
+    before, after = evidence.before.files.get(path), evidence.after.files.get(path)
+    if after is not None and (before is None or before.digest != after.digest):
+        return True
+    saves = (call for call in evidence.calls if call.tool == SAVE and call.error is None)
+    return any(call.args.get("fact_id") == evidence.task_input["fact_id"] for call in saves)
+
+
+def _configs(card: Mapping[str, Any]) -> list[Any]:
+    configs = card.get("ui_configs")
+    return configs if isinstance(configs, list) else []
+
+
+def _template_id(config: Any) -> str:
+    id = config.get("template_id") if isinstance(config, Mapping) else None
+    return id if isinstance(id, str) and id else NO_TEMPLATE_ID
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None or isinstance(value, dict | list) else str(value)
+
+
+def _marker_counts(fact: str, tree: Tree) -> dict[str, int]:
+    counts = {path: count_marker(fact, file.text) for path, file in files_below(tree).items()}
+    return {path: number for path, number in counts.items() if number}

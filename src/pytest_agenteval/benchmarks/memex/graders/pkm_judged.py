@@ -35,11 +35,18 @@ from pytest_agenteval import (
     no_judge_grade,
     read_rubric_file,
 )
-from pytest_agenteval.benchmarks.memex.graders.end_state import UnreadableState, unreadable_grade
-from pytest_agenteval.benchmarks.memex.graders.pkm_changes import count_marker, files_below
-from pytest_agenteval.benchmarks.memex.graders.pkm_reading import FileAccess
-from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
-from pytest_agenteval.benchmarks.memex.graders.workspace_state import Insight, insight_of, last_insight_call
+from pytest_agenteval.benchmarks.memex.graders.end_state import (
+    Insight,
+    Mode,
+    UnreadableState,
+    check_mode,
+    count_marker,
+    files_below,
+    insight_of,
+    last_insight_call,
+    unreadable_grade,
+)
+from pytest_agenteval.benchmarks.memex.graders.pkm_routing import FileAccess
 from pytest_agenteval.graders.judge.judge_grader import MAX_CHARS, MAX_CHARS_OF_ONE, diffs
 from pytest_agenteval.graders.judge.rubric import RATIONALE
 from pytest_agenteval.records.evidence import diff, unified

@@ -10,9 +10,14 @@ from difflib import SequenceMatcher
 from typing import Any, ClassVar
 
 from pytest_agenteval import Check, Evidence, FileText, Grade
-from pytest_agenteval.benchmarks.memex.graders.end_state import undecided_where_unreadable
-from pytest_agenteval.benchmarks.memex.graders.pkm_changes import count_marker, end_texts, files_below
-from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
+from pytest_agenteval.benchmarks.memex.graders.end_state import (
+    Mode,
+    check_mode,
+    count_marker,
+    end_texts,
+    files_below,
+    undecided_where_unreadable,
+)
 from pytest_agenteval.records.record import FrozenValue
 
 LIKE = 0.6

@@ -14,7 +14,7 @@ from subprocess import PIPE
 from typing import Any, TypeAlias
 
 from pytest_agenteval import ToolFailed, TrialBroken
-from pytest_agenteval.benchmarks.memex.pkm_agent import arguments
+from pytest_agenteval.benchmarks.memex.pkm_agent import knowledge_base
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     KnowledgeBase,
     PkmPath,
@@ -22,7 +22,7 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     cut_line,
     lines_of,
 )
-from pytest_agenteval.benchmarks.memex.pkm_agent.list_tools import matches_pattern, matching_files
+from pytest_agenteval.benchmarks.memex.pkm_agent.reading_tools import matches_pattern, matching_files
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.record import FrozenValue
 
@@ -109,7 +109,7 @@ def run_search(query: GrepQuery, texts: Sequence[Sequence[str]], seconds: float)
     answer = json.loads(output)
     if "error" in answer:
         message = f"pattern is no regular expression: {answer['error']}; a text to be found as it is needs \\"
-        raise arguments.bad_argument(f"{message} before each of . ^ $ * + ? {{ }} [ ] | ( )")
+        raise knowledge_base.bad_argument(f"{message} before each of . ^ $ * + ? {{ }} [ ] | ( )")
     matches: list[Spans] = answer["found"]
     return matches
 
@@ -132,28 +132,31 @@ def start_process(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _read_query(args: Mapping[str, Any]) -> GrepQuery:
-    pattern = arguments.text(args, "pattern")
+    pattern = knowledge_base.text(args, "pattern")
     if not pattern:
-        raise arguments.bad_argument("pattern must not be empty")
-    around = arguments.number(args, "C", 0) or 0
-    before, after = arguments.number(args, "B", 0), arguments.number(args, "A", 0)
+        raise knowledge_base.bad_argument("pattern must not be empty")
+    around = knowledge_base.number(args, "C", 0) or 0
+    before, after = knowledge_base.number(args, "B", 0), knowledge_base.number(args, "A", 0)
     return GrepQuery(
         pattern,
-        arguments.choice(args, "output_mode", MODES) or MODES[0],
+        knowledge_base.choice(args, "output_mode", MODES) or MODES[0],
         around if before is None else before,
         around if after is None else after,
-        arguments.flag(args, "n", True),
-        arguments.flag(args, "i", True),
-        arguments.flag(args, "multiline"),
-        min(arguments.number(args, "head_limit", 1) or MOST_SHOWN, MOST_SHOWN),
+        knowledge_base.flag(args, "n", True),
+        knowledge_base.flag(args, "i", True),
+        knowledge_base.flag(args, "multiline"),
+        min(knowledge_base.number(args, "head_limit", 1) or MOST_SHOWN, MOST_SHOWN),
     )
 
 
 def _texts(base: KnowledgeBase, args: Mapping[str, Any]) -> tuple[dict[PkmPath, list[str]], list[PkmPath]]:
     """Read the files that are to be searched; give also those that are no text."""
-    top = base.place(arguments.folder_path(args, "path"))
+    top = base.place(knowledge_base.folder_path(args, "path"))
     base.must_exist(top)
-    include, kind = arguments.optional_text(args, "include"), arguments.choice(args, "type", tuple(TYPES))
+    include, kind = (
+        knowledge_base.optional_text(args, "include"),
+        knowledge_base.choice(args, "type", tuple(TYPES)),
+    )
     files = _select_files(base, top, include)
     if kind is not None:
         files = [place for place in files if place.parts[-1].lower().endswith(TYPES[kind])]

@@ -1,0 +1,402 @@
+"""Reports as the benchmark writes them: JSON and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pytest_agenteval import Run, UsageMistake
+from pytest_agenteval.benchmarks.ko_agentbench.evaluation import (
+    LABELS,
+    RESPONSE_RATE,
+    Evaluation,
+    evaluation_of,
+    reported,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import naive_sum
+from pytest_agenteval.benchmarks.ko_agentbench.scorecard import LEVELS
+from pytest_agenteval.records.transcript import sum_figures
+from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.store.record_files import replace_text
+
+TITLES = {
+    "L1": "도구 하나 쓰기",
+    "L2": "알맞은 도구 고르기",
+    "L3": "차례로 이어 쓰기",
+    "L4": "여러 출처 모으기",
+    "L5": "실패에 대처하기",
+    "L6": "아는 것 다시 쓰기",
+    "L7": "긴 대화 기억하기",
+}
+
+INTENTS = {
+    "L1": "정해진 도구 하나를 올바른 인자로 부르는지 본다",
+    "L2": "후보로 주어진 도구들 가운데 질문에 맞는 것을 고르는지 본다",
+    "L3": "앞 도구의 결과를 뒤 도구의 인자로 넘기며 순서대로 풀어 가는지 본다",
+    "L4": "서로 다른 출처에서 모은 정보를 견주어 하나의 결론을 내는지 본다",
+    "L5": "도구가 실패하거나 자료가 없을 때 다른 길을 찾는지 본다",
+    "L6": "대화에 이미 나온 결과를 다시 쓰고 같은 호출을 되풀이하지 않는지 본다",
+    "L7": "여러 차례 오간 대화의 내용을 기억해 새 질문과 잇는지 본다",
+}
+
+MEANINGS = {
+    "RRR": "응답률. 오류나 시간 초과 없이 답이 돌아온 태스크의 비율",
+    "SR": "성공률. 심판이 목표를 이루었다고 본 태스크의 비율",
+    "EPR_CVR": "유효 호출률. 모든 도구 호출 가운데 오류 없이 끝난 호출의 비율",
+    "pass@k": "반복 응답률. k번 되풀이한 가운데 답이 돌아온 횟수의 비율 (추정량 pass@k와 다름)",
+    "ToolAcc": "도구 정확도. 처음 부른 도구가 정답 도구인지",
+    "ArgAcc": "인자 정확도. 넘긴 인자의 뜻이 정답 인자와 같은지",
+    "CallEM": "호출 일치. 도구와 모든 인자가 정답과 똑같은지",
+    "RespOK": "응답 형식. 최종 응답이 정해진 형식에 맞는지",
+    "SelectAcc": "선택 정확도. 후보 가운데 맞는 도구를 골랐는지",
+    "FSM": "경로 일치. 도구를 부른 순서가 정답 경로와 똑같은지",
+    "PSM": "경로 포함. 정답 경로의 도구를 얼마나 불렀는지",
+    "ΔSteps_norm": "단계 효율. 최소 단계 수에 견주어 얼마나 더 불렀는지",
+    "Coverage": "출처 범위. 필요한 출처를 빠짐없이 불렀는지",
+    "SourceEPR": "출처별 유효 호출률. 출처마다 따로 구한 유효 호출률의 평균",
+    "AdaptiveRoutingScore": "전환 속도. 실패한 뒤 얼마나 빨리 다른 도구로 옮겼는지",
+    "FallbackSR": "대체 성공률. 대체 도구 호출이 성공한 비율",
+    "RedundantCallRate": "중복 없는 비율. 이미 한 호출을 되풀이하지 않은 정도",
+    "EffScore": "효율 점수. 성공한 태스크에서 필요한 호출 수와 실제 호출 수의 비",
+    "ContextRetention": "맥락 유지. 앞서 나온 내용을 답에 살렸는지",
+    "RefRecall": "회상. 대화 처음의 정보를 나중에 정확히 되살렸는지",
+}
+
+KEY_METRICS = {
+    "L1": ("ToolAcc", "ArgAcc"),
+    "L2": ("SelectAcc",),
+    "L3": ("FSM", "PSM"),
+    "L4": ("Coverage",),
+    "L5": ("AdaptiveRoutingScore", "FallbackSR"),
+    "L6": ("EffScore", "RedundantCallRate"),
+    "L7": ("ContextRetention",),
+}
+"""The metrics that the report's first table shows of each level."""
+
+
+Level = Mapping[str, Any]
+FIRST = ("RRR", "SR")
+NONE = "없음"
+UNKNOWN = "알 수 없음"
+
+
+def report_markdown(evaluation: Evaluation) -> str:
+    """Give the report: how it was run, a table of levels, each level's metrics, tokens and times."""
+    summary, levels = evaluation["summary"], evaluation["by_level"]
+    lines = [*_run(summary), *_overview(levels), "## 레벨별 성능", ""]
+    for name, level in levels.items():
+        lines += _level(name, level)
+    return "\n".join([*lines, *_usage(levels), "", ""])
+
+
+def _run(summary: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("# Ko-AgentBench 평가 보고서", "", "## 실행 정보", "")
+    yield f"- **평가 대상 모델**: {summary['model']}"
+    yield f"- **Judge 모델**: {summary['judge_model'] or NONE}"
+    yield f"- **실행 날짜**: {summary['execution_date']}"
+    yield f"- **평가 날짜**: {summary['evaluation_date'][:10]}"
+    yield f"- **총 태스크**: {_counts(summary)}"
+    if "mode" in summary:
+        yield f"- **모드**: {summary['mode']}"
+    yield ""
+
+
+def _overview(levels: Mapping[str, Level]) -> Iterator[str]:
+    yield from ("## 📊 성능 요약", "")
+    yield from _head("Level", "태스크 수", "평균 실행시간", "평균 TPS", "평균 TTFT", "주요 지표")
+    for name, level in levels.items():
+        metadata, metrics = level["metadata"], level["metrics"]
+        yield _table_row(
+            f"**{name}**",
+            _counts(level),
+            f"{metadata['average_execution_time']:.1f}초",
+            _figure_text(metadata["average_tps"], "{:.0f}"),
+            _figure_text(metadata["ttft"]["average"], "{:.3f}초"),
+            ", ".join(f"{key}: {metrics[key]:.3f}" for key in KEY_METRICS[name] if key in metrics),
+        )
+    yield ""
+
+
+def _level(name: str, level: Level) -> Iterator[str]:
+    metrics = level["metrics"]
+    yield from (f"### Level {name[1:]}: {TITLES[name]}", "", f"> 태스크 의도: {INTENTS[name]}", ">")
+    yield f"- 태스크 수: {_counts(level)}"
+    yield f"- 평균 실행시간: {level['metadata']['average_execution_time']:.2f}초"
+    yield from ("", "**메트릭 점수:**", "")
+    first = [key for key in FIRST if key in metrics]
+    for key in (*first, *sorted(key for key in metrics if key not in FIRST)):
+        yield f"- **{key}**: {metrics[key]:.3f} - {MEANINGS[key]}"
+    yield ""
+
+
+def _usage(levels: Mapping[str, Level]) -> Iterator[str]:
+    levels_metadata = [level["metadata"] for level in levels.values()]
+    tokens = sum_figures([metadata["total_tokens"] for metadata in levels_metadata]).value
+    has_tps = tokens is not None and all(metadata["average_tps"] is not None for metadata in levels_metadata)
+    seconds = naive_sum(metadata["total_execution_time"] for metadata in levels_metadata)
+    yield from ("## 토큰 사용량 및 성능 지표", "", "### 전체 요약", "")
+    yield f"- **총 처리 토큰**: {_figure_text(tokens, '{:,}개')}"
+    yield f"- **총 실행 시간**: {seconds:.2f}초"
+    tps = tokens / seconds if tokens is not None and seconds else 0.0
+    yield f"- **전체 평균 TPS**: {_figure_text(tps if has_tps else None, '{:.2f} tokens/sec')}"
+    yield f"- **전체 평균 TTFT**: {_figure_text(_first_token_s(levels_metadata), '{:.4f}초')}"
+    yield from ("", "### 레벨별 상세", "")
+    yield from _head(
+        "Level", "평균 토큰 수", "입력 토큰", "출력 토큰", "TPS", "TTFT (평균)", "TTFT (최소/최대)"
+    )
+    yield from (_details(name, level["metadata"]) for name, level in levels.items())
+
+
+def _details(name: str, metadata: Mapping[str, Any]) -> str:
+    ttft = metadata["ttft"]
+    return _table_row(
+        f"**{name}**",
+        _figure_text(metadata["average_tokens_per_task"], "{:.0f}"),
+        _figure_text(metadata["average_prompt_tokens"], "{:.0f}"),
+        _figure_text(metadata["average_completion_tokens"], "{:.0f}"),
+        _figure_text(metadata["average_tps"], "{:.0f}"),
+        _figure_text(ttft["average"], "{:.4f}초"),
+        UNKNOWN if ttft["average"] is None else f"{ttft['min']:.4f} / {ttft['max']:.4f}",
+    )
+
+
+def _figure_text(value: float | None, form: str) -> str:
+    return UNKNOWN if value is None else form.format(value)
+
+
+def _first_token_s(levels_metadata: Sequence[Mapping[str, Any]]) -> float | None:
+    """Give the mean of the levels' means, each counted by its tasks; a level without one is left out."""
+    if levels_metadata and all(metadata["ttft"]["average"] is None for metadata in levels_metadata):
+        return None
+    measured = [
+        (metadata["ttft"]["average"], metadata["total_tasks"])
+        for metadata in levels_metadata
+        if metadata["ttft"]["average"]
+    ]
+    tasks = sum(count for _, count in measured)
+    return naive_sum(mean * count for mean, count in measured) / tasks if tasks else 0.0
+
+
+def _counts(of: Mapping[str, Any]) -> str:
+    return f"{of['evaluated_tasks']}/{of['total_tasks']}"
+
+
+def _head(*titles: str) -> Iterator[str]:
+    yield _table_row(*titles)
+    yield _table_row(*("---" for _ in titles))
+
+
+def _table_row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+FACTS = ("Total_Tasks", "Evaluated_Tasks", "Avg_Exec_Time", "Avg_Tokens", "Avg_TPS", "Avg_TTFT")
+MISSPELT = {"L1_ToolAcc": "L1_TooAcc"}
+"""Columns that the benchmark spells differently, kept so that its readers find them."""
+
+
+def summary_csv(evaluation: Evaluation) -> str:
+    """Give a row for each level; a metric that the level does not have is written 0.0000."""
+    levels: Mapping[str, Any] = evaluation["by_level"]
+    metrics = sorted({name for level in levels.values() for name in level["metrics"]})
+    rows = [
+        [name, *_facts(level), *(f"{level['metrics'].get(metric, 0.0):.4f}" for metric in metrics)]
+        for name, level in levels.items()
+    ]
+    return _csv([["Level", *FACTS, *metrics], *rows], "\r\n")
+
+
+def combined_csv(evaluations: Iterable[tuple[str, Evaluation]]) -> str:
+    """Give a row for each model, named as its folder is; a level that was not evaluated leaves blanks."""
+    # Its two tables end their lines differently: a file of ours is to be the same to the byte.
+    return _csv([_titles(), *(_csv_row(name, evaluation) for name, evaluation in evaluations)], "\n")
+
+
+def _titles() -> list[str]:
+    facts = [f"{level}_{fact}" for fact in FACTS for level in LEVELS]
+    common = [f"{level}_{metric}" for metric in _common() for level in LEVELS]
+    own = [f"{level}_{metric}" for level in LEVELS for metric in _own(level)]
+    return ["Model", "Vendor", "Model Type", *facts, *common, *(MISSPELT.get(name, name) for name in own)]
+
+
+def _csv_row(name: str, evaluation: Evaluation) -> list[str]:
+    levels: Mapping[str, Any] = evaluation["by_level"]
+    facts = {name: _facts(level) for name, level in levels.items()}
+    cells = [
+        _short(facts[level][at]) if level in facts else "" for at in range(len(FACTS)) for level in LEVELS
+    ]
+    cells += [_metric(levels, level, metric) for metric in _common() for level in LEVELS]
+    cells += [_metric(levels, level, metric) for level in LEVELS for metric in _own(level)]
+    return [name, *vendor_of(evaluation["summary"]["model"]), *cells]
+
+
+def _common() -> tuple[str, ...]:
+    return RESPONSE_RATE, *LABELS
+
+
+def _own(level: str) -> Sequence[str]:
+    return reported(level)[len(LABELS) :]
+
+
+def _facts(level: Mapping[str, Any]) -> list[str]:
+    metadata = level["metadata"]
+    return [
+        str(level["total_tasks"]),
+        str(level["evaluated_tasks"]),
+        f"{metadata['average_execution_time']:.2f}",
+        _csv_figure(metadata["average_tokens_per_task"], 2),
+        _csv_figure(metadata["average_tps"], 2),
+        _csv_figure(metadata["ttft"]["average"], 4),
+    ]
+
+
+def _csv_figure(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _metric(levels: Mapping[str, Any], level: str, metric: str) -> str:
+    return _short(f"{levels[level]['metrics'].get(metric, 0.0):.4f}") if level in levels else ""
+
+
+def _short(cell: str) -> str:
+    """Write a number without the noughts at its end: ``0.5000`` becomes 0.5, and 11 stays 11."""
+    return repr(float(cell)) if "." in cell else cell
+
+
+def _csv(rows: Iterable[Sequence[str]], end: str) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator=end).writerows(rows)
+    return text.getvalue()
+
+
+API, OPEN, UNKNOWN_CELL = "API", "OSS", "Unknown"
+
+VENDORS: tuple[tuple[str, str, str], ...] = (
+    ("gpt-oss", "OpenAI", OPEN),
+    ("gpt", "OpenAI", API),
+    ("claude", "Anthropic", API),
+    ("gemini", "Google", API),
+    ("gemma", "Google", OPEN),
+    ("nova-", "Amazon", API),
+    ("grok", "xAI", API),
+    ("qwen", "Alibaba", OPEN),
+    ("deepseek", "DeepSeek", OPEN),
+    ("glm", "Z.ai", OPEN),
+    ("llama", "Meta", OPEN),
+    ("devstral", "Mistral", OPEN),
+    ("mistral", "Mistral", OPEN),
+    ("kimi", "Moonshot AI", OPEN),
+    ("kanana", "Kakao", OPEN),
+    ("a.x-", "SKT", OPEN),
+    ("midm", "KT", OPEN),
+    ("exaone", "LG AI Research", OPEN),
+    ("hyperclova", "Naver", OPEN),
+    ("solar", "Upstage", OPEN),
+)
+"""A part of a model's id, its vendor, and how the model can be had; the first that is found decides."""
+
+
+def vendor_of(model: str) -> tuple[str, str]:
+    """Give a model's vendor, and ``API`` or ``OSS``; ``Unknown`` twice for an id that tells nothing.
+
+    Only what comes after the last provider prefix is looked at: ``azure/gpt-4o`` is not Microsoft's.
+    """
+    name = model.rpartition("/")[2].lower()
+    return next(
+        ((vendor, kind) for part, vendor, kind in VENDORS if part in name), (UNKNOWN_CELL, UNKNOWN_CELL)
+    )
+
+
+COMBINED = "combined_evaluation_summary.csv"
+
+_SERVED_AS = re.compile(r":\d+$")
+_NO_NAME = re.compile(r'[/\\:*?"<>|\s]+')
+
+
+class EvaluatedModel(NamedTuple):
+    """The evaluation of one model in one run, and the alias that the run calls the model by."""
+
+    alias: str
+    evaluation: Evaluation
+
+
+def write_reports(runs: Iterable[Run], to: Path) -> list[Path]:
+    """Write three files for each model of each run and, for several, the table of all; give the paths.
+
+    Raises UsageMistake, before anything is written, for a run whose grades are not the benchmark's and for
+    two evaluations that would be one folder.
+    """
+    folders = _folders([evaluated for run in runs for evaluated in _evaluations(run)])
+    try:
+        return _write_all(folders, to)
+    except OSError as refused:
+        raise UsageMistake(f"{refused.filename}: cannot be written ({refused.strerror})") from None
+
+
+def _write_all(folders: Sequence[tuple[str, EvaluatedModel]], to: Path) -> list[Path]:
+    paths = [path for folder, model in folders for path in _write(to / folder, model.evaluation)]
+    if len(folders) > 1:
+        rows = [(folder.rpartition("_")[0], model.evaluation) for folder, model in folders]
+        paths.append(_put(to / COMBINED, combined_csv(rows)))
+    return paths
+
+
+def folder_name(model: str, day: str) -> str:
+    """Give the folder of a model's evaluation: ``azure_gpt-4o_20251219``.
+
+    What says how a model is served, as the ``:0`` in ``nova-lite-v1:0``, is left out, as in the benchmark.
+    """
+    return f"{_NO_NAME.sub('_', _SERVED_AS.sub('', model)).strip('_')}_{day}"
+
+
+def _evaluations(run: Run) -> Iterator[EvaluatedModel]:
+    has_grades = False
+    for suite in view_of(run).suites:
+        evaluation = evaluation_of(run, suite)
+        if evaluation is not None:
+            has_grades = True
+            yield EvaluatedModel(suite.who, evaluation)
+    if not has_grades:
+        raise UsageMistake(
+            f"{run.folder}: expected grades of Ko-AgentBench (graders ko_L1 … ko_L7 on tasks in folders "
+            "L1 … L7); there are none, so no report can be made in its shape"
+        )
+
+
+def _folders(models: Iterable[EvaluatedModel]) -> list[tuple[str, EvaluatedModel]]:
+    """Name folders by the models' ids; by the aliases where two aliases stand for one id."""
+    by_id = [(_folder(model, model.evaluation["summary"]["model"]), model) for model in models]
+    times = Counter(folder for folder, _ in by_id)
+    named_models = [
+        (folder if times[folder] == 1 else _folder(model, model.alias), model) for folder, model in by_id
+    ]
+    twice = [folder for folder, count in Counter(folder for folder, _ in named_models).items() if count > 1]
+    if twice:
+        raise UsageMistake(
+            f"two evaluations would be written into {twice[0]}: report runs of one model and day one by one"
+        )
+    return named_models
+
+
+def _folder(evaluated: EvaluatedModel, model: str) -> str:
+    return folder_name(model, evaluated.evaluation["summary"]["execution_date"])
+
+
+def _write(folder: Path, evaluation: Evaluation) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return [
+        _put(folder / "evaluation_report.json", json.dumps(evaluation, ensure_ascii=False, indent=2)),
+        _put(folder / "evaluation_summary.csv", summary_csv(evaluation)),
+        _put(folder / "evaluation_report.md", report_markdown(evaluation)),
+    ]
+
+
+def _put(path: Path, text: str) -> Path:
+    replace_text(path, text)
+    return path

@@ -1,1 +1,0 @@
-"""Memex: a folder of its suites, which runs as it is, becomes suites of the user's own."""

@@ -1,0 +1,365 @@
+"""Journal entries and the cards made of them, with what both agents share."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time
+from functools import partial
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pytest_agenteval import (
+    AgentContext,
+    Answer,
+    OutsideWorkspace,
+    StopCondition,
+    Tool,
+    ToolFailed,
+    Workspace,
+    converse,
+    run_until_complete,
+)
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.errors import KeyPath
+from pytest_agenteval.text.json_values import json_digest
+
+if TYPE_CHECKING:
+    from yaml import SafeLoader as _Loader
+else:
+    _Loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+_KEYWORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "~", "+.inf", "=", "<<"}
+_SPECIAL_FIRST = frozenset("-?,[]{}&*!|>%@`.")
+_MARKS = re.compile("[:#\"'\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
+_NUMERIC = re.compile(r"\+?[0-9][-+0-9_.xXoOa-fA-F]*|\+\.[0-9].*")
+_ESCAPED = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]')
+_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def card_text(card: Mapping[str, Any]) -> str:
+    """Write a card; its keys stay in their order."""
+    return "\n".join(_map_lines(card, 0)) + "\n"
+
+
+def parse_card(text: str | None) -> dict[str, Any] | None:
+    """Read a card; None where there is no text, and an empty card where it is no YAML map."""
+    if text is None:
+        return None
+    try:
+        card = yaml.load(text, _Loader)  # a safe loader, the fast one where there is one
+    except (yaml.YAMLError, ValueError):
+        return {}
+    return card if isinstance(card, dict) else {}
+
+
+def _map_lines(values: Mapping[Any, Any], depth: int) -> Iterator[str]:
+    for key, value in values.items():
+        yield from _value_lines(" " * depth + f"{_text(str(key))}:", value, depth + 2)
+
+
+def _list_lines(values: list[Any], depth: int) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, Mapping) and value:
+            lines = list(_map_lines(value, depth + 2))
+            yield " " * depth + "- " + lines[0].lstrip(" ")
+            yield from lines[1:]
+        else:
+            yield from _value_lines(" " * depth + "-", value, depth + 2)
+
+
+def _value_lines(before: str, value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, Mapping) and value:
+        yield before
+        yield from _map_lines(value, depth)
+    elif isinstance(value, list | tuple) and value:
+        yield before
+        yield from _list_lines(list(value), depth)
+    else:
+        yield f"{before} {_scalar(value)}"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return _text(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Mapping):
+        return "{}"
+    return "[]" if isinstance(value, list | tuple) else _text(str(value))
+
+
+def _float(value: float) -> str:
+    if not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    digits, e, power = repr(value).partition("e")
+    return digits if not e else f"{digits if '.' in digits else digits + '.0'}e{power}"
+
+
+def _text(text: str) -> str:
+    return '"' + _ESCAPED.sub(_escape, text) + '"' if _needs_quotes(text) else text
+
+
+def _needs_quotes(text: str) -> bool:
+    return (
+        not text
+        or text != text.strip()
+        or text[0] in _SPECIAL_FIRST
+        or _MARKS.search(text) is not None
+        or _NUMERIC.fullmatch(text) is not None
+        or text.lower() in _KEYWORDS
+    )
+
+
+def _escape(match: re.Match[str]) -> str:
+    mark = match.group()
+    code = ord(mark)
+    if 0xD800 <= code <= 0xDFFF:
+        return "\ufffd"  # half a character: no file can hold it
+    return _SHORT.get(mark) or (f"\\x{code:02X}" if code < 0x100 else f"\\u{code:04X}")
+
+
+def describe_value(value: Any) -> str:
+    """Name a value that was found in another's place."""
+    if isinstance(value, str):
+        return f"{value[:40]!r} (text)" if value else "an empty text"
+    if isinstance(value, list):
+        return f"a list of {len(value)}" if value else "an empty list"
+    return "an object" if isinstance(value, Mapping) else repr(value)
+
+
+_FACT_ID = re.compile(r"([0-9]{4}/[0-9]{2}/[0-9]{2})\.md#(ts_[0-9]+)")
+_HEADING = re.compile(
+    r"^#+[ \t]*<id:(ts_[0-9]+)>[ \t]*((?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]).*$", re.MULTILINE
+)
+
+
+class FactId(FrozenValue, frozen=True):
+    """Which entry of which day."""
+
+    text: str
+    date: str
+    entry: str
+
+    @property
+    def daily_file(self) -> str:
+        """The file with all entries of the day."""
+        return f"Facts/{self.date}.md"
+
+    @property
+    def card_file(self) -> str:
+        """The file of the entry's card."""
+        return f"Cards/{self.date}_{self.entry}.yaml"
+
+
+def fact_id(text: object) -> FactId | None:
+    """Read a fact id such as ``2026/09/17.md#ts_1``; None when it is none."""
+    match = _FACT_ID.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    try:
+        datetime.strptime(match[1], "%Y/%m/%d")
+    except ValueError:
+        return None
+    return FactId(match[0], match[1], match[2])
+
+
+class DailyEntry(FrozenValue, frozen=True):
+    """One entry of a daily file: when it was written, and what it says."""
+
+    written_at: datetime
+    text: str
+
+
+def daily_entries(daily: str) -> Iterator[tuple[str, str]]:
+    """Give the name and the text of each entry of a daily file."""
+    headings = list(_HEADING.finditer(daily))
+    for heading, following in zip_longest(headings, headings[1:]):
+        end = None if following is None else following.start()
+        yield heading[1], daily[heading.end() : end].strip()
+
+
+def find_entry(daily: str | None, fact: FactId) -> DailyEntry | None:
+    """Find an entry in the text of its daily file; its text runs to the next heading."""
+    headings = list(_HEADING.finditer(daily or ""))
+    for number, heading in enumerate(headings):
+        if heading[1] == fact.entry:
+            following = headings[number + 1 : number + 2]
+            end = following[0].start() if following else None
+            date = datetime.strptime(fact.date, "%Y/%m/%d")
+            written_at = datetime.combine(date, time.fromisoformat(heading[2]))
+            return DailyEntry(written_at, heading.string[heading.end() : end].strip())
+    return None
+
+
+def read_file(workspace: Workspace, path: str) -> str | None:
+    """Read a file of the workspace, None when it is not there; makes no tree that nobody asked for."""
+    if not workspace.exists:
+        return workspace.before().text(path)
+    try:
+        return workspace.inside(path).read_text(encoding="utf-8", errors="replace")
+    except (OSError, OutsideWorkspace):
+        return None
+
+
+def write_file(workspace: Workspace, path: str, text: str) -> None:
+    """Write a file of the workspace; raises ToolFailed when that cannot be done."""
+    try:
+        file = workspace.inside(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8", newline="\n")
+    except (OSError, OutsideWorkspace) as failed:
+        raise ToolFailed(f"the card could not be written: {failed}", "write_failed") from failed
+
+
+NEW_YEAR = datetime(2026, 1, 1, 9)
+"""When an entry was written where neither clock nor id tell: fixed, so that runs can be compared."""
+
+MORNING = "09:00:00"
+FIRST_NUMBER, NUMBERS = 1000, 9000
+"""Entries without an id are numbered by their task, far from those that people write."""
+
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def input_problems(task_input: Mapping[str, Any]) -> list[tuple[KeyPath, str, str]]:
+    """Say what is wrong with a task's input: where, what was expected, what was found."""
+    problems: list[tuple[KeyPath, str, str]] = []
+    if "fact_id" in task_input and fact_id(task_input["fact_id"]) is None:
+        expected = "the id of an entry, like 2026/09/17.md#ts_1; without one the entry gets its own"
+        problems.append((("fact_id",), expected, _describe_key(task_input, "fact_id")))
+    if not isinstance(task_input.get("content"), str):
+        problems.append(
+            (("content",), "the entry's text, may be empty", _describe_key(task_input, "content"))
+        )
+    return problems
+
+
+def prepared(
+    task_input: Mapping[str, Any], task_id: str, clock: str | None, read: Callable[[str], str | None]
+) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Give the input with the entry's id, and the day's file with the entry in it where it lacks it.
+
+    The journal gives an entry its id and writes it down before any agent sees it. Of an entry without an id
+    the day is the clock's; the number is that of the day's entry with the very same text, else one that
+    comes from the task's id.
+    """
+    if input_problems(task_input):  # another agent's input
+        return task_input, {}
+    content = task_input["content"]
+    at = NEW_YEAR if clock is None else datetime.fromisoformat(clock)
+    fact = fact_id(task_input.get("fact_id")) or _derive_fact_id(content, task_id, at, read)
+    whole = task_input if "fact_id" in task_input else {**task_input, "fact_id": fact.text}
+    daily = read(fact.daily_file) or ""
+    if find_entry(daily, fact) is not None:
+        return whole, {}
+    time = f"{at:%H:%M:%S}" if clock and fact.date == f"{at:%Y/%m/%d}" else MORNING
+    above = f"{daily.rstrip()}\n\n" if daily.strip() else ""
+    laid = f'{above}## <id:{fact.entry}> {time} "{{}}"\n\n{content}\n'
+    return whole, {fact.daily_file: laid}
+
+
+def _derive_fact_id(content: str, task_id: str, at: datetime, read: Callable[[str], str | None]) -> FactId:
+    day = f"{at:%Y/%m/%d}"
+    daily = read(FactId("", day, "").daily_file) or ""
+    number = FIRST_NUMBER + int(json_digest(task_id)[:8], 16) % NUMBERS
+    # Tasks are many and numbers few: another task, or the user, may have it already.
+    while re.search(rf"<id:ts_{number}>", daily):
+        number += 1
+    same = (name for name, text in daily_entries(daily) if text == content.strip() and text)
+    name = next(same, f"ts_{number}")
+    return FactId(f"{day}.md#{name}", day, name)
+
+
+def format_moment(moment: datetime) -> str:
+    """Write a moment as an agent is told it: with its weekday, in English on every machine."""
+    return f"{_WEEKDAYS[moment.weekday()]}, {moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _describe_key(task_input: Mapping[str, Any], key: str) -> str:
+    return describe_value(task_input[key]) if key in task_input else "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalAgent(ABC):
+    """Works on one journal entry until its end state is complete, or there are no more ``retries``.
+
+    An attempt ends when ``stop_condition`` says so, when the model has no more calls, or after ``most_asks``
+    replies. Its prompts are ``system``, ``entry`` and ``unfinished``.
+    """
+
+    user_language: str = "English"
+    most_asks: int = 20
+    retries: int = 3
+
+    input_problems = staticmethod(input_problems)
+    prepared = staticmethod(prepared)
+
+    async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
+        """Work on the entry; the answer is what was said last, with the end state."""
+        ctx.tools.offer(*self.make_tools(ctx))
+        messages = self._opening(task_input, ctx)
+
+        def remind(state: Mapping[str, Any]) -> None:
+            fact = task_input["fact_id"]
+            text = ctx.prompts.render("unfinished", fact_id=fact, **self.reminder_values(state))
+            # To the same conversation: the next attempt knows what the last one did.
+            messages.append({"role": "user", "content": text})
+
+        return await run_until_complete(
+            partial(self._attempt, ctx, messages),
+            partial(self.end_state, task_input, ctx),
+            remind,
+            self.retries,
+        )
+
+    @abstractmethod
+    def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
+        """Tell how far the work has come; also true after a crash."""
+
+    @abstractmethod
+    def make_tools(self, ctx: AgentContext) -> Sequence[Tool]:
+        """Make the tools of one trial."""
+
+    @abstractmethod
+    def stop_condition(self) -> StopCondition:
+        """Watch one attempt for its end."""
+
+    @abstractmethod
+    def system_prompt(self, texts: tuple[tuple[str, str], ...]) -> str:
+        """Write the system prompt; ``texts`` are the prompts' templates by name."""
+
+    @abstractmethod
+    def entry_values(self, ctx: AgentContext) -> Mapping[str, Any]:
+        """Give what the prompt ``entry`` says beside the entry itself."""
+
+    @abstractmethod
+    def reminder_values(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Give what the prompt ``unfinished`` says of an incomplete end state."""
+
+    def _opening(self, task_input: Mapping[str, Any], ctx: AgentContext) -> list[dict[str, Any]]:
+        entry = ctx.prompts.render(
+            "entry",
+            language=self.user_language,
+            fact_id=task_input["fact_id"],
+            published=format_moment(ctx.clock.now()),
+            content=task_input["content"],
+            **self.entry_values(ctx),
+        )
+        ctx.prompts.record_read("system")
+        system = self.system_prompt(tuple(sorted(ctx.prompts.texts.items())))
+        return [{"role": "system", "content": system}, {"role": "user", "content": entry}]
+
+    async def _attempt(self, ctx: AgentContext, messages: list[dict[str, Any]]) -> str:
+        return await converse(ctx, messages, finished=self.stop_condition(), most_asks=self.most_asks)

@@ -1,1 +1,0 @@
-"""The journal that agents work on: its entries, and the cards made of them."""
