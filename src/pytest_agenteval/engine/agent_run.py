@@ -37,7 +37,7 @@ LoopKind = Literal["trials", "own", "shared"]
 """The loop of all trials, which is for our agents; one for each trial; one for all agents that share it."""
 
 CLOSING_S = 2.0
-"""So long a trial waits for what its agent has left running, which was told to end."""
+"""So long a trial waits for what its agent has left running, once it is cancelled."""
 
 _SETTING = (
     "something that the agent holds for all trials (a client, a session, a lock) belongs to the loop of "
@@ -219,7 +219,7 @@ def _with_causes(raised: BaseException) -> Iterator[BaseException]:
 
 
 class ChatOfTrials:
-    """A chat that is asked from any loop, and asks on the one of all trials, which has its connections."""
+    """A chat that any loop may call; it runs on the loop of all trials, which has its connections."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat, self._loop = chat, asyncio.get_running_loop()
@@ -334,7 +334,7 @@ async def run_within_limits(
 
     What an agent does when its limit is reached, be it to go on or to raise something else, makes no
     difference to how the trial ends. The answer of one that returned none is what it has given so far. What a
-    model said that the agent asked by itself is no answer.
+    model replied to requests of the agent's own is no answer.
     """
     limits, answer, scope = ctx.limits, None, current()
     act = partial(run, task_input, ctx)

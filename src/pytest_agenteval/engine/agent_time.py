@@ -1,4 +1,4 @@
-"""Time that no agent pays for: first use of libraries, imports, and a loop that others kept busy."""
+"""Time that no agent pays for: first use of libraries, imports, and a loop that was busy with others."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 STALL_CHECK_S = 0.05
 LEAST_STALL_S = 0.05
-"""A loop that comes to something later than this has been kept busy by somebody."""
+"""A loop that runs a callback later than this was busy with something else."""
 
 
 class StallWatch:

@@ -57,7 +57,7 @@ async def _run_calibration(
 ) -> CalibrationAnswers:
     """Ask the judges about every example as often as the plan says; raises what broke the first ask.
 
-    At most ``at_once`` examples are asked about side by side. What was recorded until then is saved.
+    At most ``at_once`` examples are judged side by side. What was recorded until then is saved.
     """
     usage: dict[str, Usage] = {judge.name: Usage() for judge in conditions.judges}
     room = asyncio.Semaphore(at_once)

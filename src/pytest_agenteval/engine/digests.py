@@ -78,7 +78,7 @@ def digests_of(
 ) -> Digests:
     """Return what this trial was made of, as digests; ``grader_for`` returns the grader of a planned one.
 
-    ``own_models`` are those that the agent asked by itself. ``offered`` is the digest of the tools that there
+    ``own_models`` are those that the agent used by itself. ``offered`` is the digest of the tools that there
     were before it acted, where others have come since. ``sent`` are the digests of ``sent_digests``.
     """
     task, model, graders = plan.task, plan.model, grader_digests(plan, grader_for, cache)

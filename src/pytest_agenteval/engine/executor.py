@@ -32,9 +32,9 @@ class ExecutorBroken(TrialBroken):
 
 
 class TrialLost(ExecutorBroken):
-    """A trial was begun, and what carried it out is gone: nobody will ever say what came of it.
+    """A trial was running, and what carried it out is gone: its result will never come.
 
-    The pool begins it again, as its next attempt, until it was lost ``MOST_LOST`` times.
+    The pool runs it again, as its next attempt, until it was lost ``MOST_LOST`` times.
     """
 
 
@@ -89,7 +89,7 @@ class TrialRequest(Record, frozen=True):
     """One plan to be carried out.
 
     ``workspace`` is the path of a tree that stands already, to be used in place of a fresh one. A ``stored``
-    trial is graded again: no agent acts. ``lost`` says how often it was begun before, and lost.
+    trial is graded again: no agent acts. ``lost`` says how often it began before, and was lost.
     """
 
     plan: Plan
@@ -120,7 +120,7 @@ class UnusedRecordings(Record, frozen=True):
     """Of one cassette: how many calls it holds, and the places of those that nobody had a use for.
 
     ``unused`` were not played. ``stale`` can be made by no tool any more. Of a ``chat`` cassette they are the
-    replies to what an agent asked models by itself.
+    replies to requests that an agent sent models by itself.
     """
 
     recorded: int
@@ -132,7 +132,7 @@ class UnusedRecordings(Record, frozen=True):
 class ExecutorReport(Record, frozen=True):
     """What is left to tell when an executor has closed.
 
-    ``unsaved`` are recordings that could not be written; ``unused_recordings`` are kept by cassette.
+    ``unsaved`` are recordings that could not be written; ``unused_recordings`` are listed by cassette.
     ``remarks`` are lines for whoever reads the summary.
     """
 

@@ -155,7 +155,7 @@ GRADING_S = 300.0
 PACKAGE = __name__.partition(".")[0]
 
 _NOT_ASKABLE = (JudgeUnavailable, LimitReached)
-"""What our judges raise where they cannot be asked any more: the grade is undecided, and nothing broke."""
+"""What our judges raise where they cannot be used any more: the grade is undecided, and nothing broke."""
 
 JudgesFor: TypeAlias = Callable[[str], Sequence[Judge]]
 """Gives the judges that a grader may ask, by the grader's label."""

@@ -80,7 +80,7 @@ class TrialJob:
     ``workspace`` is a tree that stands already. ``read_stored`` returns the trial that is to be graded again,
     ``read_finished`` one that has ended before and is only to be written down, or None where it cannot be
     read any more: each is read when its turn comes, for a run of them would not fit into memory. ``lost`` is
-    how often it was begun and lost with its process.
+    how often it began and was lost with its process.
     """
 
     __slots__ = ("lost", "not_run", "plan", "read_finished", "read_stored", "task", "trial", "workspace")
@@ -164,7 +164,7 @@ def limiters_of_run(context: ExecutorContext, store: ShareStore | None = None) -
 
 
 def standings_of_run(rates: str) -> Mapping[str, ModelStanding]:
-    """Return how the models fare that a run's processes on this machine have asked, by their keys."""
+    """Return how the models fare that a run's processes on this machine have used, by their keys."""
     from pytest_agenteval.chat.rate_limiter import standings_at
 
     return {each.model: each for each in standings_at(rates)}

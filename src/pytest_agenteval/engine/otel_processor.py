@@ -1,4 +1,4 @@
-"""Spans that end in this process, each with the trial in whose scope it was begun.
+"""Spans that end in this process, each with the trial in whose scope it began.
 
 The only module that takes spans from ``opentelemetry``; it is imported where that is in use already, or where
 a suite asks for it.
@@ -18,20 +18,20 @@ from pytest_agenteval.cassettes.http.scope import Scope, current
 from pytest_agenteval.cassettes.transcripts.spans import TraceSpan, sdk_span
 
 MOST_SPANS = 20_000
-"""How many spans of one trial are kept."""
+"""How many spans of one trial are stored."""
 
 
 class TrialSpans(SpanProcessor):
     """Keeps the spans of each trial that is watched.
 
-    Whose a span is says the scope in which it is begun, be it in a task, a thread or a pool; where that is
+    A span belongs to the scope in which it begins, be it in a task, a thread or a pool; where that is
     none, as in a thread of a framework's own, its parent says it.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ended: dict[Scope, list[TraceSpan]] = {}
-        self._begun: dict[int, Scope] = {}
+        self._owners: dict[int, Scope] = {}
 
     def watch(self, scope: Scope) -> None:
         """Keep the spans of this trial from now on."""
@@ -41,7 +41,7 @@ class TrialSpans(SpanProcessor):
     def pop_spans(self, scope: Scope) -> list[TraceSpan]:
         """Give the spans of a trial that have ended, and keep no more of them."""
         with self._lock:
-            self._begun = {id: owner for id, owner in self._begun.items() if owner is not scope}
+            self._owners = {id: owner for id, owner in self._owners.items() if owner is not scope}
             return self._ended.pop(scope, [])
 
     def on_start(self, span: LiveSpan, parent_context: Context | None = None) -> None:
@@ -50,17 +50,17 @@ class TrialSpans(SpanProcessor):
         with self._lock:
             owner = None if scope is None else scope.of_trial
             if owner not in self._ended and span.parent is not None:
-                owner = self._begun.get(span.parent.span_id)
+                owner = self._owners.get(span.parent.span_id)
             if owner is not None and owner in self._ended:
-                self._begun[_id(span)] = owner
+                self._owners[_id(span)] = owner
 
     def on_end(self, span: ReadableSpan) -> None:
         """Keep it, if it is a trial's."""
         with self._lock:
-            owner = self._begun.pop(_id(span), None)
-            kept = None if owner is None else self._ended.get(owner)
-            if kept is not None and len(kept) < MOST_SPANS:
-                kept.append(sdk_span(span))
+            owner = self._owners.pop(_id(span), None)
+            spans = None if owner is None else self._ended.get(owner)
+            if spans is not None and len(spans) < MOST_SPANS:
+                spans.append(sdk_span(span))
 
 
 def _id(span: ReadableSpan) -> int:

@@ -1,4 +1,4 @@
-"""Many trials at once on one loop in one thread, begun in order, while pytest waits for them one by one."""
+"""Many trials at once on one loop in one thread, started in order, while pytest waits for them one by one."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Pool:
     def wait(self, job: TrialJob, seconds: float) -> Trial | None:
         """Wait for a trial at most so long; None when it has not ended yet, or is not run.
 
-        Raises what kept trials from being written down, which is never a trial's doing.
+        Raises why trials could not be written down, which is never a trial's doing.
         """
         if job.trial is None and job.not_run is None and self._failure is None:
             self._news.wait(seconds)
@@ -109,7 +109,7 @@ class Pool:
         return job.trial
 
     def calibrate(self, request: CalibrationRequest) -> Future[CalibrationResult]:
-        """Have judges asked about labelled examples, beside the trials."""
+        """Have labelled examples judged, beside the trials."""
 
         async def calibrate() -> CalibrationResult:
             await self._wait_until_up()
@@ -157,7 +157,7 @@ class Pool:
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
 
     def close(self, seconds: float | None = None) -> int:
-        """Stop everything; returns the number of trials that had begun and did not end.
+        """Stop everything; returns the number of trials that began and did not end.
 
         Waits at most so long for it, or as long as the executor may need, and less for a loop that somebody's
         agent keeps to itself.

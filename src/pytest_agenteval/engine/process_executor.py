@@ -57,7 +57,7 @@ WORKER_CLOSING_S = 1.5
 
 
 class _Worker:
-    """The pool of this process; where it could not be made, what kept it from that."""
+    """The pool of this process; where it could not be made, the reason."""
 
     pool: Pool | None = None
     broken = "nothing was started"
@@ -144,7 +144,7 @@ def pickle_trial(trial: Trial, plan: Plan) -> bytes:
 
 
 def _end_with_parent() -> None:
-    """End with the process that asked, also where that is killed: nobody would see what comes of it."""
+    """End with the parent process, also where that is killed: nobody would see what comes of it."""
     parent = parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
@@ -160,7 +160,7 @@ def hide_secrets(context: ExecutorContext) -> None:
 
 
 def redirect_output(context: ExecutorContext) -> None:
-    """Keep what a trial prints and logs with the trial, as the process that asked would."""
+    """Capture what a trial prints and logs with the trial, as the parent process would."""
     root = logging.getLogger()
     root.addHandler(TrialLogHandler())
     if context.log_level is not None:
@@ -217,7 +217,7 @@ class ProcessExecutor:
         return trial
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
-        """Have judges asked about labelled examples, in one of the processes."""
+        """Have labelled examples judged, in one of the processes."""
         try:
             result: CalibrationResult = pickle.loads(await self._in_idle_process(calibrate_pickled, request))
         except ExecutorBroken as broken:

@@ -1,4 +1,4 @@
-"""Grading a stored trial again with today's graders: no agent acts, and no judge need be asked."""
+"""Grading a stored trial again with today's graders: no agent acts, and no judge has to be called."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class InputChanged(TrialBroken):
 async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     """Give the stored trial with today's grades; one that broke before it was graded stays broken.
 
-    With judges in the plan these are asked; without, what judges replied at the time is read again, where
-    they would be asked the same today.
+    With judges in the plan these are called; without, what judges replied at the time is read again, where
+    their requests would be the same today.
     """
     if not _was_graded(stored):
         unpaid = part_paid(stored.transcript.all_usage, NO_USAGE)
@@ -105,7 +105,7 @@ def _regraded_trial(plan: Plan, stored: Trial, graded: GradingResult) -> Trial:
 
 
 class StoredJudges:
-    """Judges that say again what they said when the trial was graded first."""
+    """Judges that return again what they returned when the trial was graded first."""
 
     def __init__(self, transcript: Transcript, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -116,12 +116,12 @@ class StoredJudges:
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """All that were asked, in the order in which they were first asked."""
+        """All that were used, in the order in which they were first used."""
         names = dict.fromkeys(role.partition(" for ")[0] for role in self._replies)
         return tuple(Model(name, name) for name in names)
 
     def of(self, label: str) -> tuple[TrialJudge, ...]:
-        """Give those that this grader asked."""
+        """Return those that this grader used."""
         roles = [(model, judge_role(model.name, label)) for model in self.models]
         return tuple(TrialJudge(model, self._chat(role)) for model, role in roles if role in self._replies)
 

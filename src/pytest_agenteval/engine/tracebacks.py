@@ -22,7 +22,7 @@ PLUGGY = str(Path(pluggy.__file__).parent) + os.sep
 def user_frames_first(raised: BaseException) -> str:
     """Write a traceback that begins with the first frame that is neither ours nor Python's own.
 
-    Of ours that follow only the number is told, but for the last frame, which raised. Where all frames are
+    Of ours that follow only the number is written, but for the last frame, which raised. Where all frames are
     ours, all are shown: then it is our mistake.
     """
     trace = TracebackException.from_exception(raised)

@@ -45,14 +45,14 @@ def open_chat(
         budget=budget,
         recorder=recorder,
         seed=f"{plan.seed} {plan.task.id}",
-        gate=context.rate_limiter(model),
+        limiter=context.rate_limiter(model),
         note_unanswered=partial(_note_unanswered, recorder, role),
     )
     return live, _open_chat_tape(model, plan, context, role)
 
 
 def _note_unanswered(recorder: Recorder, role: str, requests: int) -> None:
-    """Count the requests of an ask that had no reply among the agent's, or among those of who asked."""
+    """Count the requests of an ask that had no reply: as the agent's, the judge's or the user's."""
     if role == "agent":
         recorder.add_unanswered(requests)
         return
@@ -161,8 +161,8 @@ def _not_allowed(plan: Plan, context: WorkerContext) -> str:
 
 def script_way(script: str, *options: str) -> str:
     """Write options of pytest as whoever starts a script says them; in a notebook as lines of Python."""
-    said = [option.removeprefix("--agent-").partition("=") for option in options]
-    variables = [(f"AGENTEVAL_{name.replace('-', '_').upper()}", value) for name, _, value in said]
+    pairs = [option.removeprefix("--agent-").partition("=") for option in options]
+    variables = [(f"AGENTEVAL_{name.replace('-', '_').upper()}", value) for name, _, value in pairs]
     if not script:
         return "; ".join(f"os.environ[{name!r}] = {value!r}" for name, value in variables)
     return " ".join([*(f"{name}={value}" for name, value in variables), script])
@@ -181,7 +181,7 @@ def chat_cassette_file(plan: Plan) -> str:
 
 
 def _retry(plan: Plan, context: WorkerContext, option: str) -> str:
-    """Write the command that has the same trial asked again, by the same model and judges, and records it."""
+    """Return the command that repeats a trial, with the same model and judges, and records it."""
     if context.run.script is not None:
         return script_way(context.run.script, option)
     judges = ",".join(judge.name for judge in plan.conditions.judges)
@@ -232,14 +232,14 @@ class TrialJudge(FrozenValue, frozen=True):
 
 
 def judge_role(judge: str, label: str) -> str:
-    """Name a judge as recordings and transcripts do: with the grader that it is asked for."""
+    """Name a judge as recordings and transcripts do: with its grader."""
     return f"{judge} for {label}"
 
 
 class TrialJudges:
     """The run's judges in one trial; they leave the agent's budget and messages alone.
 
-    Together they may take as many tokens and as much money as the trial itself may; a judge that is asked
+    Together they may take as many tokens and as much money as the trial itself may; a judge that is called
     beyond that raises LimitReached. A judge that is the judged model too is written down as an event. What
     they are played from is added to ``tapes``.
     """

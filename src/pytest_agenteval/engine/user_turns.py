@@ -20,7 +20,7 @@ MOST_TURNS = 10
 """How often a played user speaks, the opening words included, where the task says nothing."""
 
 MOST_TRIES = 2
-"""How often a model that plays a user is asked for one turn, before it is given up as unreadable."""
+"""So many replies are read for one turn of a played user, before it is given up as unreadable."""
 
 _LONGEST_S = 3600.0
 """Longer than any turn takes: what is too much of it is taken back."""
@@ -46,7 +46,7 @@ _AGAIN = 'Answer with a JSON object and nothing else: {"done": true or false, "m
 
 
 class SimulatedUserBroken(TrialBroken):
-    """The model that plays the user said nothing that can be read, or could not be had."""
+    """The model that plays the user returned nothing that can be read, or could not be had."""
 
     cause = "simulated_user"
 
@@ -54,7 +54,7 @@ class SimulatedUserBroken(TrialBroken):
 class UserTurns:
     """The task's user messages: each call gives the next one, or None where there is no more.
 
-    Whoever calls says what was ``replied`` to the last one; what is not said is the agent's last words.
+    The caller passes what was ``replied`` to the last one; without it, that is the agent's last words.
     ``several`` says whether there may be more than one.
     """
 
@@ -81,7 +81,7 @@ class UserTurns:
 class SimulatedUser:
     """A model that plays the person whom a task describes; its failures are not the agent's.
 
-    ``person`` holds ``persona``, ``goal``, ``stop`` and ``most_turns``. It is asked on the loop on which it
+    ``person`` holds ``persona``, ``goal``, ``stop`` and ``most_turns``. It runs on the loop on which it
     was made, from wherever it is called. None of its time is the agent's, of whose ``budget`` it is taken.
     """
 
@@ -95,7 +95,7 @@ class SimulatedUser:
         self._loop = asyncio.get_running_loop()
 
     def spoke(self, message: str) -> None:
-        """Note what was said for this person: the task's opening words."""
+        """Note a message of this person that is not the model's: the task's opening words."""
         self._messages.append({"role": "assistant", "content": message})
         self._turns += 1
 

@@ -269,7 +269,7 @@ class WorkerContext:
         """Return what of the cassettes that this process has opened nobody had a use for.
 
         A stale call is one that no tool of the run can make any more: another name, address or schema. The
-        chats of a trial that has asked all that it asks lie in a file of its own, with its model, variant and
+        chats of a trial that has sent all its requests lie in a file of its own, with its model, variant and
         repetition: what that trial has not played, nobody will. Shared cassettes are left out.
         """
         if self._library is None:
@@ -361,7 +361,7 @@ class WorkerContext:
         return self._library is not None
 
     def note_whole_chat(self, name: str) -> None:
-        """Take note that the trial whose chats lie in this file has asked all that it asks."""
+        """Note that the trial whose chats lie in this file has sent all its requests."""
         self._whole_chats.add(name)
 
     def note_trial(self, names: Iterable[str], trial: str, *, broken: bool) -> None:

@@ -108,7 +108,7 @@ class Budget:
             self.forgiving(seconds)
 
     def catch_up(self) -> None:
-        """Forgive what others have held up, and nobody has told yet: the seconds are right then."""
+        """Forgive what others have held up and was not counted yet: the seconds are right then."""
         self.forgive_pending()
         if self.catching_up is not None:
             self.catching_up()

@@ -119,9 +119,9 @@ Via: TypeAlias = Literal["", "direct", "litellm"]
 """How a real model is asked: over our own connections, or by litellm; empty for one that is neither."""
 
 
-def is_same_model(named: str, asked: str) -> bool:
+def is_same_model(named: str, other_name: str) -> bool:
     """Whether a request or a reply names the model that a run does, be it with a date or without."""
-    one, other = sorted((name.rpartition("/")[2].lower() for name in (named, asked)), key=len)
+    one, other = sorted((name.rpartition("/")[2].lower() for name in (named, other_name)), key=len)
     return other.startswith(one) and _LATER_PART.fullmatch(other[len(one) :]) is not None
 
 

@@ -1,4 +1,4 @@
-"""Prompt templates: an agent's own, and those that replace them; forms; and which prompts were really sent."""
+"""Prompt templates: an agent's own, and those that replace them; forms; and which prompts were sent."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def _was_sent(text: str, sent: Iterable[str]) -> bool:
 
 
 SYSTEM_PROMPT, FIRST_MESSAGE, TOOL_LIST = "system prompt", "first message", "list of tools"
-"""What a model is told beforehand: by whom it acts, what it is asked, what it may call."""
+"""What a model gets beforehand: its role, its task, its tools."""
 
 
 def sent_texts(transcript: Transcript, *, tools: bool = True) -> dict[str, str]:

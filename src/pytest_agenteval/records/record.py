@@ -1,4 +1,4 @@
-"""What all records have in common: they are frozen, copied and sent like any value, and written as JSON and read back."""
+"""What all records have in common: they are frozen values, written as JSON and read back."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def _read(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
     try:
         # Not strict: the text "Infinity", which is how jsonable writes it, is a number again.
         return from_builtins(kind, data, strict=False)
-    except msgspec.ValidationError as odd:
-        raise TypeError(f"{kind.__name__}: {odd}") from None
+    except msgspec.ValidationError as invalid:
+        raise TypeError(f"{kind.__name__}: {invalid}") from None
 
 
 def _hashable(value: Any) -> Any:

@@ -97,8 +97,8 @@ def _take(calls: list[ToolCall], identity: Callable[[ToolCall], Any], like: Tool
 
 def _completed(call: ToolCall, returned: ToolCall) -> ToolCall:
     timed = returned if returned.ended else call
-    told = call if is_ended(call) else returned
-    return replace(call, result=told.result, error=told.error, started=timed.started, ended=timed.ended)
+    outcome = call if is_ended(call) else returned
+    return replace(call, result=outcome.result, error=outcome.error, started=timed.started, ended=timed.ended)
 
 
 def _executed(returned: ToolCall, seen: ToolCall | None) -> ToolCall:
@@ -110,7 +110,7 @@ def _executed(returned: ToolCall, seen: ToolCall | None) -> ToolCall:
 
 
 class _Conversation:
-    """What has been said in one conversation; while ``busy``, a reply to it is under way."""
+    """The messages of one conversation; while ``busy``, a reply to it is under way."""
 
     __slots__ = ("busy", "messages", "phase")
 
@@ -149,7 +149,7 @@ class Recorder:
         self._lock = threading.RLock()
         self._pending_calls: dict[int, int] = {}
         self._untimed_calls: set[int] = set()
-        self._has_asked_calls = False
+        self._has_requested_calls = False
         self._tools: tuple[ToolSpec, ...] = ()
         self._offered: Sequence[ToolSpec] = ()
 
@@ -304,7 +304,7 @@ class Recorder:
                 self._calls.append(truncated_call(call))
                 self._untimed_calls.add(len(self._calls) - 1)
                 if call.by == "agent":
-                    self._has_asked_calls = True
+                    self._has_requested_calls = True
                     self._pending_calls[len(self._calls) - 1] = phase
 
     def answer_call(
@@ -385,7 +385,7 @@ class Recorder:
             if self._asks:
                 unseen = unseen_calls(self._calls, calls)
                 self._calls = completed_calls(self._calls, calls, self._untimed_calls)
-                if unseen and self._has_asked_calls:
+                if unseen and self._has_requested_calls:
                     names = ", ".join(dict.fromkeys(call.tool for call in unseen))
                     self.event(UNSEEN_CALLS, f"the agent tells of calls that no reply asked for: {names}")
                 elif unseen:
@@ -471,7 +471,7 @@ def _truncated_message(message: Message) -> Message:
 
 
 def _is_name_of(tool: str, listed: str) -> bool:
-    """Whether a model was told of a tool by this name, perhaps behind that of the server it is from.
+    """Whether a tool was declared to a model by this name, perhaps behind that of its server.
 
     So clients of MCP call them: ``mcp__agenteval__weather``, ``agenteval.weather``, ``agenteval_weather``.
     """
@@ -479,7 +479,7 @@ def _is_name_of(tool: str, listed: str) -> bool:
 
 
 def _goes_on(conversation: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the messages begin with everything that was said."""
+    """Whether the messages begin with the whole conversation."""
     if len(messages) < len(conversation):
         return False
     return all(old is new or old == new for old, new in zip(conversation, messages, strict=False))
@@ -496,7 +496,7 @@ def _text(content: Any) -> str:
 
 
 def _seed_call(call: Mapping[str, Any], index: int) -> ToolCall:
-    """Read a call out of an assistant message that was given, not said."""
+    """Read a call out of an assistant message that the task gave."""
     function = call["function"]
     args, raw = parse_arguments(function.get("arguments") or "{}")
     return ToolCall(call["id"], 0, index, function["name"], args, raw, by="seed")

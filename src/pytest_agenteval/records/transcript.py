@@ -328,8 +328,8 @@ class Transcript(Record, frozen=True):
     @property
     def last_words(self) -> str:
         """What the last message of an assistant that says anything says."""
-        said = (message.content for message in reversed(self.messages) if message.role == "assistant")
-        return next(filter(None, said), "")
+        texts = (message.content for message in reversed(self.messages) if message.role == "assistant")
+        return next(filter(None, texts), "")
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class ActorSetup(Record, frozen=True):
 
 
 class ActorStarted(Record, frozen=True):
-    """How an actor came up; where it did not, ``broken`` says what kept it from that."""
+    """How an actor came up; where it did not, ``broken`` says why."""
 
     broken: str = ""
     package: str = __version__
@@ -124,7 +124,7 @@ class _RemoteShares:
         """Do nothing: an actor that leaves is seen to leave."""
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Say how every model has fared that was asked."""
+        """Return how every model has fared that was used."""
         standings: tuple[ModelStanding, ...] = await asyncio.wrap_future(self._ask("standings", None))
         return standings
 
@@ -336,7 +336,7 @@ def _print_nowhere() -> None:
 
 
 def _refusal(request: TrialRequest | CalibrationRequest | None, problem: str) -> object:
-    """Give what a request comes to that cannot be begun here."""
+    """Return the result of a request that cannot begin here."""
     if isinstance(request, TrialRequest):
         return errored_trial(request.plan, ExecutorBroken(problem))
     message = f"what was sent cannot be read by an actor: {problem}"

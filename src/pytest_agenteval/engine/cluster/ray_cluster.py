@@ -118,8 +118,8 @@ class RayCluster:
     def start_actor(self, kind: type) -> Any:
         """Have an actor made somewhere in the cluster, apart from the others if that can be.
 
-        It takes the place of one processor while it is made. What is lost is begun again by us, who count
-        it, and never by Ray.
+        It takes the place of one processor while it is made. We restart
+        what is lost, and count it; Ray never does.
         """
         once = {"max_restarts": 0, "max_task_retries": 0}
         return ray.remote(kind).options(scheduling_strategy="SPREAD", **once).remote()

@@ -1,4 +1,4 @@
-"""Carrying out plans on a Ray cluster: many at once on each of its actors, begun again where one is lost."""
+"""Carrying out plans on a Ray cluster: many at once on each of its actors, and again where one is lost."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ CONNECTING_S = 3.0
 class RayExecutor:
     """Runs each plan on one of several actors, each of which works in its own copy of the project.
 
-    A trial whose actor is lost is begun again on another; the last time alone, so that one that ends whoever
+    A trial whose actor is lost begins again on another; the last time alone, so that one that ends whoever
     carries it out takes no other with it. Another actor is made in the place of one that is lost.
     """
 
@@ -169,8 +169,8 @@ class RayExecutor:
         root, wanted = Path(context.root), _actor_count(context.argument)
         self._home = RecordingMerger(root, context.started)
         # Of this process, which no actor's number is of: known to all here who look how models fare.
-        gates = limiters_at(context.rates, lambda: RateLimiters(most=context.concurrency))
-        self._shares = LocalShareStore(gates.ledger)
+        limiters = limiters_at(context.rates, lambda: RateLimiters(most=context.concurrency))
+        self._shares = LocalShareStore(limiters.shares)
         project = await in_daemon_thread(pack_project, root)
         cluster, machines = await self._connect(wanted or ACTORS)
         self._setup = ActorSetup(
@@ -199,7 +199,7 @@ class RayExecutor:
             return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
-        """Have judges asked about labelled examples, on one of the actors."""
+        """Have labelled examples judged, on one of the actors."""
         try:
             actor = await self._least_busy()
             arrival = await actor.do(pickle_request(request), self._variables.of_models(request.conditions))
@@ -341,7 +341,7 @@ class RayExecutor:
         return trial
 
     def _workspace_home(self, arrival: Arrival, plan: Plan) -> str:
-        """Keep a workspace here and give its path; empty, and told at the end, where that cannot be."""
+        """Unpack a workspace here and return its path; empty, and reported at the end, where that fails."""
         if arrival.workspace:
             with suppress(OSError, tarfile.TarError):  # a disk that is full; a name that is none here
                 return str(unpack_workspace(arrival.workspace, Path(plan.conditions.keep_workspaces)))

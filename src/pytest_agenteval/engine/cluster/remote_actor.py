@@ -17,7 +17,7 @@ SILENT_S = 60.0
 """So long an actor may be silent, which says every five seconds that it is there, before it is given up."""
 
 AGAIN_S = 0.5
-"""Seconds until an actor that did not answer is asked once more."""
+"""Seconds until an actor that did not answer is called once more."""
 
 CLOSING_S = 2.5
 """Seconds that an actor has to close; one that computes without end is killed then."""

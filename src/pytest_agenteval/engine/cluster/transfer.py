@@ -180,7 +180,7 @@ def _safe_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None
 class RecordingMerger:
     """Adds to each cassette what actors have recorded into theirs, as soon as a trial has ended.
 
-    Of equal requests as many are kept as one actor has made, as between processes of one machine: the answers
+    Of equal requests as many stay as one actor has made, as between processes of one machine: the answers
     that came first. Where several actors have recorded into one file, what is new in it is put into one order
     at the end, whoever came first.
     """
@@ -330,7 +330,7 @@ class PathMapping(NamedTuple):
         return {**form, **places}
 
     def conditions(self, conditions: Conditions, workspaces: str) -> Conditions:
-        """Give the run's conditions; workspaces that are to be kept are kept here first."""
+        """Return the run's conditions; workspaces that are to stay are stored here first."""
         return replace(conditions, keep_workspaces=workspaces) if conditions.keep_workspaces else conditions
 
     def at_home(self, trial: Trial) -> Trial:
