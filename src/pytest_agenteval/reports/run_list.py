@@ -35,13 +35,13 @@ class ListedRun(FrozenValue, frozen=True):
     ended: tuple[int, ...]
     verdicts: tuple[StoredVerdict | None, ...]
     headline: str
-    odd: tuple[str, ...]
+    unreadable: tuple[str, ...]
 
 
-def listed_run(run: Run, odd: tuple[str, ...] = ()) -> ListedRun:
-    """Work out what a list says of a run; ``odd`` is what could not be read of it."""
+def listed_run(run: Run, unreadable: tuple[str, ...] = ()) -> ListedRun:
+    """Work out what a list says of a run; ``unreadable`` says what could not be read."""
     suites, groups = tuple(suite_views(run)), entries_by_group(run)
-    comparison, unreadable = read_comparison(run.folder)
+    comparison, problem = read_comparison(run.folder)
     return ListedRun(
         name=run.folder.name,
         path=str(run.folder),
@@ -52,7 +52,7 @@ def listed_run(run: Run, odd: tuple[str, ...] = ()) -> ListedRun:
         ended=tuple(len(groups[suite.group]) for suite in suites),
         verdicts=tuple(_verdict(comparison, suite) for suite in suites),
         headline=comparison.headline if comparison else "",
-        odd=(*odd, *filter(None, (unreadable,))),
+        unreadable=(*unreadable, *filter(None, (problem,))),
     )
 
 
@@ -173,7 +173,7 @@ def _run_figures(run: ListedRun) -> RunFigures:
         exit_status=run.exit_status,
         headline=run.headline,
         suites=tuple(_suite_figures(*suite) for suite in suites),
-        odd=run.odd,
+        odd=run.unreadable,
     )
 
 

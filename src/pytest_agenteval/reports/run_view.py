@@ -169,7 +169,7 @@ class RunView(FrozenValue, frozen=True):
     notes: tuple[str, ...]
     suites: tuple[SuiteView, ...]
     misses: Sequence[Miss]
-    odd: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     doubtful_events: Mapping[str, int] = NOTHING
     simulating: Usage = NO_USAGE
@@ -226,7 +226,7 @@ def view_of(run: Run) -> RunView:
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
         not_run=Counter(trial.reason for trial in run.not_run),
         lost=tuple(Counter(attempt.key for attempt in run.lost).most_common()),
-        odd=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
+        unreadable=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
     )
 
 
@@ -299,22 +299,22 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
     planned = [part for part in run.planned if (part.suite, part.model, part.variant) == group]
     header = next((run_suite for run_suite in run.header.suites if run_suite.name == suite), None)
     k, threshold = _repetitions(planned, entries), (header or RunSuite(suite)).threshold
-    begun = {attempt.key for attempt in run.begun if _group(attempt.key) == group}
-    if begun:
-        begun -= {entry.key for entry in entries}
+    unended = {attempt.key for attempt in run.begun if _group(attempt.key) == group}
+    if unended:
+        unended -= {entry.key for entry in entries}
     run_model = next((run_model for run_model in run.header.models if run_model.name == model), None)
     is_offline = run_model is not None and run_model.offline
     rows = _rows(planned, entries, GroupScope(0, 0, k, threshold, is_offline=is_offline))
     is_online = model == OWN_MODEL or (run_model is not None and not run_model.offline)
     asking = [entry for entry in entries if entry.own_models]
-    never_asked = bool(asking) and all(used_other_models(entry.doubtful_events) for entry in asking)
-    is_own = model == OWN_MODEL or is_offline or never_asked
+    only_other_models = bool(asking) and all(used_other_models(entry.doubtful_events) for entry in asking)
+    is_own = model == OWN_MODEL or is_offline or only_other_models
     own_models = own_models_of(entries) if is_own else ()
-    if len(rows) == 1 and not begun:  # what was said of its only bucket holds for the suite
+    if len(rows) == 1 and not unended:  # what was said of its only bucket holds for the suite
         total = replace(rows[0], name="all")
     else:
-        whole = GroupScope(0, 0, k, threshold, len(begun), is_offline)
-        total = group_statistics("all", entries, _scope(planned, whole, len(entries) + len(begun)))
+        whole = GroupScope(0, 0, k, threshold, len(unended), is_offline)
+        total = group_statistics("all", entries, _scope(planned, whole, len(entries) + len(unended)))
         rows = (replace(total, name=rows[0].name),) if len(rows) == 1 else rows
     kind = header.kind if header else entries[0].kind if entries else "mixed"
     return SuiteView(

@@ -34,7 +34,7 @@ Count = Callable[[GroupStatistics], int]
 
 def run_warnings(view: RunView) -> Iterator[TableNote]:
     """Give what has to be known of the figures, the gravest first; with nothing to say there is none."""
-    yield from (TableNote(printable(odd), bad=True) for odd in view.odd)
+    yield from (TableNote(printable(line), bad=True) for line in view.unreadable)
     yield from _missing_trials(view)
     if misses := _shares(view, "call", lambda total: total.tools.misses, _tool_calls):
         yield TableNote(f"{misses} not recorded", bad=True)
@@ -52,7 +52,7 @@ def run_warnings(view: RunView) -> Iterator[TableNote]:
 
 def whole_run_warnings(view: RunView) -> Iterator[TableNote]:
     """Give those of them that no suite's own table has."""
-    yield from (TableNote(printable(odd), bad=True) for odd in view.odd)
+    yield from (TableNote(printable(line), bad=True) for line in view.unreadable)
     if view.not_run:
         yield _held_back(view)
     yield from _lost_trials(view)

@@ -461,19 +461,19 @@ def trend_of(
 ) -> Trend:
     """Read these runs of a suite, oldest first, and put them into series; no two are in memory at once."""
     samples: list[Sample] = []
-    odd: list[str] = []
+    unreadable: list[str] = []
     for folder in folders:
         if not folder.header.regraded:
             run = load_run(folder.path)
             samples += samples_of(run, suite, models, variants)
-            odd += [f"{run.folder.name}: {line}" for line in run.odd]
+            unreadable += [f"{run.folder.name}: {line}" for line in run.odd]
     return Trend(
         suite=suite,
         runs=tuple(dict.fromkeys(sample.run for sample in samples)),
         series=tuple(_all_series(samples)),
         suspects=suspects_among(_to_work_with(samples)),
         regraded=tuple(folder.path.name for folder in folders if folder.header.regraded),
-        odd=tuple(odd),
+        odd=tuple(unreadable),
     )
 
 

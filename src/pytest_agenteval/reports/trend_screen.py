@@ -160,8 +160,8 @@ def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[
     yield from wrapped_lines(f"scale: {ASCII_LEGEND if ascii_only else LEGEND}", width, "dim", indent="")
     yield StyledLine("")
     yield from suspect_lines(trend, width)
-    for odd in trend.odd:
-        yield from wrapped_lines(printable(odd), width, "red", indent="")
+    for problem in trend.odd:
+        yield from wrapped_lines(printable(problem), width, "red", indent="")
 
 
 def _series_lines(suite: str, series: Series, width: int, ascii_only: bool) -> Iterator[StyledLine]:
