@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,11 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.options import PROJECT
 from pytest_agenteval.session.settings import LOADING_OPTIONS, Settings
 from pytest_agenteval.text.errors import UsageMistake
+
+
+def prompts_of_all(variants: Sequence[Variant]) -> Collection[str]:
+    """Name the prompts that every variant has."""
+    return sorted(set.intersection(*(set(variant.prompts) for variant in variants))) if variants else ()
 
 
 def with_loading_options(models: Sequence[Model], settings: Settings) -> tuple[Model, ...]:
@@ -103,7 +108,6 @@ class CaseFactory:
         if not named or not task.form:
             return self._variants
         # Where it is used: a controller that sums up needs this module and no agent.
-        from pytest_agenteval.session.planning.prompt_variants import prompts_of_all
 
         requires_any = getattr(self._registry.agent_factory(task.agent), "requires_any", None)
         is_required = requires_any and requires_any(prompts_of_all(named), task.settings, task.prompts)

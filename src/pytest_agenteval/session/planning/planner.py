@@ -18,11 +18,12 @@ from pytest_agenteval.records.plan import Allowance, Label, PlannedGrader, Plann
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.session.planning.prompt_variants import find_unread_prompts, prompts_of_all
+from pytest_agenteval.session.planning.parametrization import prompts_of_all
 from pytest_agenteval.session.planning.registration_check import (
     MOST_REMEMBERED,
     RegistrationCheck,
     add_placement_hints,
+    find_unread_prompts,
 )
 from pytest_agenteval.session.planning.setting_problems import ConfigProblem
 from pytest_agenteval.session.planning.suite_tools import ToolSources

@@ -3,31 +3,82 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from pytest_agenteval.agents.agent import templates_of
 from pytest_agenteval.chat.local.loading import LOADED_BY, folder_of, loading_of, provider_of
 from pytest_agenteval.chat.models import DIRECT, missing_key, setting_problem
 from pytest_agenteval.engine.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mode
 from pytest_agenteval.graders.grader import asks_judges
-from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.plan import Model, PlannedTask, Variant
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import CaseFactory, PlannedItem
 from pytest_agenteval.session.planning.planner import Planner
-from pytest_agenteval.session.planning.prompt_variants import check_prompts
+from pytest_agenteval.session.planning.registration_check import prompt_names, unread_prompts
 from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.settings import LOADING_OPTIONS, Settings
 from pytest_agenteval.tasks.gate_spec import NO_GATE
-from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, did_you_mean
+from pytest_agenteval.text.json_values import canonical_json
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.earlier_trials import EarlierTrials
     from pytest_agenteval.store.run_documents import SuiteGate
+
+
+_CLASS_HINT = "its class names those that it asks for: templates = {name: text}, or prompt_names"
+
+
+def check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterable[PlannedTask]) -> None:
+    """Raise UsageMistake for each file of a variant that no agent of these tasks asks for."""
+    by_agent: dict[str, set[str]] = {}
+    hints: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    looked_at: set[tuple[str, str, int]] = set()
+    for task in tasks:
+        key = (task.agent, canonical_json(task.settings) if task.settings else "", id(task.prompts))
+        if key in looked_at:
+            continue
+        looked_at.add(key)
+        agent = _agent_with_prompts(registry, task)
+        if getattr(agent, "reads_any_prompt", False):  # only its trials show which
+            return
+        hints[task.agent] = getattr(agent, "prompt_hint", _CLASS_HINT)
+        own = {**(templates_of(agent) or {}), **task.prompts}
+        texts |= {f"{task.agent}:{name}": text for name, text in own.items()}
+        by_agent.setdefault(task.agent, set()).update(prompt_names(agent) or (), task.prompts)
+    if not by_agent:  # nothing is selected
+        return
+    every = {name for names in by_agent.values() for name in names}
+    wrong = []
+    for variant in variants:
+        for name in unread_prompts(variant.prompts, every, texts):
+            line = f"--agent-prompt {variant.name}: nobody reads its prompt {name!r}"
+            wrong.append("; ".join(filter(None, (line, did_you_mean(name, every)))))
+    if wrong:
+        agents = [
+            f"  prompts of the agent {agent}: {', '.join(sorted(names))}"
+            if names
+            else f"  the agent {agent} has no prompts; {hints[agent]}"
+            for agent, names in by_agent.items()
+        ]
+        raise UsageMistake("\n".join([*wrong, *agents]))
+
+
+def _agent_with_prompts(registry: Registry, task: PlannedTask) -> Any:
+    factory: Callable[..., Any] = registry.agent_factory(task.agent)
+    if prompt_names(factory) is not None or getattr(factory, "reads_any_prompt", False):
+        return factory
+    try:
+        return factory(**task.settings)  # a function that makes it: only what it makes lists them
+    except Exception:  # its trials show what is wrong with it
+        return factory
 
 
 def check_prices(models: Iterable[Model], settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Names and settings of tasks, compared with the agents and graders that are registered."""
+"""Names, settings and prompts of tasks, compared with the agents and graders that are registered."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.agents.agent import AGENT_TRAITS, checks_input, tools_of
+from pytest_agenteval.agents.agent import AGENT_TRAITS, checks_input, prompt_names_of, templates_of, tools_of
 from pytest_agenteval.agents.forms import form_problems
 from pytest_agenteval.graders.grader import GRADER_TRAITS, files_of, tools_setting_of
 from pytest_agenteval.records.factories import AGENT, GRADER, construction_fault, misfit_traits
+from pytest_agenteval.records.prompts import included_prompts
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
 from pytest_agenteval.registry.registry import Registry
@@ -279,3 +280,34 @@ def _placement_hint(problem: Problem, registered: RegistrationCheck, agent: str)
         return belongs_in_hint("input", key)
     is_setting = key in registered.settings_of_agent(str(owner.get("agent") or agent))
     return belongs_in_hint("settings", key) if is_setting else ""
+
+
+def prompt_names(agent: Any) -> frozenset[str] | None:
+    """Give the names of the prompts that an agent, or its class, says it has; None where it says nothing."""
+    own, more = templates_of(agent), prompt_names_of(agent)
+    if own is None and more is None:
+        return None
+    return frozenset((*(own or ()), *(more or ())))
+
+
+def unread_prompts(texts: Mapping[str, str], names: Collection[str], own: Mapping[str, str]) -> list[str]:
+    """Give the prompts of these texts that are none of the names, nor included by any other prompt."""
+    used = {name for text in (*own.values(), *texts.values()) for name in included_prompts(text)}
+    return [name for name in texts if name not in names and name not in used]
+
+
+def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigProblem]:
+    """Say which prompts of task and suite an agent never reads, where its class lists those that it reads."""
+    names = prompt_names(agent)
+    if names is None:
+        return []
+    expected = f"one of {', '.join(sorted(names))}" if names else "nothing: the agent has no prompts"
+    return [
+        ConfigProblem(
+            ("prompts", name),
+            expected,
+            f"{name!r}, which the agent never asks for",
+            did_you_mean(name, names) or getattr(agent, "prompt_hint", ""),
+        )
+        for name in unread_prompts(prompts, names, templates_of(agent) or {})
+    ]
