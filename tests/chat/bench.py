@@ -83,7 +83,7 @@ class Bench:
     wire: str
     via: Via = "direct"
     slept: list[float] = field(default_factory=list)
-    gates: RateLimiters = field(default_factory=RateLimiters)
+    limiters: RateLimiters = field(default_factory=RateLimiters)
     limits: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -130,7 +130,7 @@ class Bench:
     def retrying(self, chat: ProviderChat, **said: Any) -> RetryingChat:
         """Put the retry layer around a chat."""
         usual: dict[str, Any] = {"first_wait_s": 0.01, "sleep": self.sleep}
-        usual["gate"] = limiter_of(self.gates, chat.model, {"": self.limits})
+        usual["limiter"] = limiter_of(self.limiters, chat.model, {"": self.limits})
         return RetryingChat(chat, budget=self.budget, recorder=self.recorder, **{**usual, **said})
 
     def ask(self, chat: Chat, messages: list[dict[str, Any]] | None = None, **said: Any) -> Reply:

@@ -26,7 +26,8 @@ from pytest_agenteval.records.tool_spec import ToolSpec
 budget = Budget(Allowance())
 recorder = Recorder(lambda: budget.at)
 model = Model("m", "openai/gpt-4o-mini", params={"api_base": sys.argv[1]})
-chat = RetryingChat(LitellmChat(model), budget=budget, recorder=recorder, gate=limiter_of(RateLimiters(), model, {}))
+limiter = limiter_of(RateLimiters(), model, {})
+chat = RetryingChat(LitellmChat(model), budget=budget, recorder=recorder, limiter=limiter)
 tool = ToolSpec("add", "adds", {"type": "object", "properties": {}})
 try:
     asyncio.run(chat.ask([{"role": "user", "content": "hi"}], tools=[tool]))

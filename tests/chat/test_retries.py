@@ -69,7 +69,7 @@ def test_waits_double_and_are_the_same_for_the_same_seed(bench: Bench) -> None:
     with ModelServer([ReplyPlan(status=500)]) as server:
         for seed in (7, 7, 8):
             bench.slept.clear()
-            bench.gates = RateLimiters()  # the model's circuit stays open
+            bench.limiters = RateLimiters()  # the model's circuit stays open
             with pytest.raises(ProviderDown):
                 bench.ask(bench.retrying(bench.chat(server), seed=seed))
             waits.append(tuple(bench.slept))
@@ -166,7 +166,10 @@ def test_getting_ready_is_forgiven_however_long_it_takes() -> None:
     recorder = Recorder(lambda: budget.at)
     chat = AgentChat(
         RetryingChat(
-            Cumbersome(), budget=budget, recorder=recorder, gate=RateLimiters().gate("m", "m", RateLimits())
+            Cumbersome(),
+            budget=budget,
+            recorder=recorder,
+            limiter=RateLimiters().limiter("m", "m", RateLimits()),
         ),
         recorder=recorder,
         budget=budget,

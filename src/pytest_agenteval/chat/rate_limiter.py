@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,11 @@ from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.text.errors import ProviderDown
 
 REPLY_TOKENS = 256
-"""Tokens that a reply is taken to have before any has come."""
+"""Tokens that a reply is expected to have before the first one came."""
 
 
 class QueuedRequest:
-    """A request that waits or is under way.
-
-    ``sent`` are the tokens that it sends, ``tokens`` those that it will take, as far as anybody can tell.
-    """
+    """A request that waits or is under way; it sends ``sent`` tokens and is expected to take ``tokens``."""
 
     __slots__ = ("began", "future", "sent", "tokens")
 
@@ -54,8 +51,8 @@ class QueuedRequest:
 class RateLimiter:
     """Lets requests to one model through in turn, as many as the process has a share for.
 
-    May be used on the loops of several threads. ``tell`` is called, with whether that is urgent, when there
-    is something to report: it takes the report and brings a share, at once or later.
+    It may be used on the loops of several threads. It calls ``report``, with whether that is urgent, when
+    something happened: ``report`` takes the report and brings a share, at once or later.
     """
 
     def __init__(
@@ -65,14 +62,14 @@ class RateLimiter:
         limits: RateLimits,
         most: int,
         process: str,
-        tell: Callable[[RateLimiter, bool], None],
+        report: Callable[[RateLimiter, bool], None],
     ) -> None:
         self.model, self.name, self.limits = model, name, limits
-        self._most, self._process, self._tell = most, process, tell
+        self._most, self._process, self._report = most, process, report
         self._lock = threading.Lock()
-        self._line: deque[QueuedRequest] = deque()
+        self._waiting: deque[QueuedRequest] = deque()
         self._share, self._starts, self._tokens = RateShare(), 0, 0
-        self._is_telling = False
+        self._is_reporting = False
         self.in_flight = 0
         self._reply_tokens = float(REPLY_TOKENS)
         self._clear_news()
@@ -87,7 +84,7 @@ class RateLimiter:
 
     @property
     def share(self) -> RateShare:
-        """What the process may do, as it was told last."""
+        """What the process may do, by the latest share."""
         return self._share
 
     @property
@@ -98,77 +95,77 @@ class RateLimiter:
     @property
     def waiting(self) -> int:
         """How many requests wait."""
-        return len(self._line)
+        return len(self._waiting)
 
     @property
     def waits_for_time(self) -> bool:
-        """Whether what the first in line waits for comes with time, and not when another request ends."""
+        """Whether the first in line waits for time to pass, and not for another request to end."""
         share, has_place = self._share, self.in_flight < self._share.at_once
-        return bool(self._line) and (has_place or share.is_in_trouble)
+        return bool(self._waiting) and (has_place or share.is_in_trouble)
 
     @property
     def has_news(self) -> bool:
-        """Whether anything has happened that nobody has been told."""
+        """Whether anything happened since the last report."""
         return bool(self._started or self._replies or self._refusal or self._failure or self._dropped)
 
     async def enter(self, sent: int = 0, most: int | None = None, *, first: bool = False) -> QueuedRequest:
-        """Wait for a turn, ``first`` of all or behind the others; raises ProviderDown where there is none.
+        """Wait for a turn, ``first`` of all or behind the others; raises ProviderDown where none will come.
 
-        ``sent`` are the tokens of the request, ``most`` those that its reply may have.
+        ``sent`` counts the tokens of the request, ``most`` those that its reply may have.
         """
         reply = self._reply_tokens if most is None else min(self._reply_tokens, most)
-        turn = QueuedRequest(sent, max(1, round(sent + reply)))
+        request = QueuedRequest(sent, max(1, round(sent + reply)))
         if self._share.down is not None:
             raise ProviderDown(self._share.down.message)
         with self._lock:
-            if (first or not self._line) and self._may_begin(turn):
-                self._begin(turn)
-                return turn
-            turn.future = asyncio.get_running_loop().create_future()
-            self._line.insert(0 if first else len(self._line), turn)
-        self._tell(self, True)
-        if turn.began:
-            return turn
+            if (first or not self._waiting) and self._may_begin(request):
+                self._begin(request)
+                return request
+            request.future = asyncio.get_running_loop().create_future()
+            self._waiting.insert(0 if first else len(self._waiting), request)
+        self._report(self, True)
+        if request.began:
+            return request
         try:
-            await turn.future
+            await request.future
         except BaseException:
-            self._give_up(turn)
+            self._give_up(request)
             raise
-        return turn
+        return request
 
-    def reply(self, turn: QueuedRequest, tokens: int | None = None) -> None:
+    def reply(self, request: QueuedRequest, tokens: int | None = None) -> None:
         """Note that a request was answered, and what it took, where that is known."""
         with self._lock:
-            self._end(turn, tokens)
+            self._end(request, tokens)
             self._replies += 1
-        self._tell(self, False)
+        self._report(self, False)
 
-    def refuse(self, turn: QueuedRequest, failure: ModelFailure, status: str, wait_s: float) -> None:
-        """Note that a request was put off: nothing more begins here until it is said for how long."""
+    def refuse(self, request: QueuedRequest, failure: ModelFailure, status: str, wait_s: float) -> None:
+        """Note that a request was refused: nothing more starts here until the next share says when."""
         with self._lock:
-            self._end(turn, 0)
+            self._end(request, 0)
             self._refused[status] += 1
             self._refusal = failure
             self._refused_wait_s = max(wait_s, self._refused_wait_s)
-            self._refused_began = max(turn.began, self._refused_began)
-        self._tell(self, True)
+            self._refused_began = max(request.began, self._refused_began)
+        self._report(self, True)
 
-    def drop(self, turn: QueuedRequest) -> None:
-        """Note that a request came to no end that says anything of the model."""
+    def drop(self, request: QueuedRequest) -> None:
+        """Note that a request ended without a result that says anything about the model."""
         with self._lock:
-            self._end(turn, None)
+            self._end(request, None)
             self._dropped = True
-        self._tell(self, False)
+        self._report(self, False)
 
-    def fail(self, turn: QueuedRequest, failure: ModelFailure) -> None:
-        """Note that the model cannot be had: it was tried often enough, or there is no hope."""
+    def fail(self, request: QueuedRequest, failure: ModelFailure) -> None:
+        """Note that the model is out of reach: requests failed often enough, or no other can succeed."""
         with self._lock:
-            self._end(turn, None)
+            self._end(request, None)
             self._failure = failure
-        self._tell(self, True)
+        self._report(self, True)
 
     def take_report(self, *, leaving: bool = False) -> LimiterReport:
-        """Give what has happened since the last report; nothing begins until the share for it is there."""
+        """Give what happened since the last report; nothing starts until the share for it is there."""
         now = time.monotonic()
         with self._lock:
             refusals = None
@@ -182,8 +179,10 @@ class RateLimiter:
                 limits=self.limits,
                 most=0 if leaving else self._most,
                 in_flight=self.in_flight,
-                waiting=len(self._line),
-                tokens=sum([turn.tokens for turn in self._line]) if self.limits.tokens_per_minute else 0,
+                waiting=len(self._waiting),
+                tokens=sum([request.tokens for request in self._waiting])
+                if self.limits.tokens_per_minute
+                else 0,
                 started=self._started,
                 replied=self._replies,
                 unused_starts=self._starts,
@@ -193,76 +192,65 @@ class RateLimiter:
                 dropped=self._dropped,
             )
             self._starts = self._tokens = 0
-            self._is_telling = True
+            self._is_reporting = True
             self._clear_news()
         return report
 
     def take_share(self, share: RateShare) -> None:
-        """Obey a share: begin what may begin, and tell all who wait where the model is gone."""
+        """Start what the share allows, or fail all that wait where the model is down."""
         with self._lock:
-            self._share, self._is_telling = share, False
+            self._share, self._is_reporting = share, False
             self._starts, self._tokens = share.starts or 0, share.tokens or 0
-            ready = self._failed() if share.down is not None else self._ready()
-        for turn in ready:
-            self._wake(turn, share.down)
+            ready: list[QueuedRequest] = []
+            if share.down is not None:
+                ready = list(self._waiting)
+                self._waiting.clear()
+            while self._waiting and self._may_begin(self._waiting[0]):
+                ready.append(self._waiting.popleft())
+                self._begin(ready[-1])
+        for request in ready:
+            if request.future is None:
+                continue
+            try:
+                request.future.get_loop().call_soon_threadsafe(_settle_future, request.future, share.down)
+            except RuntimeError:  # its loop is closed: nobody waits there any more
+                if share.down is None:
+                    self.drop(request)
 
-    def _may_begin(self, turn: QueuedRequest) -> bool:
+    def _may_begin(self, request: QueuedRequest) -> bool:
         share = self._share
-        if self._is_telling or self._refusal or self._failure or self.in_flight >= share.at_once:
+        if self._is_reporting or self._refusal or self._failure or self.in_flight >= share.at_once:
             return False
         if share.starts is not None and self._starts < 1:
             return False
-        # One that needs more than there ever is begins all the same, with all that there is.
-        return share.tokens is None or self._tokens >= min(turn.tokens, max(1, share.tokens))
+        # A request that needs more than the bucket holds starts all the same, with all that there is.
+        return share.tokens is None or self._tokens >= min(request.tokens, max(1, share.tokens))
 
-    def _begin(self, turn: QueuedRequest) -> None:
-        turn.began = time.monotonic()
+    def _begin(self, request: QueuedRequest) -> None:
+        request.began = time.monotonic()
         self.in_flight += 1
         self._started += 1
         if self._share.starts is not None:
             self._starts -= 1
         if self._share.tokens is not None:
-            self._tokens -= turn.tokens
+            self._tokens -= request.tokens
 
-    def _end(self, turn: QueuedRequest, tokens: int | None) -> None:
+    def _end(self, request: QueuedRequest, tokens: int | None) -> None:
         self.in_flight -= 1
         if tokens is None or not self.limits.tokens_per_minute:
             return
-        self._tokens += turn.tokens - tokens
+        self._tokens += request.tokens - tokens
         if tokens:
-            self._reply_tokens += 0.1 * (max(0, tokens - turn.sent) - self._reply_tokens)
+            self._reply_tokens += 0.1 * (max(0, tokens - request.sent) - self._reply_tokens)
 
-    def _ready(self) -> Sequence[QueuedRequest]:
-        ready = []
-        while self._line and self._may_begin(self._line[0]):
-            turn = self._line.popleft()
-            self._begin(turn)
-            ready.append(turn)
-        return ready
-
-    def _failed(self) -> Sequence[QueuedRequest]:
-        failed = tuple(self._line)
-        self._line.clear()
-        return failed
-
-    def _wake(self, turn: QueuedRequest, down: ModelFailure | None) -> None:
-        future = turn.future
-        if future is None:
-            return
-        try:
-            future.get_loop().call_soon_threadsafe(_settle_future, future, down)
-        except RuntimeError:  # its loop is closed: nobody waits there any more
-            if down is None:
-                self.drop(turn)
-
-    def _give_up(self, turn: QueuedRequest) -> None:
+    def _give_up(self, request: QueuedRequest) -> None:
         """Wait no longer; a turn that was given meanwhile goes to the next."""
         with self._lock:
-            if turn in self._line:
-                self._line.remove(turn)
+            if request in self._waiting:
+                self._waiting.remove(request)
                 return
-        if turn.began:
-            self.drop(turn)
+        if request.began:
+            self.drop(request)
 
 
 def _settle_future(future: asyncio.Future[None], down: ModelFailure | None) -> None:
@@ -278,19 +266,19 @@ def _settle_future(future: asyncio.Future[None], down: ModelFailure | None) -> N
 THREAD_NAME = "agenteval-rates"
 GAP_S = 0.01
 NEWS_S = 0.25
-"""Seconds after which others hear of news that changes nothing for them at once."""
+"""Seconds after which a process reports what changes nothing for others at once."""
 WANTED_S = 0.02
 BEAT_S = 2.0
 IDLE_S = 1.0
-"""Seconds after which a process that asks nothing any more gives its places back."""
+"""Seconds after which a process without requests gives its places back."""
 POLLS_S = (0.02, 0.04, 0.08, 0.16, 0.25)
-"""Seconds between looks for a place that another process may give back: fewer as it takes longer."""
+"""Seconds between reports of a process that waits for others' places: more as the wait gets longer."""
 RETRY_S = 1.0
 CLOSING_S = 1.0
 
 
 class TimerThread:
-    """A thread with a loop, on which shares are fetched and moments are waited for; begun at first use."""
+    """A thread with a loop that fetches shares and waits for due times; it starts at first use."""
 
     def __init__(self) -> None:
         self._starting = threading.Lock()
@@ -299,25 +287,7 @@ class TimerThread:
         self._closed = False
 
     def soon(self, call: Callable[[], object]) -> None:
-        """Have something called on the thread's loop; nothing where that has been closed."""
-        loop = self._running_loop()
-        if loop is not None:
-            loop.call_soon_threadsafe(call)
-
-    def later(self, seconds: float, call: Callable[[], object]) -> None:
-        """Have something called there in so many seconds."""
-        self.soon(lambda: asyncio.get_running_loop().call_later(seconds, call))
-
-    def close(self) -> None:
-        """End the thread; what was to be called is forgotten."""
-        with self._starting:
-            self._closed = True
-            if self._loop is not None and self._thread is not None:
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._thread.join(CLOSING_S)
-                self._loop = self._thread = None
-
-    def _running_loop(self) -> asyncio.AbstractEventLoop | None:
+        """Call something on the thread's loop; do nothing after ``close``."""
         with self._starting:
             if self._loop is None and not self._closed:
                 self._loop = asyncio.new_event_loop()
@@ -325,7 +295,22 @@ class TimerThread:
                     target=_run_loop, args=(self._loop,), name=THREAD_NAME, daemon=True
                 )
                 self._thread.start()
-            return self._loop
+            loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(call)
+
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        """Call something there in so many seconds."""
+        self.soon(lambda: asyncio.get_running_loop().call_later(seconds, call))
+
+    def close(self) -> None:
+        """End the thread, and drop what it was to call."""
+        with self._starting:
+            self._closed = True
+            if self._loop is not None and self._thread is not None:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join(CLOSING_S)
+                self._loop = self._thread = None
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
@@ -341,92 +326,94 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class RateLimiters:
-    """The gates of this process, one for each model: ``store`` has the shares, or this process its own.
+    """The rate limiters of this process, one for each model, with shares from ``store`` or else ``shares``.
 
-    ``most`` is how many requests to one model it would have under way at once. ``ledger`` is its own.
+    ``most`` is how many requests to one model this process would have under way at once.
     """
 
     def __init__(self, store: ShareStore | None = None, most: int = 64) -> None:
         self._store, self._most = store, most
-        self.ledger, self._locks = LocalShares(), threading.RLock()
-        self._keeper = TimerThread()
+        self.shares, self._locks = LocalShares(), threading.RLock()
+        self._timer_thread = TimerThread()
         self.process = f"{os.getpid()}.{os.urandom(3).hex()}"
-        self._gates: dict[str, RateLimiter] = {}
-        self._lines: dict[RateLimiter, _StoreExchange] = {}
+        self._limiters: dict[str, RateLimiter] = {}
+        self._store_exchanges: dict[RateLimiter, _StoreExchange] = {}
         self._due: dict[RateLimiter, float] = {}
 
-    def gate(self, model: str, name: str, limits: RateLimits, *, private: bool = False) -> RateLimiter:
-        """Give the gate before a model; ``private`` is one that no other process asks."""
+    def limiter(self, model: str, name: str, limits: RateLimits, *, private: bool = False) -> RateLimiter:
+        """Give the rate limiter of a model; no other process asks one that is ``private``."""
         with self._locks:
-            gate = self._gates.get(model)
-            if gate is None:
+            limiter = self._limiters.get(model)
+            if limiter is None:
                 shared = self._store is not None and not private
-                tell = self._tell_store if shared else self._tell_ledger
-                gate = self._gates[model] = RateLimiter(model, name, limits, self._most, self.process, tell)
+                report = self._report_to_store if shared else self._report_locally
+                limiter = self._limiters[model] = RateLimiter(
+                    model, name, limits, self._most, self.process, report
+                )
                 if shared and self._store is not None:
-                    self._lines[gate] = _StoreExchange(gate, self._store, self._keeper)
-            return gate
+                    self._store_exchanges[limiter] = _StoreExchange(limiter, self._store, self._timer_thread)
+            return limiter
 
     def standings(self) -> tuple[ModelStanding, ...]:
-        """Say how the models have fared that only this process asked."""
+        """Give how the models fared that only this process asked."""
         with self._locks:
-            return self.ledger.standings()
+            return self.shares.standings()
 
     def share(self, model: str) -> RateShare | None:
-        """Give the share of a model as it was told last; None for one that this process has not asked."""
-        gate = self._gates.get(model)
-        return None if gate is None else gate.share
+        """Give the latest share of a model; None for one that this process has not asked."""
+        limiter = self._limiters.get(model)
+        return None if limiter is None else limiter.share
 
     async def close(self) -> None:
         """Give everything back, and end the thread."""
-        self._keeper.close()
-        if self._store is not None and any(gate.share.at_once for gate in self._lines):
+        self._timer_thread.close()
+        if self._store is not None and any(limiter.share.at_once for limiter in self._store_exchanges):
             await self._store.leave(self.process)
 
-    def _tell_store(self, gate: RateLimiter, urgent: bool) -> None:
-        self._lines[gate].wake(urgent=urgent)
+    def _report_to_store(self, limiter: RateLimiter, urgent: bool) -> None:
+        self._store_exchanges[limiter].wake(urgent=urgent)
 
-    def _tell_ledger(self, gate: RateLimiter, urgent: bool) -> None:
-        with self._locks:  # reports of one gate come in their order
-            share = self.ledger.exchange(gate.take_report())
-            gate.take_share(share)
-            if gate.waits_for_time:
-                self._look_again(gate, share.again_s)
+    def _report_locally(self, limiter: RateLimiter, urgent: bool) -> None:
+        with self._locks:  # reports of one limiter come in their order
+            share = self.shares.exchange(limiter.take_report())
+            limiter.take_share(share)
+            if limiter.waits_for_time:
+                self._report_later(limiter, share.again_s)
 
-    def _look_again(self, gate: RateLimiter, seconds: float) -> None:
+    def _report_later(self, limiter: RateLimiter, seconds: float) -> None:
         due = time.monotonic() + seconds
-        if due >= self._due.get(gate, float("inf")):
+        if due >= self._due.get(limiter, float("inf")):
             return
-        self._due[gate] = due
+        self._due[limiter] = due
 
-        def look() -> None:
+        def report_again() -> None:
             with self._locks:
-                if self._due.get(gate) == due:
-                    del self._due[gate]
-                    self._tell_ledger(gate, True)
+                if self._due.get(limiter) == due:
+                    del self._due[limiter]
+                    self._report_locally(limiter, True)
 
-        self._keeper.later(seconds, look)
+        self._timer_thread.later(seconds, report_again)
 
 
 class _StoreExchange:
-    """When one gate talks to the store: at once where somebody waits, else now and then, else never."""
+    """Exchanges one limiter's reports for shares of the store: at once where a request waits, else rarely."""
 
-    def __init__(self, gate: RateLimiter, store: ShareStore, keeper: TimerThread) -> None:
-        self._gate, self._store, self._keeper = gate, store, keeper
+    def __init__(self, limiter: RateLimiter, store: ShareStore, timer_thread: TimerThread) -> None:
+        self._limiter, self._store, self._timer_thread = limiter, store, timer_thread
         self._timer: asyncio.TimerHandle | None = None
         self._is_planned = self._is_urgent = self._is_busy = False
         self._last, self._polls = 0.0, 0
 
     def wake(self, *, urgent: bool) -> None:
-        """Hear that there is something to tell; from any thread."""
+        """Plan an exchange; may be called from any thread."""
         if self._is_urgent or (self._is_planned and not urgent):
             return
         self._is_planned, self._is_urgent = True, urgent
-        self._keeper.soon(self._plan)
+        self._timer_thread.soon(self._plan)
 
     def _plan(self) -> None:
         if not self._is_busy:  # else it is looked at when that is over
-            soon = WANTED_S if self._gate.share.others_wait else NEWS_S
+            soon = WANTED_S if self._limiter.share.others_wait else NEWS_S
             self._set_timer(0.0 if self._is_urgent else soon)
 
     def _set_timer(self, seconds: float) -> None:
@@ -444,15 +431,15 @@ class _StoreExchange:
         task.add_done_callback(_retrieve_exception)
 
     async def _exchange(self) -> None:
-        gate = self._gate
+        limiter = self._limiter
         self._is_planned = self._is_urgent = False
-        leaving = not (gate.in_flight or gate.waiting or gate.has_news)
-        report = gate.take_report(leaving=leaving)
+        leaving = not (limiter.in_flight or limiter.waiting or limiter.has_news)
+        report = limiter.take_report(leaving=leaving)
         share = await self._share_of_store(report)
         self._last = asyncio.get_running_loop().time()
-        started = gate.in_flight
-        gate.take_share(share)
-        self._polls = 0 if gate.in_flight > started else self._polls + 1
+        started = limiter.in_flight
+        limiter.take_share(share)
+        self._polls = 0 if limiter.in_flight > started else self._polls + 1
         self._is_busy = False
         seconds = self._next_s(share)
         if seconds is not None:
@@ -469,12 +456,12 @@ class _StoreExchange:
 
     def _next_s(self, share: RateShare) -> float | None:
         """Give the seconds until the next exchange, if nothing else happens; None for never."""
-        gate = self._gate
-        if gate.waiting:
+        limiter = self._limiter
+        if limiter.waiting:
             poll_s = POLLS_S[min(self._polls, len(POLLS_S) - 1)]
-            return share.again_s if gate.waits_for_time else min(share.again_s, poll_s)
-        if gate.in_flight:
-            return WANTED_S if share.others_wait and share.at_once > gate.in_flight else BEAT_S
+            return share.again_s if limiter.waits_for_time else min(share.again_s, poll_s)
+        if limiter.in_flight:
+            return WANTED_S if share.others_wait and share.at_once > limiter.in_flight else BEAT_S
         return IDLE_S if share.at_once else None
 
 
@@ -483,13 +470,15 @@ def _retrieve_exception(task: asyncio.Task[None]) -> None:
         task.exception()
 
 
-def limiter_of(gates: RateLimiters, model: Model, limits: Mapping[str, Mapping[str, float]]) -> RateLimiter:
-    """Give the gate before a model, with the limits of its name, or else those of the empty one."""
+def limiter_of(
+    limiters: RateLimiters, model: Model, limits: Mapping[str, Mapping[str, float]]
+) -> RateLimiter:
+    """Give the rate limiter of a model, with the limits of its name, or else those of the empty name."""
     own = from_builtins(RateLimits, limits.get(model.name) or limits.get("") or {})
     provider = provider_of(model.id)
-    if provider is not None:  # on this machine: nobody there puts requests off
+    if provider is not None:  # on this machine: nobody there refuses requests
         own = replace(own, at_start=sys.maxsize)
-    return gates.gate(limiter_key(model), model.name, own, private=provider == "hf")
+    return limiters.limiter(limiter_key(model), model.name, own, private=provider == "hf")
 
 
 def limiter_key(model: Model) -> str:
@@ -502,16 +491,16 @@ _LIMITERS: WeakValueDictionary[str, RateLimiters] = WeakValueDictionary()
 
 def limiters_at(place: str, make: Callable[[], RateLimiters]) -> RateLimiters:
     """Give the gates of this process that belong to a run, made by whoever asks first."""
-    gates = _LIMITERS.get(place)
-    if gates is None:
-        gates = _LIMITERS[place] = make()
-    return gates
+    limiters = _LIMITERS.get(place)
+    if limiters is None:
+        limiters = _LIMITERS[place] = make()
+    return limiters
 
 
 def standings_at(place: str) -> tuple[ModelStanding, ...]:
     """Say how the models of a run have fared: as this process knows it, else as its file has it."""
-    gates = _LIMITERS.get(place)
-    own = gates.standings() if gates is not None else ()
+    limiters = _LIMITERS.get(place)
+    own = limiters.standings() if limiters is not None else ()
     if not Path(place).is_file():
         return own
     file = LockedState(Path(place))

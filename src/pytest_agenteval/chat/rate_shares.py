@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from math import ceil
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
@@ -24,11 +24,11 @@ PATIENCE_S = 120.0
 
 
 class RateLimits(Record, frozen=True):
-    """How a model may be asked, by the whole run.
+    """How much the whole run may ask a model.
 
-    ``at_once`` is the most requests under way, 0 for as many as the processes have trials at once; with
-    ``at_start`` of them the run begins. ``patience_s`` is for how long a model is waited for that replies to
-    nobody. A limit per minute is None where there is none.
+    ``at_once`` is the most requests under way, 0 for as many as the processes have trials at once; the run
+    begins with ``at_start`` of them. A model that replies to nobody is waited for ``patience_s`` seconds. A
+    limit per minute is None where there is none.
     """
 
     at_once: int = 0
@@ -39,9 +39,9 @@ class RateLimits(Record, frozen=True):
 
 
 class ModelFailure(Record, frozen=True):
-    """Why a model cannot be had, found by a request that has been tried often enough.
+    """Why a model is out of reach, found by a request that failed often enough.
 
-    ``lasts`` is True where no waiting would help. ``message`` is for people, and names the model.
+    ``lasts`` is True where waiting would not help. ``message`` is for people, and names the model.
     """
 
     cause: str
@@ -50,10 +50,10 @@ class ModelFailure(Record, frozen=True):
 
 
 class RefusedRequests(Record, frozen=True):
-    """Requests that a provider has put off, since the last report: it is asked too much, or has no room.
+    """Requests that a provider refused since the last report, since it got too many or is overloaded.
 
-    ``wait_s`` is the longest that it wants to be left alone, ``began_ago_s`` how long ago the last of them
-    was sent, ``failure`` what it said to that one.
+    ``wait_s`` is the longest ``Retry-After``; ``began_ago_s`` is how long ago the last of them was sent, and
+    ``failure`` what the provider answered to it.
     """
 
     failure: ModelFailure
@@ -63,12 +63,12 @@ class RefusedRequests(Record, frozen=True):
 
 
 class LimiterReport(Record, frozen=True):
-    """What one process has to tell of one model, since it told last.
+    """What happened to one process's requests to one model since its last report.
 
-    ``process`` is its number and a word of its own. ``most`` is how many requests it would have under way at
-    once at most, 0 for none any more; ``tokens`` are what those that wait will take. ``started`` were sent,
-    ``replied`` were answered. Of what it was granted it gives back ``unused_starts`` and ``unused_tokens``,
-    below 0 where more was used than had been estimated. ``dropped`` says that a request came to no end.
+    ``process`` is its number and a random suffix. ``most`` is how many requests it would have under way at
+    most, 0 if it leaves; ``tokens`` is an estimate for those that wait. ``started`` were sent, ``replied``
+    were answered. Of its last share it gives back ``unused_starts`` and ``unused_tokens``, below 0 where more
+    was used than estimated. ``dropped`` says that a request ended without a result.
     """
 
     process: str
@@ -89,12 +89,12 @@ class LimiterReport(Record, frozen=True):
 
 
 class RateShare(Record, frozen=True):
-    """What one process may do with one model until it asks again.
+    """What one process may do with one model until its next report.
 
-    It may have ``at_once`` requests under way and begin ``starts`` more, of ``tokens`` together; None is no
-    limit. Who waits asks again after ``again_s``. ``replied`` counts the replies that all have had.
-    ``is_in_trouble`` says that the model replies to nobody just now, ``down`` that it will not in this run.
-    ``others_wait`` says that a place that is given back is wanted elsewhere.
+    It may have ``at_once`` requests under way and start ``starts`` more, of ``tokens`` together; None is no
+    limit. A process with waiting requests reports again after ``again_s``. ``replied`` counts the replies to
+    all processes. ``is_in_trouble``: the model replies to nobody just now; ``down``: it will not in this run.
+    ``others_wait``: another process wants a place that this one gives back.
     """
 
     at_once: int = 0
@@ -108,11 +108,11 @@ class RateShare(Record, frozen=True):
 
 
 class ModelStanding(Record, frozen=True):
-    """How a model has fared in this run: how often it put a request off, and what became of it.
+    """How a model fared in this run: how many requests it refused, and whether it replies.
 
-    ``least`` is how few requests at once it was held to. ``outages`` counts how often it replied to nobody.
-    One that ``is_in_trouble`` replies to nobody just now; it ``is_tried`` while a request will tell when that
-    is over, or all leave it alone for a while.
+    ``least`` is the lowest number of requests at once that it was held to, ``outages`` how often it was
+    silent. One that ``is_in_trouble`` replies to nobody just now; it ``is_tried`` while a probe is under way,
+    or everybody waits before the next one.
     """
 
     model: str
@@ -129,15 +129,15 @@ class ShareStore(Protocol):
     """Shares models out among the processes of a run; all that goes in and out is plain data."""
 
     async def exchange(self, report: LimiterReport) -> RateShare:
-        """Take note of what a process tells of a model, and say what it may do."""
+        """Note a process's report about a model, and give the share that it gets."""
         ...
 
     async def leave(self, process: str) -> None:
-        """Take back all that a process has: it asks nothing any more."""
+        """Take back the shares of a process that asks nothing any more."""
         ...
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Say how every model has fared that was asked."""
+        """Give how every model fared that was asked."""
         ...
 
 
@@ -145,13 +145,13 @@ FIRST_WAIT_S = 1.0
 LONGEST_BACKOFF_S = 15.0
 LONGEST_WAIT_S = 60.0
 LOOK_AGAIN_S = 0.5
-"""Seconds after which who waits for others looks again; it may look sooner, and each time later."""
+"""Seconds after which a process that waits for others reports again; it may do so sooner."""
 SOON_S = 0.02
-"""Seconds after which who was granted nothing looks again at the earliest."""
+"""Seconds after which a process that was granted nothing reports again at the earliest."""
 PROBE_S = 600.0
-"""Seconds after which a probe that nobody has told the end of is taken for lost."""
+"""Seconds after which a probe without a result counts as lost."""
 MOST_STRIKES = 3
-"""So many requests in a row are refused a key, or a model, that has been good before: then it is gone."""
+"""A key or a model that worked before is given up after so many refusals in a row."""
 NEVER_LASTING = frozenset({"auth", "unknown_model"})
 
 
@@ -178,7 +178,7 @@ def _per_second(limit: float, holds: float) -> float:
 
 
 class ProcessState(msgspec.Struct):
-    """What one process has of a model: places, and how many requests it has begun."""
+    """One process's places at a model, and how many requests it has started."""
 
     seen: float
     most: int = 1
@@ -192,8 +192,8 @@ class ModelState(msgspec.Struct):
     """Everything that is known of a model in a run.
 
     ``width`` is how many requests may be under way at once; it grows by one for each reply until the model
-    first puts one off (``is_ramping``), and by one for each ``width`` replies from then on. ``rounds``
-    counts the times in a row that it was tried and replied to nobody, ``probe`` names who tries it now.
+    first refuses one (``is_ramping``), and by one for each ``width`` replies from then on (AIMD, as in TCP).
+    ``rounds`` counts the probes in a row without a reply, ``probe`` names the process that probes now.
     """
 
     name: str
@@ -217,7 +217,7 @@ class ModelState(msgspec.Struct):
 
 
 def new_state(report: LimiterReport, now: float) -> ModelState:
-    """Give the state of a model that nobody has asked yet."""
+    """Give the state of a model before the first request."""
     limits = report.limits
     state = ModelState(report.name, float(limits.at_start))
     if limits.requests_per_minute is not None:
@@ -230,9 +230,9 @@ def new_state(report: LimiterReport, now: float) -> ModelState:
 def exchange_report(
     state: ModelState, report: LimiterReport, now: float, is_gone: Callable[[str, float], bool] | None = None
 ) -> RateShare:
-    """Take note of a report and give the share of who made it.
+    """Note a report and give the share of the process that made it.
 
-    ``is_gone`` says of a process that has told nothing for so many seconds whether it has ended.
+    ``is_gone`` says whether a process that has not reported for so many seconds has ended.
     """
     if is_gone is not None and len(state.members) > (report.process in state.members):
         for name, other in list(state.members.items()):
@@ -251,7 +251,7 @@ def exchange_report(
 
 
 def remove_process(state: ModelState, process: str) -> None:
-    """Take back what a process has."""
+    """Take back the share of a process."""
     state.members.pop(process, None)
     if state.probe == process:
         state.probe = ""
@@ -260,32 +260,27 @@ def remove_process(state: ModelState, process: str) -> None:
 def standing_of(
     model: str, state: ModelState, now: float, is_gone: Callable[[str, float], bool]
 ) -> ModelStanding:
-    """Say how a model has fared."""
+    """Give how a model fared."""
+    busy = ((name, each.seen) for name, each in state.members.items() if each.in_flight or each.waiting)
     return ModelStanding(
-        model,
-        state.name,
-        dict(state.refused),
-        state.least,
-        state.outages,
-        state.rounds > 0,
-        now < state.quiet_until or _is_being_tried(state, now, is_gone),
-        state.down,
+        model=model,
+        name=state.name,
+        refused=dict(state.refused),
+        least=state.least,
+        outages=state.outages,
+        is_in_trouble=state.rounds > 0,
+        is_tried=now < state.quiet_until or any(not is_gone(name, now - seen) for name, seen in busy),
+        down=state.down,
     )
 
 
-def _is_being_tried(state: ModelState, now: float, is_gone: Callable[[str, float], bool]) -> bool:
-    """Whether a request is under way, or waits, of a process that is still there."""
-    busy = ((name, each.seen) for name, each in state.members.items() if each.in_flight or each.waiting)
-    return any(not is_gone(name, now - seen) for name, seen in busy)
-
-
 def _note_process(state: ModelState, report: LimiterReport, now: float) -> ProcessState:
-    """Take note of what a process has under way, and take back what it has not used."""
+    """Note what a process has under way, and take back what it has not used."""
     member = state.members.get(report.process)
     if member is None:
         member = state.members[report.process] = ProcessState(now)
     if report.waiting and not (member.waiting or member.in_flight):
-        # Who comes later has no claim to what the others were given before.
+        # A process that joins later has no claim to what the others got before.
         busy = [each.served for each in state.members.values() if each is not member and each.waiting]
         member.served = max(member.served, min(busy, default=0.0))
     member.seen, member.most = now, report.most
@@ -327,13 +322,15 @@ def _note_failure(state: ModelState, failure: ModelFailure, limits: RateLimits, 
 def _back_off(
     state: ModelState, failure: ModelFailure, limits: RateLimits, now: float, wait_s: float
 ) -> None:
-    """Have nothing begun for a while, each time longer; after that one request tries it for all."""
+    """Let nothing start for a while, each time longer; then one request probes the model for all."""
     if state.rounds == 0:
         state.trouble_since = now
     if now >= state.quiet_until or state.rounds == 0:
         state.rounds += 1
     state.probe = ""
-    if not wait_s or state.rounds > 1:  # what it says is believed once: asked each second, it is asked a lot
+    if (
+        not wait_s or state.rounds > 1
+    ):  # its own wait is obeyed once: asked each second, it would get a lot of requests
         wait_s = max(wait_s, min(FIRST_WAIT_S * 2.0 ** (state.rounds - 1), LONGEST_BACKOFF_S))
     state.quiet_until = max(state.quiet_until, now + wait_s)
     if now - state.trouble_since >= limits.patience_s:
@@ -348,10 +345,10 @@ def _note_replies(state: ModelState, report: LimiterReport, now: float) -> None:
     state.replied += report.replied
     state.strikes = 0
     if state.down is None and now >= state.quiet_until:
-        # Not while all are quiet: what comes in then may have been sent before.
+        # Not while nothing may start: what arrives then may have been sent before.
         state.rounds, state.probe = 0, ""
     in_flight = sum(each.in_flight for each in state.members.values())
-    if 2 * (in_flight + report.replied) >= state.width:  # else nobody knows whether more would do
+    if 2 * (in_flight + report.replied) >= state.width:  # else nothing shows that the model would take more
         grown = report.replied if state.is_ramping else report.replied / state.width
         state.width = max(state.width, min(state.width + grown, _most_at_once(state, report.limits)))
 
@@ -403,8 +400,8 @@ def _fair_share(state: ModelState, report: LimiterReport, member: ProcessState, 
 def _fair_places(state: ModelState, member: ProcessState, width: int) -> tuple[int, bool]:
     """Give how many of ``width`` places a process should have, and whether others want more than theirs.
 
-    All have the same, but for those who want less. What is left over by a division goes to who was given
-    least so far; what nobody wants is kept ready by those who are there.
+    All get the same, but those that want less. What a division leaves over goes to those that got least so
+    far; what nobody wants is shared out as a reserve.
     """
     wanting = sorted(
         (each.in_flight + each.waiting, each.served, name) for name, each in state.members.items()
@@ -424,7 +421,7 @@ def _fair_places(state: ModelState, member: ProcessState, width: int) -> tuple[i
 
 
 def _grant_starts(state: ModelState, report: LimiterReport, now: float) -> tuple[int | None, float]:
-    """Grant requests of the limit per minute; with the seconds until there is one more."""
+    """Grant requests of the limit per minute; give them with the seconds until there is one more."""
     limit, bucket = report.limits.requests_per_minute, state.requests
     if limit is None or bucket is None:
         return None, 0.0
@@ -435,7 +432,7 @@ def _grant_starts(state: ModelState, report: LimiterReport, now: float) -> tuple
 
 
 def _grant_tokens(state: ModelState, report: LimiterReport, now: float) -> tuple[int | None, float]:
-    """Grant tokens of the limit per minute; one request may take more than there is, and all then wait."""
+    """Grant tokens of the limit per minute; after a request that takes more than there is, all wait."""
     limit, bucket = report.limits.tokens_per_minute, state.tokens
     if limit is None or bucket is None:
         return None, 0.0
@@ -450,7 +447,7 @@ def _grant_tokens(state: ModelState, report: LimiterReport, now: float) -> tuple
 
 
 def _portion(state: ModelState, report: LimiterReport, level: int) -> int:
-    """Give how much of what is there a process may take: who was given less comes first."""
+    """Give how much of ``level`` a process may take: those that got less so far come first."""
     mine = state.members[report.process]
     others = [each for each in state.members.values() if each is not mine and each.waiting]
     if not others or level <= 0:
@@ -459,22 +456,21 @@ def _portion(state: ModelState, report: LimiterReport, level: int) -> int:
     return max(0, (level - behind) // (len(others) + 1)) or int(level > behind)
 
 
-T = TypeVar("T")
 SILENT_S = 1.5
-"""Seconds without a word after which a process is looked for."""
+"""Seconds without a report after which is checked whether a process has ended."""
 LOST_S = 60.0
-"""Seconds without a word after which a process has nothing any more, wherever it is."""
+"""Seconds without a report after which a process loses its share, wherever it is."""
 
 
 class LocalShares:
-    """The shares of all models, in this process: for one that asks alone, or that keeps them for others."""
+    """The shares of all models in this process, which asks alone or keeps the shares of others."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._states: dict[str, ModelState] = {}
 
     def exchange(self, report: LimiterReport) -> RateShare:
-        """Take note of what a process tells of a model, and say what it may do."""
+        """Note a process's report about a model, and give the share that it gets."""
         now = self._now()
         state = self._states.get(report.model)
         if state is None:
@@ -482,32 +478,32 @@ class LocalShares:
         return exchange_report(state, report, now, _is_lost)
 
     def leave(self, process: str) -> None:
-        """Take back all that a process has."""
+        """Take back the shares of a process."""
         for state in self._states.values():
             remove_process(state, process)
 
     def standings(self) -> tuple[ModelStanding, ...]:
-        """Say how every model has fared that was asked."""
+        """Give how every model fared that was asked."""
         now = self._now()
         return tuple(standing_of(model, state, now, _is_lost) for model, state in self._states.items())
 
 
 class LocalShareStore:
-    """A ledger of this process, offered to others, on other machines too: what an actor of Ray holds."""
+    """The shares of this process, offered to others, on other machines too: what an actor of Ray holds."""
 
     def __init__(self, ledger: LocalShares | None = None) -> None:
         self.ledger = ledger or LocalShares()
 
     async def exchange(self, report: LimiterReport) -> RateShare:
-        """Take note of what a process tells of a model, and say what it may do."""
+        """Note a process's report about a model, and give the share that it gets."""
         return self.ledger.exchange(report)
 
     async def leave(self, process: str) -> None:
-        """Take back all that a process has: it asks nothing any more."""
+        """Take back the shares of a process that asks nothing any more."""
         self.ledger.leave(process)
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Say how every model has fared that was asked."""
+        """Give how every model fared that was asked."""
         return self.ledger.standings()
 
 
@@ -521,15 +517,31 @@ class FileShareStore:
         self._file = LockedState(path)
 
     async def exchange(self, report: LimiterReport) -> RateShare:
-        """Take note of what a process tells of a model, and say what it may do."""
-        return self._file.change(lambda states: _exchange_in_file(states, report))
+        """Note a process's report about a model, and give the share that it gets."""
+
+        def change(states: dict[str, Any]) -> RateShare:
+            # The monotonic clock is one for all processes of a machine.
+            now, data = time.monotonic(), states.get(report.model)
+            state = new_state(report, now) if data is None else msgspec.convert(data, ModelState)
+            share = exchange_report(state, report, now, _is_gone)
+            states[report.model] = msgspec.to_builtins(state)
+            return share
+
+        return self._file.change(change)
 
     async def leave(self, process: str) -> None:
-        """Take back all that a process has: it asks nothing any more."""
-        self._file.change(lambda states: _leave_in_file(states, process))
+        """Take back the shares of a process that asks nothing any more."""
+
+        def change(states: dict[str, Any]) -> None:
+            for model, data in states.items():
+                state = msgspec.convert(data, ModelState)
+                remove_process(state, process)
+                states[model] = msgspec.to_builtins(state)
+
+        self._file.change(change)
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Say how every model has fared that was asked."""
+        """Give how every model fared that was asked."""
         return read_standings(self._file)
 
     def close(self) -> None:
@@ -538,29 +550,10 @@ class FileShareStore:
 
 
 def read_standings(file: LockedState) -> tuple[ModelStanding, ...]:
-    """Say how every model has fared that the processes of a run have asked."""
-    states, now = file.read(), time.monotonic()
-    return tuple(standing_of(model, _state_from_json(data), now, _is_gone) for model, data in states.items())
-
-
-def _exchange_in_file(states: dict[str, Any], report: LimiterReport) -> RateShare:
-    # The monotonic clock is one for all processes of a machine.
-    now, data = time.monotonic(), states.get(report.model)
-    state = new_state(report, now) if data is None else _state_from_json(data)
-    share = exchange_report(state, report, now, _is_gone)
-    states[report.model] = msgspec.to_builtins(state)
-    return share
-
-
-def _leave_in_file(states: dict[str, Any], process: str) -> None:
-    for model, data in states.items():
-        state = _state_from_json(data)
-        remove_process(state, process)
-        states[model] = msgspec.to_builtins(state)
-
-
-def _state_from_json(data: Any) -> ModelState:
-    return msgspec.convert(data, ModelState)
+    """Give how every model fared that the processes of a run asked."""
+    now = time.monotonic()
+    states = {model: msgspec.convert(data, ModelState) for model, data in file.read().items()}
+    return tuple(standing_of(model, state, now, _is_gone) for model, state in states.items())
 
 
 def _is_lost(process: str, silent_s: float) -> bool:

@@ -30,12 +30,12 @@ SPREAD = 0.1
 LONGEST_HOLD_UP_S = 24 * 3600.0
 BYTES_PER_TOKEN = 4
 SETTLED_AFTER = 2
-"""Attempts after which replies that came before have surely been heard of, from other processes too."""
+"""Attempts after which earlier replies have surely been reported, by other processes too."""
 OVERLOADED = "overloaded"
 FOR_ALL = frozenset({"auth", "unknown_model", "quota"})
-"""Causes that no waiting mends, whatever is asked."""
+"""Causes that end every request to a model, however long it waits."""
 OUTAGES = frozenset({"connection", "provider", "timeout"})
-"""Causes that may be those of a provider that is down, for everybody."""
+"""Causes that may mean that a provider is down for everybody."""
 
 _WHAT_TO_DO: Mapping[str, str] = {
     "unknown_model": "check the model's id",
@@ -62,20 +62,20 @@ class ProviderChat(Chat, Protocol):
         ...
 
     async def prepare(self, *, tools: bool = False) -> None:
-        """Get ready to be asked, with ``tools`` too: what it takes is not the trial's own time."""
+        """Get ready to be asked, with ``tools`` too; the trial does not pay for this time."""
         ...
 
 
 class RetryingChat:
     """Asks until there is a reply or no hope of one.
 
-    Each request takes its turn at the model's ``gate``, which all trials share. A request that the provider
-    puts off (429, overloaded) waits there for the next turn, ahead of the others: it counts against
-    ``attempts`` only where others had replies meanwhile, for while a model puts off everybody, one request
-    tries it for all. After other failures an ask waits by itself: waits double from ``first_wait_s`` on, with
-    jitter drawn from ``seed``, up to ``longest_wait_s``. Failed attempts and waits are forgiven while they
-    last, so that no deadline falls into them, and a slow reply is charged when it is there.
-    ``note_unanswered`` is given the number of requests that were sent for an ask that had no reply.
+    Each request waits for its turn at the model's ``limiter``, which all trials share. A request that the
+    provider refuses (429, overloaded) waits there for the next turn, ahead of the others. It counts against
+    ``attempts`` only if others had replies meanwhile: while a model refuses everybody, one request probes it
+    for all. After other failures an ask waits by itself: waits double from ``first_wait_s`` on, with jitter
+    drawn from ``seed``, up to ``longest_wait_s``. Failed attempts and waits are not charged while they last,
+    so that no deadline falls into them; a slow reply is charged when it is there. ``note_unanswered`` gets the
+    number of requests that were sent for an ask without a reply.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class RetryingChat:
         *,
         budget: Budget,
         recorder: Recorder,
-        gate: RateLimiter,
+        limiter: RateLimiter,
         seed: int | str = 0,
         attempts: int = 4,
         first_wait_s: float = 1.0,
@@ -92,7 +92,7 @@ class RetryingChat:
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
         note_unanswered: Callable[[int], None] = lambda requests: None,
     ) -> None:
-        self._chat, self._budget, self._recorder, self._gate = chat, budget, recorder, gate
+        self._chat, self._budget, self._recorder, self._limiter = chat, budget, recorder, limiter
         self._random = random.Random(f"{seed} {chat.model.name}")
         self._attempts, self._first, self._longest = attempts, first_wait_s, longest_wait_s
         self._sleep, self._note_unanswered = sleep, note_unanswered
@@ -108,7 +108,7 @@ class RetryingChat:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
         with self._budget.held_up(LONGEST_HOLD_UP_S), self._budget.excluded():
             await self._chat.prepare(tools=bool(tools))
-        course = _AskProgress(self._gate)
+        course = _AskProgress(self._limiter)
         try:
             return await self._ask(course, messages, tools, response_schema, settings)
         except BaseException:  # a limit that cuts the ask off, too
@@ -126,7 +126,7 @@ class RetryingChat:
     ) -> Reply:
         sent = self._sent_tokens(messages, tools)
         while True:
-            turn = await self._turn(sent, settings.max_tokens, course)
+            place = await self._place(sent, settings.max_tokens, course)
             began = self._budget.at
             try:
                 with self._budget.held_up(self._chat.longest_s) as this:
@@ -139,51 +139,51 @@ class RetryingChat:
                         self._budget.charge(reply.seconds)
             except AttemptFailed as failed:
                 self._recorder.pay(failed.usage)
-                self._note_failed(failed, course, turn, self._budget.at - began)
+                self._note_failed(failed, course, place, self._budget.at - began)
             except BaseException:
                 course.requests += 1
-                self._gate.drop(turn)
+                self._limiter.drop(place)
                 raise
             else:
-                self._gate.reply(turn, reply.usage.tokens)
+                self._limiter.reply(place, reply.usage.tokens)
                 usage = replace(reply.usage, attempts=course.requests + 1)
                 seconds = self._budget.at - began if reply.seconds is None else reply.seconds
                 return replace(reply, usage=usage, seconds=seconds)
 
     def _sent_tokens(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> int:
-        """Estimate what a request sends, where anybody counts it."""
-        if not self._gate.limits.tokens_per_minute:
+        """Estimate the tokens that a request sends, 0 where no limit counts them."""
+        if not self._limiter.limits.tokens_per_minute:
             return 0
         sent = compact_json([list(messages), [spec.declaration() for spec in tools]])
         return len(sent.encode()) // BYTES_PER_TOKEN
 
-    async def _turn(self, sent: int, most: int | None, course: _AskProgress) -> QueuedRequest:
-        """Wait out what this ask has to wait by itself, then for its turn."""
+    async def _place(self, sent: int, most: int | None, course: _AskProgress) -> QueuedRequest:
+        """Wait for this ask's own back-off, then for its turn."""
         with self._budget.held_up(LONGEST_HOLD_UP_S):
             if course.wait_s > 0:
                 await self._sleep(course.wait_s)
             with self._budget.excluded():
-                return await self._gate.enter(sent, most, first=course.goes_first)
+                return await self._limiter.enter(sent, most, first=course.goes_first)
 
     def _note_failed(
-        self, failed: AttemptFailed, course: _AskProgress, turn: QueuedRequest, seconds: float
+        self, failed: AttemptFailed, course: _AskProgress, place: QueuedRequest, seconds: float
     ) -> None:
-        """Write a failed attempt down, and tell the gate what it says of the model; raises after the last."""
-        gate, tries_for_all = self._gate, course.note(failed)
+        """Record a failed attempt and report to the limiter what it says; raise after the last."""
+        limiter, tries_for_all = self._limiter, course.note(failed)
         failure = ModelFailure(failed.cause, self._message(failed, course.requests), failed.cause in FOR_ALL)
         is_over = not failed.retryable or course.tries >= self._attempts
         waits = False
         if failed.puts_off:
-            gate.refuse(
-                turn, failure, "429" if failed.status == 429 else OVERLOADED, failed.retry_after_s or 0.0
+            limiter.refuse(
+                place, failure, "429" if failed.status == 429 else OVERLOADED, failed.retry_after_s or 0.0
             )
         elif failure.lasts or tries_for_all or (is_over and course.is_outage(failed)):
-            gate.fail(turn, failure)
+            limiter.fail(place, failure)
             waits = not failure.lasts
         elif failed.cause in OUTAGES:
-            gate.drop(turn)
+            limiter.drop(place)
         else:
-            gate.reply(turn)
+            limiter.reply(place)
         course.wait_s = 0.0 if is_over or waits or failed.puts_off else self._wait_s(failed, course.tries)
         self._record(failed, course, seconds)
         if is_over and not waits:
@@ -203,10 +203,10 @@ class RetryingChat:
 
     def _wait_s(self, failed: AttemptFailed, tries: int) -> float:
         if failed.retry_after_s is not None:
-            # Never sooner than the provider said, though not all at its very moment.
+            # Never sooner than the provider wants, and not all requests at the same moment.
             return min(failed.retry_after_s, self._longest) * self._random.uniform(1, 1 + SPREAD)
         doubled = self._first * 2.0 ** (tries - 1)
-        # Spread out: trials that failed together would else come again together.
+        # With jitter: trials that failed together would else retry together.
         return min(doubled, self._longest) * self._random.uniform(0.5, 1)
 
     def _message(self, failed: AttemptFailed, attempts: int) -> str:
@@ -217,22 +217,22 @@ class RetryingChat:
 
 
 class _AskProgress:
-    """How one ask has gone so far: how many requests it took, and how many of them count against it."""
+    """How many requests one ask took so far, and how many of them count against it."""
 
-    def __init__(self, gate: RateLimiter) -> None:
-        self._gate = gate
-        self._replied_before = gate.replied
+    def __init__(self, limiter: RateLimiter) -> None:
+        self._limiter = limiter
+        self._replied_before = limiter.replied
         self._replied_when_put_off = -1
         self.requests = self.tries = 0
         self.wait_s = 0.0
         self.goes_first = False
 
     def note(self, failed: AttemptFailed) -> bool:
-        """Count a failed attempt; says whether it was one that tried the model for all who wait."""
+        """Count a failed attempt; give whether it probed the model for all that wait."""
         self.requests += 1
-        for_all = self._gate.share.is_in_trouble and self.is_outage(failed)
-        replied = self._gate.replied
-        # One that has tried a model for all in vain goes behind the others: it may be its own fault.
+        for_all = self._limiter.share.is_in_trouble and self.is_outage(failed)
+        replied = self._limiter.replied
+        # A request that probed in vain goes behind the others: it may be at fault itself.
         self.goes_first = not for_all and not (failed.puts_off and replied == self._replied_when_put_off)
         if self.goes_first:
             self.tries += 1
@@ -243,10 +243,10 @@ class _AskProgress:
         return for_all
 
     def is_outage(self, failed: AttemptFailed) -> bool:
-        """Whether nobody has had a reply since the first attempts: then this ask is not at fault."""
-        if failed.cause == "timeout" and not (self._gate.in_flight > 1 or self._gate.waiting):
-            return False  # asked alone, it may be what is asked that takes too long
-        return failed.cause in OUTAGES and self._gate.replied == self._replied_before
+        """Whether nobody had a reply since the first attempts: then this ask is not at fault."""
+        if failed.cause == "timeout" and not (self._limiter.in_flight > 1 or self._limiter.waiting):
+            return False  # without other requests, this one itself may take too long
+        return failed.cause in OUTAGES and self._limiter.replied == self._replied_before
 
 
 def _advice(failed: AttemptFailed, model: Model) -> str:

@@ -40,7 +40,7 @@ def _own_seconds(told: float | None) -> tuple[float, float | None]:
         Queued(clock, told),
         budget=budget,
         recorder=Recorder(lambda: budget.at),
-        gate=RateLimiters().gate("m", "m", RateLimits()),
+        limiter=RateLimiters().limiter("m", "m", RateLimits()),
     )
     reply = asyncio.run(chat.ask([{"role": "user", "content": "a"}]))
     return budget.seconds, reply.seconds

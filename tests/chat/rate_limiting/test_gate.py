@@ -1,4 +1,4 @@
-"""Requests take their turns at a gate, on whatever loop they are."""
+"""A rate limiter lets requests through in turn, on whatever loop they are."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pytest_agenteval.chat.rate_shares import ModelFailure, RateLimits
 from pytest_agenteval.text.errors import ProviderDown
 
 
-def gate(at_once: int, **limits: float) -> RateLimiter:
-    """Give a gate with so many places from the beginning."""
-    return RateLimiters().gate("m", "m", RateLimits(at_once, at_once, **limits))
+def limiter(at_once: int, **limits: float) -> RateLimiter:
+    """Give a rate limiter with so many places from the beginning."""
+    return RateLimiters().limiter("m", "m", RateLimits(at_once, at_once, **limits))
 
 
 def test_no_more_are_under_way_than_there_are_places_whichever_loop_they_come_from() -> None:
     """Eight loops with ten requests each share three places, and all come to an end."""
-    places, lock = gate(3), threading.Lock()
+    places, lock = limiter(3), threading.Lock()
     there, most, done = 0, 0, 0
 
     async def ask() -> None:
@@ -48,7 +48,7 @@ def test_no_more_are_under_way_than_there_are_places_whichever_loop_they_come_fr
 @pytest.mark.parametrize("given_first", [True, False])
 def test_who_gives_up_leaves_the_place_to_the_next(given_first: bool) -> None:
     """Also when the place was just given to who gives up."""
-    places = gate(1)
+    places = limiter(1)
 
     async def given_up() -> bool:
         turn = await places.enter()
@@ -69,7 +69,7 @@ def test_who_gives_up_leaves_the_place_to_the_next(given_first: bool) -> None:
 
 def test_the_line_keeps_its_order_but_for_who_was_put_off() -> None:
     """A request that was sent already goes first."""
-    places, order = gate(1), []
+    places, order = limiter(1), []
 
     async def ask(name: str, *, first: bool = False) -> None:
         turn = await places.enter(first=first)
@@ -91,7 +91,7 @@ def test_the_line_keeps_its_order_but_for_who_was_put_off() -> None:
 
 def test_all_who_wait_are_told_that_a_model_is_gone() -> None:
     """And who comes later is told at once."""
-    places = gate(1)
+    places = limiter(1)
 
     async def gone() -> list[BaseException | object]:
         turn = await places.enter()
@@ -108,7 +108,7 @@ def test_all_who_wait_are_told_that_a_model_is_gone() -> None:
 
 def test_a_limit_per_minute_is_waited_for_without_looking_all_the_time() -> None:
     """Two requests a second beyond the first: the third comes half a second after the second."""
-    places = gate(9, requests_per_minute=121)  # ten at once, then a little less than two a second
+    places = limiter(9, requests_per_minute=121)  # ten at once, then a little less than two a second
 
     async def ask_all() -> float:
         loop = asyncio.get_running_loop()

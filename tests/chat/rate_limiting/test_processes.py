@@ -18,15 +18,15 @@ from pytest_agenteval.chat.rate_shares import FileShareStore, RateLimits
 
 file, log, width, requests, seconds = sys.argv[1], open(sys.argv[2], "w"), *map(float, sys.argv[3:])
 limiters = RateLimiters(FileShareStore(Path(file)), 50)
-gate = limiters.gate("m", "m", RateLimits(at_once=int(width), at_start=int(width)))
+limiter = limiters.limiter("m", "m", RateLimits(at_once=int(width), at_start=int(width)))
 
 async def ask():
     while True:
-        turn = await gate.enter()
+        turn = await limiter.enter()
         began = time.monotonic()
         await asyncio.sleep(seconds)
         print(began, time.monotonic(), file=log, flush=True)
-        gate.reply(turn)
+        limiter.reply(turn)
 
 async def main():
     await asyncio.gather(*(ask() for _ in range(int(requests))))

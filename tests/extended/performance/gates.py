@@ -15,23 +15,23 @@ REQUESTS = 20_000
 PLAIN, COUNTED = RateLimits(), RateLimits(requests_per_minute=100_000_000, tokens_per_minute=10_000_000_000)
 
 
-async def _ask(gate: RateLimiter, requests: int, pause_s: float) -> None:
+async def _ask(limiter: RateLimiter, requests: int, pause_s: float) -> None:
     for _ in range(requests):
-        turn = await gate.enter(100)
+        turn = await limiter.enter(100)
         if pause_s:
             await asyncio.sleep(pause_s)
-        gate.reply(turn, 300)
+        limiter.reply(turn, 300)
 
 
 async def _seconds(
-    gates: RateLimiters, limits: RateLimits, requests: int, at_once: int, pause_s: float
+    limiters: RateLimiters, limits: RateLimits, requests: int, at_once: int, pause_s: float
 ) -> float:
-    gate = gates.gate("m", "m", limits)
-    await _ask(gate, 10, 0)
+    limiter = limiters.limiter("m", "m", limits)
+    await _ask(limiter, 10, 0)
     began = time.process_time()
-    await asyncio.gather(*(_ask(gate, requests // at_once, pause_s) for _ in range(at_once)))
+    await asyncio.gather(*(_ask(limiter, requests // at_once, pause_s) for _ in range(at_once)))
     taken = time.process_time() - began
-    await gates.close()
+    await limiters.close()
     return taken / requests
 
 
@@ -58,9 +58,9 @@ def main() -> int:
     )
     for name, in_file, limits, requests, at_once, pause_s in rows:
         with tempfile.TemporaryDirectory() as folder:
-            gates = RateLimiters(FileShareStore(Path(folder) / "rates.json") if in_file else None, 10)
+            limiters = RateLimiters(FileShareStore(Path(folder) / "rates.json") if in_file else None, 10)
             bare = asyncio.run(_bare(requests, at_once, pause_s)) if pause_s else 0.0
-            seconds = asyncio.run(_seconds(gates, limits, requests, at_once, pause_s)) - bare
+            seconds = asyncio.run(_seconds(limiters, limits, requests, at_once, pause_s)) - bare
         print(f"{name:48} {1e6 * seconds:7.1f} µs", flush=True)
     return 0
 

@@ -125,7 +125,7 @@ def _session() -> Any:
     loop = asyncio.get_running_loop()
     session = _sessions.get(loop)
     if session is None or session.closed:
-        # How much is asked at once is the gate's concern, how long it may take the chat's.
+        # The rate limiter bounds how much is asked at once, the chat how long it may take.
         connector = _aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_S)
         reuse = _aiohttp.TraceConfig()
         reuse.on_connection_reuseconn.append(_note_reuse)

@@ -33,6 +33,7 @@ from pytest_agenteval.engine.executor import (
     TrialRequest,
     UnusedRecordings,
     merge_unused,
+    number_argument,
     pickle_request,
 )
 from pytest_agenteval.engine.tracebacks import exception_line
@@ -106,7 +107,8 @@ def _set_here(names: set[str]) -> dict[str, str]:
 
 
 ACTORS = 2
-"""How many there are where nobody says otherwise, and the cluster has no more machines."""
+"""How many there are by default, if the cluster has no more machines."""
+EXPECTED = "a number of actors, 1 or more; RAY_ADDRESS says which cluster they are on"
 
 COMING_UP_S = 600.0
 """Seconds in which the first actor has to come up: a cluster may have to start a machine for it."""
@@ -155,7 +157,7 @@ class RayExecutor:
     @staticmethod
     def check_argument(argument: str) -> None:
         """Take a number of actors, where there is Ray and no -n; else raises UsageMistake."""
-        _actor_count(argument)
+        number_argument("ray", argument, EXPECTED, 0)
         if find_spec("ray") is None:
             raise UsageMistake("--agent-executor=ray needs Ray: pip install 'pytest-agenteval[ray]'")
         if "PYTEST_XDIST_WORKER" in os.environ:
@@ -166,7 +168,7 @@ class RayExecutor:
 
     async def ready(self, context: ExecutorContext) -> int:
         """Join the cluster or start one, and have actors come up; as many trials run as the run allows."""
-        root, wanted = Path(context.root), _actor_count(context.argument)
+        root, wanted = Path(context.root), number_argument("ray", context.argument, EXPECTED, 0)
         self._home = RecordingMerger(root, context.started)
         # Of this process, which no actor's number is of: known to all here who look how models fare.
         limiters = limiters_at(context.rates, lambda: RateLimiters(most=context.concurrency))
@@ -387,13 +389,3 @@ def _project_places(root: str) -> Iterator[str]:
 
 def _below(path: str, root: str) -> str:
     return path if path == root or path.startswith(f"{root}{os.sep}") else ""
-
-
-def _actor_count(argument: str) -> int:
-    """Read how many actors there should be; none where nobody says."""
-    if not argument:
-        return 0
-    if not argument.isdecimal() or int(argument) == 0:
-        expected = "expected a number of actors, 1 or more; RAY_ADDRESS says which cluster they are on"
-        raise UsageMistake(f"--agent-executor=ray:{argument}: {expected}")
-    return int(argument)
