@@ -50,7 +50,7 @@ _OF_OTHER_LOOPS = (
     "is bound to a different event loop",
     "Timeout context manager should be used inside a task",
 )
-"""Words of asyncio, and of libraries on it, where something is used on another loop than its own."""
+"""Messages of asyncio, and of libraries on it, where something is used on another loop than its own."""
 
 
 class LoopMixup(RuntimeError):
@@ -58,7 +58,7 @@ class LoopMixup(RuntimeError):
 
 
 def loop_kind(agent: object, run: Callable[..., Any]) -> LoopKind:
-    """Say on which loop an agent runs: without a word ours on that of all trials, others on their own."""
+    """Return on which loop an agent runs: by default built-in ones on that of all trials, others apart."""
     wanted = loop_of(agent)
     if wanted == "own" or wanted == "shared":
         return wanted
@@ -67,9 +67,9 @@ def loop_kind(agent: object, run: Callable[..., Any]) -> LoopKind:
 
 
 class AgentThread:
-    """One run of an agent in a thread; what it returns to be awaited is awaited there, or on the shared loop.
+    """One run of an agent in a thread; an awaitable that it returns is awaited there, or on the shared loop.
 
-    ``limits`` take note of where it runs, and of when there is an answer, or was an order to stop.
+    ``limits`` note where it runs, and when it has answered or was stopped.
     """
 
     def __init__(self, act: Callable[[], Any], limits: Budget, kind: LoopKind) -> None:
@@ -82,7 +82,7 @@ class AgentThread:
         self._ended = start_in_daemon_thread(self._work)
 
     async def answer(self) -> Any:
-        """Give what the agent answers, or raise what it raises; LoopMixup where loops were mixed."""
+        """Return what the agent returns, or raise what it raises; LoopMixup where loops were mixed."""
         try:
             return await asyncio.shield(self._answer)
         except Exception as raised:
@@ -95,21 +95,18 @@ class AgentThread:
         """Stop what still runs, and wait a while for it; a function that only computes is left behind."""
         if not self._answer.done():
             self._answer.cancel()
-            self._stop()
+            with self._stopping:
+                self._stopped = True
+                task = self._task
+            if task is not None:
+                self._limits.note_answer()
+                with suppress(RuntimeError):  # it has ended by itself meanwhile, and its loop with it
+                    task.get_loop().call_soon_threadsafe(task.cancel)
         if self._task is not None:
             await asyncio.wait({self._ended}, timeout=CLOSING_S)
 
-    def _stop(self) -> None:
-        with self._stopping:
-            self._stopped = True
-            task = self._task
-        if task is not None:
-            self._limits.note_answer()
-            with suppress(RuntimeError):  # it has ended by itself meanwhile, and its loop with it
-                task.get_loop().call_soon_threadsafe(task.cancel)
-
     def _work(self) -> None:
-        """Run the agent, tell its answer, and only then clear away what it has left on its loop."""
+        # The answer is passed on first: what the agent has left on its loop may take long to end.
         self._limits.note_place()
         runner = asyncio.Runner(loop_factory=_new_loop)
         try:
@@ -120,7 +117,7 @@ class AgentThread:
             self._limits.note_answer()
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._trials.call_soon_threadsafe(self._settle, outcome, raised)
-        with suppress(BaseException):  # what was left behind is nobody's answer
+        with suppress(BaseException):  # what was left behind changes no answer
             runner.close()
 
     def _result(self, runner: asyncio.Runner) -> Any:
@@ -149,7 +146,7 @@ class AgentThread:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Make a loop whose threads hold up neither its end nor that of the process."""
+    # A loop whose threads hold up neither its end nor that of the process.
     with without_socket_guard():
         loop = asyncio.new_event_loop()
     loop.set_default_executor(DaemonThreads(loop))
@@ -164,7 +161,7 @@ class _SharedLoop:
 
     @classmethod
     def get(cls) -> asyncio.AbstractEventLoop:
-        """Give the loop, which the first who asks has made."""
+        """Return the loop; the first call makes it."""
         with cls._lock:
             if cls._loop is None:
                 cls._loop = loop = _new_loop()
@@ -247,13 +244,13 @@ MAP_KEYS = ("answer", "state", "messages", "usage")
 
 
 class InvalidAnswer(TrialBroken):
-    """An agent gave back something that is no answer."""
+    """An agent returned something that is no answer."""
 
     cause = "answer"
 
 
 def as_answer(value: Any, transcript: Recorder) -> Answer:
-    """Give the answer that a value is; raises InvalidAnswer for one that is none.
+    """Return a value as an answer; raises InvalidAnswer for one that is none.
 
     None is an empty answer, for an agent may do all its work in the workspace; the transcript says so. A map
     ``{"answer", "state", "messages", "usage"}`` is one, too. Messages, as an answer's own ``transcript``, go
@@ -273,7 +270,7 @@ def as_answer(value: Any, transcript: Recorder) -> Answer:
 
 
 def as_end_state(value: Any) -> Mapping[str, Any]:
-    """Give the end state that a value is; raises InvalidAnswer for one that is none."""
+    """Return a value as an end state; raises InvalidAnswer for one that is none."""
     if isinstance(value, Mapping):
         return value
     if inspect.iscoroutine(value):
@@ -295,21 +292,18 @@ def _of_map(value: Mapping[str, Any], transcript: Recorder) -> Answer:
 
 
 def _checked(answer: Answer) -> Answer:
+    wrong = "the agent returned an Answer whose"
     if not isinstance(answer.text, str):
-        raise InvalidAnswer(
-            f"the agent returned an Answer whose text is {_type_in_words(answer.text)}; expected a text"
-        )
-    if answer.state is None:  # somebody's agent has none to tell
+        raise InvalidAnswer(f"{wrong} text is {_type_in_words(answer.text)}; expected a text")
+    if answer.state is None:
         return Answer(answer.text, NOTHING, answer.transcript)
     if not isinstance(answer.state, Mapping):
-        raise InvalidAnswer(
-            f"the agent returned an Answer whose state is {_type_in_words(answer.state)}; expected a map"
-        )
+        raise InvalidAnswer(f"{wrong} state is {_type_in_words(answer.state)}; expected a map")
     return answer
 
 
 def _with_transcript(answer: Answer, key: str, usage: Any, transcript: Recorder) -> Answer:
-    """Put what an answer tells of its course into the trial's transcript; its last words may be the text."""
+    # The last words of the returned transcript may be the answer's text.
     from pytest_agenteval.cassettes.transcripts.reading import read_transcript
 
     returned = with_prices(read_transcript(answer.transcript, (key,), usage=usage), transcript.prices)
@@ -330,7 +324,7 @@ def _type_in_words(value: Any) -> str:
 async def run_within_limits(
     run: Callable[..., Any], kind: LoopKind, task_input: Mapping[str, Any], ctx: AgentContext
 ) -> tuple[Answer, str]:
-    """Run the agent until it answers or one of the trial's own limits runs out; give that limit's name too.
+    """Run the agent until it answers or a limit of the trial runs out; returns that limit's name too.
 
     What an agent does when its limit is reached, be it to go on or to raise something else, makes no
     difference to how the trial ends. The answer of one that returned none is what it has given so far. What a
@@ -375,13 +369,13 @@ async def run_within_limits(
 
 
 _GRACE_S = 5.0
-"""So long a user's agent may go on that was refused something: how its trial ends is decided."""
+"""So long a user's agent may go on after a request of its was refused: how its trial ends is decided."""
 
 _REFUSAL_CHECK_S = 0.25
 
 
 class _Deadline:
-    """When an agent's seconds are over; before it strikes, what others have held up is forgiven."""
+    """When an agent's seconds are over; before it expires, what others have held up is forgiven."""
 
     def __init__(self, timeout: asyncio.Timeout, limits: Budget) -> None:
         self._timeout, self._limits = timeout, limits
@@ -392,28 +386,28 @@ class _Deadline:
             self.reschedule(self._loop.time() + limits.seconds_left)
 
     def when(self) -> float | None:
-        """Give the moment by the loop's clock; None where there is none."""
+        """Return the moment by the loop's clock; None where there is none."""
         return self._when
 
     def expired(self) -> bool:
-        """Whether it has struck."""
+        """Whether it has expired."""
         return self._timeout.expired()
 
     def reschedule(self, when: float) -> None:
-        """Have it strike at another moment."""
+        """Have it expire at another moment."""
         self._when = when
         # A timer that goes off too soon is set anew then: most are put off for a request and brought back.
         if self._handle is None or when < self._handle.when():
             self.close()
-            self._handle = self._loop.call_at(when, self._strike)
+            self._handle = self._loop.call_at(when, self._expire)
 
     def close(self) -> None:
-        """Strike no more."""
+        """Expire no more."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
-    def _strike(self) -> None:
+    def _expire(self) -> None:
         when, handle, self._handle = self._when, self._handle, None
         if when is None or handle is None:
             return
@@ -428,8 +422,8 @@ class _Deadline:
 async def _end_after_refusal(is_decided: Callable[[], bool], deadline: _Deadline) -> None:
     """Bring the deadline nearer once the verdict stands.
 
-    What refuses is no Exception, lest clients try again. It ends the task that it is raised in, and who waits
-    for that task's word, as who reads a stream that is fed from the background, waits for ever.
+    A refusal is no Exception, lest clients try again. It ends the task that it is raised in: whatever waits
+    for that task, such as the reader of a stream that is fed from the background, waits for ever.
     """
     while not is_decided():
         await asyncio.sleep(_REFUSAL_CHECK_S)
@@ -439,13 +433,13 @@ async def _end_after_refusal(is_decided: Callable[[], bool], deadline: _Deadline
 
 
 class _RunOnTrialLoop:
-    """One run of an agent of ours, on the loop that it is waited for on."""
+    """One run of a built-in agent, on the loop of all trials."""
 
     def __init__(self, act: Callable[[], Awaitable[Any]]) -> None:
         self._act = act
 
     async def answer(self) -> Any:
-        """Give what the agent answers, or raise what it raises."""
+        """Return what the agent returns, or raise what it raises."""
         return await self._act()
 
     async def end(self) -> None:

@@ -16,7 +16,7 @@ from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.registry.lazy_names import exception_with_place
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.text.errors import Problem, TrialBroken
+from pytest_agenteval.text.errors import Problem, TrialBroken, UsageMistake
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.calibration_file import CalibrationPlan
@@ -153,13 +153,13 @@ class Executor(Protocol):
     async def ready(self, context: ExecutorContext) -> int:
         """Come up, and say how many trials are carried out side by side.
 
-        Called once, before anything else. What it raises every trial is told, and each is errored, with the
-        cause ``executor`` where it names no other; so it is where the number is below 1.
+        Called once, before anything else. If it raises, each trial is errored with what it raised, of the
+        cause ``executor`` where that names no other; so it is where the number is below 1.
         """
         ...
 
     async def run(self, request: TrialRequest) -> Trial:
-        """Carry out one plan and give its trial; awaited as often side by side as ``ready`` has said.
+        """Carry out one plan and give its trial; awaited as often side by side as ``ready`` has returned.
 
         What breaks a trial is in its record. What is raised all the same makes an errored trial of the cause
         that the exception names. When the run is stopped the task that waits is cancelled.
@@ -173,7 +173,7 @@ class Executor(Protocol):
     async def close(self) -> ExecutorReport:
         """Let go of everything, write what was recorded, and tell what is left to tell.
 
-        Called once, after the last trial, or while trials are cancelled; nothing is asked for afterwards.
+        Called once, after the last trial, or while trials are cancelled; nothing is called afterwards.
         """
         ...
 
@@ -226,6 +226,15 @@ class _UnmadeExecutor:
 
     async def close(self) -> ExecutorReport:
         return ExecutorReport()
+
+
+def number_argument(executor: str, argument: str, expected: str, default: int) -> int:
+    """Read the number behind an executor's name, as in ``processes:8``; raises UsageMistake for no number."""
+    if not argument:
+        return default
+    if not argument.isdecimal() or int(argument) == 0:
+        raise UsageMistake(f"--agent-executor={executor}:{argument}: expected {expected}")
+    return int(argument)
 
 
 def pickle_request(request: object) -> bytes:

@@ -32,6 +32,7 @@ from pytest_agenteval.engine.executor import (
     TrialRequest,
     UnusedRecordings,
     merge_unused,
+    number_argument,
     pickle_request,
     result_of,
 )
@@ -174,7 +175,8 @@ def redirect_output(context: ExecutorContext) -> None:
 T = TypeVar("T")
 
 PROCESSES = 2
-"""How many there are where nobody says otherwise: ``--agent-executor=processes:8`` does."""
+"""How many there are by default; ``--agent-executor=processes:8`` names another number."""
+EXPECTED = "a number of processes, 1 or more"
 
 CLOSING_S = 2.0
 """Seconds that a process has to close; one that computes without end is killed then."""
@@ -201,11 +203,11 @@ class ProcessExecutor:
     @staticmethod
     def check_argument(argument: str) -> None:
         """Take a number of processes; raises UsageMistake for anything else."""
-        _process_count(argument)
+        number_argument("processes", argument, EXPECTED, PROCESSES)
 
     async def ready(self, context: ExecutorContext) -> int:
         """Say how many processes there may be; none is started yet."""
-        number = min(_process_count(context.argument), context.concurrency)
+        number = min(number_argument("processes", context.argument, EXPECTED, PROCESSES), context.concurrency)
         self._processes = [_Process(context, self._stopping) for _ in range(number)]
         for process in reversed(self._processes):  # the last that is put here is the first to be taken
             self._idle.put_nowait(process)
@@ -337,15 +339,6 @@ class _Starting(SpawnContext):
         process = SpawnProcess(*args, **more)
         self.process = process
         return process
-
-
-def _process_count(argument: str) -> int:
-    if not argument:
-        return PROCESSES
-    if not argument.isdecimal() or int(argument) == 0:
-        expected = "expected a number of processes, 1 or more"
-        raise UsageMistake(f"--agent-executor=processes:{argument}: {expected}")
-    return int(argument)
 
 
 class _MainStandIn(ModuleType):

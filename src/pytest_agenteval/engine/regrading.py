@@ -37,7 +37,9 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     With judges in the plan these are called; without, what judges replied at the time is read again, where
     their requests would be the same today.
     """
-    if not _was_graded(stored):
+    # Graded it was where nothing broke, or where a grade is what broke the trial.
+    grader_broke = any(grade.undecided == stored.cause for grade in stored.grades)
+    if stored.cause not in ("", UNGRADED, CRASH) and not grader_broke:
         unpaid = part_paid(stored.transcript.all_usage, NO_USAGE)
         return replace(stored, key=plan.key, attempt=plan.attempt, file=plan.task.file_in_root, paid=unpaid)
     recorder = Recorder(lambda: stored.seconds, plan.conditions.prices)
@@ -48,7 +50,10 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
             raise InputChanged(
                 f"{plan.task.file}: the input is not what it was in that run: try the task again"
             )
-        judged_plan = _with_stored_judges(plan, stored_judges)
+        judged_plan = plan
+        if not plan.conditions.judges and stored_judges.models:  # the judges are a part of the ruler
+            conditions = replace(plan.conditions, judges=stored_judges.models)
+            judged_plan = replace(plan, conditions=conditions)
         digests = grader_digests(judged_plan, context.grading.grader, context.digest_cache)
         evidence = Evidence(plan.task.input, stored.transcript, stored.outcome)
         judges_for = (
@@ -58,7 +63,7 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     except TrialBroken as broken:
         stored = replace(stored, paid=part_paid(stored.transcript.all_usage, recorder.paid))
         return _regraded_trial(plan, stored, GradingResult((), ErrorDetails(broken.cause, str(broken))))
-    # What judges were asked at the time is replaced by what they were asked now.
+    # Events of judges at the time are replaced by those of now.
     events = [event for event in stored.transcript.events if event.kind != "judge_ask"]
     transcript = replace(stored.transcript, events=(*events, *recorder.transcript().events))
     with_ruler = replace(
@@ -67,20 +72,6 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     paid = part_paid(transcript.all_usage, recorder.paid)
     regraded = replace(stored, transcript=transcript, digests=with_ruler, paid=paid)
     return _regraded_trial(plan, regraded, graded)
-
-
-def _was_graded(stored: Trial) -> bool:
-    """Whether the agent had done its part: nothing broke, or a grade is what broke the trial."""
-    if stored.cause in ("", UNGRADED, CRASH):
-        return True
-    return any(grade.undecided == stored.cause for grade in stored.grades)
-
-
-def _with_stored_judges(plan: Plan, stored_judges: StoredJudges) -> Plan:
-    """Give the plan with the judges whose verdicts count, which are part of what trials are compared by."""
-    if plan.conditions.judges or not stored_judges.models:
-        return plan
-    return replace(plan, conditions=replace(plan.conditions, judges=stored_judges.models))
 
 
 def _regraded_trial(plan: Plan, stored: Trial, graded: GradingResult) -> Trial:
@@ -131,7 +122,7 @@ class StoredJudges:
 
 
 class _StoredReplies:
-    """Gives the replies that were given to the same messages, in their order."""
+    """A chat that replies what was replied to the same messages, in the same order."""
 
     def __init__(self, replies_by_prompt: Mapping[str, deque[str]]) -> None:
         self._replies_by_prompt = replies_by_prompt
@@ -144,7 +135,7 @@ class _StoredReplies:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Give the next reply to these messages; raises JudgeUnavailable where there is none."""
+        """Return the next reply to these messages; raises JudgeUnavailable where there is none."""
         replies = self._replies_by_prompt.get(json_digest(list(messages)))
         if not replies:
             raise JudgeUnavailable(
