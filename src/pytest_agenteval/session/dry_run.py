@@ -1,4 +1,4 @@
-"""The table of a run that is planned: what would be run, and what it would take."""
+"""``--agent-dry-run``: the table of what would be run and what it would take, shown in place of the run."""
 
 from __future__ import annotations
 
@@ -35,50 +35,44 @@ from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, model_label, one_line, pluralize
 
 UNKNOWN_AMOUNT = "?"
-"""Stands for what nobody knows, which is never 0."""
+"""Stands for an unknown amount, which is never 0."""
 
 
 class PlanRow(NamedTuple):
-    """What is planned of one suite with one model and variant; amounts are from, to, None for unknown.
+    """What is planned of one suite with one model and variant.
 
-    ``held_back`` of ``trials`` are made only where the others decide nothing. ``unknown_tokens`` and
-    ``unknown_usd`` say that there is more than the amount, and nobody knows how much.
+    ``deferred`` of ``trials`` run only where the others leave a comparison open.
     """
 
     name: str
     trials: int
-    held_back: int
+    deferred: int
     reused: int
     regraded: int
-    tokens: tuple[float, float] | None
-    usd: tuple[float, float] | None
-    unknown_tokens: bool = False
-    unknown_usd: bool = False
-
-    @property
-    def to_run(self) -> int:
-        """How many trials an agent acts in."""
-        return self.trials - self.reused - self.regraded
+    amounts: Amounts
 
 
 def plan_table(rows: Sequence[PlanRow], notes: Sequence[TableNote]) -> ReportTable:
     """Give the table, with a line of all together where there are several; columns of zeros are left out."""
     lines = [*rows, total_row(rows)] if len(rows) > 1 else list(rows)
-    columns = [TableColumn("trials", tuple(_format_trials(row) for row in lines))]
+    trials = [
+        f"{row.trials - row.deferred:,}-{row.trials:,}" if row.deferred else f"{row.trials:,}"
+        for row in lines
+    ]
+    columns = [TableColumn("trials", tuple(trials))]
     if any(row.reused or row.regraded for row in rows):
+        to_run = [row.trials - row.reused - row.regraded for row in lines]
         columns += [
             TableColumn("reused", tuple(f"{row.reused:,}" for row in lines), spare=2),
             TableColumn("regraded", tuple(f"{row.regraded:,}" for row in lines), spare=1),
-            TableColumn("to run", tuple(f"{row.to_run:,}" for row in lines)),
+            TableColumn("to run", tuple(f"{number:,}" for number in to_run)),
         ]
+    amounts = [row.amounts for row in lines]
     columns += [
         TableColumn(
-            "tokens",
-            tuple(_amount_cell(_format_tokens(row.tokens), more=row.unknown_tokens) for row in lines),
+            "tokens", tuple(_amount_cell(each.tokens, _short, "", each.more_tokens) for each in amounts)
         ),
-        TableColumn(
-            "cost", tuple(_amount_cell(_format_dollars(row.usd), more=row.unknown_usd) for row in lines)
-        ),
+        TableColumn("cost", tuple(_amount_cell(each.usd, _money, "$", each.more_usd) for each in amounts)),
     ]
     names = tuple(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in lines)
     return ReportTable(
@@ -88,45 +82,31 @@ def plan_table(rows: Sequence[PlanRow], notes: Sequence[TableNote]) -> ReportTab
 
 def total_row(rows: Sequence[PlanRow]) -> PlanRow:
     """Add rows up; what is unknown of one is unknown of all, beside what is known."""
-    tokens, usd = [row.tokens for row in rows], [row.usd for row in rows]
-    return PlanRow(
-        "total",
-        sum(row.trials for row in rows),
-        sum(row.held_back for row in rows),
-        sum(row.reused for row in rows),
-        sum(row.regraded for row in rows),
+    tokens, usd = [row.amounts.tokens for row in rows], [row.amounts.usd for row in rows]
+    amounts = Amounts(
         _sum_of_ranges(tokens),
         _sum_of_ranges(usd),
-        None in tokens or any(row.unknown_tokens for row in rows),
-        None in usd or any(row.unknown_usd for row in rows),
+        {},
+        None in tokens or any(row.amounts.more_tokens for row in rows),
+        None in usd or any(row.amounts.more_usd for row in rows),
     )
+    trials, deferred, reused, regraded = (
+        sum(numbers) for numbers in zip(*(row[1:5] for row in rows), strict=True)
+    )
+    return PlanRow("total", trials, deferred, reused, regraded, amounts)
 
 
-def _sum_of_ranges(amounts: Sequence[tuple[float, float] | None]) -> tuple[float, float] | None:
-    known = [amount for amount in amounts if amount is not None]
-    low, high = sum((low for low, _ in known), 0.0), sum((high for _, high in known), 0.0)
-    return None if None in amounts and not (low or high) else (low, high)
+def _sum_of_ranges(amounts: Sequence[Range | None]) -> Range | None:
+    total = sum(filter(None, amounts), ZERO)
+    return None if None in amounts and total == ZERO else total
 
 
-def _format_trials(row: PlanRow) -> str:
-    least = row.trials - row.held_back
-    return f"{least:,}-{row.trials:,}" if row.held_back else f"{row.trials:,}"
-
-
-def _amount_cell(text: str, *, more: bool) -> str:
-    return f"{text} + {UNKNOWN_AMOUNT}" if more and text != UNKNOWN_AMOUNT else text
-
-
-def _format_tokens(amount: tuple[float, float] | None) -> str:
-    return UNKNOWN_AMOUNT if amount is None else _format_range(*map(_short, amount))
-
-
-def _format_dollars(amount: tuple[float, float] | None) -> str:
-    return UNKNOWN_AMOUNT if amount is None else f"${_format_range(*map(_money, amount))}"
-
-
-def _format_range(low: str, high: str) -> str:
-    return low if low == high else f"{low}-{high}"
+def _amount_cell(amount: Range | None, write: Callable[[float], str], sign: str, more: bool) -> str:
+    if amount is None:
+        return UNKNOWN_AMOUNT
+    low, high = map(write, amount)
+    text = sign + (low if low == high else f"{low}-{high}")
+    return f"{text} + {UNKNOWN_AMOUNT}" if more else text
 
 
 def _short(tokens: float) -> str:
@@ -248,17 +228,8 @@ class DryRun:
             for amount in (amounts.tokens, amounts.usd)
         )
         actions = Counter(map(self._action_of, items))
-        return PlanRow(
-            name,
-            len(items),
-            deferred,
-            actions["reused"],
-            actions["regraded"],
-            tokens,
-            usd,
-            amounts.more_tokens,
-            amounts.more_usd,
-        )
+        amounts = amounts._replace(tokens=tokens, usd=usd)
+        return PlanRow(name, len(items), deferred, actions["reused"], actions["regraded"], amounts)
 
     def _action_of(self, item: PlannedItem) -> str:
         return _ACTIONS.get(self.action(item), "run")
@@ -271,10 +242,10 @@ class DryRun:
             yield TableNote(f"tokens and cost: {'; '.join(known)}")
         if self.judges and rows:
             yield TableNote(f"with the judges {', '.join(judge.name for judge in self.judges)}")
-        if any(row.tokens is None or row.tokens != ZERO for row in rows):
+        if any(row.amounts.tokens != ZERO for row in rows):
             yield from self._notes_on_prices()
         if rows:
-            yield from self._notes_on_budget(total_row(rows))
+            yield from self._notes_on_budget(total_row(rows).amounts)
         if self.calibrations:
             yield TableNote(f"{pluralize(self.calibrations, 'calibration')} not counted")
         if self.tests:
@@ -300,7 +271,7 @@ class DryRun:
             names = ", ".join(dict.fromkeys(unknown))
             yield TableNote(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
 
-    def _notes_on_budget(self, total: PlanRow) -> Iterator[TableNote]:
+    def _notes_on_budget(self, total: Amounts) -> Iterator[TableNote]:
         amounts = {"usd": total.usd, "tokens": total.tokens}
         for kind, allowed in allowed_amounts(self.settings).items():
             amount = amounts[kind]

@@ -107,8 +107,6 @@ class CaseFactory:
         named = self._settings.variants
         if not named or not task.form:
             return self._variants
-        # Where it is used: a controller that sums up needs this module and no agent.
-
         requires_any = getattr(self._registry.agent_factory(task.agent), "requires_any", None)
         is_required = requires_any and requires_any(prompts_of_all(named), task.settings, task.prompts)
         return named if is_required else self._variants
