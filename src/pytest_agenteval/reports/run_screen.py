@@ -5,7 +5,7 @@ replace the worst. With -q only suites, the model that an agent chose by itself,
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from pytest_agenteval.records.explanation import (
@@ -47,6 +47,7 @@ from pytest_agenteval.text.formatting import (
     pluralize,
     printable,
     wrap,
+    wrapped_lines,
 )
 
 SHOWN = 5
@@ -137,15 +138,13 @@ def _miss_block(run: Run, entry: JournalEntry, width: int) -> Iterator[StyledLin
 def unrecorded_lines(run: Run, most: int, width: int) -> Iterator[str]:
     """Name what the trials of a run missed, the most often missed first."""
     times: Counter[UnrecordedCall] = Counter()
-    trials: dict[UnrecordedCall, int] = defaultdict(int)
+    trials: Counter[UnrecordedCall] = Counter()
     for entry in run.entries:
-        if not entry.tool_tape.misses and not entry.chat_tape.misses:
-            continue
-        trial = run.trial_if_readable(entry)
-        if trial is not None:
-            for call, number in count_unrecorded(trial.transcript.events).items():
-                times[call] += number
-                trials[call] += 1
+        has_misses = entry.tool_tape.misses or entry.chat_tape.misses
+        if has_misses and (trial := run.trial_if_readable(entry)):  # transcripts take long to read
+            counts = count_unrecorded(trial.transcript.events)
+            times.update(counts)
+            trials.update(counts.keys())
     ranked = sorted(times, key=lambda call: (-trials[call], -times[call], call))
     for call in ranked[:most]:
         often = f"{times[call]} times in {pluralize(trials[call], 'trial')}"
@@ -191,26 +190,26 @@ def screen_lines(
 ) -> list[StyledLine]:
     """Give a run in brief (verbosity 0), with all buckets (from 1), or suites and doubts alone (below 0)."""
     parts, width = parts or ScreenParts(place=view.path), clamp_width(width)
-    blocks: list[Sequence[StyledLine]] = [[*parts.headline, *_suites(view, width, verbosity)]]
+    remarks = remarks_on_all(view) if verbosity >= 0 else brief_remarks(view)
+    rows = [StyledLine(line, "bold") for line in fold_rows(list(suite_cells(view)), width)]
+    blocks: list[Sequence[StyledLine]] = [[*parts.headline, *rows, *map(StyledLine, flow(remarks, width))]]
     if verbosity > 0:
         blocks += [list(table_lines(suite_table(suite), width)) for suite in view.suites]
         blocks.append(parts.totals)
     elif verbosity == 0:
         blocks[0] = [*blocks[0], *parts.totals]
         blocks += _bucket_blocks(worst_buckets(view), width)
-    end = [*_doubts(view, width, verbosity), *parts.remarks, *parts.footer]
+    end: list[StyledLine] = []
+    # With -v the notes of each table say all but what holds for the whole run.
+    for note in whole_run_warnings(view) if verbosity > 0 else run_warnings(view):
+        end += wrapped_lines(f"! {note.text}", width, "red" if note.bad else "yellow", indent="")
+    end += [*parts.remarks, *parts.footer]
     if verbosity >= 0:
         end += _where(parts, width)
     lines: list[StyledLine] = []
     for block in filter(None, [*blocks, end]):
         lines += [EMPTY, *block] if lines and verbosity >= 0 else block
     return lines
-
-
-def _suites(view: RunView, width: int, verbosity: int) -> Iterator[StyledLine]:
-    yield from (StyledLine(line, "bold") for line in fold_rows(list(suite_cells(view)), width))
-    remarks = remarks_on_all(view) if verbosity >= 0 else brief_remarks(view)
-    yield from (StyledLine(line) for line in flow(remarks, width))
 
 
 def fold_rows(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
@@ -247,26 +246,18 @@ def _bucket_blocks(suites: Sequence[WorstBuckets], width: int) -> Iterator[Seque
     rows = [row for suite in suites for row in suite.rows]
     figures = _figures(rows, width)
     figures_width = sum(len(GAP) + cell_width(cell) for cell in figures[0]) if figures else 0
-    longest = max((cell_width(_name(suite, row)) for suite in suites for row in suite.rows), default=0)
-    names = max(longest, *(cell_width(suite.title) for suite in suites)) if suites else 0
-    names = min(names, width - figures_width)
+    names = [*(INDENT + ", ".join(row.names) for row in rows), *(suite.title for suite in suites)]
+    room = min(max(map(cell_width, names), default=0), width - figures_width)
     head, *figures = figures or [[]]
     for suite in suites:
-        lines = [StyledLine(line, "dim") for line in _titled(suite.title, head, names, width)]
+        first, *others = _beside([suite.title], head, room, width)
+        title = wrap(suite.title, width) if cell_width(first) > width else [first]
+        lines = [StyledLine(line, "dim") for line in (*title, *others)]
         for row in suite.rows:
-            lines += map(StyledLine, _beside(row.names, figures.pop(0), names, width, INDENT))
+            lines += map(StyledLine, _beside(row.names, figures.pop(0), room, width, INDENT))
         if suite.more:
             lines.append(StyledLine(f"{INDENT}{suite.more} more with misses (-v)", "dim"))
         yield lines
-
-
-def _titled(title: str, head: Sequence[str], room: int, width: int) -> list[str]:
-    lines = _beside([title], head, room, width)
-    return [*wrap(title, width), *lines[1:]] if cell_width(lines[0]) > width else lines
-
-
-def _name(suite: WorstBuckets, row: BucketRow) -> str:
-    return INDENT + ", ".join(row.names)
 
 
 def _figures(rows: Sequence[BucketRow], width: int) -> list[list[str]]:
@@ -308,13 +299,6 @@ def _packed(names: Sequence[str], width: int, indent: str) -> list[str]:
             lines.append(f"{line},")
             line = indent + INDENT + name
     return [*lines, line]
-
-
-def _doubts(view: RunView, width: int, verbosity: int) -> Iterator[StyledLine]:
-    # With -v the notes of each table say all but what holds for the whole run.
-    for note in whole_run_warnings(view) if verbosity > 0 else run_warnings(view):
-        style: Style = "red" if note.bad else "yellow"
-        yield from (StyledLine(piece, style) for piece in wrap(f"! {note.text}", width))
 
 
 def _where(parts: ScreenParts, width: int) -> Iterator[StyledLine]:
