@@ -24,6 +24,8 @@ from pytest_agenteval.cli.console import (
     page_lines,
     positive_int,
     print_lines,
+    print_unreadable,
+    terminal_width,
     write_document,
     write_text,
 )
@@ -35,7 +37,7 @@ from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header_
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.tasks.file_names import holds_baseline
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
-from pytest_agenteval.text.formatting import StyledLine, clamp_width, format_moment, pluralize
+from pytest_agenteval.text.formatting import StyledLine, format_moment, pluralize
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.trend import Trend
@@ -151,7 +153,7 @@ MOST_RUNS = 20
 
 
 def runs_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     add = parser.add_argument
     number = parser.add_mutually_exclusive_group().add_argument
     number(
@@ -181,15 +183,15 @@ def runs(args: argparse.Namespace) -> int:
     if args.json != STDOUT:
         page_lines(_run_lines(listed, args.results, len(stored)), paged=not args.no_pager)
     for run in listed:
-        for odd in run.odd:
-            print(f"{run.name}: {odd}", file=sys.stderr)
+        for problem in run.unreadable:
+            print(f"{run.name}: {problem}", file=sys.stderr)
     return 0
 
 
 def _run_lines(listed: Sequence[ListedRun], results: str, stored: int) -> Iterable[StyledLine]:
     if not listed:
         return [StyledLine(f"no runs in {results}")]
-    width = clamp_width(shutil.get_terminal_size().columns)
+    width = terminal_width()
     return table_lines(run_list_table(listed, results, stored), width)
 
 
@@ -200,7 +202,7 @@ def _read_run(folder: RunFolder) -> ListedRun:
 
 
 def sql_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     add = parser.add_argument
     parser.epilog = (
         'As in: agenteval sql "select bucket, avg(score) from trials group by 1". Tables: runs, tasks, '
@@ -243,20 +245,19 @@ def _queried_folders(args: argparse.Namespace) -> Iterable[Path]:
 
 def _queried_runs(folders: Iterable[Path]) -> Iterator[Run]:
     """Read one run after the other, and say what could not be read of each."""
-    from pytest_agenteval.store.run_reader import first_unreadable, load_run
+    from pytest_agenteval.store.run_reader import load_run
 
     for folder in folders:
         run = load_run(folder)
         yield run
-        for odd in first_unreadable(run.odd):
-            print(f"{run.folder}: {odd}", file=sys.stderr)
+        print_unreadable(run.folder, run)
 
 
 TREND_RUNS = 10
 
 
 def trend_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     add = parser.add_argument
     add("suite", nargs="?", metavar="SUITE", help="a suite's name (default: every suite that was run)")
     add(
@@ -276,7 +277,7 @@ def trend(args: argparse.Namespace) -> int:
     """Say how suites did in their last runs, oldest first; a UsageMistake names what there is instead."""
     from pytest_agenteval.reports.trend import TrendDocument
     from pytest_agenteval.reports.trend_screen import trend_lines
-    from pytest_agenteval.text.formatting import StyledLine, clamp_width
+    from pytest_agenteval.text.formatting import StyledLine
 
     if args.last < 1:
         raise UsageMistake(f"--last: expected a whole number, 1 or more; found {args.last}")
@@ -284,7 +285,7 @@ def trend(args: argparse.Namespace) -> int:
     if args.json:
         write_document(args.json, TrendDocument(suites=tuple(trends)))
     if args.json != STDOUT:
-        width, ascii_only = clamp_width(shutil.get_terminal_size().columns), not _knows_blocks()
+        width, ascii_only = terminal_width(), not _knows_blocks()
         for number, trend in enumerate(trends):
             print_lines([StyledLine("")] if number else [])
             print_lines(trend_lines(trend, width, ascii_only))
@@ -318,7 +319,6 @@ def _unknown_suite_text(suite: str, names: Sequence[str]) -> str:
 
 
 def _known_models(folders: Sequence[RunFolder]) -> str:
-    """Name what models and variants may be asked for."""
     models = dict.fromkeys(model.name for folder in folders for model in folder.header.models)
     variants = dict.fromkeys(name for folder in folders for name in folder.header.variants if name)
     beside = f"; variants: {', '.join(variants)}" if variants else ""
