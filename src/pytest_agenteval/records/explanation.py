@@ -1,4 +1,4 @@
-"""Why a trial ended as it did, in one line and at length, and what it asked that was not recorded."""
+"""Why a trial ended as it did, in one line and at length, and which of its requests were not recorded."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def reason_below(trial: _EndedTrial) -> str:
 
 
 def error_text(trial: _EndedTrial, transcript: Transcript | None = None) -> str:
-    """Say why a trial broke: in one line, with the traceback where somebody's code raised, and all grades."""
+    """Say why a trial errored: in one line, then the traceback of code that raised, and all grades."""
     head = short_reason(trial)
     first, _, body = printable(trial.message).partition("\n")
     if first not in head:  # it was too long for one line

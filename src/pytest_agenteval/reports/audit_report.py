@@ -248,7 +248,7 @@ def _left_to_judges(
 ) -> list[JournalEntry]:
     """Give those that judges alone could have seen.
 
-    That is: a judge of the task was not asked, no other grader took anything off, and none of them saw any
+    That is: the task's judge graded nothing, no other grader took anything off, and none of them noticed a
     spoiler of the places that this one changed.
     """
     left = []
@@ -283,7 +283,7 @@ MOST_LINE = 400
 
 
 def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[StyledLine]:
-    """Give what the audit shows; with ``tells_unseen`` also each spoiler that nobody saw, by task."""
+    """Give what the audit shows; with ``tells_unseen`` also each spoiler that no grader noticed, by task."""
     for suite in audit.suites:
         yield from table_lines(suite_table(suite), width)
         yield from _wrong_lines(suite, width, tells_unseen)

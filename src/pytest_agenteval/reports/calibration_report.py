@@ -92,13 +92,13 @@ def judge_model_label(judge: JsonObject) -> str:
 
 
 def format_threshold(threshold: JsonObject) -> str:
-    """Say what a threshold asks for: ``spearman of coherence 0.7 or more``."""
+    """Write what a threshold requires: ``spearman of coherence 0.7 or more``."""
     side = "or less" if threshold["metric"] in AT_MOST else "or more"
     return f"{threshold['metric']} of {threshold['dimension']} {threshold['threshold']:g} {side}"
 
 
 def format_shortfall(threshold: JsonObject) -> str:
-    """Say what a threshold asks for and what was found, with so many digits that they differ."""
+    """Write what a threshold requires and what was found, with enough digits to show the difference."""
     value, text = threshold["found"]["value"], format_threshold_value(threshold)
     if (
         threshold["metric"] != SCORED_METRIC
@@ -148,7 +148,7 @@ def format_estimate_interval(estimate: JsonObject, between: str = "-") -> str:
 
 
 def format_noise(noise: JsonObject) -> str:
-    """Say how far a judge's scores move when it is asked again."""
+    """Write how far a judge's scores move when it grades the same example again."""
     spread, flips = noise["spread"], noise["flips"]
     if spread["value"] is None:
         return f"noise not known: {spread['reason']}"

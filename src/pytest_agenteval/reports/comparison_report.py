@@ -427,7 +427,7 @@ class BaselineDocument(Document, frozen=True, kw_only=True):
 
 
 def baseline_change(path: Path, entries: Sequence[JournalEntry]) -> BaselineChange:
-    """Lay what is to be in a file beside what is there now."""
+    """Compare what is to be written into a baseline's file with what is there now."""
     after = _results_by_task(entries)
     before = _results_by_task(read_baseline(path).entries) if path.exists() else {}
     changed = [name for name in after if name in before and before[name] != after[name]]

@@ -24,7 +24,7 @@ NO_BUCKET = "(no bucket)"
 """How the tasks that are in none are called beside buckets."""
 
 MOST_LEFT, NOTHING_LEFT = 1 / 3, 0.05
-"""Of all that buckets moved in a suite's direction, what all but the first moved: so little is said."""
+"""Shares of a suite's change from other buckets than the first: up to these, that one makes most or all."""
 
 BUCKETS_AGREE = 0.1
 """The p, with buckets as units, up to which a change counts as seen across buckets.
@@ -54,7 +54,7 @@ def format_about(number: int) -> str:
 
 
 def sent_text(sent: SentDifference) -> str:
-    """Say which part of what models are told is another, and show the first line that is."""
+    """Name the part of what was sent to models that differs, with the first line that does."""
     if sent.varies:
         return f"The {sent.part} that was sent varies from trial to trial; nothing else in it differs."
     digests = " -> ".join(digest[:MOST_DIGEST] or "none" for digest in (sent.old, sent.new))
@@ -92,7 +92,7 @@ READINGS: Mapping[Reading, str] = {
 
 
 def look_text(look: SuiteLook) -> str:
-    """Say why tasks were not repeated more often; nothing where they were, or where nobody looked."""
+    """Say why tasks were not repeated more often; empty where they were, or where no look decided it."""
     words = READINGS.get(look.reading, "").format(low=look.low)
     return f" of {look.low}..{look.high}: {words}" if words else ""
 
@@ -226,7 +226,7 @@ NO_SCORES = "no task has scores on both sides"
 
 
 def headline(comparison: Comparison) -> str:
-    """Say what is worse, what is better, and what cannot be told, in one sentence."""
+    """Say in one sentence what is worse, what is better, and what is undecided."""
     if not comparison.has_scores:
         return f"Nothing can be compared: {NO_SCORES}."
     sentence = "; ".join(_parts(comparison))
@@ -344,7 +344,7 @@ def _scores(change: Change) -> str:
 
 
 def _undecided(comparison: Comparison) -> Iterator[str]:
-    """Say of the suites without a verdict what can be said of them, those alike together."""
+    """Describe the suites without a verdict, those with the same result together."""
     names: dict[str, list[str]] = {}
     for suite in comparison.suites:
         if suite.suite is None or not _has_verdict(suite.suite):

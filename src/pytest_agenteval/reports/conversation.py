@@ -84,7 +84,7 @@ def result_text(call: ToolCall) -> str:
 
 
 def call_requests(message: Message) -> tuple[ToolCall, ...]:
-    """Give the calls that a message asks for: an assistant's, as nobody else can ask for any."""
+    """Give the calls that a message requests: only an assistant's message can."""
     return message.calls if message.role == "assistant" else ()
 
 
@@ -134,7 +134,7 @@ def _reply_messages(messages: Sequence[Message]) -> tuple[Mapping[Place, Message
 def _executions(
     transcript: Transcript, replies: Mapping[int, Ask]
 ) -> tuple[Mapping[Place, ToolCall], list[ToolCall]]:
-    """Give the call carried out for each request, and those that no message asked for."""
+    """Give the call that was carried out for each request, and the calls that no message requested."""
     remaining = dict(enumerate(transcript.calls))
     alike: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place, call in remaining.items():
@@ -151,7 +151,7 @@ def _executions(
 
 
 def _steps_of_turns(unclaimed: list[ToolCall], before: int | None = None) -> Iterator[ConversationStep]:
-    """Take calls that no message asked for out of the list, up to a turn; a step for each turn's."""
+    """Take calls that no message requested out of the list, up to a turn; a step for each turn."""
     while unclaimed and (before is None or unclaimed[0].turn < before):
         turn, calls = unclaimed[0].turn, []
         while unclaimed and unclaimed[0].turn == turn:

@@ -199,7 +199,7 @@ def _table(view: RunView, comparison: Comparison | None) -> str:
 
 
 def _before(suite: SuiteView, comparison: Comparison | None) -> tuple[str, str, str]:
-    """Give what a suite scored before, by how much that changed, and what can be said of it."""
+    """Give what a suite scored before, by how much that changed, and the verdict."""
     part = suite_comparison(comparison, suite)
     if part is None or part.suite is None:
         return NOT_KNOWN, NOT_KNOWN, NOT_KNOWN

@@ -164,7 +164,7 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
 
 
 def grades_lacking_judge(entry: JournalEntry) -> list[Grade]:
-    """Give the grades that a judge would have decided, had there been one that could be asked."""
+    """Give the grades that only a judge decides, and for which there was none."""
     return [grade for grade in entry.grades if grade.undecided in UNJUDGED]
 
 
@@ -209,7 +209,7 @@ def _task_passed(trials: Sequence[JournalEntry], threshold: float) -> bool:
 
 
 def _spent(entries: Sequence[JournalEntry], scope: GroupScope) -> ResourceUse:
-    """Give what agents took; of attempts that never ended nobody knows it."""
+    """Give what agents took; attempts that never ended are unknown parts of it."""
     usages = list(map(_USAGE, entries))
     if any(map(_EARLIER, entries)):
         usages = [usage for entry in entries for usage in (entry.usage, *entry.earlier)]

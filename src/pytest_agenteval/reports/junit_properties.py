@@ -29,7 +29,7 @@ MOST_PATH = 500
 MOST_LABEL = 60
 MOST_BYTES = 3600
 MOST_LINE = 1000
-"""Characters of what is said of a run as a whole: its verdict, its gates."""
+"""Characters of a property about a run as a whole: its verdict, its gates."""
 FEW = 2
 """So many grades fit, however long their labels are."""
 Property = tuple[str, str]
@@ -181,7 +181,7 @@ def bounded(text: str, most: int = MOST_VALUE) -> str:
 
 
 def _number(value: float, digits: int = 4) -> str:
-    """Write a number with so many digits; like ``figure``, it never rounds to 0 or 1."""
+    """Write a number with this many digits; like ``format_figure``, it never rounds to 0 or 1."""
     rounded = round(value, digits)
     near = rounded in (0, 1) and abs(value - rounded) > 1e-9
     return f"{value:.{2 * digits + 1 if near else digits}f}"
@@ -219,7 +219,7 @@ def set_places(cases: Iterable[Element]) -> None:
 def stack_line(file: str, line: int) -> str:
     """Write a place as a line of a stack trace: ``at evals.travel(flights.yaml:12)``.
 
-    The folders are as many of the last ones as can be told from a class there; empty where that is none.
+    Folders are taken from the end as long as a reader cannot mistake them for a class; empty without any.
     """
     path = PurePosixPath(file)
     packages = list(takewhile(_is_package, reversed(path.parts[:-1])))

@@ -305,7 +305,7 @@ def scorecard_tables(standing: LeaderboardRow, scorecard: Scorecard) -> Iterator
 
 
 def metric_columns(metrics: Iterable[Metric | None]) -> tuple[TableColumn, TableColumn, TableColumn]:
-    """Give what is to be said of a figure for each row: its value, how sure it is, over how many tasks."""
+    """Give a figure for each row: its value, its interval, and over how many tasks it is."""
     metrics = list(metrics)
     return (
         TableColumn("value", tuple(map(format_metric, metrics))),

@@ -1,4 +1,4 @@
-"""Report files: what a file is like is told by how its name ends."""
+"""Report files: the ending of a file's name decides its format."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ from pytest_agenteval.text.formatting import (
 )
 
 SHOWN = 5
-"""Tasks whose worst miss is told where nobody asked for more."""
+"""Tasks whose worst miss is shown without -v."""
 
 LEAST_SHOWN = 3
 """Tasks whose worst miss is in brief even where figures leave no room."""
@@ -63,7 +63,7 @@ NOT_PASSED = ("failed", "missed", "errored")
 
 
 def miss_lines(run: Run, width: int = 80, endings: Collection[str] = NOT_PASSED) -> list[StyledLine]:
-    """Give the trials that did not pass, worst first, with all that is to be said of each."""
+    """Give the trials that did not pass, worst first, each explained at length."""
     not_passed = [entry for entry in worst_first(run.entries) if entry.ending in endings]
     return [line for entry in not_passed for line in _miss_block(run, entry, width)]
 
@@ -173,8 +173,8 @@ class ScreenParts(FrozenValue, frozen=True):
     """What others put on a run's screen.
 
     ``headline`` stands above the suites: the verdict of a comparison. ``totals`` are what benchmarks make of
-    suites, in brief or as tables. Below the doubts stand ``remarks`` and ``footer``: gates. ``place`` is
-    where the run is kept, ``next_steps`` are commands that go on from there.
+    suites, in brief or as tables. Below the warnings stand ``remarks`` and ``footer``: gates. ``place`` is
+    where the run is stored, ``next_steps`` are commands that go on from there.
     """
 
     headline: Sequence[StyledLine] = ()
@@ -188,7 +188,7 @@ class ScreenParts(FrozenValue, frozen=True):
 def screen_lines(
     view: RunView, width: int = 80, verbosity: int = 0, parts: ScreenParts | None = None
 ) -> list[StyledLine]:
-    """Give a run in brief (verbosity 0), with all buckets (from 1), or suites and doubts alone (below 0)."""
+    """Give a run in brief (verbosity 0), with all buckets (from 1), or suites and warnings (below 0)."""
     parts, width = parts or ScreenParts(place=view.path), clamp_width(width)
     remarks = remarks_on_all(view) if verbosity >= 0 else brief_remarks(view)
     rows = [StyledLine(line, "bold") for line in fold_rows(list(suite_cells(view)), width)]
@@ -228,7 +228,7 @@ def fold_rows(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 
 
 def _folds(widths: Sequence[int], width: int) -> list[list[int]]:
-    """Give the columns that stand side by side, line by line; what a suite took is kept together."""
+    """Give the columns that stand side by side, line by line; what a suite took stays together."""
     joined = sum(widths[SPENT:]) + len(GAP) * len(widths[SPENT:])
     together = joined <= width
     folds, used = [[0]], widths[0]
@@ -302,7 +302,7 @@ def _packed(names: Sequence[str], width: int, indent: str) -> list[str]:
 
 
 def _where(parts: ScreenParts, width: int) -> Iterator[StyledLine]:
-    """Say where the run is kept and what to type next: paths and commands stay whole, side by side or not."""
+    """Say where the run is stored and what to type next; paths and commands are never broken."""
     steps = [f"{'or' if at else 'next'}: {step}" for at, step in enumerate(parts.next_steps)]
     place = [f"run: {printable(parts.place)}"] if parts.place else []
     for texts in ([[*place, *steps]], [place, steps], [place, *([step] for step in steps)]):

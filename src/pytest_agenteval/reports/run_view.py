@@ -99,7 +99,7 @@ Group = tuple[str, str, str]
 """A suite, a model and a variant."""
 
 _suite_views: WeakKeyDictionary[Run, tuple[SuiteView, ...]] = WeakKeyDictionary()
-"""Of runs that somebody still holds: screen, board and page of one ask for the same."""
+"""Of runs in memory: the screen, the leaderboard and the page of a run need the same views."""
 
 _DOUBTFUL, _SIMULATING = attrgetter("doubtful_events"), attrgetter("simulating")
 
@@ -247,7 +247,7 @@ def _part(header: RunHeader) -> Iterator[str]:
 
 
 def _self_judged(header: RunHeader) -> Iterator[str]:
-    """Name each model that judges its own trials, where nobody said that this is meant."""
+    """Name each model that judges its own trials, unless the run was started with --agent-self-judge."""
     judges = {judge.id: judge.name for judge in header.judges}
     for model in header.models:
         if model.id in judges and not header.self_judge:
@@ -258,12 +258,12 @@ def _self_judged(header: RunHeader) -> Iterator[str]:
 
 
 def chose_by_itself(model: str, own_models: Sequence[str]) -> bool:
-    """Whether an agent asked models of its own, where no real one was named."""
+    """Whether the agent used models of its own choice, and no real one was named."""
     return bool(own_models) and model in (OWN_MODEL, *OFFLINE_NOTES)
 
 
 def acting_model(model: str, own_models: Sequence[str]) -> str:
-    """Name the model; of an agent that asked its own where no real one was named, what its replies name."""
+    """Name the model; where the agent chose it and no real one was named, as its replies name it."""
     return own_label(model, own_models) if chose_by_itself(model, own_models) else model
 
 
@@ -280,7 +280,7 @@ def worst_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
 
 
 def entries_by_group(run: Run) -> dict[Group, list[JournalEntry]]:
-    """Give the trials of each suite with each model, in the order of planning, then those nobody planned."""
+    """Give the trials of each suite with each model, planned groups first, in the order of planning."""
     groups: dict[Group, list[JournalEntry]] = {
         (group.suite, group.model, group.variant): [] for group in run.planned
     }

@@ -63,7 +63,7 @@ def _has_id(task: Any, id: str) -> bool:
 
 
 def grader_path(task: Mapping[str, Any], grade: Grade, grades: Sequence[Grade]) -> KeyPath | None:
-    """Give the path, within a task, of the grader that gave one of a trial's grades, if it can be told.
+    """Give the path, within a task, of the grader that gave one of a trial's grades, if that is known.
 
     A grade is called as the grader is labelled, else named; one of a group has the group's label in front. A
     group without one gave what no other grader did.

@@ -264,7 +264,7 @@ def _spoiling(changes: Sequence[Change]) -> bool:
 
 
 def _mark(point: Point) -> str:
-    """Give the character under which a run is noted: what weighs most of what is to be said of it."""
+    """Give the character that marks a run: the one of its most important note."""
     if _spoiling(point.changes):
         return "!"
     if any(change.what == "prompt" for change in point.changes):

@@ -17,7 +17,7 @@ from pytest_agenteval.text.formatting import ending_word, one_line, pluralize
 
 WORST = "worst"
 WORDS = (WORST, *get_args(Ending), "limited")
-"""What is said in the place of a name: ``worst`` is one trial, the others are all that ended so."""
+"""Words that stand for a name: ``worst`` is one trial, the others are all that ended so."""
 
 MOST_LISTED = 20
 MOST_NEAR = 5
@@ -28,7 +28,7 @@ PROGRAM = re.compile(r"^(?:(?:PASSED|FAILED|ERROR|XFAIL|MISSED)\s+)+")
 
 
 class TrialQuery(NamedTuple):
-    """What was asked for: a name, or ``word`` of ``WORDS``; ``run`` is empty where none was named with it."""
+    """A name, or a ``word`` of ``WORDS``; ``run`` is empty where none was named with it."""
 
     name: str = ""
     word: str = ""
@@ -36,7 +36,7 @@ class TrialQuery(NamedTuple):
 
 
 def parse_query(text: str) -> TrialQuery:
-    """Read what somebody typed: ``latest:worst``, ``worst``, a trial's name, or an item's id."""
+    """Read what the user typed: ``latest:worst``, ``worst``, a trial's name, or an item's id."""
     text = text.strip()
     run, colon, word = text.rpartition(":")
     if word in WORDS and not run.endswith(":"):

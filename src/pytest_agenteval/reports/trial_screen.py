@@ -118,7 +118,7 @@ def arguments_text(args: Mapping[str, Any], raw_args: str | None, most: int) -> 
 
 ARROW = " -> "
 MARKS = {"hit": "played", "miss": "not recorded", "live": "live", "none": ""}
-"""What is said of a call and its tape."""
+"""How a call met its tape."""
 
 LEAST_ARGUMENTS, LEAST_RESULT = 8, 16
 MOST_TOOL = 60
@@ -414,7 +414,7 @@ def labelled(label: str, text: str, detail: Detail, indent: str, most: int = 6) 
 
 
 def vote_lines(vote: VoteView, detail: Detail) -> Iterator[StyledLine]:
-    """Give one judge's vote: a score for each dimension, and why; or what kept it from one."""
+    """Give one judge's vote: a score for each dimension and the reason, or the problem."""
     scores = vote.scores_text(MOST_GRADER_NAME) or "none"
     head = f"{INDENT * 2}vote of {one_line(vote.judge, MOST_GRADER_NAME)}: {scores}"
     yield from (StyledLine(line, "bold") for line in wrap(head, detail.width))
@@ -441,7 +441,7 @@ def _grade_settings(grade: GradeView) -> str:
 MOST_TRIAL_NAME = 300
 MOST_EVENTS = 20
 HIDDEN_EVENTS = ("judge_ask", PROMPT_READ)
-"""Events of every trial: what judges took stands in the head, which prompts were read is seldom asked."""
+"""Events of every trial that only --full shows: the head has what judges took."""
 
 
 class TrialPlace(FrozenValue, frozen=True):

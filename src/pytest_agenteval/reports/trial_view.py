@@ -87,7 +87,7 @@ class VoteView(FrozenValue, frozen=True):
     problem: str
 
     def scores_text(self, most: int) -> str:
-        """Write the score of each dimension, with at most so many characters of its name."""
+        """Write the score of each dimension, with at most ``most`` characters of its name."""
         return ", ".join(
             f"{one_line(name, most)} {format_figure(score)}" for name, score in self.scores.items()
         )
@@ -171,7 +171,7 @@ def judges_disagree(grades: Iterable[Grade]) -> bool:
 
 
 def model_of(trial: Trial) -> str:
-    """Name the model that acted: the named one, unless the agent asked only others."""
+    """Name the model that acted: the named one, unless the agent used only others."""
     models = trial.transcript.models
     other = used_other_models(trial.transcript.doubtful_events)
     return own_label("", models) if other else acting_model(trial.key.model, models)
@@ -257,7 +257,7 @@ def _votes_of(grade: Grade) -> Iterator[VoteView]:
 
 
 def _conversation(transcript: Transcript) -> Iterator[MessageView]:
-    """Give the messages in order, with the calls that no message asked for where their turn ends."""
+    """Give the messages in order, with the calls that no message requested where their turn ends."""
     phase = 1
     for step in conversation_steps(transcript):
         if step.message is None:
@@ -386,7 +386,7 @@ class LazySequence(Sequence[ItemT], Generic[SourceT, ItemT]):
 
 
 def trials_document(sides: Sequence[tuple[Side | None, Side]]) -> TrialsDocument:
-    """Give trials, old and new, each read when it is looked at; None for an old one that nobody asked for."""
+    """Give trials, old and new, each read when it is looked at; None where no old one was named."""
     return TrialsDocument(trials=LazySequence(sides, _trial_document))
 
 

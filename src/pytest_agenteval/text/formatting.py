@@ -195,7 +195,7 @@ def truncate(text: str, most: int) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Cut a text to so many columns; a cut is shown."""
+    """Cut a text to at most ``most`` columns; a cut is shown."""
     return text if cell_width(text) <= most else truncate(text, max(0, most - 1)) + CUT
 
 

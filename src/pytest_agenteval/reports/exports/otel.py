@@ -132,7 +132,7 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def trial_spans(run: Run, trial: Trial, *, content: bool = False) -> tuple[TraceSpan, ...]:
-    """Give the spans of a trial, the root first; with ``content`` what was said and called, too."""
+    """Give the spans of a trial, the root first; ``content`` adds the text of messages and calls."""
     trace = _Trace(run, trial, content)
     return (trace.root(), *trace.chats(), *trace.tools())
 
@@ -321,7 +321,7 @@ def _evaluation(grade: Grade) -> dict[str, Any]:
 
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The variable with which OpenTelemetry's own instrumentations are asked for what was said."""
+"""The variable that makes OpenTelemetry's own instrumentations record the content of messages."""
 
 CONTENT_WORDS = ("true", "1", "span_only", "span_and_event")
 BATCH = 512

@@ -81,7 +81,7 @@ def _spans_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
 class Collector:
     """An OTLP collector over HTTP, where OTEL_EXPORTER_OTLP_* say; ``exporter`` may stand in its place.
 
-    ``endpoint`` is its address, as it is told to users.
+    ``endpoint`` is its address, as messages show it.
     """
 
     def __init__(self, exporter: SpanExporter | None = None) -> None:

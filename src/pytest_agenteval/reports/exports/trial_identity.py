@@ -29,7 +29,7 @@ def run_model(run: Run, name: str) -> RunModel:
 
 
 def requested_model(run: Run, trial: Trial) -> RunModel:
-    """Give what the run says of a trial's model; of an agent that asked only others, the first of those."""
+    """Give what the run says of a trial's model; if the agent used only other models, the first of those."""
     if used_other_models(trial.transcript.doubtful_events):
         return RunModel(trial.transcript.models[0], trial.transcript.models[0])
     return run_model(run, trial.key.model)
@@ -68,7 +68,7 @@ def file_name(text: str) -> str:
 
 
 def moment(started_at: str, offset_s: float) -> datetime | None:
-    """Give the time that is so many seconds after an ISO time, in UTC; None where that is no time."""
+    """Give the time ``offset_s`` seconds after an ISO time, in UTC; None if ``started_at`` is not a time."""
     try:
         started = datetime.fromisoformat(started_at)
         aware = started if started.tzinfo else started.replace(tzinfo=UTC)
