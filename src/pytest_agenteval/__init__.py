@@ -132,9 +132,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.reports.scorecard import ScorecardMaker as ScorecardMaker
     from pytest_agenteval.reports.scorecard import Total as Total
     from pytest_agenteval.reports.scorecard import TotalPart as TotalPart
+    from pytest_agenteval.session.api.environment import Trials as Trials
     from pytest_agenteval.session.api.fixture import AgentEval as AgentEval
-    from pytest_agenteval.session.api.record import record as record
     from pytest_agenteval.session.api.recording import Recording as Recording
+    from pytest_agenteval.session.api.recording import record as record
     from pytest_agenteval.session.api.running import arun as arun
     from pytest_agenteval.session.api.running import grade as grade
     from pytest_agenteval.session.api.running import run as run
@@ -142,7 +143,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.api.suite import Suite as Suite
     from pytest_agenteval.session.api.suite import Task as Task
     from pytest_agenteval.session.api.suite import suite as suite
-    from pytest_agenteval.session.api.trials import Trials as Trials
     from pytest_agenteval.store.imported_runs import ImportedRun as ImportedRun
     from pytest_agenteval.store.imported_runs import RecordedCall as RecordedCall
     from pytest_agenteval.store.imported_runs import add_common_arguments as add_common_arguments
@@ -243,12 +243,11 @@ _NAMES = {
         "Metric MetricGroup RegisteredScorecard ReportFormat ReportOption Scorecard ScorecardMaker Total "
         "TotalPart"
     ),
+    "session.api.environment": "Trials",
     "session.api.fixture": "AgentEval",
-    "session.api.record": "record",
-    "session.api.recording": "Recording",
+    "session.api.recording": "record Recording",
     "session.api.running": "arun grade run tool_calls",
-    "session.api.suite": "suite Suite Task",
-    "session.api.trials": "Trials",
+    "session.api.suite": "Suite suite Task",
     "store.imported_runs": (
         "add_common_arguments ImportedRun make_project misshapen read_json read_text RecordedCall "
         "replace_imported_runs write_tool_cassette write_yaml"

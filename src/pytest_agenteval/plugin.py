@@ -94,7 +94,7 @@ def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager
 @pytest.fixture
 def task(request: pytest.FixtureRequest) -> PlannedTask:
     """The task of this trial; a conftest that replaces it changes what the agent is given."""
-    from pytest_agenteval.session.items.trial_item import task_of
+    from pytest_agenteval.session.trial_items import task_of
 
     return task_of(request)
 
@@ -102,7 +102,7 @@ def task(request: pytest.FixtureRequest) -> PlannedTask:
 @pytest.fixture
 def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A fresh tree of this trial's own, from the task's layers; a conftest's own is used as it is."""
-    from pytest_agenteval.session.items.trial_item import workspace_of
+    from pytest_agenteval.session.trial_items import workspace_of
 
     yield from workspace_of(request)
 
@@ -116,7 +116,7 @@ def cassette(task: PlannedTask) -> Path:
 @pytest.fixture
 def trial(request: pytest.FixtureRequest) -> Trial:
     """The finished, graded trial of this item."""
-    from pytest_agenteval.session.items.trial_item import trial_of
+    from pytest_agenteval.session.trial_items import trial_of
 
     return trial_of(request)
 
@@ -124,7 +124,7 @@ def trial(request: pytest.FixtureRequest) -> Trial:
 @pytest.fixture
 def agenteval(request: pytest.FixtureRequest) -> AgentEval:
     """Agents from a test's own code: ``run``, ``arun``, ``grade``, ``record``, within this session's run."""
-    from pytest_agenteval.session.items.python_tests import agenteval_of
+    from pytest_agenteval.session.python_tests import agenteval_of
 
     return agenteval_of(request)
 
@@ -158,7 +158,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pytest.Collector | None]:
     if _eval_session(config) is None:
         return _first_collector(config)
-    from pytest_agenteval.session.items.task_file import collect_file
+    from pytest_agenteval.session.task_files import collect_file
 
     return collect_file
 
@@ -174,7 +174,7 @@ def _first_collector(config: pytest.Config) -> Callable[[Path, pytest.Collector]
     if until_collected_key in config.stash:  # whoever collects without pytest's hook does without
         config.stash[until_collected_key].enter_context(garbage_collection_reduced())
     with garbage_collection_paused():
-        from pytest_agenteval.session.items.task_file import collect_file
+        from pytest_agenteval.session.task_files import collect_file
     return collect_file
 
 
@@ -183,7 +183,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     """Collect a suite that a test module holds in a variable."""
     if "pytest_agenteval.session.api.suite" not in sys.modules:  # nobody has made one
         return None
-    from pytest_agenteval.session.items.python_suite import collect_suite
+    from pytest_agenteval.session.python_tests import collect_suite
 
     return collect_suite(collector, name, obj)
 
@@ -204,7 +204,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each task its models, variants and repetitions."""
     if hasattr(metafunc.function, "agenteval"):
-        from pytest_agenteval.session.items.task_file import generate_cases
+        from pytest_agenteval.session.task_files import generate_cases
 
         generate_cases(metafunc)
 
@@ -288,11 +288,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if evals is None and not tests:
         return
     if evals is None or tests:
-        from pytest_agenteval.session.items.python_tests import session_with_tests
+        from pytest_agenteval.session.python_tests import session_with_tests
 
         evals = session_with_tests(session.config, tests)
     if session.config.option.collectonly and session.config.pluginmanager.has_plugin("vscode_pytest"):
-        from pytest_agenteval.session.items.task_file import without_callspecs
+        from pytest_agenteval.session.task_files import without_callspecs
 
         without_callspecs(session.items)
     evals.finalize_collection(session.items, tests)
@@ -331,7 +331,7 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
     if text:
         raise pytest.UsageError(text)
     if has_plan(node.config):
-        from pytest_agenteval.session.panel.progress import begin_progress
+        from pytest_agenteval.session.panel import begin_progress
 
         begin_progress(node.config)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_agenteval.session.panel.rows_below import RowsBelow
+from pytest_agenteval.session.panel import RowsBelow
 
 if os.name == "posix":
     from tests.terminals import Terminal

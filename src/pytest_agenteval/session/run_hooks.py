@@ -40,7 +40,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     are_stopped = _stop_commands(session.config)
     evals = _eval_session(session.config)
     if evals is not None and evals.selected and not evals.settings.dry_run:
-        from pytest_agenteval.session.panel.progress import begin_progress
+        from pytest_agenteval.session.panel import begin_progress
 
         begin_progress(session.config)
     try:

@@ -1,13 +1,17 @@
-"""What trials from Python need around them: what is registered, a root, models, and who carries them out."""
+"""What trials from Python need around them: models, a root, who carries them out, and what comes back."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import shlex
+import sys
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, overload
 
 from pytest_agenteval.engine.executor import ExecutorContext
 from pytest_agenteval.engine.jobs import NullObserver, TrialJob
@@ -16,7 +20,10 @@ from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.records.plan import NO_PRICES, Plan, Prices, RecordMode
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.registry.installed import installed_registry
+from pytest_agenteval.registry.registration import get_registry, open_configs
 from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.session.api.code_tasks import TaskReference, project_root, task_file
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
@@ -162,3 +169,107 @@ def _identity(trial: Trial) -> tuple[Any, ...]:
         kind = type(trial).__name__
         raise UsageMistake(f"grade: expected one trial, as in [grade(each) for each in trials]; found {kind}")
     return trial.key, trial.attempt, trial.started_at
+
+
+class Trials(Sequence[Trial]):
+    """The trials of one task, in the order of their repetitions."""
+
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        self._trials = tuple(trials)
+
+    @overload
+    def __getitem__(self, at: int) -> Trial: ...
+    @overload
+    def __getitem__(self, at: slice) -> Trials: ...
+    def __getitem__(self, at: int | slice) -> Trial | Trials:
+        """Give the trial at a place, from 0, or those of a slice."""
+        return Trials(self._trials[at]) if isinstance(at, slice) else self._trials[at]
+
+    def __len__(self) -> int:
+        return len(self._trials)
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self._trials)
+
+    def __repr__(self) -> str:
+        score = "no score" if self.score is None else f"score {self.score:.2f}"
+        return f"<Trials: {self.passed} of {len(self)} passed, {score}>"
+
+    @property
+    def score(self) -> float | None:
+        """The mean score, 0 to 1, of the trials that did not error; None where all did."""
+        scores = [trial.score for trial in self._trials if trial.score is not None]
+        return sum(scores) / len(scores) if scores else None
+
+    @property
+    def passed(self) -> int:
+        """How many passed."""
+        return sum(trial.ending == "passed" for trial in self._trials)
+
+    @property
+    def errored(self) -> int:
+        """How many say nothing of the agent, for something else broke."""
+        return sum(trial.ending == "errored" for trial in self._trials)
+
+    @property
+    def all_passed(self) -> bool:
+        """Whether every one passed: pass^k of this task."""
+        return bool(self._trials) and self.passed == len(self._trials)
+
+    def explain(self) -> str:
+        """Say of each trial why it ended as it did."""
+        return "\n".join(f"{number}: {trial.explain()}" for number, trial in enumerate(self._trials, start=1))
+
+
+def is_in_pytest() -> bool:
+    """Whether a pytest session is under way in this process."""
+    return bool(open_configs)
+
+
+def script_environment(task: TaskReference) -> Environment:
+    """Give what is around a call in a script; in a pytest session, what that has, though not its run."""
+    if is_in_pytest():
+        return _beside_session(open_configs[-1])
+    here = Path.cwd()
+    if isinstance(task, str | Path):
+        file = task_file(here / str(task).partition("::")[0], str(task))
+        root = project_root(file)
+        return _project_environment(_registry_of_project(file.parent, root), root)
+    return _project_environment(_installed(), project_root(here))
+
+
+def _project_environment(registry: Registry, root: Path) -> Environment:
+    from pytest_agenteval.session.secrets import learn_secrets
+    from pytest_agenteval.session.settings_reading import project_settings
+
+    settings = project_settings(root)
+    learn_secrets(settings)
+    environment = ScriptEnvironment(registry, root, settings)
+    environment.script = script_command()
+    return environment
+
+
+def script_command() -> str:
+    """Give the command that starts the script which runs here; nothing in a notebook or an interpreter."""
+    file = sys.argv[0] if sys.argv else ""
+    interactive = "ipykernel" in sys.modules or hasattr(sys, "ps1") or not os.path.isfile(file)
+    return "" if interactive else f"python {shlex.quote(file)}"
+
+
+def _beside_session(config: Any) -> Environment:
+    from pytest_agenteval.session.settings_reading import read_settings
+
+    return ScriptEnvironment(get_registry(config), config.rootpath, read_settings(config))
+
+
+@cache
+def _registry_of_project(folder: Path, root: Path) -> Registry:
+    """Give what conftests register: they are loaded once in a process."""
+    from pytest_agenteval.registry.registration import load_registry
+
+    return load_registry([folder], (f"--rootdir={root}",))
+
+
+@cache
+def _installed() -> Registry:
+    return installed_registry()

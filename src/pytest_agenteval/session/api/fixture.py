@@ -1,4 +1,4 @@
-"""The fixture ``agenteval``: what ``run`` and ``record`` do, within a pytest session and its run."""
+"""The fixture ``agenteval``: agents from a test's own code, within the session's run."""
 
 from __future__ import annotations
 
@@ -16,21 +16,63 @@ from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Transcript
 from pytest_agenteval.records.trial import TapeCounts, Trial, part_paid
-from pytest_agenteval.session.api.code_place import CodePlace, calling_place
-from pytest_agenteval.session.api.given import AgentGiven, GraderGiven
-from pytest_agenteval.session.api.planning import RunOptions, mode_of, plans_of
-from pytest_agenteval.session.api.record import pytest_ways
-from pytest_agenteval.session.api.recording import Recording
-from pytest_agenteval.session.api.recording_tapes import RecordingPlace
-from pytest_agenteval.session.api.regrade import regraded
-from pytest_agenteval.session.api.running import given_back, refuse_running_loop, tool_calls
-from pytest_agenteval.session.api.session_environment import SessionEnvironment
-from pytest_agenteval.session.api.task_choice import TaskGiven
-from pytest_agenteval.session.api.trials import Trials
+from pytest_agenteval.session.api.code_tasks import TaskReference
+from pytest_agenteval.session.api.environment import ScriptEnvironment, Trials
+from pytest_agenteval.session.api.recording import Recording, RecordingPlace, pytest_commands
+from pytest_agenteval.session.api.running import (
+    RunOptions,
+    mode_of,
+    plans_of,
+    refuse_running_loop,
+    regrade_in,
+    single_or_trials,
+    tool_calls,
+)
+from pytest_agenteval.session.api.suite import AgentReference, CodePlace, GraderReference, calling_place
 from pytest_agenteval.session.eval_session import EvalSession
+from pytest_agenteval.session.report_hooks import call_trial_finished
 from pytest_agenteval.tasks.documents import path_in_root
 from pytest_agenteval.tasks.rows.row_tasks import safe_id
 from pytest_agenteval.text.json_values import text_digest
+
+
+class SessionEnvironment(ScriptEnvironment):
+    """What a session has registered, its settings, its journal and its pool, for the trials of one item."""
+
+    def __init__(self, evals: EvalSession, item: pytest.Item) -> None:
+        super().__init__(evals.registry, evals.config.rootpath, evals.settings)
+        self._evals, self._item = evals, item
+        self.keep_workspaces = str(evals.folder / "workspaces") if evals.settings.keep_workspaces else ""
+
+    def carry_out(self, slots: Sequence[TrialJob]) -> list[Trial]:
+        """Carry out trials side by side, and wait for them."""
+        return self._call_hooks(self._evals.runner.carry_out(slots, self._item))
+
+    async def carry_out_async(self, slots: Sequence[TrialJob]) -> list[Trial]:
+        """Carry out trials side by side, without holding up the loop that asks."""
+        return self._call_hooks(await self._evals.runner.carry_out_async(slots, self._item))
+
+    def grade(self, slots: Sequence[TrialJob]) -> list[Trial]:
+        """Grade stored trials again, and wait for it; the run holds what came of them first."""
+        trials = super().carry_out(slots)
+        for trial in trials:
+            self._evals.runner.note_paid(trial)
+        return trials
+
+    def begin_test(self, plan: Plan) -> Plan:
+        """Write down that the test begins, which is itself a trial."""
+        return self._evals.runner.begin_test(plan, self._item)
+
+    def end_test(self, plan: Plan, trial: Trial) -> Trial:
+        """Write down how the test ended, and give the trial as it is kept."""
+        (kept,) = self._call_hooks([self._evals.runner.end_test(plan, trial)])
+        return kept
+
+    def _call_hooks(self, trials: list[Trial]) -> list[Trial]:
+        for trial in trials:
+            call_trial_finished(self._evals.config, trial, self._evals.failed_hooks)
+        return trials
+
 
 _LOST_IN_IDS = re.compile(r"[\s/:\[\]]")
 
@@ -74,9 +116,9 @@ class AgentEval:
     @overload
     def run(
         self,
-        task: TaskGiven,
+        task: TaskReference,
         *,
-        agent: AgentGiven | None = None,
+        agent: AgentReference | None = None,
         model: str | None = None,
         repetitions: Literal[1] = 1,
         record: str | None = None,
@@ -87,9 +129,9 @@ class AgentEval:
     @overload
     def run(
         self,
-        task: TaskGiven,
+        task: TaskReference,
         *,
-        agent: AgentGiven | None = None,
+        agent: AgentReference | None = None,
         model: str | None = None,
         repetitions: int,
         record: str | None = None,
@@ -99,9 +141,9 @@ class AgentEval:
     ) -> Trial | Trials: ...
     def run(
         self,
-        task: TaskGiven,
+        task: TaskReference,
         *,
-        agent: AgentGiven | None = None,
+        agent: AgentReference | None = None,
         model: str | None = None,
         repetitions: int = 1,
         record: str | None = None,
@@ -113,14 +155,14 @@ class AgentEval:
         refuse_running_loop("run")
         options = RunOptions(agent, model, repetitions, record, record_chat, judge, settings)
         plans = self._plans(task, options, calling_place())
-        return given_back(self._environment.carry_out(_slots(plans)), plans, self._environment)
+        return single_or_trials(self._environment.carry_out(_slots(plans)), plans, self._environment)
 
     @overload
     def arun(
         self,
-        task: TaskGiven,
+        task: TaskReference,
         *,
-        agent: AgentGiven | None = None,
+        agent: AgentReference | None = None,
         model: str | None = None,
         repetitions: Literal[1] = 1,
         record: str | None = None,
@@ -131,9 +173,9 @@ class AgentEval:
     @overload
     def arun(
         self,
-        task: TaskGiven,
+        task: TaskReference,
         *,
-        agent: AgentGiven | None = None,
+        agent: AgentReference | None = None,
         model: str | None = None,
         repetitions: int,
         record: str | None = None,
@@ -143,9 +185,9 @@ class AgentEval:
     ) -> Coroutine[Any, Any, Trial | Trials]: ...
     def arun(
         self,
-        task: TaskGiven,
+        task: TaskReference,
         *,
-        agent: AgentGiven | None = None,
+        agent: AgentReference | None = None,
         model: str | None = None,
         repetitions: int = 1,
         record: str | None = None,
@@ -159,12 +201,12 @@ class AgentEval:
 
     async def _arun(self, plans: list[Plan]) -> Trial | Trials:
         trials = await self._environment.carry_out_async(_slots(plans))
-        return given_back(trials, plans, self._environment)
+        return single_or_trials(trials, plans, self._environment)
 
-    def grade(self, trial: Trial, graders: Sequence[GraderGiven] | None = None) -> Trial:
+    def grade(self, trial: Trial, graders: Sequence[GraderReference] | None = None) -> Trial:
         """Give a trial with new grades, as ``pytest_agenteval.grade`` does; the run keeps what it had."""
         refuse_running_loop("grade")
-        return regraded(self._environment, trial, graders, calling_place())
+        return regrade_in(self._environment, trial, graders, calling_place())
 
     def tool_calls(self, trial: Trial, name: str | None = None) -> list[ToolCall]:
         """Give the calls of tools that a trial's agent made: all of them, or those of one tool."""
@@ -200,14 +242,14 @@ class AgentEval:
             mode_of("record_chat", record_chat, environment.record_chat),
             environment.live,
             self._repetition,
-            pytest_ways(item.nodeid),
+            pytest_commands(item.nodeid),
             has_trial=item.get_closest_marker("agenteval") is not None,
             prices=environment.prices,
         )
         self._recordings.append(Recording(name, place))
         return self._recordings[-1]
 
-    def _plans(self, task: TaskGiven, options: RunOptions, place: CodePlace) -> list[Plan]:
+    def _plans(self, task: TaskReference, options: RunOptions, place: CodePlace) -> list[Plan]:
         self._calls += 1
         id = task_of(self._item) if self._calls == 1 else f"{task_of(self._item)}-{self._calls}"
         plans = plans_of(self._environment, task, options, place, suite_of(self._item), id)

@@ -1,32 +1,163 @@
-"""Trials from Python: one task, tried here and now; no pytest is needed."""
+"""``run``, ``arun`` and ``grade``: a call's plans are carried out, or its trial is graded again."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, Literal, overload
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, overload
 
+from msgspec.structs import replace
+
+from pytest_agenteval.chat.models import expand_panels, resolve_all
 from pytest_agenteval.engine.jobs import TrialJob
-from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.plan import (
+    OWN_MODEL,
+    Conditions,
+    Model,
+    Plan,
+    PlannedGrader,
+    PlannedTask,
+    RecordMode,
+)
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.session.api.code_place import CodePlace, calling_place
-from pytest_agenteval.session.api.environment import Environment, environment_of, remember
-from pytest_agenteval.session.api.given import AgentGiven, GraderGiven
-from pytest_agenteval.session.api.planning import RunOptions, plans_of
-from pytest_agenteval.session.api.regrade import regraded
-from pytest_agenteval.session.api.script import script_environment
-from pytest_agenteval.session.api.task_choice import TaskGiven
-from pytest_agenteval.session.api.trials import Trials
+from pytest_agenteval.session.api.code_tasks import ChosenTask, TaskChoice, TaskReference, read_task
+from pytest_agenteval.session.api.environment import (
+    Environment,
+    Trials,
+    environment_of,
+    plan_of,
+    remember,
+    script_environment,
+)
+from pytest_agenteval.session.api.suite import AgentReference, CodePlace, GraderReference, calling_place
+from pytest_agenteval.session.planning.parametrization import PLAYERS
+from pytest_agenteval.session.planning.planner import Planner
+from pytest_agenteval.session.planning.suites import LoadedSuite
+from pytest_agenteval.session.settings import CHAT_MODES, TOOL_MODES
 from pytest_agenteval.text.errors import UsageMistake
+
+DEFAULT_MODEL = "rules"
+
+
+class RunOptions(NamedTuple):
+    """What a call of ``run`` says beside its task: see there."""
+
+    agent: AgentReference | None = None
+    model: str | None = None
+    repetitions: int = 1
+    record: str | None = None
+    record_chat: str | None = None
+    judge: Sequence[str] = ()
+    settings: Mapping[str, Any] = NOTHING
+
+
+def plans_of(
+    environment: Environment,
+    task: TaskReference,
+    options: RunOptions,
+    place: CodePlace,
+    owner: str = "",
+    id: str = "",
+) -> list[Plan]:
+    """Plan the trials that a call asks for; ``owner`` and ``id`` are suite and id of a map that says none."""
+    if options.repetitions < 1:
+        raise UsageMistake(f"repetitions: expected a whole number, 1 or more; found {options.repetitions!r}")
+    choice = TaskChoice(environment.registry, environment.root, Path.cwd(), owner)
+    chosen = choice.of(task, options.agent, options.settings, place, id)
+    model = _model(environment, chosen, options.model)
+    conditions = conditions_of(environment, options)
+    return [
+        Plan(chosen.task, model, repetition=repetition, conditions=conditions)
+        for repetition in range(1, options.repetitions + 1)
+    ]
+
+
+def conditions_of(environment: Environment, options: RunOptions) -> Conditions:
+    """Give what holds for every trial of a call."""
+    registry, aliases = environment.registry, environment.aliases
+    names = (options.judge,) if isinstance(options.judge, str) else tuple(options.judge)
+    judges = resolve_all(
+        expand_panels(names, aliases, registry.judge_panels), aliases, registry.offline_models
+    )
+    for judge in judges:
+        if judge.id in PLAYERS or judge.id == OWN_MODEL:
+            raise UsageMistake(f"judge: {judge.name!r} plays an agent and judges nothing; name a model")
+    record = mode_of("record", options.record, environment.record)
+    return Conditions(
+        record=record,
+        record_chat=mode_of("record_chat", options.record_chat, environment.record_chat),
+        judges=judges,
+        seed=environment.seed,
+        live=environment.said_live,
+        keep_workspaces=environment.keep_workspaces,
+        prices=environment.prices,
+    )
+
+
+def mode_of(name: str, said: str | None, otherwise: RecordMode) -> RecordMode:
+    """Give the mode that a call names, else the environment's; raises UsageMistake for what is none."""
+    mode = otherwise if said is None else said
+    words: tuple[RecordMode, ...] = CHAT_MODES if name == "record_chat" else TOOL_MODES
+    for word in words:
+        if word == mode:
+            return word
+    raise UsageMistake(f"{name}: expected one of {', '.join(words)}; found {mode!r}")
+
+
+def _model(environment: Environment, chosen: ChosenTask, named: str | None) -> Model:
+    """Give the model that a call names, else the first that the suite does, else the agent's own."""
+    default = OWN_MODEL if chosen.task.form else DEFAULT_MODEL
+    name = named or next(iter(chosen.models), default)
+    (model,) = resolve_all((name,), environment.aliases, environment.registry.offline_models)
+    return model
+
+
+def regrade_in(
+    environment: Environment, trial: Trial, graders: Sequence[GraderReference] | None, place: CodePlace
+) -> Trial:
+    """Grade a trial again in an environment, as ``grade`` says."""
+    plan = plan_of(trial)
+    if graders is None and plan is None:
+        raise UsageMistake(
+            "grade(trial): expected graders: the trial was not carried out in this process, and does not "
+            "say how its task grades"
+        )
+    if plan is None:
+        trial = replace(trial, digests=replace(trial.digests, input=""))  # nobody knows what was asked
+        plan = _plan_of_stored(trial)
+    if graders is not None:
+        plan = replace(plan, task=replace(plan.task, graders=_planned_graders(graders, environment, place)))
+    stored = trial
+    (result,) = environment.grade([TrialJob(plan, read_stored=lambda: stored)])
+    remember(plan, result, environment)
+    return result
+
+
+def _plan_of_stored(trial: Trial) -> Plan:
+    """Give a plan for a trial of which nothing is known but what it holds."""
+    key = trial.key
+    task = PlannedTask(key.suite, key.task, key.agent, trial.kind, trial.bucket, (), file_in_root=trial.file)
+    return Plan(task, Model(key.model, key.model), repetition=key.repetition, attempt=trial.attempt)
+
+
+def _planned_graders(
+    given: Sequence[GraderReference], environment: Environment, place: CodePlace
+) -> tuple[PlannedGrader, ...]:
+    value = {"id": "graded", "input": {}, "graders": tuple(given)}
+    loaded = read_task(value, place, environment.registry)
+    planner = Planner(environment.registry, environment.root)
+    ((task, _),) = planner.plan([loaded], LoadedSuite(None, place.file.parent, in_code=True))
+    return task.graders
 
 
 @overload
 def run(
-    task: TaskGiven,
+    task: TaskReference,
     *,
-    agent: AgentGiven | None = None,
+    agent: AgentReference | None = None,
     model: str | None = None,
     repetitions: Literal[1] = 1,
     record: str = "none",
@@ -38,9 +169,9 @@ def run(
 
 @overload
 def run(
-    task: TaskGiven,
+    task: TaskReference,
     *,
-    agent: AgentGiven | None = None,
+    agent: AgentReference | None = None,
     model: str | None = None,
     repetitions: int,
     record: str = "none",
@@ -51,9 +182,9 @@ def run(
 
 
 def run(
-    task: TaskGiven,
+    task: TaskReference,
     *,
-    agent: AgentGiven | None = None,
+    agent: AgentReference | None = None,
     model: str | None = None,
     repetitions: int = 1,
     record: str = "none",
@@ -76,18 +207,24 @@ def run(
     """
     refuse_running_loop("run")
     options = RunOptions(
-        agent, model, repetitions, unless(record, "none"), unless(record_chat, "off"), judge, settings
+        agent,
+        model,
+        repetitions,
+        chosen_mode(record, "none"),
+        chosen_mode(record_chat, "off"),
+        judge,
+        settings,
     )
     environment = script_environment(task)
     plans = plans_of(environment, task, options, calling_place())
-    return given_back(environment.carry_out([TrialJob(plan) for plan in plans]), plans, environment)
+    return single_or_trials(environment.carry_out([TrialJob(plan) for plan in plans]), plans, environment)
 
 
 @overload
 async def arun(
-    task: TaskGiven,
+    task: TaskReference,
     *,
-    agent: AgentGiven | None = None,
+    agent: AgentReference | None = None,
     model: str | None = None,
     repetitions: Literal[1] = 1,
     record: str = "none",
@@ -99,9 +236,9 @@ async def arun(
 
 @overload
 async def arun(
-    task: TaskGiven,
+    task: TaskReference,
     *,
-    agent: AgentGiven | None = None,
+    agent: AgentReference | None = None,
     model: str | None = None,
     repetitions: int,
     record: str = "none",
@@ -112,9 +249,9 @@ async def arun(
 
 
 def arun(
-    task: TaskGiven,
+    task: TaskReference,
     *,
-    agent: AgentGiven | None = None,
+    agent: AgentReference | None = None,
     model: str | None = None,
     repetitions: int = 1,
     record: str = "none",
@@ -124,27 +261,33 @@ def arun(
 ) -> Coroutine[Any, Any, Trial | Trials]:
     """Do what ``run`` does where an event loop runs, as in a notebook: ``trial = await arun(...)``."""
     options = RunOptions(
-        agent, model, repetitions, unless(record, "none"), unless(record_chat, "off"), judge, settings
+        agent,
+        model,
+        repetitions,
+        chosen_mode(record, "none"),
+        chosen_mode(record_chat, "off"),
+        judge,
+        settings,
     )
     # Not within the coroutine: there nobody knows any more who called.
     return _arun(task, options, calling_place())
 
 
-async def _arun(task: TaskGiven, options: RunOptions, place: CodePlace) -> Trial | Trials:
+async def _arun(task: TaskReference, options: RunOptions, place: CodePlace) -> Trial | Trials:
     environment = script_environment(task)
     plans = plans_of(environment, task, options, place)
     trials = await environment.carry_out_async([TrialJob(plan) for plan in plans])
-    return given_back(trials, plans, environment)
+    return single_or_trials(trials, plans, environment)
 
 
-def grade(trial: Trial, graders: Sequence[GraderGiven] | None = None) -> Trial:
+def grade(trial: Trial, graders: Sequence[GraderReference] | None = None) -> Trial:
     """Give a trial with new grades; no agent acts, nothing is asked but judges that were there before.
 
     Without ``graders`` those of its task grade again, which is known of trials of this process alone. Of any
     other trial, such as one of ``load_run``, graders see everything but the task's input.
     """
     refuse_running_loop("grade")
-    return regraded(environment_of(trial) or script_environment({}), trial, graders, calling_place())
+    return regrade_in(environment_of(trial) or script_environment({}), trial, graders, calling_place())
 
 
 def tool_calls(trial: Trial, name: str | None = None) -> list[ToolCall]:
@@ -154,7 +297,7 @@ def tool_calls(trial: Trial, name: str | None = None) -> list[ToolCall]:
     ]
 
 
-def unless(mode: str, default: str) -> str | None:
+def chosen_mode(mode: str, default: str) -> str | None:
     """Give a mode that a call names; None for the default, in whose place the environment's stands."""
     return None if mode == default else mode
 
@@ -169,7 +312,9 @@ def refuse_running_loop(function: str) -> None:
     raise UsageMistake(f"{function}(...) would hold up the event loop that runs here: {way}")
 
 
-def given_back(trials: Sequence[Trial], plans: Sequence[Plan], environment: Environment) -> Trial | Trials:
+def single_or_trials(
+    trials: Sequence[Trial], plans: Sequence[Plan], environment: Environment
+) -> Trial | Trials:
     """Give the trials of a call as it does: one alone, or all of them; each can be graded again."""
     for plan, trial in zip(plans, trials, strict=True):
         remember(plan, trial, environment)

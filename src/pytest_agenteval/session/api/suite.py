@@ -1,13 +1,112 @@
-"""Suites and tasks written in Python: in a ``test_*.py`` they run as task files do."""
+"""Suites and tasks written in Python, with their agents and graders; in a ``test_*.py`` they run as task files do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
 
+from pytest_agenteval.graders.grader import Grader, GraderFunction
 from pytest_agenteval.records.plan import Kind
-from pytest_agenteval.session.api.code_place import CodePlace, calling_place
-from pytest_agenteval.session.api.given import AgentGiven, GraderGiven
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.text.errors import KeyPath, Problem, UsageMistake
+
+
+class CodePlace(FrozenValue, frozen=True):
+    """A line of a module."""
+
+    file: Path
+    line: int
+
+    def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
+        """Tell what is wrong at a key of what is said there."""
+        return Problem(short_path(self.file), self.line, path, expected, found, hint)
+
+    def __str__(self) -> str:
+        return f"{short_path(self.file)}:{self.line}"
+
+
+def calling_place(depth: int = 2) -> CodePlace:
+    """Give the line that called whoever asks, so many frames up."""
+    frame = sys._getframe(depth)
+    return CodePlace(Path(frame.f_code.co_filename), frame.f_lineno)
+
+
+GraderReference: TypeAlias = "str | Mapping[str, Any] | Grader | GraderFunction | Callable[..., Any]"
+"""A grader's name, a map as in a task file (whose ``name`` may be a grader itself), or a grader."""
+
+AgentReference: TypeAlias = "str | Callable[..., Any] | Mapping[str, Any] | object"
+"""A registered name, ``module:function``, a map as in suite.yaml, or what acts itself."""
+
+
+def name_of(thing: Any) -> str:
+    """Name a function, a class or an object by where it was written: ``support.bot:answer``."""
+    written = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{written.__module__}:{written.__qualname__}".replace(".<locals>", "")
+
+
+def short_name(thing: Any) -> str:
+    """Name it by its own last name alone, as reports do."""
+    return name_of(thing).rpartition(":")[2].rpartition(".")[2]
+
+
+def grader_config(given: GraderReference, registry: Registry) -> dict[str, Any]:
+    """Give the grader as a task file would say it; one that is given itself is registered under its name."""
+    if isinstance(given, str):
+        return {"name": given}
+    if not isinstance(given, Mapping):
+        return {"name": _registered_grader_name(given, registry), "label": short_name(given)}
+    written = dict(given)
+    thing = written.get("name")
+    if thing is not None and not isinstance(thing, str):
+        written["name"] = _registered_grader_name(thing, registry)
+        written.setdefault("label", short_name(thing))
+    return written
+
+
+def grader_configs(given: Sequence[GraderReference], registry: Registry) -> list[dict[str, Any]]:
+    """Give graders as a task file would say them; those of one label are numbered."""
+    configs = [grader_config(each, registry) for each in given]
+    times: dict[str, int] = {}
+    for config in configs:
+        label = config.get("label")
+        if label is not None and "name" in config and ":" in str(config["name"]):
+            times[label] = times.get(label, 0) + 1
+            config["label"] = label if times[label] == 1 else f"{label} {times[label]}"
+    return configs
+
+
+def _registered_grader_name(thing: Any, registry: Registry) -> str:
+    """Give the name under which a grader is registered, the same each time for the same grader."""
+    return registry.grader_given(name_of(thing), thing)
+
+
+def agent_config(given: AgentReference | None, registry: Registry, root: Path) -> str | dict[str, Any] | None:
+    """Give the agent as a suite's file would say it; what acts itself is offered under its name."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return dict(given)
+    if isinstance(given, str):
+        is_place = ":" in given and given not in registry.agents
+        return {"call": given} if is_place else given
+    if not callable(given) and not callable(getattr(given, "run", None)):
+        raise UsageMistake(
+            f"agent: expected a registered name, 'module:function', a map as in suite.yaml, or a function, "
+            f"a class or an object with run; found {given!r:.80}"
+        )
+    name = name_of(given)
+    registry.agent_given(name, given, _import_paths(root))
+    return name
+
+
+def _import_paths(root: Path) -> list[str]:
+    """Give where another process finds the module: the root, and where a script lies."""
+    script = sys.path[0] if sys.path and sys.path[0] else str(root)
+    return list(dict.fromkeys([str(root), script]))
 
 
 class Task:
@@ -22,7 +121,7 @@ class Task:
         id: str,
         input: str | Mapping[str, Any],
         *,
-        graders: Sequence[GraderGiven] = (),
+        graders: Sequence[GraderReference] = (),
         bucket: str = "",
         **more: Any,
     ) -> None:
@@ -40,10 +139,10 @@ class Suite:
     def __init__(
         self,
         keys: Mapping[str, Any],
-        agent: AgentGiven | None,
+        agent: AgentReference | None,
         tasks: tuple[Task | Mapping[str, Any], ...],
         tables: tuple[Mapping[str, Any], ...],
-        graders: tuple[GraderGiven, ...],
+        graders: tuple[GraderReference, ...],
         place: CodePlace,
     ) -> None:
         self.keys, self.agent, self.tasks, self.tables = keys, agent, tasks, tables
@@ -62,8 +161,8 @@ def suite(
     name: str,
     *,
     tasks: Iterable[Task | Mapping[str, Any]] | Mapping[str, Any],
-    agent: AgentGiven | None = None,
-    graders: Sequence[GraderGiven] = (),
+    agent: AgentReference | None = None,
+    graders: Sequence[GraderReference] = (),
     kind: Kind = "mixed",
     **more: Any,
 ) -> Suite:

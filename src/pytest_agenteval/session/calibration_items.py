@@ -1,4 +1,4 @@
-"""A calibration file as a test: judges are asked in its setup; its call asks if they agree enough."""
+"""A calibration file as a test: judges are asked in its setup, and its call asks if they agree enough."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pytest_agenteval.calibration.calibration_file import CalibrationPlan, read_
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.executor import CalibrationResult
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
-from pytest_agenteval.session.items.file_problems import collect_items, reported_name
-from pytest_agenteval.session.items.trial_functions import declare_marks, marks_of
+from pytest_agenteval.session.trial_items import collect_items, declare_marks, marks_of, reported_name
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import Problem, ProblemsFound
 from pytest_agenteval.text.formatting import printable

@@ -1,14 +1,16 @@
-"""A test with the mark ``agenteval``: its body is the agent's turn, its asserts are the grade."""
+"""Suites in test modules, and tests of one's own that try agents by the fixture or the mark ``agenteval``."""
 
 from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
+from _pytest.python import PyCollector
 from msgspec.structs import replace
 
 from pytest_agenteval.engine.trial import error_details
@@ -17,17 +19,18 @@ from pytest_agenteval.records.plan import OWN_MODEL, Kind, Model, Plan, PlannedG
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.records.trial import Digests, ErrorDetails, Trial
 from pytest_agenteval.records.truncation import truncated_text
-from pytest_agenteval.session.api.fixture import AgentEval, place_of, suite_of, task_of
-from pytest_agenteval.session.api.given import name_of
-from pytest_agenteval.session.api.session_environment import SessionEnvironment
-from pytest_agenteval.session.eval_session import EvalSession
+from pytest_agenteval.session.api.code_tasks import CodeTasks
+from pytest_agenteval.session.api.fixture import AgentEval, SessionEnvironment, place_of, suite_of, task_of
+from pytest_agenteval.session.api.suite import Suite, name_of
+from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
+from pytest_agenteval.session.trial_items import TrialItem, collect_items, trial_functions
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.json_values import text_digest
 
 ASSERTS = "asserts"
 """The label of the one grade of such a trial."""
 MODEL = Model(OWN_MODEL, OWN_MODEL)
-_PASSING_ON = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception, KeyboardInterrupt)
+_RERAISED = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception, KeyboardInterrupt)
 
 
 class TestMark(NamedTuple):
@@ -109,9 +112,9 @@ class MarkedTest:
         plan = self._environment.begin_test(Plan(self._task, MODEL, repetition=number))
         started_at, began = datetime.now(UTC).isoformat(timespec="milliseconds"), time.monotonic()
         raised = _raised_by(lambda: self._item.ihook.pytest_pyfunc_call(pyfuncitem=self._item))
-        if isinstance(raised, _PASSING_ON):
+        if isinstance(raised, _RERAISED):
             raise raised
-        trial = _trial(plan, raised, Transcript())
+        trial = _trial_of_body(plan, raised, Transcript())
         trial = replace(
             trial, started_at=started_at, seconds=time.monotonic() - began, digests=_digests(self._item)
         )
@@ -145,7 +148,7 @@ def _task_of(item: pytest.Item, kind: Kind) -> PlannedTask:
     )
 
 
-def _trial(plan: Plan, raised: BaseException | None, transcript: Transcript) -> Trial:
+def _trial_of_body(plan: Plan, raised: BaseException | None, transcript: Transcript) -> Trial:
     """Give the trial that one run of the body was: graded by its asserts, or broken by anything else."""
     if raised is None or isinstance(raised, AssertionError | pytest.fail.Exception):
         score, why = (1.0, "every assert holds") if raised is None else (0.0, truncated_text(str(raised)))
@@ -181,3 +184,77 @@ def marked_tests(
             mark = read_mark(item)
             if mark is not None:
                 yield item, MarkedTest(evals, item, mark)
+
+
+MARKED_TEST = "agenteval_marked_test"
+"""The attribute of an item that says how often its body runs; plugin.py looks for it."""
+
+
+def agenteval_of(request: pytest.FixtureRequest) -> AgentEval:
+    """Give the fixture of the test that asks."""
+    return AgentEval(get_eval_session(request.config), request.node)
+
+
+def session_with_tests(config: pytest.Config, tests: Sequence[pytest.Item]) -> EvalSession:
+    """Give the session's evals, and see to it that marked tests run as often as they say."""
+    evals = get_eval_session(config)
+    if evals.settings.regrade or evals.audit is not None:
+        which = "--agent-regrade" if evals.settings.regrade else "--agent-audit"
+        for item in tests:
+            item.add_marker(pytest.mark.skip(f"{which}: trials of tasks alone; this test would try an agent"))
+        return evals
+    try:
+        for item, test in marked_tests(tests, evals):
+            setattr(item, MARKED_TEST, test)
+    except UsageMistake as mistake:
+        evals.refuse(mistake)
+    return evals
+
+
+_collected: pytest.StashKey[dict[int, Suite]] = pytest.StashKey()
+
+
+class PythonSuite(PyCollector):
+    """A suite in a variable, below its module: ``test_support.py::refunds::late[gpt-1]``."""
+
+    suite: Suite
+
+    def _getobj(self) -> types.ModuleType:
+        # Where pytest's own way of building items looks for functions.
+        return types.ModuleType("agenteval_tasks")
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Give an item for each trial of each task, or say everything that is wrong with the suite."""
+        return collect_items(get_eval_session(self.config), self._items)
+
+    def _items(self, evals: EvalSession) -> Iterator[TrialItem]:
+        _refuse_other_processes(evals, self.suite)
+        functions = trial_functions(self.config)
+        tasks = CodeTasks(evals.planner, evals.registry, self.config.rootpath).of_suite(self.suite)
+        for task, settings in tasks:
+            cases = evals.cases_of(task, settings.models)
+            if cases:
+                yield from functions.items(self, task, cases, evals)
+
+
+def collect_suite(collector: pytest.Collector, name: str, value: Any) -> PythonSuite | None:
+    """Collect a module's variable that holds a suite; a suite is collected once, wherever it is imported."""
+    if not isinstance(value, Suite) or not isinstance(collector, pytest.Module):
+        return None
+    collected = collector.config.stash.setdefault(_collected, {})
+    if id(value) in collected:
+        return None
+    collected[id(value)] = value  # held: while it lives nothing else has its id
+    node: PythonSuite = PythonSuite.from_parent(collector, name=name)
+    node.suite = value
+    return node
+
+
+def _refuse_other_processes(evals: EvalSession, suite: Suite) -> None:
+    """Refuse an executor that would carry out elsewhere what only this process has."""
+    name = evals.settings.executor_name
+    if name != "local":
+        raise UsageMistake(
+            f"--agent-executor={evals.settings.executor}: the suite {suite.name!r} ({suite.place}) is "
+            "written in Python, its graders and agent are in this process alone: use local, or -n"
+        )

@@ -1,7 +1,8 @@
-"""A file of tasks as a module: which files, which items, and all that is wrong with them."""
+"""Files of tasks as pytest collects them: a module for each file, a function for each trial."""
 
 from __future__ import annotations
 
+import shlex
 import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,12 +10,40 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
-from pytest_agenteval.session.items.file_problems import collect_items
-from pytest_agenteval.session.items.table_file import table_file
-from pytest_agenteval.session.items.trial_functions import PLUGIN, trial_functions
-from pytest_agenteval.session.items.trial_item import TrialItem
 from pytest_agenteval.session.planning.parametrization import Case
+from pytest_agenteval.session.trial_items import PLUGIN, TrialItem, collect_items, trial_functions
+from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.task_detection import holds_calibration
+from pytest_agenteval.text.errors import ProblemsFound
+
+
+class TableFile(pytest.File):
+    """Says which file is to be named: rows are collected with their suite, which says what they mean."""
+
+    suite_file: Path
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """Raise what to type in its place."""
+        table, suite = short_path(self.path), short_path(self.suite_file)
+        raise self.CollectError(f"the rows of {table} are tasks of {suite}: pytest {shlex.quote(suite)}")
+
+
+def table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> TableFile | None:
+    """Give the collector of a table; None for a file that is none of its suite's."""
+    loaded, suite_file = evals.planner.suites.suite_of(path), evals.planner.suites.file_of(path.parent)
+    if isinstance(loaded, ProblemsFound) or loaded.suite is None or suite_file is None:
+        return None
+    if not loaded.suite.tasks:
+        return None
+    from pytest_agenteval.tasks.rows.row_tasks import rows_path, source_of
+
+    tables = (rows_path(source_of(rows), suite_file.parent) for rows in loaded.suite.tables)
+    if path not in tables:
+        return None
+    file: TableFile = TableFile.from_parent(parent, path=path)
+    file.suite_file = suite_file
+    return file
+
 
 TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
 """Endings of files that hold rows, and never tasks of their own."""
@@ -69,7 +98,7 @@ def collect_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
     if not (evals.planner.suites.may_hold_tasks(path) or parent.session.isinitpath(path)):
         return None
     if holds_calibration(path):
-        from pytest_agenteval.session.items.calibration_item import CalibrationFile
+        from pytest_agenteval.session.calibration_items import CalibrationFile
 
         calibration: CalibrationFile = CalibrationFile.from_parent(parent, path=path)
         return calibration

@@ -1,1 +1,0 @@
-"""Task files as pytest collects them: a module for each file, a function for each trial."""

@@ -1,1 +1,0 @@
-"""The live panel: what a run is at, drawn below what pytest prints."""
