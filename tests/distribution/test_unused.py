@@ -58,15 +58,17 @@ def test_a_plain_run_makes_no_registry(plain: Path) -> None:
     out = _run(plain, "-q", "test_plain.py")
     ours = {name.strip("' ") for name in out.split("OURS ")[1].split("\n")[0].strip("[]").split(",")}
     assert {name.removeprefix("pytest_agenteval.") for name in ours - {"pytest_agenteval"}} == {
-        "hookspecs",
-        "own_imports",
         "plugin",
-        "registration",
+        "processes",
+        "processes.startup",
+        "registry",
+        "registry.hookspecs",
+        "registry.registration",
         "session",
         "session.options",
         "session.run_hooks",
         "session.settings",
-        "stash",
+        "session.stash",
         "tasks",
         "tasks.file_names",  # there are data files beside the test
     }
@@ -84,7 +86,7 @@ def test_our_modules_are_imported_as_they_are_written(plain: Path) -> None:
     )
     out = _run(plain, "-q", "-s", "test_plain.py")
     during, after = out.split("LOADER ")[1].split("\n")[0], out.split("AFTER ")[1]
-    assert during.startswith("SourceFileLoader ['OwnModules', 'AssertionRewritingHook'")
+    assert during.startswith("SourceFileLoader ['OwnModuleFinder', 'AssertionRewritingHook'")
     assert "OwnModules" not in after
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -251,6 +250,8 @@ async def result_of(future: Future[T]) -> T:
 
     A process pool whose process dies sets each future that it has left, and breaks on one that is cancelled.
     """
+    import asyncio
+
     loop = asyncio.get_running_loop()
     waiting: asyncio.Future[None] = loop.create_future()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,8 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import ProviderDown
 
 if TYPE_CHECKING:
+    import asyncio
+
     from pytest_agenteval.chat.rate_limiter import RateLimiters
     from pytest_agenteval.chat.rate_shares import ModelStanding, ShareStore
 

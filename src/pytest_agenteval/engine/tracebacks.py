@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -96,6 +95,8 @@ def _without_ours(stack: Sequence[FrameSummary]) -> Iterator[FrameSummary]:
 
 def is_own_cancellation(raised: BaseException) -> bool:
     """Whether an exception tells the running task to stop; else it is a mistake like any other."""
+    import asyncio  # a controller that only reports has no loop
+
     if isinstance(raised, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0

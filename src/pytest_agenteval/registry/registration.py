@@ -1,4 +1,7 @@
-"""When names are registered: in a pytest run by the hook, elsewhere by loading the conftests."""
+"""When names are registered: in a pytest run by the hook, elsewhere by loading the conftests.
+
+Imported in every pytest run, used or not: everything else is imported where it is needed.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,6 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 import pytest
-
-from pytest_agenteval.text.errors import UsageMistake, did_you_mean, exception_text
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry.registry import Registry
@@ -89,6 +90,8 @@ def register_late_plugins(manager: object) -> None:
 
 def registration_mistake(raised: BaseException, config: pytest.Config) -> str:
     """Say in which line a conftest's or plugin's hook failed to register; empty where the hook is ours."""
+    from pytest_agenteval.text.errors import UsageMistake, exception_text
+
     if isinstance(raised, UsageMistake):
         return str(raised)
     frames = [frame for frame in extract_tb(raised.__traceback__) if frame.filename[:1] != "<"]
@@ -111,6 +114,7 @@ def check_hook_names(plugin: object) -> None:
     if not names:
         return
     from pytest_agenteval.registry import hookspecs
+    from pytest_agenteval.text.errors import did_you_mean
 
     known = [name for name in vars(hookspecs) if name.startswith(PREFIX)]
     for name in names:
@@ -157,6 +161,8 @@ def load_registry(folders: Iterable[Path], options: Sequence[str] = ()) -> Regis
     if catcher.interrupted:  # pytest raises nothing
         raise KeyboardInterrupt
     if catcher.registry is None:
+        from pytest_agenteval.text.errors import UsageMistake
+
         raise UsageMistake(f"the conftests could not be loaded:\n{output.getvalue().strip()}")
     # pytest takes back what its settings added; what is registered by name is imported only later.
     sys.path += [place for place in catcher.path if place not in sys.path]
