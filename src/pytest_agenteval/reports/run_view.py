@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from operator import attrgetter
-from typing import Any, overload
+from typing import (
+    Any,
+    Generic,
+    TypeVar,
+    overload,
+)
 from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
@@ -95,6 +100,8 @@ OFFLINE_NOTES = {
     "scripted": "follows a script",
     "spoiler": "acts out the reference spoilt",
 }
+SourceT = TypeVar("SourceT")
+ItemT = TypeVar("ItemT")
 Group = tuple[str, str, str]
 """A suite, a model and a variant."""
 
@@ -183,27 +190,24 @@ class RunView(FrozenValue, frozen=True):
         return f"{name}[{one_line(suite.who, MOST_NAME)}]" if several else name
 
 
-class Misses(Sequence[Miss]):
-    """Trials that did not pass as reports tell them, each worked out when it is looked at: few are."""
+class LazySequence(Sequence[ItemT], Generic[SourceT, ItemT]):
+    """A sequence whose items are made when they are looked at: few misses are, and transcripts are large."""
 
-    def __init__(self, entries: Sequence[JournalEntry]) -> None:
-        self._entries = entries
+    def __init__(self, sources: Sequence[SourceT], make: Callable[[SourceT], ItemT]) -> None:
+        self._sources: Sequence[SourceT] = sources
+        self._make = make
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._sources)
 
     @overload
-    def __getitem__(self, at: int) -> Miss: ...
-
+    def __getitem__(self, at: int) -> ItemT: ...
     @overload
-    def __getitem__(self, at: slice) -> Misses: ...
-
-    def __getitem__(self, at: int | slice) -> Miss | Misses:
+    def __getitem__(self, at: slice) -> Sequence[ItemT]: ...
+    def __getitem__(self, at: int | slice) -> ItemT | Sequence[ItemT]:
         if isinstance(at, slice):
-            return Misses(self._entries[at])
-        entry = self._entries[at]
-        reason, place = ending_reason(entry), str(entry.location)
-        return Miss(entry.key, entry.ending, entry.score, reason, place, entry.traceback)
+            return LazySequence(self._sources[at], self._make)
+        return self._make(self._sources[at])
 
 
 def view_of(run: Run) -> RunView:
@@ -220,7 +224,7 @@ def view_of(run: Run) -> RunView:
         exit_status=header.exit_status,
         notes=tuple(f"{model.name}: {note}" for model in header.models if (note := model_note(model))),
         suites=suite_views(run),
-        misses=Misses(worst_first(run.entries)),
+        misses=LazySequence(worst_first(run.entries), _miss),
         warnings=(*_part(header), *_self_judged(header), *prompt_warnings(run)),
         doubtful_events=doubtful_events,
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
@@ -228,6 +232,11 @@ def view_of(run: Run) -> RunView:
         lost=tuple(Counter(attempt.key for attempt in run.lost).most_common()),
         unreadable=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
     )
+
+
+def _miss(entry: JournalEntry) -> Miss:
+    reason, place = ending_reason(entry), str(entry.location)
+    return Miss(entry.key, entry.ending, entry.score, reason, place, entry.traceback)
 
 
 def suite_views(run: Run) -> tuple[SuiteView, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.explanation import ending_reason, short_reason
@@ -30,7 +30,7 @@ from pytest_agenteval.reports.conversation import (
     result_text,
 )
 from pytest_agenteval.reports.file_changes import MOST_FILES, FileChange, file_changes
-from pytest_agenteval.reports.run_view import acting_model
+from pytest_agenteval.reports.run_view import LazySequence, acting_model
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import format_figure, one_line
@@ -332,8 +332,6 @@ def _parsed(reply: str) -> Any:
         return reply or None
 
 
-SourceT = TypeVar("SourceT")
-ItemT = TypeVar("ItemT")
 Side: TypeAlias = tuple[Run, JournalEntry]
 """A trial in the run that holds it."""
 
@@ -363,26 +361,6 @@ class TrialsDocument(Document, frozen=True, kw_only=True):
     """The trials that were meant, the worst first where an ending was named."""
 
     trials: Sequence[ShownTrial]
-
-
-class LazySequence(Sequence[ItemT], Generic[SourceT, ItemT]):
-    """A sequence whose items are made when they are looked at: all transcripts would not fit into memory."""
-
-    def __init__(self, sources: Sequence[SourceT], make: Callable[[SourceT], ItemT]) -> None:
-        self._sources: Sequence[SourceT] = sources
-        self._make = make
-
-    def __len__(self) -> int:
-        return len(self._sources)
-
-    @overload
-    def __getitem__(self, at: int) -> ItemT: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[ItemT]: ...
-    def __getitem__(self, at: int | slice) -> ItemT | Sequence[ItemT]:
-        if isinstance(at, slice):
-            return LazySequence(self._sources[at], self._make)
-        return self._make(self._sources[at])
 
 
 def trials_document(sides: Sequence[tuple[Side | None, Side]]) -> TrialsDocument:
