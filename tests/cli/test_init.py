@@ -198,7 +198,7 @@ def test_a_mistake_is_one_line(
 def test_templates_hold_no_words_of_a_recorder() -> None:
     """Recordings name the model's own address, no header that says who recorded them, and no key."""
     for kind in STARTERS:
-        folder = files("pytest_agenteval.cli.init") / "templates" / kind / "cassettes"
+        folder = files("pytest_agenteval.cli") / "templates" / kind / "cassettes"
         for path in Path(str(folder)).rglob("*.yaml"):
             text = path.read_text("utf-8")
             assert "127.0.0.1" not in text

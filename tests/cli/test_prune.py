@@ -19,9 +19,9 @@ from pytest_agenteval.store.run_folder import Resumption, RunHeader, list_runs, 
 HOLD = """
 import sys
 from pathlib import Path
-from pytest_agenteval.processes.shared_state import HeldFile
+from pytest_agenteval.processes.shared_state import PresenceLock
 
-held = HeldFile(Path(sys.argv[1]))
+held = PresenceLock(Path(sys.argv[1]))
 held.hold()
 print("held", flush=True)
 sys.stdin.readline()

@@ -149,7 +149,6 @@ def analyze_calibration(plan: CalibrationPlan, answers: CalibrationAnswers) -> C
 
 
 def _by_example(plan: CalibrationPlan, asks: Iterable[ExampleJudgement]) -> list[list[ExampleJudgement]]:
-    """Put the asks about each example together, in the order of the labels."""
     by_example: dict[str, list[ExampleJudgement]] = {example.id: [] for example in plan.examples}
     for ask in asks:
         by_example[ask.example.id].append(ask)

@@ -217,7 +217,6 @@ def _examples(
 
 
 def _threshold_problems(calibration: Calibration, document: Document, rubric: Rubric) -> Iterator[Problem]:
-    """Say which figures and dimensions nobody knows."""
     for metric, value in calibration.thresholds.items():
         if metric not in (*METRICS, SCORED):
             yield _problem(document, ("thresholds", metric), (*METRICS, SCORED), "figure", metric)

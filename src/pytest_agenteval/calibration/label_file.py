@@ -122,7 +122,6 @@ class LabelFile:
                 self._ids[_values_digest({**row["input"], self._rubric.output: row["output"]})] = row["id"]
 
     def _labels(self, row: Mapping[str, Any]) -> PersonLabels:
-        """Give a line's labels on the scale of new ones."""
         scale = tuple(row.get("scale", ZERO_TO_ONE))
         scores = {name: self._on_scale(score, scale) for name, score in row["scores"].items()}
         return PersonLabels(scores, row.get("note", ""))
@@ -194,7 +193,6 @@ def _id_of(line: bytes) -> object:
 
 @contextmanager
 def _as_usage_mistakes(path: Path) -> Iterator[None]:
-    """Say in one line what the system refuses."""
     try:
         yield
     except OSError as refused:

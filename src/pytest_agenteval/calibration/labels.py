@@ -180,7 +180,6 @@ def _csv_rows(
 def _column_places(
     path: Path, head: Sequence[str], dimensions: Sequence[str], problems: list[Problem]
 ) -> dict[str, KeyPath]:
-    """Say what each column holds, by its name in the first line."""
     singles = [key for key in ROW_KEYS if key not in NO_COLUMNS]
     columns = (*singles, "input.NAME", *(f"score.{name}" for name in dimensions))
     places: dict[str, KeyPath] = {}
@@ -357,7 +356,6 @@ class _Reader:
                 yield name, (value - low) / (high - low)
 
     def _scale_of(self, row: LabelRow) -> Scale:
-        """Give the scale that the line says, else that of the whole file."""
         scale = row.parts.get("scale", self._scale)
         if isinstance(scale, list | tuple) and len(scale) == 2 and all(map(_is_number, scale)):
             low, high = scale

@@ -138,7 +138,6 @@ def _agreement(agreed: JudgeAgreement) -> dict[str, Any]:
 
 
 def _estimate(estimate: BootstrapEstimate) -> dict[str, Any]:
-    """Give a figure without what is not there."""
     data: dict[str, Any] = {"value": estimate.value}
     if estimate.interval is not None:
         data |= {"low": estimate.interval.low, "high": estimate.interval.high}
@@ -167,7 +166,6 @@ def _disagreement(far: LabelDisagreement) -> dict[str, Any]:
 
 
 def _by_example(asks: tuple[ExampleJudgement, ...]) -> Iterable[list[ExampleJudgement]]:
-    """Put the asks about each example together."""
     by_example: dict[str, list[ExampleJudgement]] = {}
     for ask in asks:
         by_example.setdefault(ask.example.id, []).append(ask)

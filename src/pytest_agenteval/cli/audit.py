@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.cli.console import STDOUT, add_json_option, print_lines, write_document, write_text
+from pytest_agenteval.cli.console import (
+    STDOUT,
+    add_json_option,
+    print_lines,
+    terminal_width,
+    write_document,
+    write_text,
+)
 from pytest_agenteval.loop.contamination.search import files_at_commit, read_files, suite_leaks
 from pytest_agenteval.loop.contamination.task_texts import Leak, LeakKind, LeaksDocument, read_suites
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
@@ -32,7 +38,7 @@ COMPLETED = (0, 1)
 
 
 def audit_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     add = parser.add_argument
     add(
         "suite",
@@ -56,7 +62,6 @@ def audit_arguments(parser: argparse.ArgumentParser) -> None:
 def audit(args: argparse.Namespace) -> int:
     """Audit suites: 0 where all is sound, 1 where a task or its graders are not, 2 where nothing can be."""
     from pytest_agenteval.reports.audit_report import audit_lines, audit_markdown
-    from pytest_agenteval.text.formatting import clamp_width
 
     if not 0 <= args.least <= 1:
         raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")
@@ -68,7 +73,7 @@ def audit(args: argparse.Namespace) -> int:
     if args.output:
         write_text(args.output, audit_markdown(result))
     if args.json != STDOUT and args.output != STDOUT:
-        width = clamp_width(shutil.get_terminal_size().columns)
+        width = terminal_width()
         print_lines(audit_lines(result, width, tells_unseen=True))
     return 0 if result.is_sound else 1
 
@@ -101,7 +106,6 @@ def _audit_folder(named: str | None) -> Iterator[Path]:
 
 
 def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) -> Audit:
-    """Have pytest act out every reference, and read what came of it."""
     from pytest_agenteval.reports.audit_report import audit_of
     from pytest_agenteval.session.inner_pytest import InnerPytest, last_line
     from pytest_agenteval.store.run_documents import read_audit
@@ -116,7 +120,10 @@ def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) ->
     try:
         status = pytest.wait()
     except AgentEvalError:
-        _refuse_empty(output)
+        if "no tests ran" in output.read_text(encoding="utf-8", errors="replace"):
+            raise UsageMistake(
+                "nothing can be audited: no task there has a reference_solution with turns"
+            ) from None
         _print_end(output)
         raise
     if status not in COMPLETED:
@@ -127,14 +134,6 @@ def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) ->
     if audited is None:
         raise AgentEvalError(f"pytest audited nothing: {last_line(output)}")
     return audit_of(run, audited, args.least)
-
-
-def _refuse_empty(output: Path) -> None:
-    """Say that no task could be audited, where that is why pytest left no run."""
-    if "no tests ran" in output.read_text(encoding="utf-8", errors="replace"):
-        raise UsageMistake(
-            "nothing can be audited: no task there has a reference_solution with turns"
-        ) from None
 
 
 def _print_end(output: Path) -> None:
@@ -164,7 +163,7 @@ LEAK_KINDS: dict[LeakKind, str] = {
 
 
 def leaks_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     parser.description = (
         "Says where prompts hold what tasks ask and expect: ids, expected values, eight words of an input. "
         "Case, width, accents, spaces, punctuation and escapes hide nothing; a paraphrase is not seen. The "
@@ -218,7 +217,10 @@ def _leak_lines(document: LeaksDocument) -> Iterator[StyledLine]:
         yield StyledLine(f"warning: {_leak_text(leak)} (stood there before)", "yellow")
     if len(before) > MOST_BEFORE:
         yield StyledLine(f"warning: {len(before) - MOST_BEFORE} more from before; --json has all", "yellow")
-    yield StyledLine(_count_text(document, added, before))
+    since = f" since {document.since[:10]}" if document.since else ""
+    counts = f"{pluralize(len(added), 'leak')} added{since}, {len(before)} from before"
+    looked_at = f"{pluralize(len(document.files), 'file')}, {pluralize(document.tasks, 'task')}"
+    yield StyledLine(f"{counts}: {looked_at} of {one_line(', '.join(document.suites), MOST_NAME)}")
     if not document.since:
         yield StyledLine("no commit to compare with: every line counts as added", "dim")
 
@@ -227,10 +229,3 @@ def _leak_text(leak: Leak) -> str:
     task = one_line(leak.task, MOST_NAME) if leak.task else "a held-out task"
     place = f"{one_line(leak.file, MOST_NAME)}:{leak.line}"
     return f"{place}: {LEAK_KINDS[leak.kind]} of {task}: {one_line(leak.text, MOST_QUOTED)}"
-
-
-def _count_text(document: LeaksDocument, added: Sequence[Leak], before: Sequence[Leak]) -> str:
-    since = f" since {document.since[:10]}" if document.since else ""
-    counts = f"{pluralize(len(added), 'leak')} added{since}, {len(before)} from before"
-    looked_at = f"{pluralize(len(document.files), 'file')}, {pluralize(document.tasks, 'task')}"
-    return f"{counts}: {looked_at} of {one_line(', '.join(document.suites), MOST_NAME)}"

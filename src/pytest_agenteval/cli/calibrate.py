@@ -8,7 +8,6 @@ import argparse
 import io
 import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,18 +25,18 @@ from pytest_agenteval.cli.console import (
     find_named_run,
     page_lines,
     print_lines,
+    print_unreadable,
+    terminal_width,
     write_document,
 )
 from pytest_agenteval.store.run_folder import LATEST
-from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
-from pytest_agenteval.text.formatting import StyledLine, clamp_width, printable
+from pytest_agenteval.text.formatting import StyledLine, printable
 
 if TYPE_CHECKING:
-    from pytest_agenteval.calibration.document import CalibrateDocument
     from pytest_agenteval.graders.judge.rubric import Rubric
     from pytest_agenteval.loop.review import Review, ReviewSummary
-    from pytest_agenteval.loop.review_pool import PlannedTasks, ReviewTrial
 
 
 STANDARD_ERROR = 2
@@ -46,7 +45,7 @@ YAML = (".yaml", ".yml")
 
 
 def calibrate_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     add = parser.add_argument
     add("labels", metavar="LABELS", help="labels (.jsonl, .csv), or a calibration file (.yaml)")
     add("--rubric", metavar="NAME", help="a rubric's name or .jinja file (default: LABELS')")
@@ -86,18 +85,14 @@ def _calibrate(file: Path, args: argparse.Namespace) -> int:
         folder = Path(place.read_text(encoding="utf-8")) if place.exists() else None
     if status == USAGE_ERROR:  # pytest said why
         return status
-    write_document(args.json, _calibrate_document(folder, status))
-    return status
-
-
-def _calibrate_document(folder: Path | None, status: int) -> CalibrateDocument:
     from pytest_agenteval.calibration.document import calibrate_document
     from pytest_agenteval.calibration.storage import page_path, read_calibrations
     from pytest_agenteval.tasks.documents import short_path
 
     calibrations = read_calibrations(folder) if folder else []
     pages = [(Path(short_path(page_path(folder, data["id"]))), data) for data in calibrations if folder]
-    return calibrate_document(Path(short_path(folder)) if folder else None, status, pages)
+    write_document(args.json, calibrate_document(Path(short_path(folder)) if folder else None, status, pages))
+    return status
 
 
 def _run_pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
@@ -124,7 +119,6 @@ def _run_pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
 
 
 def _calibration_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Give what a calibration file would say beside labels and rubric."""
     settings = {
         "rubric": args.rubric,
         "repeats": args.repeats,
@@ -156,7 +150,6 @@ def _thresholds(options: Sequence[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _calibration_of(labels: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """Give kind, id, labels and rubric of a calibration of these labels."""
     from pytest_agenteval.registry.installed import installed_registry
 
     rubric = labels.stem
@@ -195,7 +188,7 @@ SPLITS = {"dev": ("dev",), "held_out": ("held_out",), "all": ("dev", "held_out")
 
 
 def review_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     parser.epilog = RUN_HELP
     add = parser.add_argument
     add("run", nargs="?", default=LATEST, metavar="RUN", help="the run (default: latest)")
@@ -267,7 +260,8 @@ def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tu
     )
     trials = chosen_trials(pool.trials, words, args.sample, args.seed)
     scale = tuple(args.scale) if args.scale else (pool.rubric.low, pool.rubric.high)
-    folder = _suites_folder(trials, tasks)
+    folders = dict.fromkeys(tasks.suite_folder(trial.entry) for trial in trials)
+    folder = Path(commonpath(folders)) if folders else tasks.root
     path = Path(args.output) if args.output else default_file(folder, pool.rubric.name, args.labeller)
     labels = LabelFile(path, pool.rubric, scale, args.labeller)
     sitting = Review(pool.rubric, trials, labels, lambda each: run.trial_if_readable(each.entry), args.blind)
@@ -278,13 +272,11 @@ def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tu
     status = _ask_labeller(sitting, args) if sitting.left else 0
     summary = summarize(run.name, pool, sitting, labels, command)
     _print_plain(closing_lines(summary))
-    for odd in first_unreadable(run.odd):
-        print(f"{run.name}: {odd}", file=sys.stderr)
+    print_unreadable(run.name, run)
     return status, summary
 
 
 def _rubric_option(named: str) -> Rubric | str:
-    """Read the rubric where a file is named; else give the name."""
     if not named.endswith(JINJA):
         return named
     from pytest_agenteval.graders.judge.rubric import read_rubric
@@ -296,19 +288,9 @@ def _rubric_option(named: str) -> Rubric | str:
     return read_rubric(read_bytes(path).decode("utf-8", errors="replace"), short_path(path))
 
 
-def _suites_folder(trials: Sequence[ReviewTrial], tasks: PlannedTasks) -> Path:
-    """Give the folder of the trials' suite, or the one that holds all of their suites."""
-    folders = dict.fromkeys(tasks.suite_folder(trial.entry) for trial in trials)
-    return Path(commonpath(folders)) if folders else tasks.root
-
-
 def _print_plain(lines: Iterable[str]) -> None:
     """Print lines as they are, for commands and paths are there to be copied."""
     print_lines(StyledLine(printable(line)) for line in lines)
-
-
-def _terminal_width() -> int:
-    return clamp_width(shutil.get_terminal_size().columns)
 
 
 def _ask_labeller(sitting: Review, args: argparse.Namespace) -> int:
@@ -333,7 +315,7 @@ class _TerminalDesk:
     @property
     def width(self) -> int:
         """The columns of the terminal, asked for each time: it may have been made wider."""
-        return _terminal_width()
+        return terminal_width()
 
     def show(self, lines: Iterable[StyledLine]) -> None:
         """Print lines."""

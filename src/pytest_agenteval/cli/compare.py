@@ -19,6 +19,7 @@ from pytest_agenteval.cli.console import (
     add_json_option,
     add_results_option,
     find_named_run,
+    indented_lines,
     print_lines,
     print_other_runs_of_day,
     wrapped,
@@ -66,7 +67,7 @@ MOST_LINE = 1000
 
 
 def compare_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     add = parser.add_argument
     parser.epilog = f"{RUN_HELP} Here a baseline's file may stand for one."
     add("runs", nargs="+", metavar="RUN", help="old and new, or one with --models or --variants")
@@ -128,7 +129,6 @@ def _gate_line(args: argparse.Namespace) -> str:
 
 
 def _sides(args: argparse.Namespace) -> tuple[Side, Side, Compared]:
-    """Give old and new, and what is not equal on both."""
     for name in dict.fromkeys(args.runs):
         print_other_runs_of_day(Path(args.results), name)
     if args.models and args.variants:
@@ -192,11 +192,9 @@ def _refuse_obstacles(comparison: Comparison, args: argparse.Namespace) -> None:
         )
         raise UsageMistake(f"nothing is on both sides: old has {old}; new has {new}")
     if comparison.obstacles and not args.allow:
-        lines = [f"  {obstacle}" for obstacle in comparison.obstacles[:MOST_OBSTACLES]]
-        if len(comparison.obstacles) > MOST_OBSTACLES:
-            lines.append(f"  and {len(comparison.obstacles) - MOST_OBSTACLES} more")
         head = "not comparable: these tasks are not the same on both sides"
         hint = "--allow compares all others, and says so"
+        lines = indented_lines(comparison.obstacles, MOST_OBSTACLES)
         raise UsageMistake("\n".join([head, *lines, hint]))
 
 
@@ -227,7 +225,7 @@ MOST_NAME = 200
 
 
 def baseline_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     parser.description = (
         "Keep a stored run, or several, as the baseline of later ones: a file with one line for each task, "
         "to be reviewed and committed. Against several runs of the same agent smaller changes are found. "
@@ -293,7 +291,6 @@ def _chosen_entries(run: Run, args: argparse.Namespace) -> tuple[JournalEntry, .
 
 
 def _refuse_shared_trials(runs: Sequence[Run]) -> None:
-    """Refuse runs that hold the same trials, which would count twice."""
     before: set[str] = set()
     for run in runs:
         name = run.header.name or run.folder.name
@@ -305,7 +302,6 @@ def _refuse_shared_trials(runs: Sequence[Run]) -> None:
 
 
 def _refuse_incomplete(run: Run, entries: Sequence[JournalEntry], args: argparse.Namespace) -> None:
-    """Refuse trials without a score, which nothing can be compared with."""
     errored = [entry.key.task for entry in entries if not entry.averaged]
     planned = sum(
         group.trials
@@ -334,10 +330,8 @@ def _agent_differences(sides: Sequence[Side], allow: bool) -> Iterator[str]:
         pairs = pair_suites(earlier, side)
         obstacles = [str(each) for suite in pairs for each in suite.obstacles if each.key]
         if obstacles:
-            more = len(obstacles) - MOST_OBSTACLES
-            lines = [*obstacles[:MOST_OBSTACLES], *([f"and {more} more"] if more > 0 else [])]
             head = f"{side.name} cannot be averaged with {earlier.name}: these tasks are not the same"
-            raise UsageMistake("\n  ".join([head, *lines]))
+            raise UsageMistake("\n".join([head, *indented_lines(obstacles, MOST_OBSTACLES)]))
         for each in pairs:
             if each.differs:
                 group = f"{each.group.suite} with {model_label(*each.group.new)}"
@@ -348,7 +342,6 @@ def _agent_differences(sides: Sequence[Side], allow: bool) -> Iterator[str]:
 
 
 def _partial_tasks(sides: Sequence[Side]) -> Iterator[str]:
-    """Say which tasks are not in all of the runs."""
     tried = [{entry.key._replace(repetition=0) for entry in side.entries} for side in sides]
     some = sorted(set.union(*tried) - tried[0].intersection(*tried[1:]))
     if some:
@@ -391,7 +384,6 @@ def _some_names(names: Sequence[str]) -> str:
 def _entries_by_file(
     entries: Sequence[JournalEntry], to: str | None
 ) -> Mapping[Path, tuple[JournalEntry, ...]]:
-    """Give the trials by the file that they go to."""
     if to is not None:
         return {_checked_path(Path(to)): tuple(entries)}
     files: dict[Path, list[JournalEntry]] = {}
@@ -425,7 +417,6 @@ def _gate_baseline(entry: JournalEntry) -> Path | None:
 
 
 def _change_lines(change: BaselineChange, verbose: bool) -> Iterator[str]:
-    """Say what is in the file from now on, beside what was."""
     tasks = pluralize(change.tasks, "task")
     if change.is_new:
         yield f"{change.file}: written: {tasks}, {pluralize(change.trials, 'trial')}"

@@ -10,19 +10,19 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import StyledLine
+from pytest_agenteval.text.formatting import StyledLine, clamp_width
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.text.workflow_commands import in_actions, without_commands
 
 if TYPE_CHECKING:
     from pytest_agenteval.records.record import Document
-
+    from pytest_agenteval.store.run_reader import Run
 
 RUNS_FOLDER = ".agenteval/runs"
 RESULTS_HELP = f"the folder that keeps runs (default: {RUNS_FOLDER}, here or above in the repository)"
@@ -139,6 +139,25 @@ def write_text(file: str, text: str) -> None:
         Path(file).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
     except OSError as refused:
         raise UsageMistake(f"{file}: cannot be written ({refused.strerror})") from None
+
+
+def print_unreadable(name: object, run: Run) -> None:
+    """Print on the standard error what could not be read of a run."""
+    from pytest_agenteval.store.run_reader import first_unreadable
+
+    for line in first_unreadable(run.odd):
+        print(f"{name}: {line}", file=sys.stderr)
+
+
+def terminal_width() -> int:
+    """Give the columns that tables are made for."""
+    return clamp_width(shutil.get_terminal_size().columns)
+
+
+def indented_lines(items: Sequence[object], most: int) -> list[str]:
+    """Give one indented line for each of the first items, and how many more there are."""
+    more = [f"  and {len(items) - most} more"] if len(items) > most else []
+    return [*(f"  {item}" for item in items[:most]), *more]
 
 
 def print_lines(lines: Iterable[StyledLine]) -> None:

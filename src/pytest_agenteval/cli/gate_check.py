@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from operator import attrgetter
@@ -20,6 +19,7 @@ from pytest_agenteval.cli.console import (
     find_named_run,
     positive_int,
     print_lines,
+    terminal_width,
     write_document,
 )
 from pytest_agenteval.cli.suite_files import SuiteFile, suites_meant
@@ -45,7 +45,6 @@ from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import (
     NOT_KNOWN,
     StyledLine,
-    clamp_width,
     format_figure,
     model_label,
     pluralize,
@@ -123,7 +122,7 @@ class GateCheckDocument(Document, frozen=True, kw_only=True):
 
 
 def gate_check_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     parser.description = (
         "A floor in a gate (score, buckets, pass_hat_k) also fails runs in which nothing changed, as trials "
         "scatter. This says how often, for each suite of the newest run, and which floor fails 1 in 100. "
@@ -170,7 +169,7 @@ def gate_check(args: argparse.Namespace) -> int:
     if args.json:
         write_document(args.json, GateCheckDocument(run=newest.path.name, suites=tuple(suites)))
     if args.json != STDOUT:
-        width = clamp_width(shutil.get_terminal_size().columns)
+        width = terminal_width()
         for number, suite in enumerate(suites):
             print_lines([StyledLine("")] if number else [])
             print_lines(table_lines(_suite_table(suite), width))
@@ -255,7 +254,6 @@ def _suite_files() -> dict[str, SuiteFile]:
 
 
 def _run_gates(run: RunFolder) -> dict[str, Gate]:
-    """Read the gates that a run was judged by, by the suites' names."""
     try:
         return {each.suite: from_builtins(Gate, dict(each.gate)) for each in read_gates(run.path)}
     except msgspec.ValidationError as odd:  # of a later version, perhaps
@@ -265,7 +263,6 @@ def _run_gates(run: RunFolder) -> dict[str, Gate]:
 def _checked_suite(
     view: SuiteView, pool: _TrialPool, file: SuiteFile | None, of_run: Gate, repetitions: int | None
 ) -> CheckedSuite:
-    """Work out how often floors of a suite's file, or else of the run, fail where nothing changed."""
     k, group = repetitions or view.total.k, (view.suite, view.model, view.variant)
     entries = [entry for entry in pool.side.entries if group_of(entry) == group]
     source, floors = (short_path(file.path), [*floors_of(file.suite.gate)]) if file else ("", [])
@@ -320,7 +317,6 @@ def _checked_floor(floor: Floor, view: SuiteView, entries: Sequence[JournalEntry
 
 
 def _suite_table(suite: CheckedSuite) -> ReportTable:
-    """Give the screen of a suite."""
     who = model_label(suite.model, suite.variant)
     of_runs = (
         f"{pluralize(suite.trials, 'trial')} of {pluralize(sum(run.trials > 0 for run in suite.runs), 'run')}"

@@ -26,7 +26,7 @@ class GuidePage(Document, frozen=True, kw_only=True):
 
 
 def guide_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     parser.description = "Print the page; `agenteval guide >> AGENTS.md` puts it where coding agents look."
     add_json_option(parser)
 

@@ -14,7 +14,7 @@ from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
-    from pytest_agenteval.registry.registry import Importer, Registry
+    from pytest_agenteval.registry.registry import Registry
 
 
 class ListedImporter(FrozenValue, frozen=True):
@@ -60,7 +60,7 @@ class _Tee(io.StringIO):
 
 
 def import_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told: an importer's name, and what that one declares itself."""
+    """Declare the verb's arguments: an importer's name, and what that one declares itself."""
     parser.add_argument("importer", nargs="?", metavar="NAME", help="which importer; none lists them")
     parser.add_argument(
         "rest", nargs=argparse.REMAINDER, metavar="...", help="its own arguments: import NAME -h"
@@ -93,7 +93,11 @@ def import_(args: argparse.Namespace) -> int:
 def _run_importer(registry: Registry, args: argparse.Namespace) -> Import:
     """Let an importer do its work; ``--json`` stands before its name or, if that is not its own, behind."""
     importer = registry.importer_named(args.importer)
-    parser = _importer_parser(args.importer, importer)
+    parser = argparse.ArgumentParser(prog=f"agenteval import {args.importer}", description=importer.help)
+    try:
+        importer.add_arguments(parser)
+    except argparse.ArgumentError as taken:
+        raise UsageMistake(f"the importer {args.importer!r} declares an argument twice: {taken}") from None
     try:
         add_json_option(parser)
         told = parser.parse_args(args.rest)
@@ -108,15 +112,6 @@ def _run_importer(registry: Registry, args: argparse.Namespace) -> Import:
             f"the importer {args.importer!r}: expected an exit status, 0 or 1; found {status!r:.80}"
         )
     return Import(args.importer, tuple(args.rest), status, tuple(heard.getvalue().splitlines()))
-
-
-def _importer_parser(name: str, importer: Importer) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"agenteval import {name}", description=importer.help)
-    try:
-        importer.add_arguments(parser)
-    except argparse.ArgumentError as taken:
-        raise UsageMistake(f"the importer {name!r} declares an argument twice: {taken}") from None
-    return parser
 
 
 def _listed_importers(registry: Registry) -> Iterator[ListedImporter]:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -25,13 +25,14 @@ from pytest_agenteval.cli.console import (
     positive_int,
     positive_seconds,
     print_lines,
+    print_unreadable,
     write_document,
     write_text,
 )
 from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound, FeedbackOptions
 from pytest_agenteval.processes.signals import signals_as_ctrl_c
 from pytest_agenteval.store.run_folder import LATEST
-from pytest_agenteval.store.run_reader import first_unreadable, load_run
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, format_duration, format_figure, one_line, pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -48,7 +49,7 @@ MOST_LINE = 1000
 
 
 def improve_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     parser.usage = (
         "agenteval improve SUITE --coding-agent COMMAND --prompts GLOB [--rounds N] [--focus BUCKET] ... "
         "[-- PYTEST OPTIONS]\n       agenteval improve --continue [NAME]"
@@ -200,7 +201,16 @@ class _ProgressLines:
 
     def paragraph(self, text: str, indent: str = "") -> None:
         """Print a text over as many lines as it needs."""
-        self.lines(_wrapped(text, self._width, indent))
+        self.lines(
+            textwrap.wrap(
+                text,
+                self._width,
+                initial_indent=indent,
+                subsequent_indent=indent or "  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
 
     def line(self, text: str) -> None:
         """Print a line of its own."""
@@ -220,17 +230,6 @@ class _ProgressLines:
         self._open = 0
 
 
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent or "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 def _safe_line(text: str) -> str:
     return KNOWN_SECRETS.text(one_line(text, MOST_LINE))
 
@@ -248,7 +247,7 @@ MOST_REFUSED = 5
 
 
 def gepa_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     parser.description = (
         "Have gepa's optimizer rewrite prompt files on the dev split, and leave the best candidate in them. "
         "The best of many looks better than it is: let `agenteval improve` confirm it, with this as its "
@@ -294,7 +293,9 @@ def gepa(args: argparse.Namespace) -> int:
         score_before=score,
         score_best=result.val_aggregate_scores[best],
         validation_tasks=len(adapter.valset),
-        changed=tuple(_changed_prompts(adapter, result.candidates[best])),
+        changed=tuple(
+            path for path, text in result.candidates[best].items() if text != adapter.seed_candidate[path]
+        ),
     )
     adapter.write(result.candidates[best])
     if args.json:
@@ -343,7 +344,6 @@ def _adapter(args: argparse.Namespace) -> GEPAAdapter:
 def _optimize(
     optimize: Callable[..., Any], adapter: GEPAAdapter, reflection: _Reflection, args: argparse.Namespace
 ) -> tuple[float, Any]:
-    """Have gepa optimize; give the score of what was there before, and its result."""
     result = optimize(
         seed_candidate=adapter.seed_candidate,
         trainset=adapter.trainset,
@@ -418,10 +418,6 @@ class _Reflection:
         return done.stdout
 
 
-def _changed_prompts(adapter: GEPAAdapter, candidate: Mapping[str, str]) -> Sequence[str]:
-    return [path for path, text in candidate.items() if text != adapter.seed_candidate[path]]
-
-
 def _gepa_lines(document: GEPADocument) -> Sequence[str]:
     tried = (
         f"{pluralize(document.candidates, 'candidate')}, {document.refused} refused, "
@@ -443,7 +439,7 @@ if TYPE_CHECKING:
 
 
 def feedback_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     parser.epilog = RUN_HELP
     add = parser.add_argument
     add("run", nargs="?", default=LATEST, metavar="RUN", help="the run (default: latest)")
@@ -485,8 +481,7 @@ def feedback(args: argparse.Namespace) -> int:
         write_text(STDOUT, feedback_markdown(made))
     if args.json:
         write_document(args.json, made)
-    for odd in first_unreadable(run.odd):
-        print(f"{run.folder.name}: {odd}", file=sys.stderr)
+    print_unreadable(run.folder.name, run)
     return 0
 
 
@@ -524,7 +519,6 @@ def _file_text(file: str | None) -> str:
 
 
 def _earlier_rounds(file: str | None) -> list[EarlierRound]:
-    """Read the rounds of a log of ``improve``."""
     if not file:
         return []
     try:

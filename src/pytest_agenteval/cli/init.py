@@ -61,7 +61,7 @@ class InitDocument(Document, frozen=True, kw_only=True):
 
 
 def init_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told; which examples there are, installed benchmarks say."""
+    """Declare the verb's arguments; which examples there are, installed benchmarks say."""
     from pytest_agenteval.registry.installed import installed_registry
 
     names = ", ".join(installed_registry().examples) or "none is installed"

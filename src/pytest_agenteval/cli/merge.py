@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -16,17 +15,20 @@ from pytest_agenteval.cli.console import (
     STDOUT,
     add_json_option,
     add_results_option,
+    indented_lines,
     print_lines,
+    terminal_width,
     write_document,
 )
-from pytest_agenteval.cli.report import one_run_lines
+from pytest_agenteval.cli.report import next_commands, one_run_lines
+from pytest_agenteval.compare.baseline import find_baseline, read_side
 from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.records.record import Document
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.reports.comparison_report import comparison_markdown, verdict_lines
 from pytest_agenteval.reports.github_report import comment_markdown
 from pytest_agenteval.reports.junit_properties import MOST_LINE
-from pytest_agenteval.reports.junit_report import write_merged_junit
+from pytest_agenteval.reports.junit_report import read_junit, write_merged_junit
 from pytest_agenteval.reports.leaderboard import leaderboards_of, scorecard_lines
 from pytest_agenteval.reports.markdown_report import append_summary, summary_markdown
 from pytest_agenteval.reports.report_files import check_report_path, write_report
@@ -34,14 +36,19 @@ from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, relevant_scorecards
 from pytest_agenteval.reports.task_lines import TaskFileLines
-from pytest_agenteval.reports.trial_choice import WORST
-from pytest_agenteval.session.run_verdict import RunVerdict
-from pytest_agenteval.store.run_folder import ROOT
+from pytest_agenteval.session.options import RawValue, WrongValue, file_name
+from pytest_agenteval.session.run_verdict import RunVerdict, verdict_on_parts, write_comparison
+from pytest_agenteval.store.merging import find_parts, gaps, join_runs, obstacles
+from pytest_agenteval.store.record_files import replace_link
+from pytest_agenteval.store.run_folder import LATEST, end_run, keeping_latest
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import StyledLine, clamp_width, one_line
+from pytest_agenteval.text.formatting import StyledLine, one_line
 
 MOST_OBSTACLES = 10
+WIDE = 120
+"""Columns of what is not written into a terminal."""
+
 INCOMPLETE = 2
 """pytest's exit status of a run of which something is missing."""
 
@@ -65,7 +72,7 @@ class MergeDocument(Document, frozen=True, kw_only=True):
 
 
 def merge_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     add = parser.add_argument
     parser.epilog = (
         f"{RUN_HELP} A folder that is no run stands for all runs below it, as of downloaded artifacts."
@@ -90,14 +97,10 @@ def merge_arguments(parser: argparse.ArgumentParser) -> None:
 
 def merge(args: argparse.Namespace) -> int:
     """Join runs: 0 where all is well, 1 where pytest would end with it, 2 where they are not joined."""
-    from pytest_agenteval.store.merging import find_parts, join_runs
-    from pytest_agenteval.store.record_files import replace_link
-    from pytest_agenteval.store.run_folder import LATEST, keeping_latest
-    from pytest_agenteval.store.run_reader import load_run
-
     results = Path(args.results)
     _check_name(args.into)
-    check_report_paths(args)
+    for file in args.output:
+        check_report_path(Path(file))  # before anything is done
     junit = _read_junit(args.junit)
     parts = find_parts(args.runs, results)
     missing = _missing_trials(parts.runs, partial=args.partial)
@@ -113,7 +116,7 @@ def merge(args: argparse.Namespace) -> int:
     run = load_run(folder)
     for repeated in parts.repeated:
         print(f"{repeated.name}: left out, for another of these runs has all of it", file=sys.stderr)
-    write_merged_reports(run, verdict, baseline, junit, args)
+    _write_reports(run, verdict, baseline, junit, args)
     document = MergeDocument(
         run=run.name,
         path=str(run.folder),
@@ -131,8 +134,6 @@ def merge(args: argparse.Namespace) -> int:
 
 
 def _check_name(name: str) -> None:
-    from pytest_agenteval.session.options import RawValue, WrongValue, file_name
-
     try:
         if name:
             file_name(RawValue(name, "--into", Path()))
@@ -142,11 +143,6 @@ def _check_name(name: str) -> None:
 
 
 def _read_junit(files: Sequence[str]) -> list[list[Element]]:
-    """Read the files of the parts before anything is written."""
-    if not files:
-        return []
-    from pytest_agenteval.reports.junit_report import read_junit
-
     if len(files) == 1:
         raise UsageMistake(f"--junit: expected a file to write, and those to read; found {files[0]} alone")
     return [read_junit(Path(file)) for file in files[1:]]
@@ -154,14 +150,8 @@ def _read_junit(files: Sequence[str]) -> list[list[Element]]:
 
 def _missing_trials(runs: Sequence[Run], *, partial: bool) -> tuple[str, ...]:
     """Refuse runs that are not to be joined; gives what is missing of them, where that is allowed."""
-    from pytest_agenteval.store.merging import gaps, obstacles
-
-    found = list(obstacles(runs))
-    if found:
-        lines = [f"  {line}" for line in found[:MOST_OBSTACLES]]
-        if len(found) > MOST_OBSTACLES:
-            lines.append(f"  and {len(found) - MOST_OBSTACLES} more")
-        raise UsageMistake("\n".join(["these runs are not joined:", *lines]))
+    if found := list(obstacles(runs)):
+        raise UsageMistake("\n".join(["these runs are not joined:", *indented_lines(found, MOST_OBSTACLES)]))
     missing = tuple(gaps(runs))
     if missing and not partial:
         hint = "--agent-resume=RUN goes on with a run; --partial joins what is there"
@@ -171,8 +161,6 @@ def _missing_trials(runs: Sequence[Run], *, partial: bool) -> tuple[str, ...]:
 
 def _find_baseline(runs: Sequence[Run], named: str, results: Path) -> Path | None:
     """Find what the run is compared with, before the merged run is the latest."""
-    from pytest_agenteval.compare.baseline import find_baseline, read_side
-
     of_shards = next((run.header.shards.baseline for run in runs if run.header.shards), "")
     name = named or of_shards
     if not name:
@@ -191,9 +179,6 @@ def _verdict(
     run: Run, parts: Sequence[Run], baseline: Path | None, missing: Sequence[str]
 ) -> RunVerdict | None:
     """Compare the merged run and judge its gates, and write down how it ended."""
-    from pytest_agenteval.session.run_verdict import verdict_on_parts, write_comparison
-    from pytest_agenteval.store.run_folder import end_run
-
     verdict = verdict_on_parts(run, Path.cwd(), baseline, "; ".join(missing))
     if verdict is not None:
         write_comparison(run.folder, verdict)
@@ -205,83 +190,51 @@ def _verdict(
     return verdict
 
 
-WIDE = 120
-"""Columns of what is not written into a terminal."""
-
-
-def write_merged_reports(
+def _write_reports(
     run: Run,
     verdict: RunVerdict | None,
     baseline: Path | None,
     junit: Sequence[Sequence[Element]],
     args: argparse.Namespace,
 ) -> None:
-    """Show the run, and write each file that was asked for."""
+    """Show the merged run and write its files, as pytest does with a run that it has made."""
     scorecards = installed_registry().scorecards()
     comparison = verdict.comparison if verdict is not None else None
+    gate_lines = [
+        StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
+        for line in (verdict.lines if verdict is not None else ())
+    ]
     if args.json != STDOUT:
-        print_lines(_merged_screen(run, verdict, comparison, scorecards, args))
-    source = _report_source(run, verdict, comparison, baseline, scorecards)
+        width, verbosity = terminal_width(), args.verbose - args.quiet
+        boards = leaderboards_of((run,), scorecards)
+        headline = [*verdict_lines(comparison, width, verbosity), StyledLine("")] if comparison else []
+        commands = next_commands(run, run.name, args.results)
+        print_lines(one_run_lines(run, boards, commands, width, verbosity, headline, gate_lines))
+    source = _report_source(run, verdict, baseline, scorecards)
     for file in args.output:
         write_report(Path(file), source)
     if junit:
         write_merged_junit(Path(args.junit[0]), junit, run)
-    totals = [line.text for line in _totals(run, scorecards)]
+    relevant = relevant_scorecards(run.entries, scorecards)
+    totals = list(scorecard_lines(run, relevant, WIDE, whole=False)) if relevant else []
     if args.comment:
-        remarks = [*(verdict.lines if verdict else ()), *totals]
+        remarks = [*(verdict.lines if verdict else ()), *(line.text for line in totals)]
         _write_comment(Path(args.comment), run, comparison, remarks)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        _add_summary(Path(summary), run, verdict, comparison, scorecards)
-
-
-def check_report_paths(args: argparse.Namespace) -> None:
-    """Refuse a report file that nobody could write, before anything is done."""
-    for file in args.output:
-        check_report_path(Path(file))
-
-
-def _merged_screen(
-    run: Run,
-    verdict: RunVerdict | None,
-    comparison: Comparison | None,
-    scorecards: Sequence[RegisteredScorecard],
-    args: argparse.Namespace,
-) -> Sequence[StyledLine]:
-    width, verbosity = clamp_width(shutil.get_terminal_size().columns), args.verbose - args.quiet
-    boards = leaderboards_of((run,), scorecards)
-    headline = [*verdict_lines(comparison, width, verbosity), StyledLine("")] if comparison else []
-    elsewhere = [] if Path(args.results) == ROOT else ["--results", args.results]
-    steps = [["report", run.name, *elsewhere, "-v"]]
-    if any(entry.ending != "passed" for entry in run.entries):
-        steps.append(["show", f"{run.name}:{WORST}", *elsewhere])
-    commands = [shlex.join(["agenteval", *step]) for step in steps]
-    footer = _gate_lines(verdict)
-    return list(one_run_lines(run, boards, commands, width, verbosity, headline, footer))
-
-
-def _gate_lines(verdict: RunVerdict | None) -> list[StyledLine]:
-    return [
-        StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
-        for line in (verdict.lines if verdict is not None else ())
-    ]
+        markdown = summary_markdown(view_of(run), (), totals, gate_lines)
+        if comparison is not None:
+            markdown = f"{comparison_markdown(comparison)}\n{markdown}"
+        if problem := append_summary(Path(summary), markdown):
+            print(problem, file=sys.stderr)
 
 
 def _report_source(
-    run: Run,
-    verdict: RunVerdict | None,
-    comparison: Comparison | None,
-    baseline: Path | None,
-    scorecards: Sequence[RegisteredScorecard],
+    run: Run, verdict: RunVerdict | None, baseline: Path | None, scorecards: Sequence[RegisteredScorecard]
 ) -> ReportSource:
-    if verdict is None or comparison is None or not comparison.suites:
+    if verdict is None or verdict.comparison is None or not verdict.comparison.suites:
         return ReportSource((run,), scorecards=scorecards)
     old_run = load_run(baseline) if baseline is not None and baseline.is_dir() else None
-    return ReportSource((run,), comparison, verdict.old, old_run, scorecards)
-
-
-def _totals(run: Run, scorecards: Sequence[RegisteredScorecard]) -> list[StyledLine]:
-    relevant = relevant_scorecards(run.entries, scorecards)
-    return list(scorecard_lines(run, relevant, WIDE, whole=False)) if relevant else []
+    return ReportSource((run,), verdict.comparison, verdict.old, old_run, scorecards)
 
 
 def _write_comment(path: Path, run: Run, comparison: Comparison | None, remarks: Sequence[str]) -> None:
@@ -291,17 +244,3 @@ def _write_comment(path: Path, run: Run, comparison: Comparison | None, remarks:
         path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
     except OSError as refused:
         raise UsageMistake(f"{path}: cannot be written ({refused.strerror or refused})") from None
-
-
-def _add_summary(
-    path: Path,
-    run: Run,
-    verdict: RunVerdict | None,
-    comparison: Comparison | None,
-    scorecards: Sequence[RegisteredScorecard],
-) -> None:
-    markdown = summary_markdown(view_of(run), (), _totals(run, scorecards), _gate_lines(verdict))
-    if comparison is not None:
-        markdown = f"{comparison_markdown(comparison)}\n{markdown}"
-    if problem := append_summary(path, markdown):
-        print(problem, file=sys.stderr)

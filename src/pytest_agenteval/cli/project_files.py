@@ -397,7 +397,6 @@ def _public_requirement(address: str) -> str:
 
 
 def _published_commit(clone: Path) -> str:
-    """Give the address of a clone's commit at its origin; empty where origin is not known to have it."""
     if not (clone / ".git").exists():
         return ""
     commit, remote = _git(clone, "rev-parse", "HEAD"), _git(clone, "remote", "get-url", "origin")

@@ -164,7 +164,6 @@ def promote(args: argparse.Namespace) -> int:
 
 
 def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
-    """Say what of a suite may be promoted; nothing is changed yet."""
     name, regression = file.suite.name, file.suite.regression
     capability = file.suite.kind == "capability"
     tasks = todays_tasks(file) if capability else []
@@ -217,7 +216,6 @@ def _group_standing(each: Standing) -> GroupStanding:
 
 
 def _with_change(file: SuiteFile, promotion: SuitePromotion, write: bool) -> SuitePromotion:
-    """Change the suite's file, or say how it would be changed."""
     before = file.suite.regression
     wider = Regression(buckets=(*before.buckets, *promotion.buckets), tasks=(*before.tasks, *promotion.tasks))
     return replace(promotion, change=change_suite(file, wider, write))
@@ -254,7 +252,6 @@ def _ready_line(ready: GroupStanding) -> str:
 
 
 def _null_miss_lines(suite: SuitePromotion) -> Iterator[str]:
-    """Say how often what is promoted fails a run in which nothing changed."""
     if (misses := suite.null_misses) is not None:
         which = "this task" if misses.tasks == 1 else f"these {misses.tasks} tasks"
         more = ""
@@ -302,7 +299,7 @@ def _suspect_lines(suite: SuitePromotion) -> Iterator[str]:
 
 
 def promote_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``promote`` is told."""
+    """Declare the verb's arguments."""
     parser.description = (
         "Buckets of capability suites of which every trial passed in the last mature runs become regression: "
         "from then on a miss fails. A mature run ended all of its planned trials, none of them errored, and "
@@ -375,7 +372,6 @@ def _suite_and_names(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
 
 
 def _suite_with(files: Sequence[SuiteFile], names: Sequence[str]) -> SuiteFile:
-    """Give the one suite that has promoted these names."""
     lists = [{*file.suite.regression.buckets, *file.suite.regression.tasks} for file in files]
     for name in names:
         if not any(name in promoted_names for promoted_names in lists):
@@ -402,7 +398,6 @@ def _not_promoted(files: Sequence[SuiteFile], name: str) -> str:
 
 
 def _demotion(file: SuiteFile, names: Sequence[str], write: bool) -> SuiteDemotion:
-    """Move names back, or say how the suite's file would be changed."""
     regression = file.suite.regression
     narrower = Regression(
         buckets=tuple(name for name in regression.buckets if name not in names),
@@ -459,7 +454,7 @@ def _no_runs_text(offline: Sequence[str]) -> str:
 
 
 def demote_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``demote`` is told."""
+    """Declare the verb's arguments."""
     parser.description = (
         "Moves promoted buckets and tasks back to capability. Without names it lists those with a miss in "
         "the last runs. Shows the change of suite.yaml; --write makes it."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,10 +18,18 @@ from pytest_agenteval.cli.console import (
     add_results_option,
     find_named_run,
     print_lines,
+    print_unreadable,
+    terminal_width,
     write_document,
     write_text,
 )
-from pytest_agenteval.reports.leaderboard import Leaderboard, board_lines, standing_lines
+from pytest_agenteval.reports.leaderboard import (
+    Leaderboard,
+    board_lines,
+    leaderboards_json,
+    leaderboards_of,
+    standing_lines,
+)
 from pytest_agenteval.reports.run_screen import (
     MOST_LINES,
     ScreenParts,
@@ -31,7 +38,9 @@ from pytest_agenteval.reports.run_screen import (
     worst_misses,
 )
 from pytest_agenteval.reports.run_view import view_of
-from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.reports.trial_choice import WORST
+from pytest_agenteval.store.run_folder import ROOT
+from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -68,6 +77,15 @@ def one_run_lines(
     yield from screen
 
 
+def next_commands(run: Run, name: str, results: str) -> list[str]:
+    """Give the commands that show more of a run: all of it, and its worst trial where one did not pass."""
+    elsewhere = [] if Path(results) == ROOT else ["--results", results]
+    steps = [["report", name, *elsewhere, "-v"]]
+    if any(entry.ending != "passed" for entry in run.entries):
+        steps.append(["show", f"{name}:{WORST}", *elsewhere])
+    return [shlex.join(["agenteval", *step]) for step in steps]
+
+
 def _scorecard_lines(boards: Sequence[Leaderboard], width: int, verbosity: int) -> Iterator[StyledLine]:
     """Give what benchmarks make of each model; with -v whole, and side by side where there are several."""
     if verbosity < 0:
@@ -95,7 +113,7 @@ ROW_FILES = (".csv", ".parquet")
 
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     from pytest_agenteval.registry.installed import installed_registry
     from pytest_agenteval.reports.report_files import FILE_KINDS
     from pytest_agenteval.store.rows import ROW_KINDS
@@ -150,7 +168,6 @@ def add_scorecard_options(
 
 
 def _check_options(options: object, scorecard: str) -> Iterator[ReportOption]:
-    """Give a scorecard's options one by one; raises UsageMistake at what is none."""
     from pytest_agenteval.reports.scorecard import ReportOption
 
     if not isinstance(options, tuple | list):
@@ -170,27 +187,24 @@ def _print_warning(line: str) -> None:
 
 def report(args: argparse.Namespace) -> int:
     """Say what runs found, or write it as a benchmark does."""
-    if args.format is not None and not _has_one_folder(args):
-        raise UsageMistake("--as NAME takes one -o DIR: as whose files, and where to")
-    if args.format is not None and (args.json or args.markdown):
-        raise UsageMistake("--as NAME writes files of its own: leave out --json and --markdown")
+    if args.format is not None:
+        # One folder to write into, or none where the format sends trials elsewhere.
+        if len(args.output) > 1 or not (args.output or args.format in args.registry.sending_report_formats):
+            raise UsageMistake("--as NAME takes one -o DIR: as whose files, and where to")
+        if args.json or args.markdown:
+            raise UsageMistake("--as NAME writes files of its own: leave out --json and --markdown")
     if args.json == args.markdown == STDOUT:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
     scorecards = [_with_settings(scorecard, args) for scorecard in args.registry.scorecards()]
     runs = list(_load_runs(args.runs, Path(args.results)))
     status = _write_format(runs, args) if args.format else _write_reports(runs, scorecards, args)
     if len(runs) > 1 or args.format or STDOUT in (args.json, args.markdown):  # else it stands below the table
-        _print_unreadable(runs)
+        for run in runs:
+            print_unreadable(run.folder, run)
     return status
 
 
-def _has_one_folder(args: argparse.Namespace) -> bool:
-    """Whether there is one folder to write into, or none where what is named sends."""
-    return len(args.output) == 1 or (not args.output and args.format in args.registry.sending_report_formats)
-
-
 def _with_settings(scorecard: RegisteredScorecard, args: argparse.Namespace) -> RegisteredScorecard:
-    """Give a scorecard with what the command line says for its options."""
     settings: dict[str, object] = {}
     for option in args.scorecard_options[scorecard.name]:
         text = getattr(args, option.flag)
@@ -203,21 +217,10 @@ def _with_settings(scorecard: RegisteredScorecard, args: argparse.Namespace) -> 
 
 
 def _load_runs(names: Iterable[str], results: Path) -> Iterator[Run]:
-    from pytest_agenteval.store.run_reader import load_run
-
     folders = dict.fromkeys(find_named_run(results, name).resolve() for name in names)
     here = Path.cwd().resolve()
     for folder in folders:
         yield load_run(folder.relative_to(here) if folder.is_relative_to(here) else folder)
-
-
-def _print_unreadable(runs: Iterable[Run]) -> None:
-    """Say what could not be read of runs, beside whatever else is printed."""
-    from pytest_agenteval.store.run_reader import first_unreadable
-
-    for run in runs:
-        for odd in first_unreadable(run.odd):
-            print(f"{run.folder}: {odd}", file=sys.stderr)
 
 
 def _write_format(runs: Sequence[Run], args: argparse.Namespace) -> int:
@@ -245,7 +248,6 @@ def _print_paths(paths: object, args: argparse.Namespace) -> int:
 def _write_reports(
     runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace
 ) -> int:
-    """Write the files that were asked for; without any, show the runs."""
     from pytest_agenteval.reports.report_files import check_report_path, write_report
     from pytest_agenteval.reports.report_source import report_source
 
@@ -263,9 +265,7 @@ def _write_reports(
 
 
 def _print_runs(source: ReportSource, args: argparse.Namespace) -> int:
-    from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards_of
     from pytest_agenteval.reports.markdown_report import report_markdown
-    from pytest_agenteval.text.formatting import clamp_width
 
     boards = leaderboards_of(source.all_runs, source.scorecards)
     broken = {standing.broken for board in boards for standing in board.standings if standing.broken}
@@ -276,37 +276,21 @@ def _print_runs(source: ReportSource, args: argparse.Namespace) -> int:
     if args.markdown:
         write_text(args.markdown, report_markdown(source))
     if STDOUT not in (args.json, args.markdown) and not args.output:
-        width = clamp_width(shutil.get_terminal_size().columns)
-        print_lines(_screen_lines(source, boards, args, width))
+        print_lines(_screen_lines(source, boards, args))
     return 1 if broken else 0
 
 
 def _screen_lines(
-    source: ReportSource, boards: Sequence[Leaderboard], args: argparse.Namespace, width: int
-) -> Iterable[StyledLine]:
-    """Give one run as after pytest; several side by side."""
-    if len(source.all_runs) > 1:
-        return _comparison_lines(source, boards, args, width)
-    from pytest_agenteval.reports.trial_choice import WORST
-    from pytest_agenteval.store.run_folder import ROOT
-
-    elsewhere = [] if Path(args.results) == ROOT else ["--results", args.results]
-    run, name = source.runs[0], args.runs[0]
-    steps = [["report", name, *elsewhere, "-v"]]
-    if any(entry.ending != "passed" for entry in run.entries):
-        steps.append(["show", f"{name}:{WORST}", *elsewhere])
-    commands = [shlex.join(["agenteval", *step]) for step in steps]
-    return one_run_lines(run, boards, commands, width, args.verbose - args.quiet)
-
-
-def _comparison_lines(
-    source: ReportSource, boards: Sequence[Leaderboard], args: argparse.Namespace, width: int
+    source: ReportSource, boards: Sequence[Leaderboard], args: argparse.Namespace
 ) -> Iterator[StyledLine]:
     from pytest_agenteval.reports.comparison_report import comparison_lines
-    from pytest_agenteval.reports.leaderboard import board_lines
     from pytest_agenteval.reports.markdown_report import boards_beside
-    from pytest_agenteval.text.formatting import StyledLine
 
+    width = terminal_width()
+    if len(source.all_runs) == 1:
+        commands = next_commands(source.runs[0], args.runs[0], args.results)
+        yield from one_run_lines(source.runs[0], boards, commands, width, args.verbose - args.quiet)
+        return
     if source.comparison is not None:
         yield from comparison_lines(source.comparison, width, whole=args.verbose > 0)
     left = boards_beside(boards, source)

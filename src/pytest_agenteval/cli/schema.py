@@ -17,7 +17,7 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     parser.description = (
         f"Print a JSON Schema: of what authors write ({', '.join(AUTHORED)}), of what a run's folder holds "
         f"({', '.join(RUN_FILES)}), or of what a verb writes with --json. That of report is also of the file "

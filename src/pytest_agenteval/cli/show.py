@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,8 @@ from pytest_agenteval.cli.console import (
     add_results_option,
     find_named_run,
     page_lines,
+    print_unreadable,
+    terminal_width,
     write_document,
 )
 from pytest_agenteval.records.explanation import grade_lines, short_reason
@@ -34,7 +35,7 @@ from pytest_agenteval.reports.trial_view import trial_view, trials_document
 from pytest_agenteval.store.run_folder import LATEST, list_runs
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import StyledLine, clamp_width, ending_word, printable
+from pytest_agenteval.text.formatting import StyledLine, ending_word, printable
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import JournalEntry
@@ -52,7 +53,7 @@ TRIAL = (
 
 
 def show_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     add = parser.add_argument
     parser.epilog = f"{TRIAL} {RUN_HELP}"
     add("trial", nargs="?", default=WORST, metavar="TRIAL", help="which trial, or trials (default: worst)")
@@ -79,7 +80,7 @@ def show(args: argparse.Namespace) -> int:
     elif args.json:
         write_document(args.json, trials_document([(None, (run, entry)) for entry in entries]))
     if args.json != STDOUT:
-        detail = Detail(clamp_width(shutil.get_terminal_size().columns), args.full)
+        detail = Detail(terminal_width(), args.full)
         lines = (
             _difference_lines(runs[1], run, pairs, detail)
             if args.diff
@@ -87,8 +88,7 @@ def show(args: argparse.Namespace) -> int:
         )
         page_lines(lines, paged=not args.no_pager)
     for each in runs:
-        for odd in first_unreadable(each.odd):
-            print(f"{each.folder.name}: {odd}", file=sys.stderr)
+        print_unreadable(each.folder.name, each)
         if not each.has_checksums:
             print(f"{each.folder.name}: {NO_CHECKSUMS}", file=sys.stderr)
     return 0 if [each.odd for each in runs] == before else TRANSCRIPT_LOST
@@ -116,7 +116,6 @@ def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> 
 
 
 def _other_run_hint(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[str]:
-    """Say which of the newest runs has a trial that this run does not have."""
     if args.run:
         return []
     for other in list_runs(Path(args.results))[:MOST_LOOKED_AT]:

@@ -21,7 +21,7 @@ INTERNAL_ERROR, USAGE_ERROR = 3, 4
 
 
 def validate_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb is told."""
+    """Declare the verb's arguments."""
     place = "a folder with task files, or one such file; by default what `pytest` collects here"
     parser.add_argument("paths", nargs="*", metavar="PATH", help=place)
     add_json_option(parser)
@@ -162,18 +162,18 @@ def collect_files(paths: Sequence[str]) -> CollectedFiles:
     if status == pytest.ExitCode.INTERNAL_ERROR:
         listener.texts.append(output)
         listener.unreadable.append(UnreadableFile("", output))
-    return CollectedFiles(status, _validation_document(listener), tuple(listener.texts))
-
-
-def _validation_document(listener: _CollectionListener) -> ValidationDocument:
-    return ValidationDocument(
-        tasks=len(listener.tasks),
-        calibrations=listener.calibrations,
-        files_with_problems=len(listener.texts),
-        problems=tuple(map(_file_problem, listener.problems)),
-        unreadable=tuple(listener.unreadable),
-        hints=tuple(listener.hints),
-        broken_benchmarks=listener.broken,
+    return CollectedFiles(
+        status,
+        ValidationDocument(
+            tasks=len(listener.tasks),
+            calibrations=listener.calibrations,
+            files_with_problems=len(listener.texts),
+            problems=tuple(map(_file_problem, listener.problems)),
+            unreadable=tuple(listener.unreadable),
+            hints=tuple(listener.hints),
+            broken_benchmarks=listener.broken,
+        ),
+        tuple(listener.texts),
     )
 
 

@@ -136,7 +136,16 @@ class GEPAAdapter:
         from gepa import EvaluationBatch  # type: ignore[attr-defined]  # it has no __all__
 
         try:
-            self._refuse_leaks(candidate)
+            leaks = [
+                leak
+                for leak in prompt_leaks(
+                    self.seed_candidate, {**self.seed_candidate, **candidate}, self.suite
+                )
+                if leak.added
+            ]
+            if leaks:
+                where = f"{leaks[0].file}:{leaks[0].line}"
+                raise CandidateRefused(f"the candidate holds pieces of tasks: {where}: {leaks[0].text!r}")
             with self._candidate_in_files(candidate):
                 results = self._tried(batch)
         except (CandidateRefused, RunFailed):
@@ -179,19 +188,8 @@ class GEPAAdapter:
         }
         return KNOWN_SECRETS.value(record)  # type: ignore[no-any-return]
 
-    def _refuse_leaks(self, candidate: Mapping[str, str]) -> None:
-        leaks = [
-            leak
-            for leak in prompt_leaks(self.seed_candidate, {**self.seed_candidate, **candidate}, self.suite)
-            if leak.added
-        ]
-        if leaks:
-            where = f"{leaks[0].file}:{leaks[0].line}"
-            raise CandidateRefused(f"the candidate holds pieces of tasks: {where}: {leaks[0].text!r}")
-
     @contextmanager
     def _candidate_in_files(self, candidate: Mapping[str, str]) -> Iterator[None]:
-        """Let the prompt files hold a candidate's texts for a while."""
         unknown = candidate.keys() - self.seed_candidate.keys()
         if unknown:
             raise UsageMistake(f"no prompt file of this adapter: {', '.join(sorted(unknown))}")
@@ -209,7 +207,6 @@ class GEPAAdapter:
             (self.folder / path).write_bytes(before if text == self.seed_candidate[path] else content)
 
     def _tried(self, batch: Sequence[GEPATask]) -> list[TaskTrials]:
-        """Try each task until it has a score, as often as errored trials are tried again."""
         results: dict[GEPATask, TaskTrials] = {}
         for _ in range(ATTEMPTS):
             left = [task for task in dict.fromkeys(batch) if task not in results]

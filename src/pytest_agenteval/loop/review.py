@@ -198,13 +198,15 @@ class Review:
         return True
 
     def _take(self, desk: ReviewTerminal, at: int, answer: str) -> int | None:
-        """Do what was typed, and give the place of the next question; None where there is none."""
         question = self._questions[at]
         if answer == "s":
             self.skipped.add(question.trial)
-            return self._next(self._last_of(question.trial))
+            return self._next((question.trial + 1) * len(self._rubric.names) - 1)
         if answer == "b":
-            return self._back(desk, at)
+            if at == 0:
+                desk.show([StyledLine("this is the first question", "yellow")])
+                return at
+            return at - 1
         if answer == "" and question.dimension in self.labels_of(question.trial).scores:
             return self._next(at)
         if answer in ("n", "v", "o", "?"):
@@ -257,7 +259,6 @@ class Review:
         self.skipped.discard(place)
 
     def _reveal(self, desk: ReviewTerminal, place: int) -> None:
-        """Show what was hidden until the person had scored."""
         trial = self.trials[place]
         labels = self.labels_of(place)
         desk.show(verdict_lines(self._trial_of(trial), trial, labels, self._scale, desk.width))
@@ -289,12 +290,6 @@ class Review:
         now = f" [{text}]" if question.dimension in scores else ""
         return printable(f"{question.dimension}, {low:g} to {high:g}{now}: ")
 
-    def _back(self, desk: ReviewTerminal, at: int) -> int:
-        if at == 0:
-            desk.show([StyledLine("this is the first question", "yellow")])
-            return at
-        return at - 1
-
     def _next(self, at: int) -> int | None:
         """Give the next question that is open; what was skipped is not asked again in this sitting."""
         for place in range(at + 1, len(self._questions)):
@@ -302,9 +297,6 @@ class Review:
             if trial not in self.skipped and dimension not in self.labels_of(trial).scores:
                 return place
         return None
-
-    def _last_of(self, place: int) -> int:
-        return (place + 1) * len(self._rubric.names) - 1
 
     def _is_done(self, place: int) -> bool:
         return self.labels_of(place).scores.keys() >= set(self._rubric.names)
@@ -408,7 +400,6 @@ def closing_lines(summary: ReviewSummary) -> Iterator[str]:
 
 
 def _agreement_lines(agreement: Sequence[PeopleAgreement]) -> Iterator[str]:
-    """Say of each other file how far it agrees, by dimension."""
     for file, dimensions in groupby(agreement, key=lambda each: each.file):
         texts = (
             f"{each.dimension} alpha {format_figure(each.alpha)} on {each.examples}" for each in dimensions

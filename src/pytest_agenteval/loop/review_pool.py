@@ -232,7 +232,6 @@ class _PoolBuilder:
         raise UsageMistake(f"{len(rubrics)} rubrics are named {names}: {how}")
 
     def _reasons(self) -> str:
-        """Say which trials were not looked at; empty where all were."""
         reasons = ", ".join(f"{count} {why}" for why, count in self.left_out.items())
         return f" (left out: {reasons})" if reasons else ""
 

@@ -18,7 +18,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.text.errors import TrialBroken
-from pytest_agenteval.text.json_values import composed_text, normal_text
 
 if TYPE_CHECKING:
     import regex
@@ -66,6 +65,9 @@ class Pattern:
 
     def matches(self, text: str) -> bool:
         """Whether the pattern is found in a text in normal form."""
+        # Imported late: `agenteval --help` redacts what it prints, and does without msgspec.
+        from pytest_agenteval.text.json_values import composed_text, normal_text
+
         return self.search(composed_text(text) if self.names_line_ends else normal_text(text)) is not None
 
     def sub(self, mark: str, text: str, seconds: float = SECONDS) -> str:
@@ -94,6 +96,8 @@ def read_pattern(pattern: str, flags: int = 0) -> Pattern:
 
 def author_pattern(pattern: str, flags: int = 0) -> Pattern:
     """Read a pattern as ``read_pattern`` does, in NFC as are the texts that it is looked for in."""
+    from pytest_agenteval.text.json_values import composed_text
+
     return read_pattern(composed_text(pattern), flags)
 
 

@@ -177,18 +177,14 @@ class PromptIndex:
         last = reading.folded.line_at(span.end - 1)
         written = list[str]()
         for number in range(first - 1, last):
-            ends = self._ends_of(span.reading, number)
+            if (span.reading, number) not in self._ends:
+                signs = self.readings[span.reading].lines[number]
+                self._ends[span.reading, number] = [*accumulate(len(alphanumeric(char)) for char in signs)]
+            ends = self._ends[span.reading, number]
             line, start = reading.lines[number], reading.folded.lines[number]
             first_sign = bisect_right(ends, span.start - start)
             written.append(line[first_sign : bisect_left(ends, span.end - start) + 1])
         return " ".join(written).strip()
-
-    def _ends_of(self, reading: int, line: int) -> Sequence[int]:
-        """Give where each character of a line ends in the line's compact text."""
-        if (reading, line) not in self._ends:
-            signs = self.readings[reading].lines[line]
-            self._ends[reading, line] = [*accumulate(len(alphanumeric(char)) for char in signs)]
-        return self._ends[reading, line]
 
 
 def _pieces_of(text: str, signs: int) -> frozenset[str]:

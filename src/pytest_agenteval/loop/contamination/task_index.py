@@ -214,19 +214,16 @@ class TaskIndex:
         self._prose: dict[int, Sequence[Prose]] = {}
         self._inputs, self._texts = list[str](), list[str]()
         for suite in suites:
-            self._add_suite(suite)
+            trees: dict[Path, list[int]] = defaultdict(list)
+            for loaded, layers in zip(suite.tasks, suite.layers, strict=True):
+                for layer in layers:
+                    trees[layer].append(len(self.tasks))
+                self._add_task(loaded.task)
+            for layer, tasks in trees.items():
+                first = min(tasks, key=lambda task: (self.tasks[task].split == "held_out", task))
+                for text in workspace_texts(layer):
+                    self._add_passage(passage(fold(text)), TextOwner("workspace", first))
         self._input_texts, self._all_texts = AllTasksTexts(self._inputs), AllTasksTexts(self._texts)
-
-    def _add_suite(self, suite: LoadedSuite) -> None:
-        trees: dict[Path, list[int]] = defaultdict(list)
-        for loaded, layers in zip(suite.tasks, suite.layers, strict=True):
-            for layer in layers:
-                trees[layer].append(len(self.tasks))
-            self._add_task(loaded.task)
-        for layer, tasks in trees.items():
-            first = min(tasks, key=lambda task: (self.tasks[task].split == "held_out", task))
-            for text in workspace_texts(layer):
-                self._add_passage(passage(fold(text)), TextOwner("workspace", first))
 
     def _add_task(self, task: Task) -> None:
         number = len(self.tasks)
@@ -251,14 +248,12 @@ class TaskIndex:
                 is_price=is_price(texts[-1], each.text),
                 spelling=each.spelling,
             )
-            self._add_text(passage(folded), owner)
+            text = passage(folded)
+            if text.is_long:
+                self._add_passage(text, owner)
+            elif self._is_searched(text, owner):
+                self.values[text.compact].append(owner)
         self._texts.append(" ".join(texts))
-
-    def _add_text(self, text: Passage, owner: TextOwner) -> None:
-        if text.is_long:
-            self._add_passage(text, owner)
-        elif self._is_searched(text, owner):
-            self.values[text.compact].append(owner)
 
     @staticmethod
     def _is_searched(text: Passage, owner: TextOwner) -> bool:

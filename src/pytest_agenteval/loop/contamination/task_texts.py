@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -86,7 +86,11 @@ def pattern_literals(pattern: str) -> Iterator[str]:
             continue
         if kind == "sign":
             piece.append(match["sign"])
-        elif kind == "between" or (kind == "set" and _is_separator(part)):
+        elif kind == "between" or (
+            kind == "set"
+            and not part.startswith("[^")
+            and not _HOLDS_LETTERS.search(part.replace(r"\s", " "))
+        ):
             piece.append(" ")
         elif kind == "times" and not (piece and piece[-1].isalnum() and _MAY_BE_MISSING.match(part)):
             continue
@@ -101,10 +105,6 @@ def _depth_of_never(depth: int, kind: str) -> int:
     if kind == "never" or (depth and kind == "open"):
         return depth + 1
     return depth - 1 if depth and kind == "close" else depth
-
-
-def _is_separator(part: str) -> bool:
-    return not part.startswith("[^") and not _HOLDS_LETTERS.search(part.replace(r"\s", " "))
 
 
 def _joined_piece(piece: list[str]) -> Iterator[str]:
@@ -168,7 +168,6 @@ def _load_tasks(file: Path, suite: Suite, suites: Suites, root: Path) -> LoadedS
 
 
 def _project_root(place: Path) -> Path:
-    """Give the folder that pytest would take for its root: the nearest with a mark of a project."""
     folder = place if place.is_dir() else place.parent
     for above in (folder, *folder.parents):
         if any((above / mark).exists() for mark in _ROOT_MARKS):
@@ -220,18 +219,14 @@ def protected_texts(task: Task) -> Iterator[TaskText]:
     facts += (("reference_solution", [text]) for text in solution_texts(task))
     facts += (("input", [text]) for text in input_texts(task))
     for number, (kind, texts) in enumerate(facts):
-        alone = _is_one_word(texts)
+        # Where words have endings, an author may give the forms of one word as alternatives.
+        alone = len(texts) == 1 or len({text.casefold()[:LEAST_STEM] for text in texts}) == 1
         yield from (TaskText(kind, text, number, alone) for text in texts)
         if kind == "expected_value":
             yield from (part for text in texts for part in _file_names(text, number))
             dates = (date for text in texts for date in _dates(text))
             yield from (TaskText(kind, date, number, False) for date in dates)
     yield from (TaskText("task_id", part, 0, False, "joined") for part in _id_endings(task.id))
-
-
-def _is_one_word(texts: Sequence[str]) -> bool:
-    """Whether alternatives are forms of the same, as they are where words have endings, or there are none."""
-    return len(texts) == 1 or len({text.casefold()[:LEAST_STEM] for text in texts}) == 1
 
 
 def _file_names(path: str, fact: int) -> Iterator[TaskText]:

@@ -231,7 +231,10 @@ def fit_rounds(rounds: Sequence[EarlierRound], tokens: float) -> list[EarlierRou
             part >= min(need, _round_head(each))
             for part, need, each in zip(parts, needs, newest, strict=False)
         ):
-            return [_fit_round(each, part) for each, part in zip(newest, parts, strict=False)][::-1]
+            return [
+                replace(each, diff="\n".join(fit_lines(each.diff.splitlines(), part - _round_head(each))))
+                for each, part in zip(newest, parts, strict=False)
+            ][::-1]
     return []
 
 
@@ -241,10 +244,6 @@ def _round_head(each: EarlierRound) -> float:
 
 def _round_cost(each: EarlierRound) -> float:
     return _round_head(each) + lines_cost(each.diff.splitlines())
-
-
-def _fit_round(each: EarlierRound, tokens: float) -> EarlierRound:
-    return replace(each, diff="\n".join(fit_lines(each.diff.splitlines(), tokens - _round_head(each))))
 
 
 def rounds_cost(rounds: Sequence[EarlierRound]) -> float:

@@ -226,14 +226,12 @@ def rule_sentence(graders: Sequence[GraderCount], named: str = "") -> str:
 def task_descriptions(tasks: Sequence[Task]) -> str:
     """Say how a bucket's failing tasks are described."""
     descriptions = list(
-        dict.fromkeys(_description_line(task.description) for task in tasks if task.description.strip())
+        dict.fromkeys(
+            one_line(task.description, MOST_RULE).rstrip(".") for task in tasks if task.description.strip()
+        )
     )
     more = f"; and {len(descriptions) - MOST_TASKS} more" if len(descriptions) > MOST_TASKS else ""
     return "; ".join(descriptions[:MOST_TASKS]) + more
-
-
-def _description_line(description: str) -> str:
-    return one_line(description, MOST_RULE).rstrip(".")
 
 
 RULES = (
@@ -306,13 +304,18 @@ class _WholeFeedback:
         return Feedback(
             run=self._run.name,
             suites=tuple(dict.fromkeys(bucket.suite for bucket in selection.buckets))
-            or _suite_names(self._run),
+            or tuple(suite.name for suite in self._run.header.suites),
             model=selection.model,
             variant=selection.variant,
             budget=options.budget,
             buckets=buckets,
             in_brief=(),
-            passed=tuple(_bucket_line(bucket) for bucket in passed),
+            passed=tuple(
+                BucketLine(
+                    bucket.suite, bucket.name, round(bucket.score, 4), bucket.passed, len(bucket.entries)
+                )
+                for bucket in passed
+            ),
             graders=self._graders(selection.entries, buckets),
             prompts=prompts,
             prompt_reads=reads,
@@ -352,7 +355,6 @@ class _WholeFeedback:
         return _ShownBucket(bucket, tuple(chosen), passing_trial(self._run, bucket.entries, chosen))
 
     def _changing(self, trials: Iterable[Trial]) -> Mapping[str, frozenset[str]]:
-        """Give by suite the tools that changed the workspace in any of these trials."""
         views: dict[str, list[TrialView]] = {}
         for trial in trials:
             views.setdefault(trial.key.suite, []).append(self._view(trial))
@@ -396,12 +398,3 @@ class _WholeFeedback:
 
     def _task(self, trial: Trial) -> Task | None:
         return self._tasks.task_named(trial.key.suite, trial.key.task)
-
-
-def _bucket_line(bucket: BucketTrials) -> BucketLine:
-    return BucketLine(bucket.suite, bucket.name, round(bucket.score, 4), bucket.passed, len(bucket.entries))
-
-
-def _suite_names(run: Run) -> tuple[str, ...]:
-    """Name the suites of a run of which no trial is in any figure."""
-    return tuple(suite.name for suite in run.header.suites)

@@ -247,8 +247,15 @@ def _certain_call(view: TrialView, reference: Sequence[ComparedCall]) -> FirstWr
         and (number := _first_call_with(view, calls, finding[1], reference))
     }
     for number, call in enumerate(calls, start=1):
-        if call.error is not None and not any(_worked(later, call.tool) for later in calls[number:]):
-            text = _failed_text(number, call, calls[number:]) + _reference_text(call, reference)
+        later = calls[number:]
+        worked_later = any(each.tool == call.tool and each.error is None and each.executed for each in later)
+        if call.error is not None and not worked_later:
+            why = one_line(call.failure, MOST_SIDE)
+            following = f"next came {_call_text(later[0])}" if later else "no call came after it"
+            text = (
+                f"call {number}, {_call_text(call)}, failed ({why}) and never worked later; {following}"
+                + _reference_text(call, reference)
+            )
             return FirstWrong("tool error", text, number)
         if number in blamed:
             return FirstWrong("check", _check_text(number, call, *blamed[number]), number)
@@ -303,16 +310,6 @@ def missed_checks(view: TrialView) -> Iterator[tuple[str, Check]]:
     for grade in view.grades:
         if grade.passed is False:
             yield from ((grade.grader, check) for check in failed_checks(grade.checks))
-
-
-def _worked(call: CallView, tool: str) -> bool:
-    return call.tool == tool and call.error is None and call.executed
-
-
-def _failed_text(number: int, call: CallView, later: Sequence[CallView]) -> str:
-    why = one_line(call.failure, MOST_SIDE)
-    following = f"next came {_call_text(later[0])}" if later else "no call came after it"
-    return f"call {number}, {_call_text(call)}, failed ({why}) and never worked later; {following}"
 
 
 def _reference_text(call: CallView, reference: Sequence[ComparedCall]) -> str:

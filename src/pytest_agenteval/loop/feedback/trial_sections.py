@@ -157,7 +157,6 @@ def _is_told(check: Check) -> bool:
 
 
 def _reason_lines(view: TrialView) -> Iterator[str]:
-    """Give what each judge said of a grade that was not passed."""
     for grade in view.grades:
         if grade.passed is False:
             yield from _votes(grade)
@@ -191,7 +190,6 @@ def _result(call: CallView) -> str:
 
 
 def _reference_lines(task: Task | None) -> Iterator[str]:
-    """Give the calls of a task's reference solution, then what it answers."""
     yield from (f"{at}. {call.text()}" for at, call in enumerate(reference_calls(task), start=1))
     solution = task.reference_solution if task else None
     if solution and solution.turns and solution.turns[-1].text.strip():
@@ -199,7 +197,6 @@ def _reference_lines(task: Task | None) -> Iterator[str]:
 
 
 def _file_lines(view: TrialView) -> Iterator[str]:
-    """Give what changed in the workspace, file by file."""
     for file in view.files:
         yield f"{file.change} {one_line(file.path, MOST_SIDE)}" + (f" ({file.note})" if file.note else "")
         yield from (_cut(printable(line), MOST_LINE) for line in _diff_lines(file))

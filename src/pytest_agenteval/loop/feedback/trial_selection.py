@@ -47,11 +47,11 @@ class BucketTrials(FrozenValue, frozen=True):
     def failing(self, grader: str = "") -> list[JournalEntry]:
         """Give the trials that did not pass, or only those that this grader did not."""
         failed = (entry for entry in self.entries if entry.ending in ("missed", "failed"))
-        return [entry for entry in failed if not grader or _fails(entry, grader)]
-
-
-def _fails(entry: JournalEntry, grader: str) -> bool:
-    return any(grade.grader == grader and grade.passed is False for grade in entry.grades)
+        return [
+            entry
+            for entry in failed
+            if not grader or any(grade.grader == grader and grade.passed is False for grade in entry.grades)
+        ]
 
 
 class Selection(FrozenValue, frozen=True):
@@ -71,7 +71,12 @@ class Selection(FrozenValue, frozen=True):
 
 def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Selection:
     """Choose the trials; raises UsageMistake for a name that nothing has, or that is missing."""
-    entries = _suite_entries(run, options.suite)
+    suites = list(dict.fromkeys(entry.key.suite for entry in run.entries))
+    if options.suite and options.suite not in suites:
+        raise UsageMistake(
+            f"run {run.name} has no suite {options.suite!r}; it has {nearest_names(options.suite, suites)}"
+        )
+    entries = [entry for entry in run.entries if options.suite in ("", entry.key.suite)]
     model = _only_name(run, "model", options.model, [entry.key.model for entry in entries])
     entries = [entry for entry in entries if entry.key.model == model]
     variants = [entry.key.variant or BASE for entry in entries]
@@ -82,7 +87,11 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
     if not dev:
         raise UsageMistake(f"run {run.name}: no trial of split dev; {_split_counts(splits.values())}")
     chosen = _bucket_entries(run, dev, options.buckets)
-    _check_grader(run, chosen, options.grader)
+    known = {grade.grader for entry in chosen for grade in entry.grades}
+    if options.grader and options.grader not in known:
+        raise UsageMistake(
+            f"run {run.name} has no grader {options.grader!r}; it has {nearest_names(options.grader, known)}"
+        )
     unknown = [entry for entry in entries if not splits[entry.key]]
     held_out = sum(split == "held_out" for split in splits.values())
     return Selection(
@@ -100,15 +109,7 @@ def _split_counts(splits: Iterable[str]) -> str:
     )
 
 
-def _suite_entries(run: Run, suite: str) -> list[JournalEntry]:
-    suites = list(dict.fromkeys(entry.key.suite for entry in run.entries))
-    if suite and suite not in suites:
-        raise UsageMistake(f"run {run.name} has no suite {suite!r}; it has {nearest_names(suite, suites)}")
-    return [entry for entry in run.entries if suite in ("", entry.key.suite)]
-
-
 def _only_name(run: Run, kind: str, named: str | None, names: Sequence[str]) -> str:
-    """Give the model or variant that is meant: the one named, or else the only one."""
     known = list(dict.fromkeys(names))
     if named is None and len(known) == 1:
         return known[0]
@@ -139,14 +140,7 @@ def _is_named(entry: JournalEntry, names: Sequence[str]) -> bool:
     return any(name in names for name in _bucket_names(entry))
 
 
-def _check_grader(run: Run, entries: Iterable[JournalEntry], grader: str) -> None:
-    known = {grade.grader for entry in entries for grade in entry.grades}
-    if grader and grader not in known:
-        raise UsageMistake(f"run {run.name} has no grader {grader!r}; it has {nearest_names(grader, known)}")
-
-
 def _sorted_buckets(entries: Iterable[JournalEntry]) -> list[BucketTrials]:
-    """Put the trials that have a score into their buckets, the worst first."""
     grouped: dict[tuple[str, str], list[JournalEntry]] = {}
     for entry in entries:
         if entry.averaged:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
-from pytest_agenteval.compare.findings import FEWEST_FOR_SIGNS, PLAIN, Finding, share_of_look, suite_findings
+from pytest_agenteval.compare.findings import FEWEST_FOR_SIGNS, PLAIN, share_of_look, suite_findings
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores, label_test
 from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.compare.verdict import AT_WORST, Change
@@ -170,7 +170,6 @@ def decide_round(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
 
 
 def _why_not_risen(focus: FocusChange) -> str:
-    """Say why the focus is not taken to have risen; nothing where it is."""
     if focus.change is None or focus.change_at_worst is None:
         return "no task of the focus has scores on both sides"
     if focus.change <= NO_CHANGE:
@@ -279,14 +278,12 @@ def repetitions_to_confirm(
 
 
 def _smallest_p(tasks: int, repetitions: int) -> float:
-    """Give the least p of a bucket of so many tasks: each from nothing to everything."""
     return label_test([([0.0] * repetitions, [1.0] * repetitions)] * tasks).smallest_p
 
 
 def _held_out_tests(
     comparison: Comparison, suite: SuiteComparison, focus: FocusBuckets, level: float
 ) -> Iterator[HeldOutTest]:
-    """Test all of a suite's tasks, then those of the focus."""
     whole = f"{suite_name(suite)} as a whole"
     yield _held_out_test(with_model(comparison, suite, whole), suite.tasks, level)
     names = listed_names([one_line(bucket, MOST_NAME) or NO_BUCKET for bucket in focus])
@@ -299,18 +296,15 @@ def _held_out_test(name: str, tasks: Sequence[TaskChange], level: float) -> Held
     pairs = paired_scores(tasks)
     if not pairs:
         return HeldOutTest(name, 0, None, None, 1.0, testable=False, confirmed=False)
-    findings = [_suite_finding(side, level) for side in (pairs, paired_scores(tasks, *AT_WORST))]
+    # Tasks are tested for what they stand for; by their own trials alone only where they are few, since an
+    # agent that always does the same makes every change of theirs significant.
+    findings = [
+        suite_findings({"": side}, Levels(1 - level, 1 - level)).suite
+        for side in (pairs, paired_scores(tasks, *AT_WORST))
+    ]
     confirmed = all(finding.direction > 0 for finding in findings)
     p, testable = findings[0].p, findings[0].testable
     return HeldOutTest(name, len(pairs), old_mean(pairs), new_mean(pairs), p, testable, confirmed)
-
-
-def _suite_finding(pairs: Sequence[PairedScores], level: float) -> Finding:
-    """Test tasks for what they stand for; by their own trials alone only where they are few.
-
-    An agent that always does the same makes every change of theirs significant.
-    """
-    return suite_findings({"": pairs}, Levels(1 - level, 1 - level)).suite
 
 
 def _falls(suite: SuiteComparison) -> Iterator[str]:
@@ -337,19 +331,13 @@ def _old_and_new(pairs: Sequence[PairedScores]) -> str:
 def _confirmation_reason(
     comparison: Comparison, tests: Sequence[HeldOutTest], worse: Sequence[str], level: float
 ) -> str:
-    """Say in a sentence what decided."""
     if obstacle := obstacle_of(comparison):
         return obstacle
     if worse:
         return f"worse on held-out tasks: {listed_names(worse)}"
-    figures = listed_names(
-        [_test_figures(test) for test in tests if test.confirmed or not _any_confirmed(tests)]
-    )
+    telling = [test for test in tests if test.confirmed] or tests
+    figures = listed_names([_test_figures(test) for test in telling])
     return f"{figures}; needed: a rise with p {format_p(level)} or less"
-
-
-def _any_confirmed(tests: Sequence[HeldOutTest]) -> bool:
-    return any(test.confirmed for test in tests)
 
 
 def _test_figures(test: HeldOutTest) -> str:

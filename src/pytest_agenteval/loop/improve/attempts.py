@@ -341,18 +341,17 @@ class TrialNeeds(FrozenValue, frozen=True):
 
 def trial_needs(improvement: Improvement, start: Run, tasks: WorktreeSuite) -> TrialNeeds:
     """Work out from the first run how many trials a round takes."""
-    dev = {_without_repetition(entry) for entry in start.entries if _is_dev(entry, improvement.suite)}
+    dev = {
+        (entry.key.task, entry.key.agent, entry.key.model, entry.key.variant)
+        for entry in start.entries
+        if _is_dev(entry, improvement.suite)
+    }
     files = {task.file for task in tasks.focus(improvement.focus)}
     beside = {task.id for task in tasks.dev if task.file in files}
     screen = [once for once in dev if once[0] in beside] if len(beside) < len(tasks.dev) else []
     models = max(1, round(len(dev) / max(1, len(tasks.dev))))
     both = 2 * improvement.repetitions
     return TrialNeeds(both * len(screen), both * len(dev), both * len(tasks.held_out) * models)
-
-
-def _without_repetition(entry: JournalEntry) -> tuple[str, str, str, str]:
-    """Give what is equal for the repetitions of a trial."""
-    return entry.key.task, entry.key.agent, entry.key.model, entry.key.variant
 
 
 def _is_dev(entry: JournalEntry, suite: str) -> bool:

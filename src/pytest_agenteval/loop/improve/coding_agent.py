@@ -107,7 +107,8 @@ def run_coding_agent(
         finally:
             end_group(process, AGENT_GRACE_S, f"{AGENT_MARK}={mark}")
         # Read where it was printed to: the agent may have put another thing in the file's place.
-        text = KNOWN_SECRETS.text(_output_text(printed))
+        printed.seek(0)
+        text = KNOWN_SECRETS.text(printed.read(MOST_OUTPUT_BYTES).decode("utf-8", "replace"))
     replace_text(output, text)
     return CodingAgentEnding(how, process.returncode, time.monotonic() - began, _last_line(text))
 
@@ -125,12 +126,6 @@ def _wait_for_end(
                 return "too much output"
         else:
             return "ended"
-
-
-def _output_text(printed: BinaryIO) -> str:
-    """Give what was printed, but for what is beyond all measure."""
-    printed.seek(0)
-    return printed.read(MOST_OUTPUT_BYTES).decode("utf-8", "replace")
 
 
 def _last_line(text: str) -> str:
@@ -184,7 +179,11 @@ def pathspecs_of(globs: Sequence[str], folder: str) -> list[str]:
 
 def repository_state(repository: Repository, start: str, tree: Path, tree_dir: Path) -> RepositoryState:
     """Note what must be the same after a coding agent has worked in ``tree``, which is at ``start``."""
-    config_files = (*repository.config_files(), *_pytest_files(tree))
+    config_files = (
+        *repository.config_files(),
+        # A pytest that runs in the tree would also obey these, whether or not they are there yet.
+        *(place / name for place in tree.parents for name in (*CONFIGURATION, "conftest.py")),
+    )
     settings = _watched_digests(repository, tree, tree_dir, config_files)
     return RepositoryState(start, tree, tree_dir, repository.refs(), config_files, settings)
 
@@ -260,20 +259,13 @@ def _lost_refs(repository: Repository, before: RepositoryState) -> str:
     return f"while it worked, names were taken away or led elsewhere: {_listed_paths(lost)}" if lost else ""
 
 
-def _pytest_files(tree: Path) -> list[Path]:
-    """Give the files above a tree, there or not, from which a pytest in it would be told how to run."""
-    return [place / name for place in tree.parents for name in (*CONFIGURATION, "conftest.py")]
-
-
 def _first_line(path: Path) -> str:
-    """Give what a file begins with; nothing where it is none."""
     return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
 
 
 def _watched_digests(
     repository: Repository, tree: Path, tree_dir: Path, config_files: Sequence[Path]
 ) -> dict[str, str]:
-    """Give a digest of each file that git and pytest obey, by its path."""
     common = [path for name in WATCHED for path in _files_below(repository.common_dir / name)]
     own = [tree_dir / name for name in ("gitdir", "commondir", "config.worktree")]
     return {
@@ -414,14 +406,12 @@ class RoundChange:
         return make_feedback(run, options, [_earlier_round(each) for each in self._of.rounds[:-1]])
 
     def _root_of(self, run: Run) -> Path:
-        """Give the folder of the old tree from which the run's task files are named."""
         place = self._old_tree / self._of.folder
         file = next((entry.file for entry in run.entries if entry.file), "")
         above = (place, *(each for each in place.parents if each.is_relative_to(self._old_tree)))
         return next((each for each in above if (each / file).is_file()), place)
 
     def _searched(self, current: Round) -> Round:
-        """Refuse a change whose added lines give tasks away."""
         suite = (self._old_tree / self._of.suite_file).parent
         every = prompt_leaks(self._texts(current.base), self._texts(current.commit), suite)
         leaks = [leak for leak in every if leak.added]
@@ -429,11 +419,12 @@ class RoundChange:
             return current
         told = tuple(map(_leak_text, leaks))
         held_out = any(leak.split == "held_out" for leak in leaks)
+        more = f", and {len(told) - MOST_LEAKS} more" if len(told) > MOST_LEAKS else ""
         return replace(
             current,
             step="decided",
             decision="refused",
-            reason=_leaks_reason(told),
+            reason=f"the prompt gives tasks away: {'; '.join(told[:MOST_LEAKS])}{more}",
             leaks=told,
             leaks_held_out=held_out,
         )
@@ -443,7 +434,6 @@ class RoundChange:
 
 
 def _failed_ending(ending: CodingAgentEnding, timeout: float) -> str:
-    """Say why a command that did not end as it should refuses its round; nothing where it did."""
     last = one_line(ending.last_line, MOST_LINE)
     if ending.how == "timeout":
         return f"the coding agent did not end within {format_duration(timeout)} and was ended"
@@ -461,11 +451,6 @@ def _leak_text(leak: Leak) -> str:
         return f"{place}: a text of a held-out task"
     kind = leak.kind.replace("_", " ")
     return f"{place}: {kind} of {one_line(leak.task, MOST_LINE)}: {one_line(leak.text, MOST_LINE)}"
-
-
-def _leaks_reason(leaks: Sequence[str]) -> str:
-    more = f", and {len(leaks) - MOST_LEAKS} more" if len(leaks) > MOST_LEAKS else ""
-    return f"the prompt gives tasks away: {'; '.join(leaks[:MOST_LEAKS])}{more}"
 
 
 def _earlier_round(each: Round) -> EarlierRound:

@@ -101,7 +101,9 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
     if inside not in repository.files(start, [f":(top,literal){inside}"]):
         raise UsageMistake(f"{request.suite_file}: expected a suite that is committed; git does not know it")
     tasks = read_worktree_suite(repository.root, inside)
-    folder = _folder_from_top(request.here, repository.root)
+    # From the top to where the user stands; the top itself where that is elsewhere.
+    real, top = Path(os.path.realpath(request.here)), Path(os.path.realpath(repository.root))
+    folder = real.relative_to(top).as_posix() if real.is_relative_to(top) else "."
     _check_globs(repository, start, request.globs, folder, tasks, inside)
     _check_focus(request.focus, tasks)
     improvement = Improvement(
@@ -237,12 +239,6 @@ def _with_stored_run(improvement: Improvement, request: ImproveRequest) -> Impro
     )
 
 
-def _folder_from_top(here: Path, root: Path) -> str:
-    """Give where the user stands, from the top; the top itself where he stands elsewhere."""
-    real, top = Path(os.path.realpath(here)), Path(os.path.realpath(root))
-    return real.relative_to(top).as_posix() if real.is_relative_to(top) else "."
-
-
 def _make_folder(root: Path, name: str) -> Path:
     place = root / IMPROVEMENTS / name
     try:
@@ -256,7 +252,6 @@ def _make_folder(root: Path, name: str) -> Path:
 
 
 def _start_warnings(repository: Repository, tasks: WorktreeSuite, suite: str) -> list[str]:
-    """Say what the user might not expect."""
     remarks = []
     beside = repository.untracked([f":(top,literal){Path(suite).parent.as_posix()}"])
     if beside:
@@ -315,29 +310,26 @@ class Improver:
         are; else they are taken away.
         """
         try:
-            self._go_on()
+            self._save()
+            self._check_out_old(self._is.kept)
+            tasks = read_worktree_suite(self._old_tree, self._is.suite_file)
+            if self._is.start_run is None:
+                self._start(tasks)
+            elif not self._is.rounds and not self._is.ended:
+                self._tell.begin("start", f"as {Path(self._is.start_run.run).name} has it;")
+                self._choose_focus(tasks)
+                self._tell.end(f"focus: {self._focus_names}")
+            while not self._is.ended:
+                self._next_round(tasks)
+            if self._is.has_kept and self._is.held_out is None:
+                self._hold_out(tasks)
+            self._finish()
         except (AgentEvalError, OSError) as failed:
             self._remove_trees()
             if isinstance(failed, OSError):
                 raise UsageMistake(f"{failed.filename or self._folder}: {failed.strerror}") from None
             raise
         return self._is
-
-    def _go_on(self) -> None:
-        self._save()
-        self._check_out_old(self._is.kept)
-        tasks = read_worktree_suite(self._old_tree, self._is.suite_file)
-        if self._is.start_run is None:
-            self._start(tasks)
-        elif not self._is.rounds and not self._is.ended:
-            self._tell.begin("start", f"as {Path(self._is.start_run.run).name} has it;")
-            self._choose_focus(tasks)
-            self._tell.end(f"focus: {self._focus_names}")
-        while not self._is.ended:
-            self._next_round(tasks)
-        if self._is.has_kept and self._is.held_out is None:
-            self._hold_out(tasks)
-        self._finish()
 
     @property
     def improvement(self) -> Improvement:
@@ -357,7 +349,6 @@ class Improver:
         self._repository.add_tree(self._old_tree, commit)
 
     def _start(self, tasks: WorktreeSuite) -> None:
-        """Try the dev split as it is."""
         trying = self._trying
         order = trying.order("start", "dev", self._is.repetitions)
         needed = trying.count(self._old_tree, order)
@@ -427,7 +418,6 @@ class Improver:
         return self._folder / f"round-{current.number}" / "tree"
 
     def _put(self, current: Round, **changes: Any) -> Round:
-        """Write down what has become of the last round."""
         changed = replace(current, **changes)
         self._save(rounds=(*self._is.rounds[:-1], changed))
         return changed
@@ -437,7 +427,6 @@ class Improver:
         return self._put(current, decision=decision, reason=reason, step="decided", **changes)
 
     def _change(self, current: Round, tasks: WorktreeSuite) -> Round:
-        """Let the coding agent make the round's change."""
         self._tell.begin(f"round {current.number}", "coding agent ...")
         place = self._tree_of(current).parent
         change = RoundChange(self._repository, self._is, self._old_tree, place, tasks)
@@ -514,14 +503,12 @@ class Improver:
             return one_line(str(failed), MOST_LINE)
 
     def _hold_out(self, tasks: WorktreeSuite) -> None:
-        """Try held-out tasks once, the start against what was kept, and say what they confirm."""
         self._tell.begin("held-out", "start against kept ...")
         held_out = confirm_on_held_out(self._trying, self._is, tasks, self._folder / "start", self._old_tree)
         self._tell.end(held_out.tried.decision if held_out.tried else "not confirmed")
         self._save(held_out=held_out)
 
     def _finish(self) -> None:
-        """Say what came of it, and take away the worktrees."""
         confirmation = self._is.held_out.confirmation if self._is.held_out else None
         outcome: Outcome = "kept on dev, not confirmed" if self._is.has_kept else "nothing kept"
         if confirmation is not None and confirmation.confirmed:

@@ -28,7 +28,6 @@ from pytest_agenteval.session.inner_pytest import (
     inner_environment,
     start_pytest,
 )
-from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError
 
@@ -189,20 +188,16 @@ def spent_on(run: Run) -> Spent:
     """Add up what all trials of a run took, with attempts that were repeated."""
     total = Spent()
     for entry in run.entries:
-        total += _entry_spent(entry)
+        usages = (entry.usage, *entry.earlier, entry.judging, entry.simulating)
+        prices = [usage.cost_usd for usage in usages]
+        total += Spent(
+            trials=entry.attempts,
+            tokens=sum(usage.known_tokens for usage in usages),
+            untold=sum(usage.tokens is None for usage in usages),
+            usd=sum(usage.known_cost_usd for usage in usages),
+            unpriced=prices.count(None),
+        )
     return total
-
-
-def _entry_spent(entry: JournalEntry) -> Spent:
-    usages = (entry.usage, *entry.earlier, entry.judging, entry.simulating)
-    prices = [usage.cost_usd for usage in usages]
-    return Spent(
-        trials=entry.attempts,
-        tokens=sum(usage.known_tokens for usage in usages),
-        untold=sum(usage.tokens is None for usage in usages),
-        usd=sum(usage.known_cost_usd for usage in usages),
-        unpriced=prices.count(None),
-    )
 
 
 def _in_one_run(tree: Path, order: RunOrder, prompts: Mapping[str, str]) -> PairedRuns:

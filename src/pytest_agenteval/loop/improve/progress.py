@@ -246,18 +246,14 @@ def _round_lines(each: Round) -> Iterator[str]:
         yield f"- leaks: {'; '.join(map(escape_markdown, each.leaks)) or 'none'}"
     for name, tried in (("screen, focus only", each.screen), ("dev split", each.dev)):
         if tried is not None:
-            yield from _tried_lines(name, tried)
+            yield f"- {name}: {_markdown_sentence(tried.reason)}"
+            yield f"  - {_markdown_sentence(tried.sentence)}"
+            yield from (f"  {line}" for line in _spending_lines(tried))
+            if tried.note and tried.decision != "discarded":
+                yield f"  - {_markdown_sentence(tried.note)}"
     if each.diff:
         yield ""
         yield from _diff_block(each.diff)
-
-
-def _tried_lines(name: str, tried: TriedPair) -> Iterator[str]:
-    yield f"- {name}: {_markdown_sentence(tried.reason)}"
-    yield f"  - {_markdown_sentence(tried.sentence)}"
-    yield from (f"  {line}" for line in _spending_lines(tried))
-    if tried.note and tried.decision != "discarded":
-        yield f"  - {_markdown_sentence(tried.note)}"
 
 
 def _spending_lines(tried: TriedPair) -> Iterator[str]:

@@ -177,7 +177,6 @@ class Repository:
             remove_tree(folder)
 
     def _tree_dirs_of(self, path: Path) -> Iterator[Path]:
-        """Give the folders that git has for a worktree, as they say themselves."""
         own = os.path.join(os.path.realpath(path.parent), path.name, ".git")
         for pointer in (self.common_dir / "worktrees").glob("*/gitdir"):
             with suppress(OSError):
@@ -252,7 +251,6 @@ class Repository:
 
     @contextmanager
     def _index(self, commit: str) -> Iterator[Path]:
-        """Give an index of our own that holds a commit."""
         with tempfile.TemporaryDirectory(prefix="agenteval-index-") as folder:
             index = Path(folder, "index")
             self._git("read-tree", commit, index=index)
