@@ -174,7 +174,7 @@ def totals_text(view: RunView) -> str:
     passed, decided = (
         sum(getattr(total, name) for total in totals) for name in ("tasks_passed", "tasks_decided")
     )
-    errored = sum(sum(total.errored.values()) for total in totals)
+    errored = sum(total.errors for total in totals)
     not_run = sum(total.not_run for total in totals)
     shortfalls = [
         f"{pluralize(count, 'trial')} {how}"

@@ -11,7 +11,7 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
-from pytest_agenteval.compare.scoring.intervals import Estimate, estimate_of_tasks
+from pytest_agenteval.compare.scoring.intervals import Estimate, Interval, estimate_of_tasks
 from pytest_agenteval.records.evidence import CRASH, Grade
 from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import FrozenValue
@@ -94,6 +94,21 @@ class GroupStatistics(FrozenValue, frozen=True):
     judge_asks: int
     tools: TapeCounts
     chats: TapeCounts
+
+    @property
+    def score(self) -> float | None:
+        """The mean score, None where no trial is averaged."""
+        return self.mean.mean if self.mean else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """The interval of the mean score, None where there are too few tasks for one."""
+        return self.mean.interval if self.mean else None
+
+    @property
+    def errors(self) -> int:
+        """How many trials errored, whatever the cause."""
+        return sum(self.errored.values())
 
 
 class GroupScope(FrozenValue, frozen=True):

@@ -284,15 +284,15 @@ def _suite_figures(suite: SuiteView, label: str, run: int, comparison: SuiteComp
 
 
 def _figures(row: GroupStatistics, change: Change | None) -> IndexFigures:
-    interval = row.mean.interval if row.mean else None
+    interval = row.interval
     return IndexFigures(
         name=row.name,
         tasks=row.tasks,
         trials=row.averaged,
         planned=row.planned,
-        errored=sum(row.errored.values()),
+        errored=row.errors,
         mark=MARK if row.unscored and row.mean else "",
-        score=row.mean.mean if row.mean else None,
+        score=row.score,
         low=interval.low if interval else None,
         high=interval.high if interval else None,
         passed=row.pass_1.value if row.pass_1 else None,

@@ -151,8 +151,7 @@ def _board(table: ReportTable) -> BoardTable:
 def _dot(standing: LeaderboardRow) -> BoardDot | None:
     if standing.value is None:
         return None
-    mean = standing.view.total.mean
-    interval = standing.total.interval if standing.total else mean.interval if mean else None
+    interval = (standing.total or standing.view.total).interval
     if interval is None:
         return BoardDot(_percent(standing.value), None, None)
     return BoardDot(_percent(standing.value), _percent(interval.low), _percent(interval.high))

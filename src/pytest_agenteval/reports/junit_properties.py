@@ -145,10 +145,10 @@ def _figure(name: str, value: float, digits: int = 4) -> Property:
 
 def _suite_facts(suite: SuiteView) -> Iterator[Property]:
     total = suite.total
-    if total.mean is not None:
-        yield "mean_score", _number(total.mean.mean)
-        if total.mean.interval is not None:
-            yield "interval_95", format_interval(total.mean.interval)
+    if total.score is not None:
+        yield "mean_score", _number(total.score)
+    if total.interval is not None:
+        yield "interval_95", format_interval(total.interval)
     rates = {"pass@1": total.pass_1}
     if total.k > 1:
         rates |= {f"pass^{total.k}": total.pass_hat_k, f"pass@{total.k}": total.pass_at_k}
@@ -157,7 +157,7 @@ def _suite_facts(suite: SuiteView) -> Iterator[Property]:
             yield name, _number(rate.value)
     yield "trials", str(total.averaged)
     yield "planned", str(total.planned)
-    yield "errored", str(sum(total.errored.values()))
+    yield "errored", str(total.errors)
     yield "not_run", str(total.not_run)
     if total.unscored:
         yield "without_judge", str(total.unscored)

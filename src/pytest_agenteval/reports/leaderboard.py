@@ -67,9 +67,7 @@ class LeaderboardRow(FrozenValue, frozen=True):
     @property
     def value(self) -> float | None:
         """The figure that the board is ordered by: the scorecard's total, else the mean score."""
-        if self.total is not None:
-            return self.total.value
-        return self.view.total.mean.mean if self.view.total.mean else None
+        return self.view.total.score if self.total is None else self.total.value
 
 
 class Leaderboard(FrozenValue, frozen=True):
@@ -185,12 +183,12 @@ def _row_json(row: LeaderboardRow) -> dict[str, Any]:
 
 def _figures(row: GroupStatistics) -> dict[str, Any]:
     return {
-        "score": row.mean.mean if row.mean else None,
-        **_ends(row.mean.interval if row.mean else None),
+        "score": row.score,
+        **_ends(row.interval),
         "tasks": row.tasks,
         "planned": row.planned,
         "averaged": row.averaged,
-        "errored": sum(row.errored.values()),
+        "errored": row.errors,
         "not_run": row.not_run,
         "without_judge": row.unscored,
         "k": row.k,
@@ -521,10 +519,9 @@ def _without_judge(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
 
 def _bucket_cell(row: LeaderboardRow, name: str) -> str:
     bucket = next((bucket for bucket in row.view.rows if bucket.name == name), None)
-    if bucket is None or bucket.mean is None:
+    if bucket is None:
         return NOT_KNOWN
-    interval = f" {interval_cell(bucket)}" if bucket.mean.interval else ""
-    return f"{mean_cell(bucket)}{interval}"
+    return f"{mean_cell(bucket)}{f' {interval_cell(bucket)}' if bucket.interval else ''}"
 
 
 def _scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
@@ -549,7 +546,7 @@ def _remarks(board: Leaderboard) -> Iterator[str]:
     """Say what stands beside the figures: what is in no average, and what makes rows hard to compare."""
     for name, row in zip(_names(board.standings), board.standings, strict=True):
         total = row.view.total
-        counts = [(sum(total.errored.values()), "errored"), (total.not_run, "not run")]
+        counts = [(total.errors, "errored"), (total.not_run, "not run")]
         missing = [f"{number} {word}" for number, word in counts if number]
         if missing:
             yield f"{name}: {', '.join(missing)} of {total.planned} planned, in no average"

@@ -179,19 +179,19 @@ def _run_figures(run: ListedRun) -> RunFigures:
 
 def _suite_figures(suite: SuiteView, ended: int, verdict: StoredVerdict | None) -> SuiteFigures:
     total = suite.total
-    interval = total.mean.interval if total.mean else None
+    interval = total.interval
     return SuiteFigures(
         suite=suite.suite,
         kind=suite.kind,
         model=suite.model,
         variant=suite.variant,
-        score=total.mean.mean if total.mean else None,
+        score=total.score,
         low=interval.low if interval else None,
         high=interval.high if interval else None,
         tasks=total.tasks,
         planned=max(total.planned, ended),
         ended=ended,
-        errored=sum(total.errored.values()),
+        errored=total.errors,
         tokens=total.spent.tokens.known_part,
         tokens_untold=total.spent.tokens.unknown,
         cost_usd=total.spent.cost.known_part,

@@ -62,7 +62,7 @@ def whole_run_warnings(view: RunView) -> Iterator[TableNote]:
 
 def _missing_trials(view: RunView) -> Iterator[TableNote]:
     """Name the trials that are in no average: errored by cause, and not run."""
-    if errored := _shares(view, "trial", lambda total: sum(total.errored.values()), _planned):
+    if errored := _shares(view, "trial", lambda total: total.errors, _planned):
         causes = _sum(suite.total.errored for suite in view.suites)
         yield TableNote(f"{errored} errored, in no average: {tally(causes)}", bad=True)
     if not_run := _shares(view, "trial", lambda total: total.not_run - total.interrupted, _planned):

@@ -75,12 +75,12 @@ def mark_unjudged(cell: str, lacking: int) -> str:
 
 def mean_cell(row: GroupStatistics) -> str:
     """Write the mean score of a group, marked where some of its trials lack a judge's grade."""
-    return mark_unjudged(format_figure(row.mean.mean if row.mean else None), row.unscored)
+    return mark_unjudged(format_figure(row.score), row.unscored)
 
 
 def interval_cell(row: GroupStatistics) -> str:
     """Write the interval of a group's mean score."""
-    return format_interval(row.mean.interval if row.mean else None)
+    return format_interval(row.interval)
 
 
 def trials_cell(row: GroupStatistics) -> str:
@@ -112,7 +112,7 @@ def suite_notes(suite: SuiteView) -> Iterator[TableNote]:
         yield TableNote(f"0 of {pluralize(total.tasks, 'task')} decided")
     if suite.decisions:
         yield TableNote(decisions_text(suite.decisions))
-    if errors := sum(total.errored.values()):
+    if errors := total.errors:
         yield TableNote(f"{errors} errored, in no average: {tally(total.errored)}", bad=True)
     if total.not_run > total.interrupted:
         yield TableNote(f"{total.not_run - total.interrupted} not run", bad=True)
@@ -200,7 +200,7 @@ def suite_cells(view: RunView) -> Iterator[list[str]]:
     for at, (suite, mean) in enumerate(zip(view.suites, even_marks(score), strict=True)):
         planned = "trial" if suite.total.planned == 1 else plural("trial")
         total = suite.total
-        between = f" ({interval[at]})" if total.mean and total.mean.interval else ""
+        between = f" ({interval[at]})" if total.interval else ""
         tasks = "task" if total.tasks_decided == 1 else plural("task")
         undecided = f"0 of {pluralize(total.tasks, 'task')} decided"
         yield [
@@ -325,7 +325,7 @@ def _misses(row: GroupStatistics) -> bool:
 
 
 def _mean(row: GroupStatistics) -> float:
-    return row.mean.mean if row.mean else 0.0
+    return row.score or 0.0
 
 
 def _title(label: str, suite: SuiteView) -> str:
@@ -345,6 +345,6 @@ def _name(bucket: GroupStatistics) -> str:
 
 def _cells(bucket: GroupStatistics) -> tuple[str, str, str, str]:
     """Give the figures of a bucket as they are printed: small ones that look equal share a line."""
-    between = interval_cell(bucket) if bucket.mean and bucket.mean.interval else ""
+    between = interval_cell(bucket) if bucket.interval else ""
     alone = _name(bucket) if bucket.tasks >= LARGE else ""
     return mean_cell(bucket), between, tasks_passed(bucket), alone
