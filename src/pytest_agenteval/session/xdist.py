@@ -1,4 +1,4 @@
-"""Trials that xdist's controller holds back until it is known who needs them: it knows node ids alone."""
+"""Distributing trials under xdist: deep queues for each worker; repetitions that may not be needed wait."""
 
 from __future__ import annotations
 
@@ -22,64 +22,64 @@ class DeselectedTrial:
 
 
 class DeferredRepetitions:
-    """Trials that may not be needed, by their index: kept, or given to workers so that these go on.
+    """Trials beyond the LOW of ``--repetitions=LOW..HIGH``, by their index: waiting here, or lent to workers.
 
-    A worker runs no test before it knows which comes next, or that none does: while it is not known who is
-    needed, each is given one, which it drops itself where that is not needed.
+    A worker runs no test before it knows the next one, or that there is none. While it is not decided
+    which trials are needed, each worker is lent one, which it skips where it is not needed.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._kept: list[int] = []
-        self._given: set[int] = set()
+        self._waiting: list[int] = []
+        self._lent: set[int] = set()
         self._collected: Sequence[str] = ()
         self.undecided = False
 
-    def hold_back(self, collected: Sequence[str]) -> Collection[int]:
-        """Give the indices of what may not be needed, by what workers have written down."""
+    def defer(self, collected: Sequence[str]) -> Collection[int]:
+        """Give the indices of the trials that may not be needed, as workers have written them down."""
         from pytest_agenteval.store.run_documents import read_extra
 
         extra = read_extra(self._config.stash[run_info_key].folder)
         ids = {node_id for group in extra.groups for node_id in group.node_ids} if extra else set()
         self._collected = collected
-        self._kept = [index for index, name in enumerate(collected) if name in ids]
-        self.undecided = bool(self._kept)
-        return frozenset(self._kept)
+        self._waiting = [index for index, name in enumerate(collected) if name in ids]
+        self.undecided = bool(self._waiting)
+        return frozenset(self._waiting)
 
-    def is_given(self, index: int) -> bool:
-        """Whether a worker has this trial for the sake of what stands before it."""
-        return index in self._given
+    def is_lent(self, index: int) -> bool:
+        """Whether a worker has this trial only so that it runs the one before."""
+        return index in self._lent
 
-    def give_one(self) -> int | None:
-        """Give one trial away, the last first; None where none is left."""
-        if not self._kept:
+    def lend_one(self) -> int | None:
+        """Lend one trial, the last first; None where none is left."""
+        if not self._waiting:
             return None
-        index = self._kept.pop()
-        self._given.add(index)
+        index = self._waiting.pop()
+        self._lent.add(index)
         return index
 
     def take_back(self, indices: Iterable[int]) -> Collection[int]:
-        """Give which of these will not be run by the worker that has them; what is undecided is kept."""
-        back = self._given.intersection(indices)
-        self._given -= back
+        """Give which of these were lent; while nothing is decided, they wait again."""
+        back = self._lent.intersection(indices)
+        self._lent -= back
         if self.undecided:
-            self._kept = sorted({*self._kept, *back})
+            self._waiting = sorted({*self._waiting, *back})
         return back
 
-    def look(self) -> list[int]:
-        """Decide, and give what is needed and not given to any worker yet."""
+    def decide(self) -> list[int]:
+        """Decide which trials are needed, and give those that no worker has yet."""
         from pytest_agenteval.session.adaptive_repetitions import look_at_first_repetitions
 
         dropped = look_at_first_repetitions(self._config)
         self.undecided = False
-        self._given = {index for index in self._given if self._collected[index] in dropped}
+        self._lent = {index for index in self._lent if self._collected[index] in dropped}
         session = self._config.pluginmanager.get_plugin("session")
         if session is not None:
             session.testscollected -= len(dropped)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None and dropped:
             reporter.stats.setdefault("deselected", []).extend(map(DeselectedTrial, sorted(dropped)))
-        return [index for index in self._kept if self._collected[index] not in dropped]
+        return [index for index in self._waiting if self._collected[index] not in dropped]
 
 
 TRIAL = re.compile(r"\.(?:json|ya?ml)::[^\[]+\[.*-\d+\]$")
@@ -101,18 +101,18 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         self._concurrency = concurrency
         self._depth = max(DEPTH, 2 * concurrency)
         self._trials: list[int] = []
-        self._extra = DeferredRepetitions(config)
+        self._deferred = DeferredRepetitions(config)
         self._begun = False
 
     @property
     def tests_finished(self) -> bool:
         """Whether nothing is left to be sent and at most the last test of each worker is running."""
-        return not self._trials and not self._extra.undecided and bool(super().tests_finished)
+        return not self._trials and not self._deferred.undecided and bool(super().tests_finished)
 
     @property
     def has_pending(self) -> bool:
         """Whether anything is left to be run."""
-        return bool(self._trials or self._extra.undecided) or bool(super().has_pending)
+        return bool(self._trials or self._deferred.undecided) or bool(super().has_pending)
 
     def schedule(self) -> None:
         """Share out the first tests, or look at every worker again."""
@@ -124,9 +124,9 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
             collected = next(iter(self.node2collection.values()))
             self._trials = [index for index, name in enumerate(collected) if TRIAL.search(name)]
             if self._trials:
-                held_back = self._extra.hold_back(collected)
-                self._trials = [index for index in self._trials if index not in held_back]
-                self._share_out(collected, held_back)
+                deferred = self._deferred.defer(collected)
+                self._trials = [index for index in self._trials if index not in deferred]
+                self._share_out(collected, deferred)
                 return
         super().schedule()
 
@@ -134,7 +134,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         """Send a worker more when it needs more."""
         if node.shutting_down:
             return
-        ours = self._trials or self._extra.undecided
+        ours = self._trials or self._deferred.undecided
         if self.pending or not ours:
             super().check_schedule(node, duration)
         if not self.pending and ours:
@@ -142,7 +142,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Note that a worker is done with a test, which may be the one that a look was waiting for."""
-        self._extra.take_back([item_index])  # before the look a worker drops what it was given to go on
+        self._deferred.take_back([item_index])  # before the look a worker drops what it was given to go on
         super().mark_test_complete(node, item_index, duration)
         self._look_when_due()
 
@@ -158,7 +158,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def remove_node(self, node: Any) -> str | None:
         """Forget a worker; what it was to run goes to the others, except the test it was at."""
-        waiting = self._extra.take_back(self.node2pending[node])
+        waiting = self._deferred.take_back(self.node2pending[node])
         pending = [index for index in self.node2pending[node] if index not in waiting]
         collection = self.collection or []
         # Taken out first: xdist would send what is left in chunks, as it does with everyone else's tests.
@@ -173,8 +173,8 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         """Whether the workers met task files: node ids alone may look like trials and be somebody else's."""
         return has_plan(self.config)
 
-    def _share_out(self, collected: list[str], held_back: Collection[int]) -> None:
-        trials, self.collection, self._begun = {*self._trials, *held_back}, collected, True
+    def _share_out(self, collected: list[str], deferred: Collection[int]) -> None:
+        trials, self.collection, self._begun = {*self._trials, *deferred}, collected, True
         folder = self.config.stash[run_info_key].folder
         self.config.pluginmanager.register(StopBroadcaster(self.config, folder))
         self.pending[:] = [index for index in range(len(collected)) if index not in trials]
@@ -217,7 +217,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
             chosen = self._trials[: depth - queued]
             del self._trials[: len(chosen)]
             self._queue(node, chosen)
-        if self._extra.undecided:
+        if self._deferred.undecided:
             self._keep_going(node)
         elif not self._trials:
             # A worker keeps its last test back until it knows which comes next, or that none does.
@@ -226,9 +226,9 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def _keep_going(self, node: Any) -> None:
         """Give a worker that gets nothing else an extra trial: it runs the test before it, and then waits."""
-        if self._trials or any(self._extra.is_given(index) for index in self.node2pending[node]):
+        if self._trials or any(self._deferred.is_lent(index) for index in self.node2pending[node]):
             return
-        given = self._extra.give_one()
+        given = self._deferred.lend_one()
         if given is None:
             node.shutdown()
         else:
@@ -238,11 +238,11 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         """Decide about the extra trials once all others have ended, and go on with those that are needed."""
         session = self.config.pluginmanager.get_plugin("session")
         stopping = session is not None and (session.shouldfail or session.shouldstop)
-        if stopping or not self._extra.undecided or self._trials or self.pending or not self.node2pending:
+        if stopping or not self._deferred.undecided or self._trials or self.pending or not self.node2pending:
             return
         queued = (index for pending in self.node2pending.values() for index in pending)
-        if all(map(self._extra.is_given, queued)):
-            self._trials = self._extra.look()
+        if all(map(self._deferred.is_lent, queued)):
+            self._trials = self._deferred.decide()
             for node in self.nodes:
                 self.check_schedule(node)
 
