@@ -134,6 +134,7 @@ class ReusePlan:
 
     def _decide_by(self, plan: Plan, earlier: EarlierTrial) -> ReuseDecision:
         entry = earlier.entry
+        # Cheap reasons first: the agent's digests below may read its source files.
         if entry.ending == "errored":
             return ReuseDecision("rerun", "errored")
         if not earlier.has_transcript:
@@ -146,10 +147,12 @@ class ReusePlan:
         if agent is None:
             return ReuseDecision("rerun", "the agent cannot be made")
         changed = self._changes(plan, earlier, agent)
+        # What the agent sees decides before what grades it: a changed task makes old transcripts worthless.
         if changed.agent:
             return ReuseDecision("rerun", " and ".join(changed.agent))
         if changed.ruler:
             return ReuseDecision("regrade", changed.ruler[0], earlier)
+        # With another bucket or kind the trial is written again, so that reports count it there.
         keeps = earlier.is_own and earlier.is_described_as(plan)
         return ReuseDecision("keep" if keeps else "take over", "", earlier)
 

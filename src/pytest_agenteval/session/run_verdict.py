@@ -114,6 +114,7 @@ def _run_again(config: pytest.Config, tasks: Sequence[BrokenTask], times: int) -
     here = config.invocation_params.dir
     with (folder / OUTPUT).open("ab") as output:
         wait_for(start_pytest(arguments, output=output, folder=here, environment=environment))
+    # The run's folder is named by the other pytest, by the second in which it begins.
     runs = [path for path in set(folder.glob(f"*/{HEADER}")) - before if path.parent.name != LATEST]
     if len(runs) != 1:
         raise AgentEvalError(f"pytest left no run: {last_line(folder / OUTPUT)}")

@@ -84,6 +84,7 @@ def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tup
 
     Each task has a place of its own in the order, so that a task that is added moves no other.
     """
+    # By bucket, so that a small sample still has tasks of every kind.
     buckets: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for task in tasks:
         buckets.setdefault((task.suite, task.bucket), set()).add((task.suite, task.id))

@@ -216,12 +216,14 @@ class Planner:
         task, suite = loaded.task, loaded_suite.suite
         settings = resolve_settings(task, suite)
         agent = settings.agent or DEFAULT_AGENT
+        # Most tasks of a suite have equal graders: checking and planning them again is what is slow.
         key = graders_key(task, agent, loaded_suite.resources.names)
         graders = self._graders.planned_before(key)
         wrong: list[Problem] = []
         if graders is None:
             with _adding_problems(wrong, loaded):
                 loaded = inline_file_settings(loaded, self._checker, loaded_suite.folder, self._root)
+        # Without the texts of its files a grader would be refused for settings that it has.
         is_readable = not wrong
         one = _TaskInSuite(loaded, loaded_suite, settings, agent)
         wrong += self._id_conflict(one)
@@ -237,6 +239,7 @@ class Planner:
             layers = self._layers_of(one)
         with _adding_problems(wrong, loaded):
             prompts = self._prompts_of(one)
+        # Only of an agent that can be made is it known which prompts it reads.
         if prompts and not wrong:
             mismatches = find_unread_prompts(self._registry.agent_factory(agent), prompts)
             wrong += self._problems_of(mismatches, one)
@@ -247,6 +250,7 @@ class Planner:
             graders = self._graders.plan(loaded.task)
             if loaded.task is task:  # texts of files, which lie elsewhere for other tasks, are not in them
                 self._graders.remember(key, task, graders)
+        # The default agent acts: graders of another agent's work would score what never happened.
         if settings.agent is None:
             self._note_missing_agent(loaded, graders)
         return self._planned_task(one, graders, layers, prompts), settings

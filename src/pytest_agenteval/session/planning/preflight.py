@@ -291,6 +291,7 @@ class Preflight:
         if settings.variants and self._agents_act:
             check_prompts(self._registry, settings.variants, (item.task for item in acting))
         models = [*(item.case.model for item in acting), *self._cases.judges]
+        # Before the keys: a typed option that no model can obey is a slip, whatever else is missing.
         check_loading_options(models, settings)
         # An agent that is given as a form calls its models with its own keys.
         live = (item for item in acting if not item.case.model.offline and not item.task.form)

@@ -68,6 +68,7 @@ class RegistrationCheck:
         key = ("agent", name, canonical_json(settings) if settings else "", tools, prompts)
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
+            # The agent itself comes first: a broken class cannot say which settings it takes.
             if unfit := _unfit_agent(factory, settings):
                 return unfit
             wrong = wrong_agent_settings(name, factory, settings)

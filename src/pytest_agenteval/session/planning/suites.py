@@ -144,7 +144,7 @@ class Suites:
         if folder not in self._folders:
             try:
                 self._folders[folder] = find_suite(folder, self._root)
-            except ProblemsFound as wrong:  # two suite files in one folder
+            except ProblemsFound as wrong:  # two suite files in one folder: the first stands for both
                 self._folders[folder] = file = Path(wrong.problems[0].file)
                 self._suites[file] = ProblemsFound(
                     dataclasses.replace(problem, file=short_path(file)) for problem in wrong.problems
