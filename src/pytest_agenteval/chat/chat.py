@@ -29,7 +29,7 @@ class ChatSettings:
     extra: Mapping[str, Any] = field(default=NOTHING, hash=False)
 
     def as_params(self) -> dict[str, Any]:
-        """Give the settings that were made, and no others."""
+        """Give the settings that are not None."""
         params = {
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
@@ -46,10 +46,10 @@ DEFAULT_SETTINGS = ChatSettings()
 class Reply(Record, frozen=True):
     """What a model answered, and what it took.
 
-    ``finish`` is ``stop``, ``tool_calls``, ``length``, ``content_filter``, or the provider's own word where
-    it is none of these. ``first_token_s`` is seconds from the request to the first token, None when the reply
-    was not streamed; ``seconds`` what the request took that brought it, None when nobody looked. ``taped``
-    says that it was played, not sent.
+    ``finish`` is ``stop``, ``tool_calls``, ``length``, ``content_filter``, or else the provider's own word.
+    ``first_token_s`` is seconds from the request to the first token, None when the reply was not streamed;
+    ``seconds`` is the duration of the request that brought it, None if it was not measured. ``taped``: the
+    reply was replayed from a cassette.
     """
 
     text: str = ""
@@ -98,20 +98,20 @@ class Chat(Protocol):
     ) -> Reply:
         """Give the model's next reply.
 
-        The calls of the reply carry id, tool and arguments; who asked counts the turns. Raises ProviderDown
-        when the model cannot be had.
+        The calls of the reply carry id, tool and arguments; the caller counts the turns. Raises ProviderDown
+        when the model is out of reach.
         """
         ...
 
 
 class NoModel(TrialBroken):
-    """An agent asked through its context, and the run named no model to ask."""
+    """An agent used ``ctx.chat``, and the run names no model for it."""
 
     cause = "no_model"
 
 
 class OwnModelChat:
-    """The chat of an agent that is to ask a model of its own: nobody is there to answer."""
+    """The chat of an agent that asks a model of its own, and so has none here."""
 
     async def ask(
         self,

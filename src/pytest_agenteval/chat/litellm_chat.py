@@ -31,7 +31,6 @@ from pytest_agenteval.chat.direct.provider_schemas import plain_copy, response_f
 from pytest_agenteval.chat.model_prices import with_own_price
 from pytest_agenteval.chat.models import REQUEST_GRACE_S, REQUEST_SECONDS, key_names
 from pytest_agenteval.chat.provider_failures import (
-    AttemptFailed,
     OptionalSettings,
     check_key,
     import_failure,
@@ -73,7 +72,7 @@ def litellm_reply(
 
 
 def _litellm_calls(calls: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
-    """Read calls; an id that comes twice would leave open which result answers which call."""
+    """Read calls; two with one id would leave open which result belongs to which."""
     used_ids: set[str] = set()
     for place, call in enumerate(calls):
         id = call.id if call.id and call.id not in used_ids else f"{call_ids}_{place}"
@@ -83,17 +82,17 @@ def _litellm_calls(calls: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
 
 
 def _refusal(message: Any) -> str:
-    # Some providers' refusals stand among the fields that litellm passes on as they came.
+    # Some providers' refusals are among the fields that litellm passes on as they came.
     fields = message.get("provider_specific_fields") or {}
     return getattr(message, "refusal", None) or fields.get("refusal") or ""
 
 
 def litellm_usage(answer: Any, price: ModelPrice | None = None) -> Usage:
-    """Give what a reply took, as the provider counts it, at the user's own price, else litellm's."""
+    """Read the usage that litellm made of a provider's, at the user's own price, else litellm's."""
     usage = getattr(answer, "usage", None)
     input_details = getattr(usage, "prompt_tokens_details", None)
     output_details = getattr(usage, "completion_tokens_details", None)
-    # A price of 0 is that of a model whose price litellm does not know yet.
+    # litellm says 0 for a model whose price it does not know.
     cost = answer._hidden_params.get("response_cost") or None
     counted = credible_usage(
         Usage(
@@ -122,17 +121,17 @@ _unknown_finishes: ContextVar[list[str] | None] = ContextVar("agenteval_unknown_
 
 
 def collect_unknown_finishes() -> list[str]:
-    """Give the list that gets the words that litellm does not know while this task reads a reply."""
+    """Give the list that collects finish reasons unknown to litellm while this task reads a reply."""
     words: list[str] = []
     _unknown_finishes.set(words)
     return words
 
 
 class FinishReasons(dict[str, Any]):
-    """litellm's own table of such words, which makes ``stop`` of any other: they are noted on their way."""
+    """litellm's table of finish reasons; it notes those that litellm does not know and turns into stop."""
 
     def get(self, word: Any, default: Any = None) -> Any:
-        """Give what litellm knows of a word."""
+        """Look a word up, and note it if it is unknown."""
         unknown_words = _unknown_finishes.get()
         if word not in self and unknown_words is not None and isinstance(word, str):
             unknown_words.append(word)
@@ -153,7 +152,7 @@ async def read_litellm_stream(
 ) -> tuple[Any, float | None]:
     """Wait for the end of a stream; give its answer, and the seconds from ``began`` to its first token.
 
-    They are None where nothing was said. ``began`` is by ``time.perf_counter``. A call without an id of its
+    They are None if no token came. ``began`` is by ``time.perf_counter``. A call without an id of its
     own gets ``call_ids`` and its place.
     """
     refusal: list[str] = []
@@ -176,9 +175,9 @@ async def read_litellm_stream(
 
 
 def original_error(raised: Exception) -> Exception:
-    """Give what went wrong within a stream, out of litellm's wrapping; anything else as it is.
+    """Give the error within a stream without litellm's wrapping; any other as it is.
 
-    Where a provider refuses to stream, litellm quotes its words as bytes: they become text.
+    If a provider refuses to stream, litellm quotes its answer as bytes, which become text here.
     """
     cause: Any = getattr(raised, "original_exception", None) or raised
     if isinstance(message := getattr(cause, "message", None), str):
@@ -194,7 +193,7 @@ def _bytes_as_text(match: re.Match[str]) -> str:
 
 
 class _RefusalListener:
-    """A provider's own chunks on their way to litellm, which drops a refusal unless it comes as content."""
+    """Passes a provider's chunks to litellm, with refusals as content: it would drop them otherwise."""
 
     def __init__(self, chunks: Any, refusal: list[str]) -> None:
         self._chunks, self._next, self._refusal = chunks, aiter(chunks), refusal
@@ -211,7 +210,7 @@ class _RefusalListener:
         return chunk
 
     async def aclose(self) -> None:
-        """Let go of the connection, which litellm does for some providers."""
+        """Release the connection, which litellm does for some providers only."""
         for held in (self._chunks, getattr(self._chunks, "streaming_response", None)):
             close = getattr(held, "aclose", None) or getattr(held, "close", None)
             if close is not None and isawaitable(closing := close()):
@@ -226,8 +225,8 @@ def _deltas(chunks: Iterable[Any]) -> Iterator[Any]:
 
 
 def _built_answer(stream: Any, build: ChunkBuilder, call_ids: str, finish: str, refusal: str) -> Any:
-    """Put the chunks together, with the counts that the provider told and no others."""
-    # These still have their usage; what the stream gives out has lost it, or has an estimate in its place.
+    """Join the chunks, with the provider's own counts and no estimates."""
+    # These chunks still have their usage; those that the stream yields have lost it, or hold an estimate.
     chunks = stream.chunks
     counted = [chunk for chunk in chunks if getattr(chunk, "usage", None)]
     calls = _number_calls(chunks, call_ids)
@@ -246,7 +245,7 @@ def _built_answer(stream: Any, build: ChunkBuilder, call_ids: str, finish: str, 
 
 
 def _number_calls(chunks: Iterable[Any], call_ids: str) -> list[dict[str, Any]]:
-    """Give each call an id and a place, as some providers do not; give the function that each calls."""
+    """Set the id and the index of each call where the provider does not; give the called functions."""
     calls: list[dict[str, Any]] = []
     pieces = [piece for delta in _deltas(chunks) for piece in getattr(delta, "tool_calls", None) or ()]
     places = [join_call(calls, piece.model_dump()) for piece in pieces]
@@ -256,7 +255,7 @@ def _number_calls(chunks: Iterable[Any], call_ids: str) -> list[dict[str, Any]]:
 
 
 def _join_characters(chunks: Iterable[Any]) -> None:
-    """Put half a character at a piece's end before the next piece; litellm cannot count tokens of halves."""
+    """Move half a character at a piece's end to the next piece: litellm cannot count tokens of halves."""
     halves: dict[Any, str] = {}
     last: dict[Any, tuple[Any, str]] = {}
     for delta in _deltas(chunks):
@@ -277,7 +276,7 @@ def _join_characters(chunks: Iterable[Any]) -> None:
 
 
 def _state_no_reasoning(counted: Sequence[Any]) -> None:
-    """Say that there are no reasoning tokens where the provider does not count them: litellm would guess."""
+    """Set reasoning tokens to 0 where the provider does not count them: litellm would estimate them."""
     details = [getattr(chunk.usage, "completion_tokens_details", None) for chunk in counted]
     if not counted or any(getattr(detail, "reasoning_tokens", None) is not None for detail in details):
         return
@@ -286,7 +285,7 @@ def _state_no_reasoning(counted: Sequence[Any]) -> None:
     last.usage = type(last.usage)(**{**last.usage.model_dump(), "completion_tokens_details": counts})
 
 
-# What litellm would import during its first request, on the loop; some of it only with tools, or in a stream.
+# What litellm would import on the loop during its first request; some of it only for tools or streams.
 LATE_IMPORTS = ("openai.resources.chat", "litellm.proxy._types")
 TOOL_IMPORTS = ("litellm.responses.mcp.chat_completions_handler",)
 STREAM_IMPORTS = (
@@ -296,9 +295,9 @@ STREAM_IMPORTS = (
 )
 STOPPING_S = 2.0
 UNSENT_PARAMS = ("request_seconds", "stream")
-# Who has a wire of their own: whoever else is asked at an address takes what OpenAI's takes.
+# Providers with a format of their own: any other address takes what OpenAI's API takes.
 OTHER_FORMATS = ("anthropic/", "bedrock/", "deepseek/", "gemini/", "ollama", "vertex_ai/")
-# Where a call holds an object: text that is none, which only a stream brings, is sent back as Anthropic says.
+# Formats in which arguments are an object: text that is none, which only streams bring, goes back wrapped.
 OBJECT_CALLS = ("anthropic/", "bedrock/", "gemini/", "vertex_ai/")
 
 _lock = threading.Lock()
@@ -309,8 +308,8 @@ class LitellmChat:
     """Asks one real model; each ask is one request, and a failing one raises AttemptFailed.
 
     The model's own params go with every request and win over the settings of an ask. A setting that the
-    provider refuses is left out from then on. Where an address is given without the name of a key, no real
-    key is sent. What the user says in ``prices`` comes before litellm's prices.
+    provider refuses is left out from then on. With an address but no name of a key, no real key is sent. The
+    user's ``prices`` win over litellm's.
     """
 
     def __init__(self, model: Model, prices: Prices = NO_PRICES) -> None:
@@ -362,20 +361,34 @@ class LitellmChat:
         except Exception as raised:  # whatever litellm raises, also where it cannot read the reply
             if broken := import_failure(raised):
                 raise broken from raised
-            failed = self._failure(original_error(raised), request)
+            # litellm finds a provider's usual key by itself, so every variable that may hold one is a secret.
+            KNOWN_SECRETS.know_variables(key_names(self.model))
+            original = original_error(raised)
+            failed = litellm_failure(original, self._timeout_s, KNOWN_SECRETS)
+            failed = self._optional.without_what_it_names(failed, str(original), request)
             usage = NO_USAGE if answer is None else litellm_usage(answer, self._price)
             failed.usage = usage if usage.tokens else NO_USAGE
             raise failed from raised
-        self._remember(answer, reply)
+        # The provider wants these thoughts back when the results of the calls are sent.
+        thoughts = getattr(answer.choices[0].message, "thinking_blocks", None)
+        if thoughts and reply.calls:
+            self._thoughts[reply.calls[0].id] = thoughts
         return replace(reply, first_token_s=first_token_s)
 
     async def _answer(self, call_ids: str, **request: Any) -> tuple[Any, float | None]:
         """Send a request; give the answer and, where it was streamed, the seconds to its first token."""
-        # litellm's own time limit is that of a silence: a trickling reply would never end. In a stream it
-        # tells a silence as a lost connection, so ours comes first.
+        # litellm's own timeout is that between two bytes: a trickling reply would never end. In a stream it
+        # reports a timeout as a lost connection, so ours comes first.
         async with asyncio.timeout(self._timeout_s if self._streamed else self.longest_s):
             began = time.perf_counter()
-            answer = await _litellm.acompletion(model=self.model.id, **self._transport(), **request)
+            answer = await _litellm.acompletion(
+                model=self.model.id,
+                timeout=self._timeout_s,
+                max_retries=0,  # its own retries would be neither counted nor recorded
+                num_retries=0,
+                drop_params=True,
+                **request,
+            )
             if not self._streamed:
                 return answer, None
             return await read_litellm_stream(answer, _litellm.stream_chunk_builder, began, call_ids)
@@ -383,8 +396,7 @@ class LitellmChat:
     def _request_settings(
         self, tools: Sequence[ToolSpec], response_schema: Mapping[str, Any] | None, settings: ChatSettings
     ) -> dict[str, Any]:
-        """Give what is asked for beside the messages."""
-        # litellm writes into what it gets, such as the user's metadata: it would be sent the next time.
+        # litellm writes into what it gets, such as the user's metadata, and would send that the next time.
         params = plain_copy({**settings.as_params(), **self._params, **self._streamed})
         choice = params.pop("tool_choice", None)
         if tools:
@@ -394,11 +406,6 @@ class LitellmChat:
         if response_schema is not None:
             params["response_format"] = response_format(response_schema)
         return self._optional.without_refused(params)
-
-    def _transport(self) -> dict[str, Any]:
-        # Left to itself it asks three times where a server fails: nobody would count or write down the first
-        # two.
-        return {"timeout": self._timeout_s, "max_retries": 0, "num_retries": 0, "drop_params": True}
 
     def _key(self) -> dict[str, str]:
         name = self.model.api_key_env
@@ -418,31 +425,19 @@ class LitellmChat:
         thoughts = self._thoughts.get(calls[0]["id"]) if calls else None
         return {**sent, "thinking_blocks": thoughts} if thoughts else sent
 
-    def _remember(self, answer: Any, reply: Reply) -> None:
-        """Keep thoughts that the provider wants to see again when the results of the calls are sent."""
-        thoughts = getattr(answer.choices[0].message, "thinking_blocks", None)
-        if thoughts and reply.calls:
-            self._thoughts[reply.calls[0].id] = thoughts
-
-    def _failure(self, raised: Exception, request: Mapping[str, Any]) -> AttemptFailed:
-        # litellm finds a provider's usual key by itself, so all that may hold one are known.
-        KNOWN_SECRETS.know_variables(key_names(self.model))
-        failed = litellm_failure(raised, self._timeout_s, KNOWN_SECRETS)
-        return self._optional.without_what_it_names(failed, str(raised), request)
-
 
 async def close() -> None:
     """Close litellm's connections; to be awaited at the end, on the loop on which models were asked."""
     if _litellm is None:
         return
     await _stop_logging()
-    with suppress(AttributeError):  # what a release does not have is not closed
+    with suppress(AttributeError):  # not every release has these
         await _litellm.close_litellm_async_clients()
         await _litellm.in_memory_llm_clients_cache.evicted_client_closer.close()
     for_streams = vars(_litellm).pop("module_level_aclient", None)
     if for_streams is not None:  # in the cache only until the first end of a run
         await for_streams.close()
-    # It would give the closed ones out again, to whoever asks at the same address on such a loop.
+    # litellm would use the closed clients again for the same address on such a loop.
     with suppress(AttributeError):
         _litellm.in_memory_llm_clients_cache.flush_cache()
 
@@ -450,8 +445,8 @@ async def close() -> None:
 async def _stop_logging() -> None:
     """Stop the worker that writes litellm's logs, where it runs on this loop.
 
-    It moves to whichever loop asked last, such as that of an agent which asks litellm by itself. There it is
-    not ours, and nobody would ever tell this loop that it has stopped.
+    It moves to the loop that asked last, such as that of an agent which asks litellm by itself. There it is
+    not ours, and this loop would never learn that it stopped.
     """
     with suppress(ImportError, AttributeError, RuntimeError, TimeoutError):
         from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
@@ -471,7 +466,7 @@ def _import_litellm() -> None:
     with _lock:
         if _litellm is not None:
             return
-        # Its prices come from the package, not from the network, and no .env file is read behind our back.
+        # Its prices come from the package, not from the network, and it reads no .env file.
         with _environment(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION"):
             import litellm
         _import_late(LATE_IMPORTS)
@@ -482,7 +477,7 @@ def _import_litellm() -> None:
         with suppress(AttributeError):  # a release that closes what it drops in another way
             clients: Any = litellm.in_memory_llm_clients_cache
             clients.evicted_client_closer = DroppedClients(clients.evicted_client_closer)
-        # What litellm has made lives until the end: the garbage collector need not look through it again.
+        # What litellm made at import lives until the end: the garbage collector need not visit it again.
         gc.freeze()
         litellm.suppress_debug_info = True
         litellm.telemetry = False
@@ -500,7 +495,7 @@ def _import_for_streams() -> None:
 
 
 def _import_late(names: Sequence[str]) -> None:
-    """Import modules of litellm's; one that another version of it does not have is not needed by it."""
+    """Import modules of litellm; one that its version lacks is not needed."""
     for name in names:
         try:
             import_module(name)
@@ -511,7 +506,7 @@ def _import_late(names: Sequence[str]) -> None:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Set environment variables that nobody has set, for as long as the block lasts."""
+    """Set environment variables that are not set, for as long as the block lasts."""
     ours = {name: value for name, value in values.items() if name not in os.environ}
     os.environ.update(ours)
     try:
@@ -522,10 +517,10 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 class DroppedClients:
-    """Stands before litellm's own closer, which closes what an hour made too old a while after it is dropped.
+    """Holds the clients that litellm drops from its cache after an hour until its own closer closes them.
 
-    That one holds them weakly: a client that is collected meanwhile, or is waiting still when the run ends,
-    would never be closed, and aiohttp complains of its session.
+    That closer holds them weakly: a client that is collected before, or still waits when the run ends, would
+    never be closed, and aiohttp would warn about its session.
     """
 
     def __init__(self, closer: Any) -> None:
@@ -535,7 +530,7 @@ class DroppedClients:
 
     def mark_owned(self, client: object) -> None:
         """Note that litellm made this client, and not the user."""
-        with suppress(TypeError):  # as litellm does: what cannot be referred to weakly is no client
+        with suppress(TypeError):  # as litellm does: an object without weak references is no client
             self._owned.add(client)
         self._closer.mark_owned(client)
 
@@ -547,7 +542,7 @@ class DroppedClients:
         self._closer.schedule(client)
 
     def reap(self) -> None:
-        """Close those whose time has come."""
+        """Close those that are due."""
         self._closer.reap()
         if not self._closer.pending_count:
             self._held.clear()
@@ -556,7 +551,7 @@ class DroppedClients:
         """Close all that are left."""
         held, self._held = self._held, []
         for client in held:
-            with suppress(Exception):  # its loop may be somebody else's, and over
+            with suppress(Exception):  # its loop may be closed
                 closing = (getattr(client, "aclose", None) or client.close)()
                 if isawaitable(closing):
                     await closing

@@ -31,26 +31,26 @@ _AUDIO_INPUT, _AUDIO_OUTPUT = "input_cost_per_audio_token", "output_cost_per_aud
 _BY_LENGTH = (_INPUT, _OUTPUT, _CACHED, _WRITTEN, _HOUR_WRITTEN)
 _THRESHOLD = re.compile(rf"(?:{'|'.join(_BY_LENGTH)})_above_(\d+)(k?)_tokens")
 _TIERS = {"flex": "_flex", "priority": "_priority", "fast": "_priority"}
-"""Words of providers for how quickly they answered, and how the keys of their rates end."""
+"""Providers' words for their service tiers, and the suffix of each tier's keys."""
 _REGION = re.compile(r"(?:us|eu|apac|us-gov|jp|au|global)\.(?=[a-z0-9]+\.)")
-"""What stands before the name of a model of Bedrock's that is asked across regions."""
+"""The prefix of Bedrock's models that are asked across regions."""
 _TUNED = re.compile(r"ft:[^:]+(?=:)")
-"""The model that somebody tuned, in the name of what came of it."""
+"""The base model in the name of a fine-tuned one."""
 _AT_THRESHOLD = frozenset({"xai"})
-"""Providers that take their higher rate for a prompt of exactly so many tokens, too."""
+"""Providers whose higher rate already holds for a prompt of exactly the threshold."""
 _CACHED_SHARES: Mapping[object, float] = {"fireworks_ai": 0.5}
-"""What of a prompt's price a provider takes for cached tokens whose price the table does not have."""
+"""The share of the prompt's rate for cached tokens, where the table has no rate for them."""
 _ONE_RATE = frozenset({"perplexity"})
-"""Providers with one rate for long and short prompts, written to a cache or not, whatever the table says."""
+"""Providers with one rate for all prompts, long, short or written to a cache, whatever the table says."""
 
 PriceEntry = Mapping[str, Any]
 
 
 class TokenRates(NamedTuple):
-    """What one token costs in USD, by what it is.
+    """What one token costs in USD.
 
-    Of the prompt: as such, read from the provider's cache, written to it, also for an hour, or audio; of the
-    reply: as such, thought, or audio.
+    Of the prompt: plain, read from the provider's cache, written to it, written for an hour, or audio; of the
+    reply: plain, reasoning, or audio.
     """
 
     prompt: float
@@ -64,7 +64,7 @@ class TokenRates(NamedTuple):
 
 
 def token_rates(model: str, prompt_tokens: int, service_tier: str = "") -> TokenRates | None:
-    """Give what a model's tokens cost in a request of so many; None for one that the table does not have."""
+    """Give what a model's tokens cost in a request with so many; None for a model that the table lacks."""
     entry = price_entry(model)
     if entry is None:
         return None
@@ -90,18 +90,18 @@ def token_rates(model: str, prompt_tokens: int, service_tier: str = "") -> Token
 
 
 def _rate_or(rate: float | None, otherwise: float) -> float:
-    """Give a rate, or the one that holds where the table has none: 0 is a rate too."""
+    # 0 is a rate, too.
     return otherwise if rate is None else float(rate)
 
 
 def _tier_rate(entry: PriceEntry, key: str, ending: str) -> float | None:
-    """Give what stands under a key for a service tier, else what stands there for all."""
+    # A service tier without a rate of its own has that of all.
     rate: float | None = entry.get(f"{key}{ending}")
     return entry.get(key) if rate is None else rate
 
 
 def _reasoning_rate(entry: PriceEntry, ending: str, reply: float) -> float:
-    """Give the rate of thoughts: a service tier with a rate of its own for replies takes that for both."""
+    """Give the rate of reasoning; a service tier with its own rate for replies takes that for both."""
     if ending and entry.get(f"{_OUTPUT}{ending}") is not None:
         return _rate_or(entry.get(f"{_REASONING}{ending}"), reply)
     return _rate_or(entry.get(_REASONING), reply)
@@ -109,7 +109,7 @@ def _reasoning_rate(entry: PriceEntry, ending: str, reply: float) -> float:
 
 @cache
 def price_source() -> str:
-    """Name the package that the table came with, and its version; empty where there is none."""
+    """Name the package that the table came with, and its version; empty without one."""
     try:
         return f"litellm {version('litellm')}"
     except PackageNotFoundError:
@@ -118,23 +118,23 @@ def price_source() -> str:
 
 @cache
 def _table() -> Mapping[str, msgspec.Raw]:
-    """Read the installed litellm's table, without its entries; nothing where there is no litellm."""
+    """Read the installed litellm's table with its entries unread; empty without litellm."""
     try:
         litellm = find_spec("litellm")
         if litellm is None or litellm.origin is None:
             return {}
         written = Path(litellm.origin).with_name(TABLE).read_bytes()
         return msgspec.json.decode(written, type=dict[str, msgspec.Raw])
-    except (OSError, ValueError):  # another litellm, which keeps its prices elsewhere
+    except (OSError, ValueError):  # a litellm with its prices elsewhere
         return {}
 
 
 @cache
 def price_entry(model: str) -> PriceEntry | None:
-    """Give a model's line of the table: by its whole name, else without provider or region."""
+    """Give a model's entry in the table: by its whole name, else without provider or region."""
     for name in _table_names(model):
         if (entry := _table_row(name)) is not None:
-            # A row can name the one that it stands for, such as claude-opus-latest; litellm 1.110 has 98.
+            # An entry can be an alias, such as claude-opus-latest; litellm 1.110 has 98.
             return _table_row(entry["alias_of"]) if "alias_of" in entry else entry
     return None
 
@@ -156,7 +156,7 @@ def _table_names(model: str) -> Iterator[str]:
 
 
 def _tier(entry: PriceEntry, prompt_tokens: int) -> PriceEntry | None:
-    """Give the tier of a request: the one in whose range its prompt is, and beyond all ranges the last."""
+    """Give the tier in whose range a prompt is, the last beyond all ranges."""
     tiers: list[PriceEntry] = [
         tier for tier in entry.get("tiered_pricing") or () if len(tier.get("range", ())) == 2
     ]
@@ -169,7 +169,7 @@ def _tier(entry: PriceEntry, prompt_tokens: int) -> PriceEntry | None:
 
 
 def _threshold_rates(entry: PriceEntry, prompt_tokens: int, ending: str) -> PriceEntry:
-    """Give a model's rates, those of the highest threshold that a prompt exceeds, for the whole request."""
+    """Give a model's rates; those of the highest threshold that a prompt exceeds hold for all of it."""
     rates = {name: _tier_rate(entry, name, ending) for name in _BY_LENGTH}
     if entry.get("litellm_provider") in _ONE_RATE:
         return rates
@@ -180,7 +180,7 @@ def _threshold_rates(entry: PriceEntry, prompt_tokens: int, ending: str) -> Pric
 
 
 def _exceeded(entry: PriceEntry, prompt_tokens: int) -> Iterator[str]:
-    """Give the endings of keys for prompts as long as this one, the highest threshold last."""
+    """Give the suffixes of keys for prompts as long as this one, the highest threshold last."""
     thresholds = {
         int(number) * (1000 if thousands else 1): f"_above_{number}{thousands}_tokens"
         for number, thousands in (found.groups() for found in map(_THRESHOLD.fullmatch, entry) if found)
@@ -202,10 +202,10 @@ def with_price(
     prices: Prices = NO_PRICES,
     requested: str = "",
 ) -> Usage:
-    """Give the usage of one reply with its price in USD, None where nobody here knows it.
+    """Give the usage of one reply with its cost in USD, None where it is unknown.
 
-    What the user says in ``prices`` comes first, also of the model that was ``asked``, then what the reply
-    itself says.
+    The user's ``prices`` come first, also those of the ``requested`` model, then the cost that the reply
+    states, then the table.
     """
     own = own_price(prices, model, requested)
     if own is not None and (usage.tokens or own.is_free):
@@ -238,7 +238,7 @@ def _user_rates(price: ModelPrice) -> TokenRates:
 
 
 def is_priced(prices: Prices, *names: str) -> bool:
-    """Whether the price of a model that is called by these names is known before it is asked."""
+    """Whether the price of a model with these names is known before it is asked."""
     return own_price(prices, *names) is not None or any(
         rates is not None and (rates.prompt or rates.reply)
         for rates in (token_rates(name, 1) for name in names)
@@ -247,9 +247,9 @@ def is_priced(prices: Prices, *names: str) -> bool:
 
 def _prompt_cost(usage: Usage, apart: PricedApart, rates: TokenRates) -> float:
     for_an_hour = min(apart.hour_writes, apart.cache_writes)
-    cached = usage.cached_tokens or 0  # where nobody knows, all is paid in full
+    cached = usage.cached_tokens or 0  # where it is unknown, all tokens cost the full rate
     fresh = max(0, (usage.input_tokens or 0) - cached - apart.cache_writes)
-    audio = min(apart.audio_input, fresh)  # of what was cached, some may have been audio too
+    audio = min(apart.audio_input, fresh)  # some of the cached tokens may be audio, too
     return (
         (fresh - audio) * rates.prompt
         + audio * rates.audio_prompt
@@ -266,7 +266,7 @@ def _reply_cost(usage: Usage, apart: PricedApart, rates: TokenRates) -> float:
 
 
 def with_prices(transcript: Transcript, prices: Prices = NO_PRICES) -> Transcript:
-    """Give a transcript whose replies have prices where their model and tokens are told, and no price is."""
+    """Give a transcript with costs for replies that have a model and tokens, but no cost."""
     asks = tuple(
         replace(ask, usage=with_price(ask.model, ask.usage, prices=prices))
         if ask.model and ask.usage.cost_usd is None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -44,7 +43,7 @@ from pytest_agenteval.text.errors import CassetteMiss, LimitIgnored, LimitReache
 
 
 class RecordedReply(FrozenValue, frozen=True):
-    """A recorded response to an ask; ``prompt_differs`` where something else was asked when it was given."""
+    """A recorded response to an ask; ``prompt_differs`` if it was recorded for another prompt."""
 
     response: Response
     prompt_differs: bool
@@ -53,11 +52,10 @@ class RecordedReply(FrozenValue, frozen=True):
 class ModelTape:
     """The recorded model requests of one trial's agent: those of its model and repetition, in their order.
 
-    An ask is answered by the first recording, not yet played, of the same prompt; where there is none, by
-    the one that was asked of the same model and has most messages in common with it, of several the next. For
-    ids and dates in prompts differ from run to run, and of agents that ask side by side now this one is first
-    and now that; who changed a prompt is told. While new requests are recorded, another prompt is a new
-    request.
+    An ask is answered by the first recording of the same prompt that was not replayed yet. Without one, it is
+    answered by the next recording for the same model that has most messages in common with it: ids and dates
+    in prompts differ from run to run, and agents that work side by side ask in changing order. An event says
+    that the prompt differs. While new requests are recorded, another prompt is a new request.
     """
 
     def __init__(self, tape: Tape, retry_command: str, model_hosts: Collection[str] = ()) -> None:
@@ -67,7 +65,7 @@ class ModelTape:
 
     @property
     def recording(self) -> bool:
-        """Whether a request that was not played may be sent, and is recorded."""
+        """Whether a request that was not replayed may be sent, and is recorded."""
         return self._tape.recording
 
     @property
@@ -77,12 +75,12 @@ class ModelTape:
 
     @property
     def hits(self) -> int:
-        """How many requests were played."""
+        """How many requests were replayed."""
         return self._tape.hits
 
     @property
     def misses(self) -> int:
-        """How many requests were neither played nor could be sent."""
+        """How many requests were neither replayed nor could be sent."""
         return self._tape.misses
 
     @property
@@ -91,13 +89,13 @@ class ModelTape:
         return self._tape.recorded
 
     def find_ask(self, request: Request, ask: ModelRequest | None) -> RecordedReply | None:
-        """Play the reply to an ask, or give None; ``asked`` is what was read of the request, if it was."""
+        """Replay the reply to an ask, or give None; ``ask`` is the request as read, if it was read before."""
         redacted = self._tape.cassette.redactor.request(request)
         if ask is None or (redacted.uri, redacted.body) != (request.uri, request.body):
             ask = self._read(redacted)
         if ask is None:
             return None
-        # Who asks for events cannot read a document, nor the other way round.
+        # A client that asks for events cannot read a document, nor the other way round.
         identity = (ask.streamed, prompt_identity(ask))
         same = self._tape.find_next(lambda recorded: self._identity(recorded) == identity)
         if same is not None:
@@ -113,7 +111,7 @@ class ModelTape:
         return self._identities[id(recorded)]
 
     def _nearness(self, ask: ModelRequest, recorded: Request) -> int | None:
-        """Count the messages that two asks of one model have in common, each at its place."""
+        """Count the messages that two asks of one model have in common, position by position."""
         other = self._recorded_ask(recorded)
         if other is None or _reply_format(other) != _reply_format(ask):
             return None
@@ -121,13 +119,12 @@ class ModelTape:
         return sum(ours == theirs for ours, theirs in pairs)
 
     def _recorded_ask(self, recorded: Request) -> ModelRequest | None:
-        # A cassette holds its requests as long as it is open: none takes another's id.
+        # A cassette holds its requests as long as it is open, so no id is used twice.
         if id(recorded) not in self._asks:
             self._asks[id(recorded)] = self._read(recorded)
         return self._asks[id(recorded)]
 
     def _read(self, request: Request) -> ModelRequest | None:
-        """Give what a request asks a model; None where it is no ask."""
         if request.uri.startswith(CHAT):
             return None
         classified = classify(request, self._model_hosts)
@@ -137,45 +134,45 @@ class ModelTape:
             return None
 
     def find_other(self, request: Request) -> Response | None:
-        """Play the response to what is no ask, or give None: requests are compared as they are."""
+        """Replay the response to what is no ask, or give None: requests are compared as they are."""
         interaction = self._tape.find((request,))
         return None if interaction is None else interaction.response
 
     def record(self, request: Request, response: Response) -> None:
-        """Keep a response that was really given."""
+        """Record a response to a request that was sent."""
         self._tape.record(request, response)
 
     def miss(self, request: Request) -> CassetteMiss:
-        """Make the error that says what differs from the nearest recording, and how to record this one."""
+        """Make the error that says what differs from the nearest recording, and how to record the request."""
         self._tape.missed()
         return self._tape.miss(request, self._retry_command)
 
 
 def _reply_format(ask: ModelRequest) -> tuple[str, str, bool]:
-    """Give what has to be equal for the reply to one ask to be read as that to another."""
+    # What has to be equal for the reply to one ask to be read as that to another.
     return ask.format, ask.model, ask.streamed
 
 
 FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
-"""Kinds of events: an attempt that failed, a reply that ended before its time."""
+"""Kinds of events: an attempt that failed, a reply that the agent closed before its end."""
 
 MOST_FORGIVEN = 10
-"""How often in a row attempts may fail until the time of more is the agent's own: it would ask for ever."""
+"""How many failed attempts in a row are not charged to the agent: else it could ask for ever."""
 
 PASSING_FAILURES = frozenset({401, 403, 404, 408, 409, 425, 429, 498, 529})
-"""Statuses that say nothing of what was asked: the same request may be answered another time."""
+"""Statuses that say nothing about the request: it may be answered another time."""
 
 
 class NotAllowed(TrialBroken):
-    """An agent was about to ask its own model, and nobody said that it may."""
+    """An agent asked its own model without permission to."""
 
     cause = "not_allowed"
 
 
 class _Exchange(NamedTuple):
-    """One request of a model that is under way: the reply that it waits for, and its conversation.
+    """One request to a model that is under way, with the number of its reply and its conversation.
 
-    ``refused_at`` is when a status came that says that there is no reply.
+    ``refused_at`` is when a status came that says that there will be no reply.
     """
 
     request: Request
@@ -187,7 +184,7 @@ class _Exchange(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """What was asked, and when; ``ended`` is when a reply or a failure came."""
+    """How one request ended; ``ended`` is when the reply or the failure came."""
 
     ask: ModelRequest
     started: float
@@ -196,7 +193,7 @@ class _Outcome(NamedTuple):
     given_up: bool = False
 
     def covers(self, other: _Outcome) -> bool:
-        """Whether what the other asked was asked here too, of whichever model; the conversation may go on."""
+        """Whether this ask holds the other's conversation, and maybe more; models may differ."""
         ours, theirs = _conversation(self.ask), _conversation(other.ask)
         return ours[: len(theirs)] == theirs
 
@@ -204,10 +201,10 @@ class _Outcome(NamedTuple):
 class ModelTraffic:
     """The model requests of one trial's agent; they may come from several threads at once.
 
-    ``tape`` plays and records them; None where chats are not taped. ``sends`` says whether one that is not
-    played may be sent, ``refusal`` what is said where it may not. ``model_hosts`` are servers whose every
-    request is a model's. What a trial may still use is asked before each request: one that it may not make
-    ends the agent.
+    ``tape`` replays and records them, and is None where chats are not recorded. ``sends`` says whether a
+    request that is not replayed may be sent, ``refusal`` is the message where it may not. Every request to
+    ``model_hosts`` counts as a model's. The budget is checked before each request: one beyond it ends the
+    agent.
     """
 
     def __init__(
@@ -239,7 +236,7 @@ class ModelTraffic:
 
     @property
     def sends(self) -> bool:
-        """Whether a request that is not played may be sent."""
+        """Whether a request that is not replayed may be sent."""
         return self._sends if self._tape is None else self._tape.recording
 
     def claims(self, request: Request) -> bool:
@@ -249,7 +246,7 @@ class ModelTraffic:
     def play(self, request: Request) -> Response | None:
         """Give the recorded response; None if the request is to be sent, and then handed to ``record``.
 
-        Raises what ends the agent where its limit is reached, or where nothing answers and nothing may be
+        Raises what ends the agent where a limit is reached, or where there is no recording and nothing may be
         sent.
         """
         classified = self._classify(request)
@@ -257,14 +254,18 @@ class ModelTraffic:
         if ask is None:
             return self._play_other(request, classified)
         exchange = self._begin(request, ask)
-        recorded = self._find_recorded(request, ask)
+        recorded = None
+        if self._tape is not None:
+            # What refers to earlier replies was read with them; the tape compares requests as they stand.
+            alone = not self._items or "item_reference" not in text_of(request.body)
+            recorded = self._tape.find_ask(request, ask if alone else None)
         if recorded is not None:
             if recorded.prompt_differs:
-                self._note_changed_prompt(exchange)
+                text = "differs from the one that was recorded; its recorded reply was played"
+                details = {"turn": exchange.turn, "digest": prompt_identity(ask)}
+                self._recorder.event(CHANGED_PROMPT, f"ask {exchange.turn} {text}", details)
             if recorded.response.status >= 300:
-                self._note_failure(
-                    exchange, request, recorded.response, passing=_is_passing(recorded.response)
-                )
+                self._note_failure(exchange, request, recorded.response)
             else:
                 self._finish(exchange, recorded.response, None, taped=True)
             return recorded.response
@@ -276,19 +277,18 @@ class ModelTraffic:
         return None
 
     def begin_response(self, request: Request, status: int) -> None:
-        """Take a request back that brings no reply: who asked may ask again before reading why."""
+        """Take back a request that brings no reply: the client may ask again before it reads the body."""
         exchange = self._under_way.get(id(request))
         if status >= 300 and exchange is not None:
             self._undo(exchange)
             self._under_way[id(request)] = exchange._replace(refused_at=self._recorder.at())
 
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
-        """Read what was really answered, and keep it for a replay, unless it only says to try again."""
+        """Read the response to a request that was sent, and record it unless it only says to try again."""
         exchange = self._under_way.pop(id(request), None)
         if response.status >= 300:
-            passing = _is_passing(response)
-            self._note_failure(exchange, request, response, passing=passing)
-            if passing:
+            self._note_failure(exchange, request, response)
+            if _is_passing(response):
                 self._keep_failure(exchange, request, response)
                 return
         elif exchange is not None and not self._finish(exchange, response, first_byte_s):
@@ -297,10 +297,10 @@ class ModelTraffic:
             self._tape.record(request, response)
 
     def cut(self, request: Request, response: Response) -> None:
-        """Read what came of a response that ended before its time; status 0 is one that never began.
+        """Read a response that ended early; status 0 is one that never began.
 
-        It is not recorded: a replay could not tell how much of it was looked at. A stream that was closed
-        once the provider had said its last is whole: clients need not wait for the connection's own end.
+        It is not recorded: a replay could not know how much of it the client read. A stream that was closed
+        after the provider's last event is whole: clients need not wait for the connection to end.
         """
         broke_off = response.message == BROKE_OFF
         if self._is_whole(request, response, broke_off=broke_off):
@@ -323,7 +323,7 @@ class ModelTraffic:
             self._finish(exchange, response, None, closed=True)
 
     def fail(self, request: Request, cut: Response, failure: Response) -> None:
-        """Read what came of a response that never came whole, and keep what the client raised."""
+        """Read a response that never came whole, and keep what the client raised."""
         exchange = self._under_way.get(id(request))
         whole = self._is_whole(request, cut, broke_off=cut.message == BROKE_OFF)
         self.cut(request, cut)
@@ -331,13 +331,12 @@ class ModelTraffic:
             self._keep_failure(exchange, request, failure)
 
     def _keep_failure(self, exchange: _Exchange | None, request: Request, response: Response) -> None:
-        """Keep an attempt that failed until its ask is answered by another one, or the trial is over."""
         if exchange is not None:
             with self._lock:
                 self._failed.append((exchange.ask, request, response))
 
     def _record_failures(self) -> None:
-        """Record the failures after which the agent went on; one whose ask was answered later is left out."""
+        """Record the failures after which the agent went on, but for asks that were answered later."""
         if self._failed and self._tape is not None and self._tape.recording:
             answered = {_identity(each.ask) for each in self._answered}
             for ask, request, response in self._failed:
@@ -345,15 +344,17 @@ class ModelTraffic:
                     self._tape.record(request, response)
 
     def close(self) -> None:
-        """End requests that nobody answered; the trial breaks where the provider answered one at no attempt.
+        """End requests without a response; the trial breaks if the provider never answered one of its asks.
 
-        What the agent gave up as its own limit was reached is no failure of the provider's.
+        A request that the agent gave up since its own limit was reached is no failure of the provider's.
         """
         with self._lock:
             left, self._under_way = self._under_way, {}
         for exchange in left.values():
             self._fail(exchange, GIVEN_UP)
-        failures = [each for each in self._failures if not (each.given_up and self._is_out_of_time)]
+        seconds_left = self._budget.seconds_left
+        out_of_time = self._budget.reached is not None or (seconds_left is not None and seconds_left <= 0)
+        failures = [each for each in self._failures if not (each.given_up and out_of_time)]
         if left or failures:
             self._recorder.add_unanswered(0)  # each was counted when it failed
         if failures:
@@ -361,13 +362,8 @@ class ModelTraffic:
         else:
             self._record_failures()
 
-    @property
-    def _is_out_of_time(self) -> bool:
-        left = self._budget.seconds_left
-        return self._budget.reached is not None or (left is not None and left <= 0)
-
     def _classify(self, request: Request) -> Classified:
-        # A request is asked about three times on its way; other threads are at others meanwhile.
+        # Each request is classified about three times on its way, while other threads work on others.
         latest: tuple[Request, Classified] | None = getattr(self._classified, "latest", None)
         if latest is None or latest[0] is not request:
             latest = self._classified.latest = (request, classify(request, self._model_hosts))
@@ -376,19 +372,19 @@ class ModelTraffic:
         return latest[1]
 
     def note_reply(self, request: Request, response: Response) -> None:
-        """Look at a response that is on no tape of ours: it may be that of a model all the same."""
+        """Note a response that is on no cassette, if it may be that of a model all the same."""
         if may_be_of_a_model(response):
             self._note_unread(request)
 
     def _note_unread(self, request: Request) -> None:
         with self._lock:
             key = (request.method, request.uri, request.body)
-            if key not in self._unread:  # each layer of a client that sends it shows it
+            if key not in self._unread:  # each layer of a client reports it
                 self._unread.add(key)
                 self._recorder.event(
                     UNREAD_REQUEST, f"{request.method} {_place(request)}: of no known format"
                 )
-                self._recorder.add_unread(is_sent=False)  # the tapes know whether it was sent
+                self._recorder.add_unread(is_sent=False)  # the tapes count those that were sent
 
     def _read_request(self, classified: Classified, request: Request) -> ModelRequest | None:
         try:
@@ -397,21 +393,14 @@ class ModelTraffic:
             self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: {unreadable}")
             return None
 
-    def _find_recorded(self, request: Request, ask: ModelRequest) -> RecordedReply | None:
-        if self._tape is None:
-            return None
-        # What refers to earlier replies was read with them; the tape compares requests as they stand.
-        alone = not self._items or "item_reference" not in text_of(request.body)
-        return self._tape.find_ask(request, ask if alone else None)
-
     def _play_other(self, request: Request, classified: Classified) -> Response | None:
-        """Play what is asked of a model's server beside replies: embeddings, counts, lists of models."""
+        """Replay a request to a model's server that is no ask: embeddings, counts, lists of models."""
         if classified.kind == "unread":
             self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: of no known format")
         response = None if self._tape is None else self._tape.find_other(request)
         if response is None and not self.sends:
             raise self._refuse(request)
-        if classified.kind != "auxiliary":  # an ask, as far as anybody knows
+        if classified.kind != "auxiliary":  # it may be an ask
             self._recorder.add_unread(is_sent=response is None)
         return response
 
@@ -420,7 +409,7 @@ class ModelTraffic:
             try:
                 self._budget.step()
             except (LimitReached, LimitIgnored) as reached:
-                # No Exception: clients wrap those, wait and ask again.
+                # Not an Exception: clients catch those, wait and ask again.
                 raise for_this_thread(LimitIgnored(str(reached))) from None
             recorder = self._recorder
             recorder.offer_tools(ask.tools)
@@ -433,7 +422,7 @@ class ModelTraffic:
             return _Exchange(request, ask, self._next_turn(), phase, recorder.at())
 
     def _next_turn(self) -> int:
-        """Give the number of the next reply; that of a request that brought none is free again."""
+        """Give the number of the next reply; that of a request without a reply is free again."""
         if self._free_turns:
             turn = min(self._free_turns)
             self._free_turns.remove(turn)
@@ -442,12 +431,18 @@ class ModelTraffic:
         return self._recorder.turn
 
     def _whole_prompt(self, ask: ModelRequest) -> Sequence[Mapping[str, Any]]:
-        """Give what is asked with what the provider keeps of the conversation; instructions it does not."""
+        """Give the messages behind those of the conversation that the provider stores and these continue.
+
+        The provider does not store instructions, so clients repeat them: those that are there already go.
+        """
         phase = self._phases.get(ask.continues) if ask.continues else None
         before = [] if phase is None else self._recorder.messages_of(phase)
-        pairs = zip(before, ask.messages, strict=False)
-        instructed_before = len(list(takewhile(_instructs_alike, pairs)))
-        return [*before, *ask.messages[instructed_before:]]
+        repeated = 0
+        for old, new in zip(before, ask.messages, strict=False):
+            if not (old["role"] == new["role"] == "system" and old["content"] == new["content"]):
+                break
+            repeated += 1
+        return [*before, *ask.messages[repeated:]]
 
     def _answer_call(self, message: Mapping[str, Any], phase: int) -> None:
         content = message.get("content", "")
@@ -465,9 +460,9 @@ class ModelTraffic:
         taped: bool = False,
         closed: bool = False,
     ) -> bool:
-        """Write a reply down; False where the provider failed to give a whole one.
+        """Record a reply; give False where the provider gave no whole one.
 
-        Of one that the agent ``closed`` before its end, whatever can be read is the reply.
+        If the agent ``closed`` the response before its end, whatever can be read is the reply.
         """
         ask, turn = exchange.ask, exchange.turn
         try:
@@ -523,8 +518,8 @@ class ModelTraffic:
             return False
 
     def _undo(self, exchange: _Exchange) -> None:
-        """Take back a request that brought no reply: it was no step, and its place is free."""
-        if exchange.refused_at is not None:  # done when its status came
+        """Take back a request without a reply: it was no step, and its number is free."""
+        if exchange.refused_at is not None:  # it was taken back when its status came
             return
         with self._lock:
             self._budget.undo_step()
@@ -535,14 +530,14 @@ class ModelTraffic:
                 self._recorder.turn -= 1
 
     def _fail(self, exchange: _Exchange, why: str, *, passing: bool = True) -> None:
-        """Note an attempt that failed; a ``passing`` failure says nothing of what was asked."""
+        """Note a failed attempt; a ``passing`` failure says nothing about the request itself."""
         self._undo(exchange)
         with self._lock:
             ended = self._recorder.at() if exchange.refused_at is None else exchange.refused_at
             seconds = ended - exchange.started
             forgiven = why != GIVEN_UP
-            # As with our own chats, a failed attempt is not the agent's time; one that it gave up is.
-            if exchange.started >= self._failed_at:  # else it is one with those that failed meanwhile
+            # As with our own chats, a failed attempt is not charged; one that the agent gave up is.
+            if exchange.started >= self._failed_at:  # else it counts with those that failed meanwhile
                 self._failed_in_a_row, self._failed_at = self._failed_in_a_row + 1, ended
             spared = forgiven and self._failed_in_a_row <= MOST_FORGIVEN
             self._budget.end_request(exchange.started, ended, failed=spared)
@@ -550,19 +545,19 @@ class ModelTraffic:
             place = _place(exchange.request)
             down = ProviderDown(f"{place}: {why}")
             failed = _Outcome(exchange.ask, exchange.started, ended, down, given_up=not forgiven)
-            if not passing:  # the provider's word on what was asked
+            if not passing:  # the provider has answered this conversation
                 self._failures = [other for other in self._failures if not failed.covers(other)]
             elif not self._is_answered(failed):
                 self._failures.append(failed)
             self._recorder.event(FAILED_REQUEST, f"{place}: {why}", {"seconds": round(seconds, 3)})
 
     def _is_answered(self, failed: _Outcome) -> bool:
-        """Whether the same was answered meanwhile; one that was given up may be the slower of several."""
+        """Whether the same was answered meanwhile; one that was given up may be the slower of two."""
         meanwhile = (answered for answered in self._answered if answered.ended >= failed.started)
         return any(failed.given_up or answered.covers(failed) for answered in meanwhile)
 
     def _note_failure(
-        self, exchange: _Exchange | None, request: Request, response: Response, *, passing: bool
+        self, exchange: _Exchange | None, request: Request, response: Response, *, passing: bool = False
     ) -> None:
         if is_failure(response):
             why = f"no response came: {failure_text(response)}"
@@ -571,17 +566,10 @@ class ModelTraffic:
         if exchange is None:
             self._recorder.event(FAILED_REQUEST, f"{_place(request)}: {why}")
         else:
-            self._fail(exchange, why, passing=passing)
-
-    def _note_changed_prompt(self, exchange: _Exchange) -> None:
-        self._recorder.event(
-            CHANGED_PROMPT,
-            f"ask {exchange.turn} differs from the one that was recorded; its recorded reply was played",
-            {"turn": exchange.turn, "digest": prompt_identity(exchange.ask)},
-        )
+            self._fail(exchange, why, passing=passing or _is_passing(response))
 
     def _refuse(self, request: Request) -> BaseException:
-        """Say once what is missing; the same again is answered alike and at once."""
+        """Make the error for the first request that may not be sent; later ones get the same."""
         with self._lock:
             if self._refused is None:
                 broken: TrialBroken
@@ -598,7 +586,7 @@ class ModelTraffic:
 
 
 def _conversation(ask: ModelRequest) -> list[Mapping[str, Any]]:
-    """Give what was said so far, without instructions, which differ from model to model."""
+    # Without instructions, which differ from model to model.
     return [without_ids(message) for message in ask.messages if message["role"] != "system"]
 
 
@@ -610,13 +598,8 @@ def _is_passing(response: Response) -> bool:
     return response.status in PASSING_FAILURES or response.status >= 500
 
 
-def _instructs_alike(pair: tuple[Mapping[str, Any], Mapping[str, Any]]) -> bool:
-    before, now = pair
-    return before["role"] == now["role"] == "system" and bool(before["content"] == now["content"])
-
-
 def _result(content: str) -> Any:
-    """Give what a model is shown of a tool's result: a list or a map where it is one, else the text."""
+    """Read a tool's result as the model is shown it: a JSON list or map, else the text."""
     if not content.lstrip().startswith(("{", "[")):
         return content
     try:

@@ -27,7 +27,7 @@ _DIRECT_PARAMS = frozenset({"api_base", "request_seconds", "stream", *DIRECT_SET
 
 
 def usual_transport(model: Model) -> Via:
-    """Give how a model is asked unless somebody says; empty for one that is not asked over HTTP."""
+    """Give the transport of a model that names none; empty for one that is not asked over HTTP."""
     if model.offline or provider_of(model.id) == "hf" or "/" not in model.id:
         return ""
     return LITELLM if direct_problem(model) or _is_new_to_table(model) else DIRECT
@@ -43,7 +43,7 @@ def direct_problem(model: Model) -> str:
 
 
 def _is_new_to_table(model: Model) -> bool:
-    """Whether nobody says what a model of Anthropic's can: litellm guesses that from its name."""
+    """Whether the price table lacks a model of Anthropic's: litellm guesses its abilities from its name."""
     if not model.id.startswith("anthropic/"):
         return False
     from pytest_agenteval.chat.model_prices import price_entry
@@ -57,14 +57,14 @@ def transport_note(model: Model) -> str:
 
 
 REQUEST_SECONDS = 120.0
-"""How long one request may take, unless a model's table says."""
+"""How long one request may take, unless the model's table says otherwise."""
 REQUEST_GRACE_S = 1.0
-"""By how much longer whoever waits for a request waits."""
+"""How much longer the caller waits than the request may take."""
 
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 Setting: TypeAlias = tuple[str, Callable[[object], bool]]
-"""What is expected, in words, and whether a value is that."""
+"""What is expected, in words, and whether a value fits."""
 
 
 def _text(value: object) -> bool:
@@ -146,14 +146,14 @@ RATE_SETTINGS: Mapping[str, str] = {
     "tokens_per_minute": "tokens_per_minute",
     "patience_seconds": "patience_s",
 }
-"""What says how much a model is asked, and of whom it says that; no part of what the model is."""
+"""Settings that limit how much a model is asked, by the field of ``RateLimits`` that each becomes."""
 
 ALSO_IN_PARAMS = frozenset({"reasoning_effort", "extra_body"})
-"""What may stand below ``params`` too, where it stood before it was a setting of ours."""
+"""Settings that may stand below ``params``, too, as they did in earlier versions."""
 
 
 def setting_problem(model: Model) -> str:
-    """Say which setting nobody obeys, such as those of loading a model that is asked elsewhere."""
+    """Name a setting without effect, such as one for loading a model that is asked elsewhere."""
     provider = provider_of(model.id)
     for name in model.params:
         if name in LOADED_BY and provider not in LOADED_BY[name]:
@@ -183,7 +183,7 @@ SHIPPED: Mapping[str, str] = MappingProxyType(
 )
 
 FORMER_NAMES: Mapping[str, str] = MappingProxyType({"baseline": "rules"})
-"""Offline models that were called something else: who types the old name is told the new one."""
+"""Former names of offline models; a message gives the new one."""
 
 TABLE = "[tool.agenteval.models]"
 RESERVED_PARAMS = frozenset(
@@ -224,7 +224,7 @@ def resolve_all(typed: Sequence[str], aliases: Aliases, offline: Collection[str]
 
 
 def rate_limits_of(aliases: Aliases, default: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Give how much each model of the table is asked, by its name; ``default`` is of the empty name."""
+    """Give the rate limits of each model of the table by its name; ``default`` has the empty name."""
     tables = {name: table for name, table in aliases.items() if isinstance(table, Mapping)}
     own = {
         name: {**default, **table} for name, table in tables.items() if RATE_SETTINGS.keys() & table.keys()
@@ -267,7 +267,7 @@ def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
 
 
 def _likely(name: str, names: Collection[str]) -> str:
-    """Say what an unknown name may mean: ``gpt-5-mini`` lacks its provider, and is no ``gemini``."""
+    """Suggest what an unknown name may mean: ``gpt-5-mini`` lacks its provider, and is no ``gemini``."""
     for family, id in SHIPPED.items():
         if name.startswith(f"{family}-"):
             return f"did you mean {id.partition('/')[0] + '/' + name!r}?"
@@ -275,7 +275,7 @@ def _likely(name: str, names: Collection[str]) -> str:
 
 
 def key_names(model: Model) -> tuple[str, ...]:
-    """Give the environment variables that may hold the model's key, best first; none where none is needed."""
+    """Give the environment variables that may hold the model's key, best first; none if it needs none."""
     if model.offline:
         return ()
     if model.api_key_env:
@@ -291,7 +291,7 @@ def known_key_names() -> tuple[str, ...]:
 
 
 def missing_key(model: Model, environ: Mapping[str, str]) -> str:
-    """Name the environment variables of which one should hold the model's key; empty where all is well."""
+    """Name the environment variables of which one should hold the model's key; empty if one does."""
     names = key_names(model)
     return "" if any(environ.get(name) for name in names) else " or ".join(names)
 
@@ -329,7 +329,7 @@ def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[s
 
 
 def _transport(model: Model, named: Via | None) -> Via:
-    """Give how a model is asked: as its table says, which has to be possible."""
+    """Give the transport that a model's table names, which has to be possible, else the usual one."""
     usual = usual_transport(model)
     if named is None:
         return usual
@@ -369,7 +369,7 @@ def _check_setting(name: str, key: str, value: object) -> None:
 
 
 def _unknown(key: str, value: object) -> str:
-    """Say what may be meant by a key that is none of ours: sent to a provider, it would do nothing, live."""
+    """Suggest what an unknown key may mean: sent to a provider, it might do nothing without an error."""
     plain = compact_json(value) if isinstance(value, str | int | float) else "…"
     for_litellm = f"a parameter for litellm stands under params: params = {{{key} = {plain}}}"
     rows = (f"unknown; one of {', '.join(SETTINGS)}", did_you_mean(key, SETTINGS), for_litellm)
@@ -377,7 +377,7 @@ def _unknown(key: str, value: object) -> str:
 
 
 def _check_param(name: str, key: str) -> None:
-    """Refuse below ``params`` what is not litellm's: each key has one place."""
+    """Refuse our own settings below ``params``: each key has one place."""
     if key in SETTINGS and key not in ALSO_IN_PARAMS:
         raise UsageMistake(f"{TABLE} {name}: params.{key}: {key} stands beside params, not in it")
     _check_refused(name, f"params.{key}", key)

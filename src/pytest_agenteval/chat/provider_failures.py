@@ -39,7 +39,7 @@ _STATUSES: Mapping[int, str] = {
 }
 _PASSING = frozenset({200, 409, 425})
 """Statuses below 500 after which the same request may succeed; 200 is that of an error within a stream."""
-# Asking again changes nothing about these.
+# The same request would fail again.
 _LASTING = frozenset({"auth", "unknown_model", "context_length", "content_policy", "bad_request", "quota"})
 _WRAPPING = re.compile(r"(?:(?:litellm\.)?\w*(?:Error|Timeout): |\w+(?:Exception|Error) - )+")
 _APPENDED = re.compile(r"\. Handle with `litellm\.|Traceback \(most recent call last\)")
@@ -74,9 +74,9 @@ class AttemptFailed(AgentEvalError):
     """One request that got no usable reply.
 
     ``cause`` is one word: auth, bad_request, unknown_model, context_length, content_policy, quota,
-    rate_limit, timeout, connection or provider. ``status`` is None when no HTTP reply came. ``puts_off`` says
-    that the provider answered, and wants to be asked later: it is asked too much, or is overloaded.
-    ``usage`` is what the provider says that it took all the same.
+    rate_limit, timeout, connection or provider. ``status`` is None when no HTTP reply came. ``puts_off``: the
+    provider wants the request later, since it gets too many or is overloaded. ``usage`` is what the provider
+    counted all the same.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class AttemptFailed(AgentEvalError):
 
 
 def litellm_failure(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN_SECRETS) -> AttemptFailed:
-    """Read what litellm raised; ``secrets`` are kept out of the text, before it is cut."""
+    """Read what litellm raised; ``secrets`` are replaced before the text is cut."""
     text = secrets.text(str(raised))
     wrapping = _WRAPPING.match(text)
     message = _APPENDED.split(text[wrapping.end() if wrapping else 0 :])[0]
@@ -116,12 +116,12 @@ def litellm_failure(raised: Exception, timeout_s: float, secrets: Secrets = KNOW
 
 
 def no_reply_message(timeout_s: float) -> str:
-    """Say that nothing came in the time that a request has."""
+    """Say that no reply came within a request's time."""
     return f"no reply within {timeout_s:g} s"
 
 
 def check_key(key: str, names: Sequence[str]) -> None:
-    """Raise AttemptFailed for a key that is not set in any of these variables, or that no header can hold."""
+    """Raise AttemptFailed for a key that none of these variables holds, or that no header can hold."""
     if not key:
         raise failed_attempt("auth", f"{' or '.join(names)} is not set")
     if not key.isprintable():
@@ -131,7 +131,7 @@ def check_key(key: str, names: Sequence[str]) -> None:
 def failed_attempt(
     cause: str, words: str, status: int | None = None, headers: Mapping[str, Any] = NOTHING
 ) -> AttemptFailed:
-    """Make the failure of one request of its cause and of what the provider said, in one line."""
+    """Make the failure of one request from its cause and the provider's words, in one line."""
     overloaded = status is not None and _is_overloaded(status, words, headers)
     return AttemptFailed(
         f"{status} {cause}: {words}" if status else f"{cause}: {words}",
@@ -145,7 +145,7 @@ def failed_attempt(
 
 
 def cause_of_refusal(status: int, answer: str) -> str:
-    """Give the one word for a provider's refusal by its status and by all that it ``told`` about it."""
+    """Give the cause of a provider's refusal by its status and its ``answer``."""
     lowered = answer.lower()
     cause = _STATUSES.get(status, "provider" if status >= 500 or status in _PASSING else "bad_request")
     if cause in ("rate_limit", "bad_request", "provider") and any(it in lowered for it in _NO_CREDIT):
@@ -159,14 +159,14 @@ def cause_of_refusal(status: int, answer: str) -> str:
 
 
 def _is_overloaded(status: int, words: str, headers: Mapping[str, Any]) -> bool:
-    """Whether a provider has no room just now: a server that is broken says nothing of that kind."""
+    """Whether a provider is overloaded, and not just broken."""
     # litellm makes a 500 of Anthropic's 529.
     says_so = status >= 500 and any(word in words.lower() for word in _OVERLOADED)
     return says_so or status == 529 or (status == 503 and retry_after_s(headers) is not None)
 
 
 def retry_after_s(headers: Mapping[str, Any]) -> float | None:
-    """Give the seconds after which the provider wants to be asked again, or None when it does not say."""
+    """Give the seconds after which the provider wants another request, None if it does not say."""
     fields = {str(name).lower(): str(value).strip() for name, value in headers.items()}
     if "retry-after-ms" in fields:
         return _seconds(fields["retry-after-ms"], 0.001)
@@ -185,7 +185,7 @@ def _seconds(text: str, unit: float) -> float | None:
 
 
 def _litellm_cause(raised: Exception, words: str, *, answered: bool) -> str:
-    """Give the one word; litellm calls a missing key, and a connection that broke, a status of 500."""
+    """Give the cause; litellm gives the status 500 to a missing key and to a broken connection."""
     status: int = getattr(raised, "status_code", None) or 0
     named = _CAUSES.get(type(raised).__name__, "provider")
     cause = _STATUSES.get(status, named) if named != "timeout" else named
@@ -200,7 +200,6 @@ def _litellm_cause(raised: Exception, words: str, *, answered: bool) -> str:
 
 
 def _lost_on_the_way(raised: BaseException) -> bool:
-    """Whether a request or its reply got lost."""
     from httpx import TransportError
 
     return isinstance(raised, OSError | TransportError)
@@ -213,7 +212,7 @@ def one_line(text: str) -> str:
 
 
 def _message_in(text: str) -> str:
-    """Read the message out of an error in JSON, as Anthropic's comes."""
+    # Anthropic's errors come as JSON.
     try:
         error = json.loads(text)["error"]
         return f"{error['message']} ({error['type']})"
@@ -223,13 +222,13 @@ def _message_in(text: str) -> str:
 
 DISTRIBUTION = "pytest-agenteval"
 NEEDED = ("litellm", "mcp")
-"""What asking a real model takes, beside what these bring along."""
+"""Packages that a request to a real model needs, with what they require."""
 
 _NAME = re.compile(r"[\w.-]+")
 
 
 def import_failure(raised: BaseException) -> NotInstalled | None:
-    """Give what an import that failed on the way to this exception means to the user, or None."""
+    """Give the advice for an import that failed on the way to this exception; None if none did."""
     failed = next((error for error in _causes_of(raised) if isinstance(error, ImportError)), None)
     if failed is None:
         return None
@@ -241,7 +240,7 @@ def import_failure(raised: BaseException) -> NotInstalled | None:
 
 
 def _causes_of(raised: BaseException) -> Iterator[BaseException]:
-    """Give what was raised, and what that was raised for or while, back to the first."""
+    """Give an exception with its causes and contexts, back to the first."""
     seen: set[int] = set()
     reason: BaseException | None = raised
     while reason is not None and id(reason) not in seen:
@@ -258,7 +257,7 @@ def _installed_version(name: str) -> str:
 
 
 def _requirements() -> list[str]:
-    """Give what this package asks for, as it asks for it."""
+    # As this package's metadata has them.
     needs = [need for need in requires(DISTRIBUTION) or () if "extra ==" not in need]
     requirements = [need.partition(";")[0].strip() for need in needs]
     named = [(need, match[0]) for need in requirements if (match := _NAME.match(need))]
@@ -266,7 +265,7 @@ def _requirements() -> list[str]:
 
 
 OPTIONAL_SETTINGS = ("temperature", "top_p", "seed", "tool_choice", "response_format", "stream_options")
-# What is made of a setting for some providers, and what these then call it where they refuse it.
+# The names under which some providers get a setting, and refuse it.
 _PROVIDER_NAMES = {"response_format": ("output_format", "output_config", "json_schema", "tool_choice")}
 
 
@@ -277,15 +276,15 @@ class OptionalSettings:
         self.refused: set[str] = set()
 
     def without_refused(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Give settings without those that were refused."""
+        """Give the settings without those that were refused."""
         return {name: value for name, value in settings.items() if name not in self.refused}
 
     def without_what_it_names(
         self, failed: AttemptFailed, answer: str, sent: Collection[str]
     ) -> AttemptFailed:
-        """Give a failure as one that may be asked again at once, where it names a setting that was ``sent``.
+        """Make a failure retryable at once if the provider's ``answer`` names a setting that was ``sent``.
 
-        ``told`` are the provider's words. Any other failure comes back as it is.
+        Any other failure comes back as it is.
         """
         if failed.cause != "bad_request":
             return failed
@@ -306,7 +305,7 @@ _importing: dict[Callable[[], None], asyncio.Task[None]] = {}
 
 
 async def import_off_loop(work: Callable[[], None]) -> None:
-    """Wait until ``work`` has imported what it does, in a thread: who comes meanwhile waits for the same.
+    """Wait until ``work`` has imported its libraries, in a thread that all concurrent callers wait for.
 
     Raises NotInstalled where that fails.
     """

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.tape import Tape
 
 
-# Where and how long to ask says nothing of what is asked; in which numbers a model is loaded does.
+# Address, timeout and device do not change the reply; dtype and quantization do.
 UNRECORDED_PARAMS = frozenset({"api_base", "request_seconds", *LOADED_BY}) - {"dtype", "quantization"}
 
 
 class ChatTape:
-    """One role's recorded asks of one trial, numbered in the order in which they are asked.
+    """One role's recorded asks of one trial, numbered in their order.
 
     A recording answers an ask of the same role, model, repetition and number with the same messages, tools,
-    schema and settings. In mode ``off`` nothing is played and nothing recorded. Where ``sends`` is true, what
-    no recording answers is asked all the same.
+    schema and settings. In mode ``off`` nothing is replayed or recorded. If ``sends``, an ask without a
+    recording is sent all the same.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class ChatTape:
 
     @property
     def live(self) -> bool:
-        """Whether an ask that was not played may be sent."""
+        """Whether an ask that was not replayed may be sent."""
         return self._off or self._sends or self._tape.recording
 
     @property
     def hits(self) -> int:
-        """How many asks were played."""
+        """How many asks were replayed."""
         return self._tape.hits
 
     @property
     def misses(self) -> int:
-        """How many asks were neither played nor could be sent."""
+        """How many asks were neither replayed nor could be sent."""
         return self._tape.misses
 
     @property
@@ -81,7 +81,7 @@ class ChatTape:
         response_schema: Mapping[str, Any] | None,
         settings: ChatSettings,
     ) -> Request:
-        """Write the next ask as it stands in the cassette; asking counts it."""
+        """Write the next ask as the cassette has it, and count it."""
         from pytest_agenteval.cassettes.interaction import chat_request
 
         self._asks += 1
@@ -107,7 +107,7 @@ class ChatTape:
         return None if played is None else replace(_reply_from_json(chat_reply(played)), taped=True)
 
     def record(self, request: Request, reply: Reply) -> None:
-        """Keep a reply that was really given."""
+        """Record the reply to an ask that was sent."""
         from pytest_agenteval.cassettes.interaction import chat_response
 
         if not self._off and self._tape.recording:
@@ -129,7 +129,7 @@ async def taped_ask(
 ) -> Reply:
     """Give the recorded reply, else the model's, which is then recorded; raises CassetteMiss in a replay.
 
-    While a model is asked, the tape of what agents and tools ask is out of the way.
+    The request to the model itself is on no tape of the agent's or its tools' traffic.
     """
     if tape is None:
         with untaped():
@@ -147,7 +147,6 @@ async def taped_ask(
 
 
 def _reply_to_json(reply: Reply) -> dict[str, Any]:
-    """Give a reply as JSON, without what is not there."""
     fields = {
         "text": reply.text,
         "calls": [_call_to_json(call) for call in reply.calls],
@@ -165,7 +164,7 @@ def _call_to_json(call: ToolCall) -> dict[str, Any]:
 
 
 def _reply_from_json(fields: Mapping[str, Any]) -> Reply:
-    """Read a reply back; a hand-written one may leave out whatever it likes."""
+    """Read a reply back; one written by hand may leave out anything."""
     usage = {"asks": 1, "attempts": 1, **fields.get("usage", {})}
     return Reply(
         text=fields.get("text", ""),
@@ -183,9 +182,9 @@ def _call_from_json(index: int, call: Mapping[str, Any]) -> ToolCall:
 
 
 class AgentChat:
-    """The chat of a trial's agent: counts steps, writes the transcript, plays the tape, spends the budget.
+    """The chat of a trial's agent: counts steps, writes the transcript, replays the tape, spends the budget.
 
-    What an ``offline`` model says for nothing is paid to nobody, tokens included.
+    The tokens of an ``offline`` model that costs nothing are not paid for.
     """
 
     def __init__(
@@ -230,7 +229,7 @@ class AgentChat:
                 recorder.add_miss(broken)
             raise
         usage, ended = reply.usage, recorder.at()
-        if reply.seconds is not None:  # what came before: a queue, back-off, failed attempts
+        if reply.seconds is not None:  # without the queue, back-off and failed attempts
             started = ended - reply.seconds
         if usage.tokens is None:
             recorder.event(UNTOLD_TOKENS, f"reply {turn}: no token usage")
@@ -239,14 +238,14 @@ class AgentChat:
         unpaid = reply.taped or (self._offline and usage.cost_usd == 0)
         recorder.add_reply(reply.message(), stamped, ask, unpaid=unpaid)
         self._budget.spend(usage)
-        return replace(reply, calls=stamped)  # so that a call knows its turn, whoever makes it
+        return replace(reply, calls=stamped)  # a call keeps its turn wherever it is made
 
 
 class JudgeChat:
-    """The chat of a judge: what it takes is kept apart from the agent's budget, messages and usage.
+    """The chat of a judge, apart from the agent's budget, messages and usage.
 
-    Each ask is an event of the trial, with its reply and a digest of what was asked; ``usage`` is what this
-    judge has taken so far. ``budget`` is that of all judges of the trial.
+    Each ask is an event of the trial, with its reply and a digest of the prompt. ``usage`` is what this judge
+    took so far, ``budget`` that of all judges of the trial.
     """
 
     event = JUDGE_ASK
@@ -272,7 +271,7 @@ class JudgeChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Give the judge's reply; raises LimitReached where the judges have used up their budget."""
+        """Give the judge's reply; raises LimitReached once the judges' budget is spent."""
         self._budget.step()
         reply = await taped_ask(
             self._tape, self._inner, messages, tools=tools, response_schema=response_schema, settings=settings
@@ -293,6 +292,6 @@ class JudgeChat:
 
 
 class UserChat(JudgeChat):
-    """The chat of a model that plays the user: kept apart from the agent's as a judge's is."""
+    """The chat of a model that plays the user: apart from the agent's, as a judge's is."""
 
     event = USER_ASK

@@ -74,8 +74,8 @@ class RetryingChat:
     ``attempts`` only if others had replies meanwhile: while a model refuses everybody, one request probes it
     for all. After other failures an ask waits by itself: waits double from ``first_wait_s`` on, with jitter
     drawn from ``seed``, up to ``longest_wait_s``. Failed attempts and waits are not charged while they last,
-    so that no deadline falls into them; a slow reply is charged when it is there. ``note_unanswered`` gets the
-    number of requests that were sent for an ask without a reply.
+    so that no deadline falls into them; a slow reply is charged when it is there. ``note_unanswered`` gets
+    the number of requests that were sent for an ask without a reply.
     """
 
     def __init__(

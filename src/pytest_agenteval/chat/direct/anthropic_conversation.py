@@ -13,11 +13,11 @@ from pytest_agenteval.records.tool_spec import parse_arguments
 Block = dict[str, Any]
 
 EMPTY_TEXT = "[System: Empty message content sanitised to satisfy protocol]"
-"""Stands for a text that is blank, which the provider refuses; the words are litellm's."""
+"""Replaces a blank text, which the provider refuses; the words are litellm's."""
 
 NO_ID = "tool_use_id"
 UNREADABLE = "INVALID_JSON"
-"""The one key of the object that holds arguments that are none."""
+"""The key of the object that wraps arguments that are no JSON object."""
 
 _FOREIGN_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
 _DOCUMENTS = ("application/pdf", "text/plain")
@@ -30,13 +30,13 @@ def text_block(text: str) -> Block:
 
 
 def marked(block: Block, source: Mapping[str, Any]) -> Block:
-    """Put onto a block what its source says of the provider's cache."""
+    """Copy a cache mark onto a block from its source."""
     mark = source.get("cache_control")
     return {**block, "cache_control": dict(mark)} if isinstance(mark, Mapping) else block
 
 
 def system_blocks(message: Mapping[str, Any]) -> list[Block]:
-    """Give the texts of a system message; a blank one, which the provider refuses, is left out."""
+    """Give the texts of a system message without blank ones, which the provider refuses."""
     content = message.get("content")
     if isinstance(content, str):
         return [marked(text_block(content), message)] if content.strip() else []
@@ -46,7 +46,7 @@ def system_blocks(message: Mapping[str, Any]) -> list[Block]:
 
 
 def user_blocks(message: Mapping[str, Any]) -> list[Block]:
-    """Give what a user says and shows."""
+    """Give a user's texts, images and files."""
     content = message.get("content")
     if isinstance(content, str):
         return [marked(text_block(_filled_text(content)), message)]
@@ -54,7 +54,7 @@ def user_blocks(message: Mapping[str, Any]) -> list[Block]:
 
 
 def result_blocks(message: Mapping[str, Any]) -> list[Block]:
-    """Give the result of one call: its text, or what it shows."""
+    """Give the result of one call: its text, or blocks with media."""
     content = message.get("content")
     shown = isinstance(content, list | tuple)
     blocks = list(_visible_blocks(_content_parts(content), blank="")) if shown else as_text(content)
@@ -63,7 +63,7 @@ def result_blocks(message: Mapping[str, Any]) -> list[Block]:
 
 
 def reply_blocks(message: Mapping[str, Any]) -> Iterator[Block]:
-    """Give what the model said, without its calls; a blank text is left out beside anything else."""
+    """Give the model's texts without its calls; a blank text is left out beside anything else."""
     content = message.get("content")
     calls = message.get("tool_calls") or ()
     called = any(call.get("type", "function") == "function" for call in calls)
@@ -79,7 +79,7 @@ def reply_blocks(message: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _goes_back(part: Mapping[str, Any]) -> bool:
-    """Whether a part of a reply that is no text goes back to the provider."""
+    """Whether a part of a reply other than text goes back to the provider."""
     kind = as_text(part.get("type"))
     return (
         kind == "server_tool_use" or kind.endswith("_tool_result") or (kind == "thinking" and is_signed(part))
@@ -87,12 +87,12 @@ def _goes_back(part: Mapping[str, Any]) -> bool:
 
 
 def is_signed(block: Mapping[str, Any]) -> bool:
-    """Whether a thought can go back: the provider looks for its own signature."""
+    """Whether a thought can go back: the provider checks its own signature."""
     return block.get("type") != "thinking" or bool(as_text(block.get("signature")))
 
 
 def call_blocks(calls: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> Iterator[Block]:
-    """Give the calls that the model made, under the names that its tools have on the wire."""
+    """Give the model's calls, under the names that the tools have on the wire."""
     for call in calls:
         function = as_map(call.get("function"))
         name = as_text(function.get("name"))
@@ -103,7 +103,7 @@ def call_blocks(calls: Iterable[Mapping[str, Any]], names: Mapping[str, str]) ->
 
 
 def arguments_of(text: str) -> Mapping[str, Any]:
-    """Give a call's arguments as an object; a text that is none stands in one."""
+    """Give a call's arguments as an object, which wraps a text that is none."""
     args, raw = parse_arguments(text)
     return dict(args) if raw is None else {UNREADABLE: raw}
 
@@ -123,7 +123,7 @@ def _filled_text(text: Any) -> str:
 
 
 def _visible_blocks(parts: Iterable[Mapping[str, Any]], *, blank: str) -> Iterator[Block]:
-    """Give the blocks of parts; ``blank`` stands for a text that is, where it says something."""
+    """Give the blocks of parts; ``blank`` replaces a blank text, unless it is empty."""
     for part in parts:
         kind = part.get("type")
         if kind == "text":
@@ -139,7 +139,7 @@ def _visible_blocks(parts: Iterable[Mapping[str, Any]], *, blank: str) -> Iterat
 
 
 def _image_block(image: Any) -> Block:
-    """Give an image by its address or its data; data that is a document's makes a document."""
+    """Give an image by its address or its data; data of a document makes a document block."""
     url = as_text(image) or as_text(as_map(image).get("url"))
     source = _source(url, as_text(as_map(image).get("format")))
     return {"type": "document" if source.get("media_type") in _DOCUMENTS else "image", "source": source}
@@ -153,7 +153,7 @@ def _source(url: str, media_type: str) -> Block:
 
 
 def _file_block(file: Mapping[str, Any]) -> Block:
-    """Give a file by its data, or by the id that it has with the provider, else by its address."""
+    """Give a file by its data, its id at the provider, or its address."""
     data, id, media_type = (as_text(file.get(name)) for name in ("file_data", "file_id", "format"))
     if data:
         return {"type": "document", "source": _source(data, media_type)}
@@ -176,11 +176,11 @@ def blocks_of(messages: object) -> Iterator[Json]:
 SYSTEM_NOTE = (
     "Operator note (not from the user): the following was originally a mid-conversation system-role reminder."
 )
-"""Stands before a system message that has to go as a user's; the words are litellm's."""
+"""Precedes a system message that is sent as a user's; the words are litellm's."""
 
 
 class AnthropicTurn(NamedTuple):
-    """What one message comes to: ``role`` is user, result, assistant or system."""
+    """The blocks of one message; ``role`` is user, result, assistant or system."""
 
     role: str
     blocks: list[Block]
@@ -227,7 +227,7 @@ def _turn(message: Mapping[str, Any], names: Mapping[str, str], echoes: Mapping[
 def _assistant_blocks(
     message: Mapping[str, Any], names: Mapping[str, str], echoes: Mapping[str, Any]
 ) -> Iterator[Block]:
-    """Give a reply: its thoughts, what it says, its calls; thoughts that it says itself come once."""
+    """Give a reply's thoughts, texts and calls; thoughts among its own blocks are not repeated."""
     calls = message.get("tool_calls") or ()
     spoken = list(reply_blocks(message))
     thoughts = (echoes.get(calls[0].get("id")) if calls else None) or message.get("thinking_blocks") or ()
@@ -242,7 +242,7 @@ def _wire_role(turn: AnthropicTurn) -> str:
 
 
 def _without_system(turns: Iterable[AnthropicTurn]) -> Iterator[AnthropicTurn]:
-    """Let the user say what the system says; results come right after their calls, so before it."""
+    """Turn system messages into the user's; results have to come right after their calls, so before them."""
     waiting: list[AnthropicTurn] = []
     for turn in turns:
         if turn.role == "system":
@@ -256,9 +256,9 @@ def _without_system(turns: Iterable[AnthropicTurn]) -> Iterator[AnthropicTurn]:
 
 
 def _with_system(turns: Sequence[AnthropicTurn]) -> Iterator[AnthropicTurn]:
-    """Put what the system says behind the user's turn that it stands beside, where the provider takes it.
+    """Move system messages behind the user's turn beside them, where the provider accepts them.
 
-    Between two replies and behind the last one there is none: there the user says it.
+    Between two replies and behind the last one there is no such turn: there they become the user's.
     """
     waiting: list[AnthropicTurn] = []
     speaks = [turn.role != "system" for turn in turns]
@@ -286,7 +286,7 @@ def _as_users(turn: AnthropicTurn) -> AnthropicTurn:
 
 
 def _joined_turns(role: str, turns: Iterable[AnthropicTurn]) -> dict[str, Any]:
-    """Make one message of turns of one role; a call whose id came before in them is the same call."""
+    """Make one message of turns of one role; a second call with the same id is the same call."""
     blocks: list[Block] = []
     called: set[str] = set()
     for block in (block for turn in turns for block in turn.blocks):
@@ -299,7 +299,7 @@ def _joined_turns(role: str, turns: Iterable[AnthropicTurn]) -> dict[str, Any]:
 
 
 def _with_stripped_end(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Take the blanks off the end of a reply that is to be gone on with: the provider refuses them."""
+    """Strip the end of a reply that the model is to continue: the provider refuses trailing blanks."""
     if messages and messages[-1]["role"] == "assistant":
         messages[-1] = {"role": "assistant", "content": list(map(_right_stripped, messages[-1]["content"]))}
     return messages

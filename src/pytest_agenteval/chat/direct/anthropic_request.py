@@ -25,7 +25,7 @@ from pytest_agenteval.text.json_values import compact_json
 
 LONGEST_NAME = 128
 REPLY_TOOL = "json_tool_call"
-"""The tool whose arguments are the reply, where a model takes no schema for it."""
+"""The tool whose arguments are the reply of a model without structured output."""
 
 _FOREIGN_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _CHOICES = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
@@ -35,16 +35,16 @@ DUMMY_TOOL: Mapping[str, Any] = {
     "type": "custom",
     "description": "This is a dummy tool call",
 }
-"""What is offered where a conversation holds calls and nothing can be called: the provider insists."""
+"""Offered if a conversation holds calls but no tool is offered: the provider requires one."""
 
 CODE_EXECUTION: Mapping[str, Any] = {"name": "code_execution", "type": "code_execution_20250522"}
-"""What is offered besides where a conversation holds files that only its container reads."""
+"""Also offered if a conversation holds files that only the provider's container reads."""
 
 
 def tool_names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Give the name on the wire of each tool whose own name the provider would refuse.
 
-    A name that is good stays with its tool; one that was brought to the alphabet and is taken gets a number.
+    A valid name stays with its tool; a name that was made valid and is taken gets a number.
     """
     own = [as_text(as_map(tool.get("function")).get("name")) for tool in tools]
     taken = {name for name in own if name and wire_name(name) == name}
@@ -56,7 +56,7 @@ def tool_names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def wire_name(name: str) -> str:
-    """Give a name in the provider's alphabet, whoever else may have it."""
+    """Give a name in the provider's alphabet, which may be taken."""
     return _FOREIGN_IN_NAMES.sub("_", name)[:LONGEST_NAME]
 
 
@@ -70,7 +70,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def tool_declarations(tools: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Give the tools that are offered; one in a form of the provider's own goes as it is."""
+    """Give the declarations of tools; one in the provider's own form stays as it is."""
     return [_tool_declaration(tool, names) if "function" in tool else dict(tool) for tool in tools]
 
 
@@ -90,7 +90,7 @@ def reply_tool(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def anthropic_tool_choice(choice: Any, names: Mapping[str, str]) -> dict[str, Any] | None:
-    """Give which tool is to be called; ``said`` is one of OpenAI's words or maps, or the name of a tool."""
+    """Give which tool to call; ``choice`` is one of OpenAI's words or maps, or the name of a tool."""
     kind = choice if isinstance(choice, str) else as_text(as_map(choice).get("type"))
     name = choice if isinstance(choice, str) else as_text(as_map(as_map(choice).get("function")).get("name"))
     if kind in _CHOICES and (not name or name == kind):
@@ -104,7 +104,7 @@ def forces_tool(choice: Mapping[str, Any]) -> bool:
 
 
 MOST_TOKENS = 128_000
-"""How long a reply may be at most of a model that the table of prices does not know: what newer ones take."""
+"""The most tokens of a reply of a model that the table of prices lacks: those of newer models."""
 TOKENS_AFTER_THOUGHT = 4096
 
 THINKING_BUDGETS: Mapping[str, int] = {
@@ -115,11 +115,11 @@ THINKING_BUDGETS: Mapping[str, int] = {
     "xhigh": 8192,
     "max": 16384,
 }
-"""How many tokens a model may think that does not decide so itself."""
+"""Tokens of thought by effort, for models that do not decide that themselves."""
 
 
 def sampling_settings(ask: ModelAsk) -> dict[str, Any]:
-    """Give how a model is to pick its words, as far as it lets one say so."""
+    """Give the sampling settings that a model accepts."""
     named = {name: ask.settings.get(name) for name in ("temperature", "top_p")}
     given = {name: value for name, value in named.items() if value is not None}
     if ask.abilities.get("supports_sampling_params") is not False:
@@ -128,7 +128,7 @@ def sampling_settings(ask: ModelAsk) -> dict[str, Any]:
 
 
 def thinking_settings(ask: ModelAsk) -> dict[str, Any]:
-    """Give how much a model is to think, in its own words or in tokens; nothing for one that cannot."""
+    """Give how much a model is to think, as an effort or in tokens; empty for one that cannot."""
     effort = ask.settings.get("reasoning_effort")
     if effort in (None, "none") or not _can_think(ask):
         return {}
@@ -143,7 +143,7 @@ def thinking_settings(ask: ModelAsk) -> dict[str, Any]:
 
 
 def _is_thinking_set(ask: ModelAsk) -> bool:
-    """Whether a model was told to think, if only not to: it cannot be made to call a tool then."""
+    """Whether an effort is set, even none: then the model cannot be forced to call a tool."""
     is_set = ask.settings.get("reasoning_effort") is not None and _can_think(ask)
     return is_set or as_map(ask.extra_body.get("thinking")).get("type") == "enabled"
 
@@ -153,7 +153,7 @@ def _can_think(ask: ModelAsk) -> bool:
 
 
 def max_tokens(ask: ModelAsk, thinking: Mapping[str, Any]) -> int:
-    """Give how long a reply may be, thoughts included: the provider wants to be told."""
+    """Give how long a reply may be with its thoughts, which the provider requires."""
     if most := ask.settings.get("max_tokens"):
         return int(most)
     budget = as_map(thinking.get("thinking")).get("budget_tokens")
@@ -164,7 +164,7 @@ def max_tokens(ask: ModelAsk, thinking: Mapping[str, Any]) -> int:
 
 
 def tools_and_choice(ask: ModelAsk, names: Mapping[str, str], messages: Sequence[Json]) -> dict[str, Any]:
-    """Give the tools that are offered, and which is to be called."""
+    """Give the tools that are offered, and which of them to call."""
     tools, choice = tool_declarations(ask.tools, names), None
     may_force = ask.abilities.get("supports_forced_tool_use") is not False
     if ask.response_schema is not None and not _has_structured_output(ask):
@@ -180,7 +180,7 @@ def tools_and_choice(ask: ModelAsk, names: Mapping[str, str], messages: Sequence
 
 
 def reply_format(ask: ModelAsk) -> dict[str, Any]:
-    """Give the schema that the reply has to follow, where a model takes one."""
+    """Give the schema of the reply, if the model accepts one."""
     if ask.response_schema is None or not _has_structured_output(ask):
         return {}
     return {"output_format": {"type": "json_schema", "schema": anthropic_reply_schema(ask.response_schema)}}
@@ -199,11 +199,11 @@ _BETAS_OF_TOOLS: Mapping[str, str] = {
     "code_execution_20250825": "code-execution-2025-08-25",
 }
 _SUBSCRIPTION = "sk-ant-oat"
-"""How the key of who has a subscription begins: it goes another way."""
+"""The prefix of a subscription's key, which goes into another header."""
 
 
 def headers_of(key: str, body: Mapping[str, Any]) -> dict[str, str]:
-    """Give the headers that name the key, and what of a body the provider calls a beta."""
+    """Give the headers with the key, and with the betas that a body uses."""
     subscribed = key.startswith(_SUBSCRIPTION)
     betas = sorted({*_betas(body), *(("oauth-2025-04-20",) if subscribed else ())})
     headers = {
@@ -239,13 +239,13 @@ def _is_uploaded_file(block: Json) -> bool:
 
 
 def echo_of(whole: Json) -> Any:
-    """Give the thoughts of a whole reply: the provider wants them back with the results of its calls."""
+    """Give the thoughts of a reply, which the provider wants back with the results of its calls."""
     kinds = ("thinking", "redacted_thinking")
     return [dict(block) for block in maps_in(whole.get("content")) if block.get("type") in kinds] or None
 
 
 def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
-    """Give a reply in the words of what was asked: tools by their names, a schema's object as text."""
+    """Give a reply in the terms of the ask: tools by their own names, a schema's object as text."""
     own = {wire: name for name, wire in tool_names(ask.tools).items()}
     prefix = _reply_prefix(ask.messages)
     content = parts.content if parts.content.startswith(prefix) else prefix + parts.content
@@ -258,14 +258,14 @@ def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
 
 
 def _reply_prefix(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Give the beginning of the reply, where the ask says that it is one."""
+    """Give the beginning of the reply, if the ask ends with one."""
     last = messages[-1] if messages else {}
     begins = last.get("role") == "assistant" and last.get("prefix")
     return as_text(last.get("content")) if begins else ""
 
 
 def _schema_object_as_text(parts: ReplyParts) -> ReplyParts:
-    """Make the reply's text of the arguments of the tool that stood for its schema."""
+    """Turn the arguments of the tool that stood for the schema into the reply's text."""
     objects = [call for call in parts.calls if call.name == REPLY_TOOL and call.by == "agent"]
     if not objects:
         return parts
@@ -277,7 +277,7 @@ def _schema_object_as_text(parts: ReplyParts) -> ReplyParts:
 
 
 def _text_of_object(arguments: Any) -> str:
-    """Write the object; a model that puts it below ``values`` means what stands there."""
+    """Write the object; some models put it below ``values``."""
     if isinstance(arguments, str):
         return arguments
     values = as_map(arguments).get("values")
@@ -285,11 +285,11 @@ def _text_of_object(arguments: Any) -> str:
 
 
 _PERSONAL_DATA = re.compile(r"[\w.%+-]+@[\w.-]+\.\w{2,}|\+?[\d\s()-]{7,}")
-"""A mail address or a telephone number, which Anthropic does not want to be told."""
+"""A mail address or a telephone number, which Anthropic does not accept as a user's id."""
 
 
 def further_anthropic_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what further settings add to a body of Anthropic's, as far as it has words for them."""
+    """Give what further settings add to a body, as far as Anthropic has an equivalent."""
     written: dict[str, Any] = {}
     if (stop := further.get("stop")) is not None:
         written["stop_sequences"] = [stop] if isinstance(stop, str) else stop

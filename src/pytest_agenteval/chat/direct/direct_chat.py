@@ -76,8 +76,8 @@ _encode = msgspec.json.Encoder(enc_hook=plain_json).encode
 class DirectChat:
     """Asks one real model over the loop's own connections; each ask is one request.
 
-    A failing one raises AttemptFailed. Settings, keys, prices and what a provider refuses are treated as by
-    ``LitellmChat``, and its replies read into the same.
+    A failing one raises AttemptFailed. Settings, keys, prices and refused settings are treated as by
+    ``LitellmChat``, and the replies are the same.
     """
 
     def __init__(self, model: Model, prices: Prices = NO_PRICES) -> None:
@@ -273,7 +273,7 @@ def _account_headers(model: Model) -> dict[str, str]:
 
 
 def _whole_body(format: str, answer: Response, streamed: bool) -> Json:
-    """Give a reply's body; one that is JSON but for a number, such as NaN in a call's arguments, as well."""
+    """Give a reply's body, also one that is JSON but for a number, such as NaN in a call's arguments."""
     try:
         return whole_reply(format, answer, streamed=streamed)
     except ModelRefused:
@@ -294,7 +294,7 @@ def _plain_copy(value: Any) -> Any:
 
 
 class Redirected(UnreadableTraffic):
-    """A server is elsewhere, at a host that nobody has named: to ask again would change nothing."""
+    """A server redirects to a host that the user did not name: another request would change nothing."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

@@ -17,15 +17,15 @@ import msgspec
 from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
 
 IDLE_S = 60.0
-"""For how long a connection is kept that nobody uses."""
+"""How long an unused connection stays open."""
 MOST_REDIRECTS = 5
 MOST_STALE = 100
-"""How many connections one request may find closed that were kept."""
+"""How many reused connections one request may find closed by the server."""
 LONGEST_HEADER = 65_536
 _KEEPS_METHOD = (307, 308)
 
 _INNER = re.compile(r" ssl:(?:default|<[^>]*>)|<\w+: 400, message=([^>]*)>|^400, message=")
-"""What aiohttp puts among its words: its own settings, and a status that no server sent."""
+"""Parts of aiohttp's messages that mislead: its own settings, and a status that no server sent."""
 
 _aiohttp: Any = None
 _tls: ssl.SSLContext | None = None
@@ -34,11 +34,11 @@ _proxies: dict[str, tuple[Any, Any]] = {}
 
 
 class NoConnection(OSError):
-    """A request or its response got lost, or nobody is there."""
+    """A request or its response got lost, or no server listens."""
 
 
 def is_loaded(secure: bool) -> bool:
-    """Whether a request would import nothing more, nor read certificates."""
+    """Whether a request needs no more imports or certificates."""
     return _aiohttp is not None and (_tls is not None or not secure)
 
 
@@ -51,7 +51,11 @@ def load() -> None:
 
 
 def load_secure() -> None:
-    """Import what a request needs that is encrypted, and read the certificates."""
+    """Import what an encrypted request needs, and read the certificates.
+
+    They are the user's own file, else those of the system and of certifi: a Python without the system's
+    certificates, as on macOS, has those of certifi.
+    """
     global _tls
     load()
     context = ssl.create_default_context()
@@ -67,7 +71,7 @@ def load_secure() -> None:
 async def post(url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[Any]:
     """Send a request and give aiohttp's response, whose body has still to be read; raises NoConnection.
 
-    A redirect is followed where it stays with the same host, which has got the key already.
+    A redirect is followed if it stays on the same host, which has the key already.
     """
     secure = url.startswith("https:")
     if not is_loaded(secure):
@@ -89,8 +93,8 @@ async def post(url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterat
 async def _answer(url: str, body: bytes, headers: Mapping[str, str]) -> Any:
     """Send a request and give the response.
 
-    A connection that is used again may be one that the server has just closed: what was sent on it is sent
-    again at once, until it is lost on a new one.
+    The server may just have closed a reused connection: the request is sent again at once, until it is lost
+    on a new one.
     """
     proxy, proxy_auth = _proxy_of(url)
     options = {"ssl": _tls if url.startswith("https:") else True, "allow_redirects": False}
@@ -102,7 +106,7 @@ async def _answer(url: str, body: bytes, headers: Mapping[str, str]) -> Any:
         except (_aiohttp.ServerDisconnectedError, _aiohttp.ClientOSError) as lost:
             if not reused:
                 raise NoConnection(_words(lost) + (f", by the proxy {proxy.host}" if proxy else "")) from lost
-        except ValueError as refused:  # an address that is none, as aiohttp says late
+        except ValueError as refused:  # an invalid address, which aiohttp reports late
             raise NoConnection(f"{url}: {_words(refused)}") from refused
     raise NoConnection("the server closes each connection before it answers")
 
@@ -112,7 +116,7 @@ async def _note_reuse(session: Any, context: Any, params: Any) -> None:
 
 
 async def close() -> None:
-    """Close the running loop's connections, and forget those of loops that are over."""
+    """Close the running loop's connections, and drop those of closed loops."""
     _proxies.clear()
     session = _sessions.pop(asyncio.get_running_loop(), None)
     if session is not None:
@@ -142,9 +146,9 @@ def _session() -> Any:
 
 
 def _proxy_of(url: str) -> tuple[Any, Any]:
-    """Give the environment's proxy for an address, and who one is there; looked up once for a pool.
+    """Give the environment's proxy for an address, and the credentials; looked up once for a pool.
 
-    Not aiohttp's ``trust_env``: with it a line of ``.netrc`` takes the place of the provider's key.
+    Not by aiohttp's ``trust_env``: with it, a line of ``.netrc`` replaces the provider's key.
     """
     if url not in _proxies:
         from aiohttp.helpers import get_env_proxy_for_url
@@ -174,13 +178,13 @@ def _moved_to(url: str, response: Any) -> str:
 
 
 def _words(lost: BaseException) -> str:
-    """Give what happened in aiohttp's words, without its own settings among them."""
+    """Give aiohttp's message without the parts that mislead."""
     text: str = _INNER.sub(lambda found: found[1] or "", " ".join(str(lost).split()))
     return text or type(lost).__name__
 
 
 READ_REST_S = 0.05
-"""For how long the end of a response is waited for whose reply is whole."""
+"""How long to wait for the end of a response whose reply is whole."""
 
 _DELTA_FIELDS = ("content", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call")
 _ENDINGS = frozenset(
@@ -197,7 +201,7 @@ _CALL_KINDS = ("tool_use", "function_call", "custom_tool_call")
 
 
 class EventStreamReader:
-    """Takes a stream's body piece by piece; reads of it only what tells its first token and its end."""
+    """Takes a stream's body piece by piece, and notices its first token and its end."""
 
     def __init__(self, began: float) -> None:
         self._began = began
@@ -212,11 +216,11 @@ class EventStreamReader:
         return b"".join(self._pieces)
 
     def add(self, piece: bytes) -> None:
-        """Take what has come."""
+        """Take the next piece of the body."""
         self._pieces.append(piece)
-        if b"\r" in piece:  # ends a line as well; an empty line more says nothing
+        if b"\r" in piece:  # also ends a line; one more empty line changes nothing
             piece = piece.replace(b"\r", b"\n")
-        if b"\n" not in piece:  # a long line: joined once, and not for each of its pieces
+        if b"\n" not in piece:  # a long line is joined once, and not for each piece
             self._open_line.append(piece)
             return
         *lines, rest = b"".join([*self._open_line, piece]).split(b"\n")
@@ -235,7 +239,7 @@ class EventStreamReader:
 
 
 def has_content(event: Json) -> bool:
-    """Whether an event of a stream brings a part of what the model says, thinks or calls."""
+    """Whether an event of a stream holds a part of the text, the thoughts or a call."""
     for choice in maps_in(event.get("choices")):
         if any(as_map(choice.get("delta")).get(field) for field in _DELTA_FIELDS):
             return True
@@ -251,7 +255,7 @@ def has_content(event: Json) -> bool:
 async def read_event_stream(response: Any, began: float) -> tuple[bytes, float | None]:
     """Read a response to its reply's end; give its body, and the seconds from ``began`` to the first token.
 
-    They are None where nothing was said. A server that keeps the line open behind a whole reply is left.
+    They are None if no token came. A server may keep the connection open after a whole reply.
     """
     listener = EventStreamReader(began)
     pieces: AsyncIterator[bytes] = response.content.iter_any()
@@ -261,7 +265,7 @@ async def read_event_stream(response: Any, began: float) -> tuple[bytes, float |
             if listener.ended:
                 break
     except Exception:
-        # A line that breaks behind a reply's end comes ahead of what has arrived and was not read yet.
+        # An error after the reply's end is raised before what has arrived already is read.
         listener.add(b"".join(getattr(response.content, "_buffer", ())))
         if not listener.ended:
             raise

@@ -20,14 +20,13 @@ class ModelAsk(FrozenValue, frozen=True):
     """One ask of a model, before it is written in a provider's format.
 
     ``model`` is the provider's own name of it. ``messages`` and ``tools`` are plain copies in the shape of
-    OpenAI's chat completions. ``settings`` holds what was set, and was not refused before: temperature,
+    OpenAI's chat completions. ``settings`` holds those that are set and were not refused before: temperature,
     top_p, seed, max_tokens, tool_choice (auto, none, required, a tool's name, or OpenAI's map) and
-    reasoning_effort; ``further`` others that have their names from OpenAI's chats. ``extra_body`` lies over
-    the body as it is. ``counts_streamed`` says that a stream may be asked for its token counts.
-    ``echoes`` are what ``echo_of`` gave for earlier replies, by the id of the first call of each.
-    ``abilities`` is the model's entry in the table of prices, empty where it has none; ``own_host`` says that
-    no other address than the provider's own is asked. ``has_family`` says that its name tells what a model
-    takes: on a server of the user's own it does not.
+    reasoning_effort; ``further`` holds others of OpenAI's chats. ``extra_body`` is merged over the body.
+    ``counts_streamed``: a stream may be asked for its token counts. ``echoes`` are what ``echo_of`` gave for
+    earlier replies, by the id of the first call of each. ``abilities`` is the model's entry in the table of
+    prices, empty if it has none. ``own_host``: the address is the provider's own. ``has_family``: the name
+    tells what the model accepts, which it does not on a server of the user's own.
     """
 
     model: str
@@ -46,7 +45,7 @@ class ModelAsk(FrozenValue, frozen=True):
 
 
 class DirectFormat(Protocol):
-    """What a module gives that writes requests in one format."""
+    """What a module has that writes requests in one format."""
 
     FORMAT: str
     """Its name with the reader of model traffic."""
@@ -59,7 +58,7 @@ class DirectFormat(Protocol):
         ...
 
     def headers_of(self, key: str, body: Mapping[str, Any]) -> dict[str, str]:
-        """Give the headers that name the key, and what else the provider wants to be told of this body."""
+        """Give the headers with the key, and those that the provider wants for this body."""
         ...
 
     def echo_of(self, whole: Json) -> Any:
@@ -67,19 +66,19 @@ class DirectFormat(Protocol):
         ...
 
     def reply_of(self, parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
-        """Give a reply in the words of what was asked: tools by their names, a schema's object as text."""
+        """Give a reply in the terms of the ask: tools by their own names, a schema's object as text."""
         ...
 
 
 NO_KEY = "no-key"
-"""Sent in a key's place to an address for which none is named."""
+"""Sent in place of a key to an address without one."""
 
 RESPONSES = "responses/"
-"""What stands before the name of a model of OpenAI's that is to be asked by its responses."""
+"""The prefix of OpenAI's models that are asked through the responses API."""
 
 
 class DirectProvider(NamedTuple):
-    """Where a provider is, unless an address is given, and the variables that may name another."""
+    """A provider's usual address, and the variables that may name another."""
 
     address: str
     variables: tuple[str, ...]
@@ -93,11 +92,11 @@ DIRECT_ADDRESSES: Mapping[str, DirectProvider] = {
     "anthropic": DirectProvider("https://api.anthropic.com", ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")),
     "hosted_vllm": DirectProvider("", ("HOSTED_VLLM_API_BASE",), "HOSTED_VLLM_API_KEY"),
 }
-"""How the ids of models begin that can be asked directly."""
+"""The providers that can be asked directly, by the prefix of their models' ids."""
 
 
 def address_of(model: Model) -> str:
-    """Give the address that a model is asked at, without a slash at its end; empty where none is known."""
+    """Give the address of a model without a slash at its end; empty if none is known."""
     provider = DIRECT_ADDRESSES[model.id.partition("/")[0]]
     given = str(model.params.get("api_base") or "")
     if not given:
@@ -106,20 +105,20 @@ def address_of(model: Model) -> str:
 
 
 def url_of(model: Model, path: str) -> str:
-    """Give the address that a request goes to; one that ends with the path of its format is whole."""
+    """Give the URL of a request; an address that ends with the path of its format is one."""
     address = address_of(model)
     return address if address.endswith(path) else f"{address}{path}"
 
 
 def address_problem(model: Model) -> str:
-    """Say why a model cannot be asked where it is; empty where nothing stands against it."""
+    """Say why a model cannot be asked at its address; empty if it can."""
     address = address_of(model)
     if not address:
         variables = " or ".join(DIRECT_ADDRESSES[model.id.partition("/")[0]].variables)
         return f"nobody says where it is: set api_base in its table, or {variables}"
     if not provider_name(model):
         return f"{model.id!r} names no model"
-    # A password may stand before the host, a key in the query: neither is for anybody's terminal.
+    # A password may stand before the host, a key in the query: neither belongs in a message.
     public = address.rpartition("@")[2].partition("?")[0]
     try:
         parts = urlsplit(address)
@@ -148,7 +147,7 @@ def _host(address: str) -> str:
 
 
 def region_of(model: Model) -> str:
-    """Give the part of the world for which an address of OpenAI's is; empty of any other."""
+    """Give the region of an address of OpenAI's, such as ``eu``; empty for any other address."""
     host = _host(address_of(model))
     region = host.removesuffix(_OPENAI)
     return region if region != host and "." not in region else ""
@@ -160,20 +159,20 @@ def table_name(model: Model) -> str:
 
 
 def table_entry(model: Model) -> Mapping[str, Any]:
-    """Give what the table of prices says of a model; nothing of one on a server of the user's own.
+    """Give a model's entry in the table of prices; empty for one on a server of the user's own.
 
-    Such a server gives its models whatever names it likes, other providers' among them.
+    Such a server may use any names for its models, also those of other providers.
     """
     return (price_entry(table_name(model)) or NOTHING) if has_family(model) else NOTHING
 
 
 def has_family(model: Model) -> bool:
-    """Whether a model's name tells whose it is: a server of the user's own may call one as it likes."""
+    """Whether a model's name tells its family: a server of the user's own may use any name."""
     return bool(DIRECT_ADDRESSES[model.id.partition("/")[0]].address)
 
 
 def redirect_base(url: str, location: str, path: str) -> str:
-    """Give the address to name in the place of one that redirects, without what only requests have."""
+    """Give the base address that a redirect leads to, without the path and query of the request."""
     try:
         scheme, host, target, _, _ = urlsplit(urljoin(url, location))
     except ValueError:
@@ -182,7 +181,7 @@ def redirect_base(url: str, location: str, path: str) -> str:
 
 
 def api_key_of(model: Model) -> str:
-    """Give the model's key from the environment; empty where none is set, or none belongs there."""
+    """Give the model's key from the environment; empty if none is set or needed."""
     provider = DIRECT_ADDRESSES[model.id.partition("/")[0]]
     names = key_names(model) or ((provider.own_key,) if "api_base" not in model.params else ())
     return next((os.environ[name].strip() for name in names if os.environ.get(name)), "")
@@ -194,17 +193,17 @@ def needs_key(model: Model) -> bool:
 
 
 def provider_name(model: Model) -> str:
-    """Give the name by which a provider knows its model."""
+    """Give the provider's own name of a model."""
     return model.id.partition("/")[2].removeprefix(RESPONSES)
 
 
-_SHARED_SETTINGS = frozenset(
+SHARED_SETTINGS = frozenset(
     {"user", "parallel_tool_calls", "top_logprobs", "store", "safety_identifier"}
     | {"prompt_cache_key", "prompt_cache_retention"}
 )
-"""Settings that OpenAI's responses have under the same name."""
-FURTHER_SETTINGS = _SHARED_SETTINGS | frozenset(
+"""Settings with the same name in OpenAI's responses."""
+FURTHER_SETTINGS = SHARED_SETTINGS | frozenset(
     {"stop", "presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "n", "verbosity"}
     | {"prediction", "modalities", "audio", "functions", "function_call", "max_completion_tokens"}
 )
-"""Settings that another format calls otherwise or does not have."""
+"""Settings that other formats lack, or call by another name."""

@@ -9,9 +9,8 @@ from typing import Any
 from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
 from pytest_agenteval.cassettes.wire.openai_responses import kind_of, messages_text
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic, as_map, as_text, maps_in
-from pytest_agenteval.chat.direct.model_request import _SHARED_SETTINGS, ModelAsk
+from pytest_agenteval.chat.direct.model_request import RESPONSES, SHARED_SETTINGS, ModelAsk
 from pytest_agenteval.chat.direct.openai_chat_request import (
-    RESPONSES_PREFIX,
     SUMMARY_SETTINGS,
     agent_calls_only,
     chat_settings,
@@ -31,13 +30,13 @@ _ECHOED_FIELDS = {
     "message": ("type", "role", "phase", "content"),
     "function_call": ("type", "call_id", "name", "arguments"),
 }
-"""What of an item goes back. Its id does not: it names what the provider may have been told not to keep."""
+"""The fields of an item that go back. Its id does not: the provider may not have stored the item."""
 
 
 def instructions_of(messages: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[str, Any]]]:
-    """Part the instructions at the beginning from the rest, for a provider that may cut a conversation there.
+    """Split the instructions at the beginning from the rest, for a provider that may truncate it there.
 
-    Without a rest they are what is asked.
+    Without a rest, the instructions are the input.
     """
     first = list(takewhile(_is_instruction, messages))
     rest, texts = messages[len(first) :], " ".join(message["content"] for message in first)
@@ -49,7 +48,7 @@ def _is_instruction(message: Mapping[str, Any]) -> bool:
 
 
 def items_of(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Give a message's items; a reply that led to calls is as the model gave it, thoughts and all."""
+    """Give a message's items; a reply with calls goes back with its thoughts, as the model gave it."""
     role, content = as_text(message.get("role")), message.get("content") or ""
     if role == "tool":
         id, output = message.get("tool_call_id"), _item_parts(content, "tool")
@@ -64,7 +63,7 @@ def items_of(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> list[dict
 
 
 def echoed_items(items: Sequence[Json]) -> list[dict[str, Any]] | None:
-    """Give a reply's items as they go back, where thoughts among them led to calls and can be sent."""
+    """Give a reply's items as they go back, if they hold calls and thoughts that can be sent."""
     kinds = set(map(kind_of, items))
     thoughts = [item for item in items if kind_of(item) == "reasoning"]
     sendable = all(as_text(item.get("encrypted_content")) for item in thoughts)
@@ -82,7 +81,7 @@ def _echoed_item(item: Json) -> dict[str, Any]:
 
 
 def _is_unchanged(echo: Sequence[Json], text: str, calls: Sequence[Json]) -> bool:
-    """Whether a message still is the reply that an echo was kept of: an agent may have changed it."""
+    """Whether a message is still the reply of an echo: an agent may have changed it."""
     echoed = [item for item in echo if kind_of(item) == "function_call"]
     written = [_call_item(call) for call in calls]
     return messages_text(echo) == text and list(map(_call_identity, echoed)) == list(
@@ -107,7 +106,7 @@ def _item_parts(content: Any, role: str) -> list[dict[str, Any]]:
 
 
 def _item_part(part: Any, role: str) -> dict[str, Any]:
-    """Write a part of a message; one that is none of chat completions' is the API's own."""
+    """Write a part of a message; one of an unknown type is the API's own."""
     kind = as_map(part).get("type")
     if kind == "image_url":
         image = part[kind] if isinstance(part[kind], dict) else {"url": part[kind]}
@@ -126,15 +125,11 @@ def _text_part(text: Any, role: str) -> dict[str, Any]:
     return {"type": "output_text" if role == "assistant" else "input_text", "text": text}
 
 
-_LEAST_OUTPUT_TOKENS = 16
-"""OpenAI's responses take no lower limit of a reply's tokens."""
-
-
 def further_responses_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what further settings add to a body of OpenAI's responses, without those that they lack."""
-    written = {name: value for name, value in further.items() if name in _SHARED_SETTINGS}
+    """Give what further settings add to a body, without those that the API lacks."""
+    written = {name: value for name, value in further.items() if name in SHARED_SETTINGS}
     if (most := further.get("max_completion_tokens")) is not None:
-        written["max_output_tokens"] = max(most, _LEAST_OUTPUT_TOKENS)
+        written["max_output_tokens"] = max(most, _FEWEST_TOKENS)
     if (verbosity := further.get("verbosity")) is not None:
         written["text"] = {**as_map(body.get("text")), "verbosity": verbosity}
     return written
@@ -145,16 +140,16 @@ PATH = "/responses"
 headers_of = bearer_headers
 
 _FEWEST_TOKENS = 16
-"""The API takes no lower limit of a reply's tokens."""
+"""The API accepts no lower limit."""
 _SAMPLING = ("temperature", "top_p")
 _WITHOUT_UNIONS = ("gpt-4", "gpt-3.5", "chatgpt-4o", "o1", "o3", "o4")
-"""Families whose tools may not be a union of several objects."""
+"""Families that accept no union of objects as a tool's schema."""
 _SEALED_THOUGHTS = "reasoning.encrypted_content"
 
 
 def body_of(ask: ModelAsk) -> dict[str, Any]:
     """Write the request's body; nothing of ``ask`` is written into."""
-    model = ask.model.removeprefix(RESPONSES_PREFIX)
+    model = ask.model.removeprefix(RESPONSES)
     messages: Sequence[Mapping[str, Any]] = [with_known_role(message, ask) for message in ask.messages]
     instructions, rest = instructions_of(messages) if _may_lose_instructions(ask) else ("", messages)
     items = [item for message in rest for item in items_of(message, ask.echoes)]
@@ -175,7 +170,7 @@ def echo_of(whole: Json) -> Any:
 
 
 def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
-    """Give a reply in the words of what was asked; raises UnreadableTraffic where nothing was said."""
+    """Give a reply in the terms of the ask; raises UnreadableTraffic if it is empty."""
     reply = agent_calls_only(parts)
     spoke = reply.content or reply.calls or any(kind_of(item) == "message" for item in reply.items.values())
     if reply.finish == "stop" and not spoke:
@@ -184,13 +179,13 @@ def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
 
 
 def _may_lose_instructions(ask: ModelAsk) -> bool:
-    """Whether the provider leaves out of a conversation what is oldest, or goes on with one that it holds."""
+    """Whether the provider may truncate the conversation, or continues one that it stores."""
     extra = ask.extra_body
     return bool(extra.get("previous_response_id")) or extra.get("truncation") == "auto"
 
 
 def _settings(ask: ModelAsk) -> dict[str, Any]:
-    """Give the settings that the model takes, in the API's words; it has none for a seed."""
+    """Give the settings that the model accepts, by the API's names; it has none for a seed."""
     settings = chat_settings(ask)
     written = {name: settings[name] for name in _SAMPLING if name in settings}
     most = settings.get("max_completion_tokens", settings.get("max_tokens"))
@@ -202,7 +197,7 @@ def _settings(ask: ModelAsk) -> dict[str, Any]:
 
 
 def _reasoning_settings(ask: ModelAsk, effort: Any) -> dict[str, Any]:
-    """Give how much a model is to think, and whether it is to tell of it."""
+    """Give how much a model is to think, and whether it summarizes its thoughts."""
     if known_abilities(ask) and not ask.abilities.get("supports_reasoning"):
         return {}
     wanted = dict(effort) if isinstance(effort, Mapping) else {} if effort is None else {"effort": effort}
@@ -211,7 +206,7 @@ def _reasoning_settings(ask: ModelAsk, effort: Any) -> dict[str, Any]:
 
 
 def _tool_settings(ask: ModelAsk, model: str) -> dict[str, Any]:
-    """Give the tools, and of a model that reasons its thoughts, sealed, to go back with their results."""
+    """Give the tools; a model that reasons also returns sealed thoughts, to go back with their results."""
     if not ask.tools or not takes_tools(ask):
         return {}
     flat = model.rpartition("/")[2].removeprefix("ft:").startswith(_WITHOUT_UNIONS)
@@ -233,7 +228,7 @@ def _responses_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _extra_body(ask: ModelAsk) -> dict[str, Any]:
-    """Give what lies over the body; how much to think has another name here."""
+    """Give what is merged over the body; the effort has another name here."""
     extra = {name: value for name, value in ask.extra_body.items() if name not in SUMMARY_SETTINGS}
     if (effort := extra.pop("reasoning_effort", None)) is not None:
         extra["reasoning"] = _reasoning_settings(ask, effort)

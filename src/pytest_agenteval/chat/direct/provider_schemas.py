@@ -18,20 +18,20 @@ def plain_copy(value: Any) -> Any:
 
 
 def tool_choice(choice: Any) -> Any:
-    """Give one of OpenAI's words as it is, and the name of a tool as the tool that has to be called."""
+    """Give one of OpenAI's words as it is, and the name of a tool as the choice of that tool."""
     if choice in ("auto", "none", "required") or not isinstance(choice, str):
         return choice
     return {"type": "function", "function": {"name": choice}}
 
 
 def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a schema as the response format; strict where it is one that providers take as strict."""
+    """Give a schema as the response format; strict if it fulfils the providers' rules for that."""
     named = {"name": "reply", "schema": plain_copy(schema), "strict": _is_strict(schema)}
     return {"type": "json_schema", "json_schema": named}
 
 
 def _is_strict(schema: Any) -> bool:
-    """Whether every object of a schema requires all its keys and allows no others, as strict ones must."""
+    """Whether every object of a schema requires all its keys and allows no others."""
     if isinstance(schema, list | tuple):
         return all(map(_is_strict, schema))
     if not isinstance(schema, Mapping):
@@ -46,7 +46,7 @@ def _is_strict(schema: Any) -> bool:
 Schema = Mapping[str, Any]
 
 _INPUT_KEYS = ("type", "properties", "additionalProperties", "required", "$defs", "strict")
-"""What the schema of a tool's arguments may say at its top."""
+"""The keys that a schema of arguments may have at its top."""
 
 _RULES_IN_WORDS: Mapping[str, str] = {
     "minItems": "minimum number of items: {}",
@@ -75,9 +75,9 @@ _RULES_IN_WORDS: Mapping[str, str] = {
     "else": "conditional (else): {}",
     "not": "must not match: {}",
 }
-"""Rules that the provider refuses in a reply's schema, and how the description tells the model of them.
+"""Rules that the provider refuses in a reply's schema, and their wording in the description.
 
-The words are litellm's, so that a model reads the same whoever asks it.
+The words are litellm's, so that a model reads the same through either transport.
 """
 
 _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
@@ -102,7 +102,7 @@ def anthropic_input_schema(schema: Schema) -> dict[str, Any]:
 
 
 def _older_definitions(schema: Schema) -> dict[str, Any] | None:
-    """Give what older drafts and OpenAPI keep for references, None where a schema has no such place."""
+    """Give the definitions that older drafts and OpenAPI refer to, None if a schema has no place for them."""
     shared = schema.get("components")
     listed = shared.get("schemas") if isinstance(shared, Mapping) else None
     if "definitions" not in schema and not isinstance(listed, Mapping):
@@ -119,7 +119,7 @@ def anthropic_reply_schema(schema: Schema) -> dict[str, Any]:
 
 
 def _inlined(node: Any, definitions: Schema, within: tuple[str, ...] = ()) -> Any:
-    """Write what is referred to in the place of each reference; one that leads into itself stays."""
+    """Replace each reference by its target; a recursive one stays."""
     if isinstance(node, list | tuple):
         return [_inlined(item, definitions, within) for item in node]
     if not isinstance(node, Mapping):
@@ -156,7 +156,7 @@ def _anthropic_schema(schema: Any) -> Any:
 
 
 def _add_key(accepted: dict[str, Any], name: str, value: Any) -> None:
-    """Add one key of a schema, with the schemas that it holds."""
+    """Add one key of a schema, with the schemas below it."""
     if name in ("properties", "$defs") and isinstance(value, Mapping):
         accepted[name] = {inner: _anthropic_schema(schema) for inner, schema in value.items()}
     elif name in ("anyOf", "oneOf") and isinstance(value, list | tuple):
@@ -175,12 +175,12 @@ def _rule_notes(schema: Schema) -> Iterator[str]:
 
 
 def _is_refused_rule(name: str, value: Any) -> bool:
-    """Whether a rule is one that the provider's grammar cannot hold; that a list is not empty it can."""
+    """Whether the provider's grammar cannot hold a rule; it can hold that a list is not empty."""
     return name in _RULES_IN_WORDS and not (name == "minItems" and type(value) is int and value in (0, 1))
 
 
 def _is_contradicted(schema: Schema) -> bool:
-    """Whether a schema lists values that are not all of the type it says: the provider refuses that."""
+    """Whether a schema's enum does not fit its type, which the provider refuses."""
     values, kind = schema.get("enum"), schema.get("type")
     if not isinstance(values, list) or kind is None:
         return False
@@ -201,14 +201,14 @@ _SINGLE_SCHEMAS = ("items", "additionalProperties", "not", "if", "then", "else",
 _ALTERNATIVES = ("anyOf", "oneOf")
 _UNIONS = ("allOf", *_ALTERNATIVES)
 _REFUSED_AT_TOP = (*_UNIONS, "enum", "const", "not")
-"""What the schema of a tool may not have at its top; below it everything may."""
+"""Keys that a tool's schema may not have at its top, only below."""
 _DEEPEST = 32
 
 
 def openai_tool(tool: Mapping[str, Any], *, flat: bool) -> dict[str, Any]:
-    """Give a declaration without patterns that Python cannot read; ``flat``, also without a union at its top.
+    """Give a declaration without patterns that Python cannot compile; ``flat``: and without a union at its top.
 
-    What has to be left out was a hint to the model, not a rule for its calls.
+    What is left out was a hint to the model, not a rule for its calls.
     """
     function = as_map(tool.get("function"))
     if not (parameters := as_map(function.get("parameters"))):
@@ -218,7 +218,7 @@ def openai_tool(tool: Mapping[str, Any], *, flat: bool) -> dict[str, Any]:
 
 
 def _with_known_patterns(schema: Any) -> Any:
-    """Give a schema without patterns that Python cannot read; what is an example or a value stays."""
+    """Give a schema without patterns that Python cannot compile; examples and values stay."""
     if not isinstance(schema, dict):
         return schema
     given = {name: value for name, value in schema.items() if name != "pattern" or _is_pattern(value)}
@@ -242,7 +242,7 @@ def _is_pattern(text: object) -> bool:
 
 
 def _flattened(schema: dict[str, Any]) -> dict[str, Any]:
-    """Give a tool's schema as one object with the keys of all its branches, where it is one of several."""
+    """Give a union of objects as one object with the keys of all its branches."""
     if not any(name in schema for name in _REFUSED_AT_TOP):
         return schema
     merged = _object_of(schema, schema, _DEEPEST)
@@ -250,7 +250,7 @@ def _flattened(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object_of(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any] | None:
-    """Give the one object that a schema's branches make, or None where they make none."""
+    """Merge a schema's branches into one object; None if they are no objects."""
     if not isinstance(schema, dict) or depth < 0:
         return None
     if "$ref" in schema:
@@ -279,7 +279,7 @@ def _is_object(schema: Mapping[str, Any], branches: Sequence[Mapping[str, Any]])
 
 
 def _required(union: str, branches: Sequence[Mapping[str, Any] | None]) -> set[str]:
-    """Give the keys that a union requires: those of all its branches, or those that each of them has."""
+    """Give the keys that a union requires: of ``allOf`` any branch's, else those common to all branches."""
     named = [set(as_map(one).get("required") or ()) for one in branches]
     combine: Callable[[set[str], set[str]], set[str]] = (
         set.intersection if union in _ALTERNATIVES else set.union
