@@ -23,7 +23,7 @@ PANEL = ""
 
 
 class JudgeAgreement(FrozenValue, frozen=True):
-    """How one judge, or all together, did in one dimension; ``noise`` is None where each was asked once."""
+    """How one judge, or all together, did in one dimension; ``noise`` is None without repeats."""
 
     judge: str
     dimension: str
@@ -92,8 +92,8 @@ class CalibrationAnalysis(FrozenValue, frozen=True):
     def thresholds(self) -> tuple[MetricThreshold, ...]:
         """The plan's thresholds, and those that go without saying where they were not reached.
 
-        Where nobody said how many examples have to be scored, half of a dimension's have to: a figure over
-        the few that a judge could decide says little of the judge.
+        Where the file does not say how many examples have to be scored, half of a dimension's have to: a
+        figure over the few that a judge could decide says little of the judge.
         """
         stated = {threshold.dimension for threshold in self.plan.thresholds if threshold.metric == SCORED}
         half = [

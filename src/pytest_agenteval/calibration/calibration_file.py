@@ -94,7 +94,7 @@ class MetricThreshold(FrozenValue, frozen=True):
 
 
 class CalibrationPlan(FrozenValue, frozen=True):
-    """What judges are asked about, and how their scores are compared with the labels.
+    """What judges score, and how their scores are compared with the labels.
 
     ``file`` and ``line`` are where it is written, ``labels`` is the file of its examples, as shown to people;
     ``cassette`` is the path of its recordings without its ending.

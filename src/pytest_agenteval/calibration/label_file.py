@@ -67,7 +67,7 @@ class LabelFile:
         return self._by_id.get(id, NO_LABELS)
 
     def check_writable(self) -> None:
-        """Raise UsageMistake where labels could not be kept, before anybody has thought about one."""
+        """Raise UsageMistake where labels could not be written, before anybody has thought about one."""
         with _as_usage_mistakes(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not self.path.exists()

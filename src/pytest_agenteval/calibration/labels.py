@@ -52,7 +52,7 @@ class LabelledExample(FrozenValue, frozen=True):
 
 
 class ExampleJudgement(FrozenValue, frozen=True):
-    """One example, asked about once: all judges side by side. ``repetition`` counts from 1."""
+    """One example, judged once: all judges side by side. ``repetition`` counts from 1."""
 
     example: LabelledExample
     repetition: int
@@ -221,7 +221,7 @@ def _csv_row(line: int, head: Sequence[str], places: Mapping[str, KeyPath], cell
 
 
 def _cell_number(cell: str) -> Any:
-    """Give a cell's number; what is none stays text, to be told by whoever wants a number."""
+    """Give a cell's number; what is none stays text, for the message of whoever needs a number."""
     try:
         return float(cell)
     except ValueError:

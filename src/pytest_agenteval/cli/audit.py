@@ -90,7 +90,7 @@ def _audited_paths(named: str | None) -> list[str]:
 
 @contextmanager
 def _audit_folder(named: str | None) -> Iterator[Path]:
-    """Give the folder for the run: one that is named and kept, or one that goes again."""
+    """Give the folder for the run: the one that is named, or a temporary one."""
     if named is not None:
         folder = Path(named).resolve()
         if (folder / AUDIT_RUN).exists():

@@ -83,7 +83,7 @@ def _calibrate(file: Path, args: argparse.Namespace) -> int:
         place = Path(between, "folder")
         status = _run_pytest(file, args, "-p", run_folder.__name__, f"{run_folder.OPTION}={place}")
         folder = Path(place.read_text(encoding="utf-8")) if place.exists() else None
-    if status == USAGE_ERROR:  # pytest said why
+    if status == USAGE_ERROR:  # pytest has printed why
         return status
     from pytest_agenteval.calibration.document import calibrate_document
     from pytest_agenteval.calibration.storage import page_path, read_calibrations
@@ -222,7 +222,7 @@ def review(args: argparse.Namespace) -> int:
 
 
 def _endings(args: argparse.Namespace) -> list[str]:
-    """Give the words of ``--only``; raises UsageMistake for what cannot be obeyed."""
+    """Give the words of ``--only``; raises UsageMistake for options that cannot be used."""
     from pytest_agenteval.loop.review_pool import ENDING_WORDS
 
     if args.sample is not None and args.sample < 1:
@@ -234,14 +234,13 @@ def _endings(args: argparse.Namespace) -> list[str]:
     words = [word for word in args.only.split(",") if word]
     for word in words:
         if word not in ENDING_WORDS:
-            raise UsageMistake(
-                f"--only {word}: expected {', '.join(ENDING_WORDS)}. {did_you_mean(word, ENDING_WORDS)}".strip()
-            )
+            hint = did_you_mean(word, ENDING_WORDS)
+            raise UsageMistake(f"--only {word}: expected {', '.join(ENDING_WORDS)}. {hint}".strip())
     return words
 
 
 def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tuple[int, ReviewSummary]:
-    """Hold the sitting, say what came of it, and give it with the exit status."""
+    """Hold the review; give the exit status and a summary."""
     from pytest_agenteval.calibration.label_file import LabelFile
     from pytest_agenteval.loop.review import (
         Review,
@@ -294,7 +293,7 @@ def _print_plain(lines: Iterable[str]) -> None:
 
 
 def _ask_labeller(sitting: Review, args: argparse.Namespace) -> int:
-    """Ask until the person has had enough; what was answered is kept, whatever ends it."""
+    """Ask until the person quits; each answer is on disk before the next question."""
     if isinstance(sys.stdin, io.TextIOWrapper):  # what no encoding knows must not end a sitting
         sys.stdin.reconfigure(errors="replace")
     paged = not args.no_pager and args.json != STDOUT
@@ -314,7 +313,7 @@ class _TerminalDesk:
 
     @property
     def width(self) -> int:
-        """The columns of the terminal, asked for each time: it may have been made wider."""
+        """The columns of the terminal, which may have been made wider meanwhile."""
         return terminal_width()
 
     def show(self, lines: Iterable[StyledLine]) -> None:

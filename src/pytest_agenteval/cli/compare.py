@@ -106,8 +106,8 @@ def compare(args: argparse.Namespace) -> int:
     _write_comparison(comparison, args)
     if STDOUT not in (args.json, args.markdown) and not compared and (line := _gate_line(args)):
         print_lines([StyledLine(line)])
-    for odd in comparison.odd:
-        print(odd, file=sys.stderr)
+    for line in comparison.odd:
+        print(line, file=sys.stderr)
     if not comparison.has_scores:
         return REFUSED
     return WORSE if comparison.worse else 0
@@ -346,7 +346,8 @@ def _partial_tasks(sides: Sequence[Side]) -> Iterator[str]:
     some = sorted(set.union(*tried) - tried[0].intersection(*tried[1:]))
     if some:
         be = "is" if len(some) == 1 else "are"
-        yield f"{pluralize(len(some), 'task')} {be} not in all runs: {_some_names([key.task for key in some])}"
+        names = _some_names([key.task for key in some])
+        yield f"{pluralize(len(some), 'task')} {be} not in all runs: {names}"
 
 
 def _joined_header(headers: Sequence[RunHeader], name: str) -> RunHeader:

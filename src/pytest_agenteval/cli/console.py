@@ -187,7 +187,7 @@ def wrapped(line: str, width: int = 100) -> Iterator[str]:
 
 PAGER = "less"
 PAGER_SETTINGS = {"LESS": "FRX", "LV": "-c"}
-"""What pagers are told where the user's environment does not: colours, and to end where all fits."""
+"""What pagers get unless the user's environment has it: colours, and to end where all fits."""
 
 
 def page_lines(lines: Iterable[StyledLine], paged: bool = True) -> None:

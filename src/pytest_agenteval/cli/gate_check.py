@@ -256,8 +256,8 @@ def _suite_files() -> dict[str, SuiteFile]:
 def _run_gates(run: RunFolder) -> dict[str, Gate]:
     try:
         return {each.suite: from_builtins(Gate, dict(each.gate)) for each in read_gates(run.path)}
-    except msgspec.ValidationError as odd:  # of a later version, perhaps
-        raise UsageMistake(f"{run.path / GATES}: the run's gates cannot be read ({odd})") from None
+    except msgspec.ValidationError as broken:  # of a later version, perhaps
+        raise UsageMistake(f"{run.path / GATES}: the run's gates cannot be read ({broken})") from None
 
 
 def _checked_suite(

@@ -50,7 +50,7 @@ def guide_page() -> GuidePage:
 
 
 def _commands(markdown: str) -> Iterator[str]:
-    """Give the commands of the page's blocks of code, without what is said of them."""
+    """Give the commands of the page's blocks of code, without their comments."""
     for block in markdown.split("```")[1::2]:
         for line in block.splitlines():
             if line.startswith(PROGRAMS):

@@ -100,13 +100,13 @@ def _run_importer(registry: Registry, args: argparse.Namespace) -> Import:
         raise UsageMistake(f"the importer {args.importer!r} declares an argument twice: {taken}") from None
     try:
         add_json_option(parser)
-        told = parser.parse_args(args.rest)
-        args.json = told.json or args.json
+        options = parser.parse_args(args.rest)
+        args.json = options.json or args.json
     except argparse.ArgumentError:  # it means something else by it
-        told = parser.parse_args(args.rest)
+        options = parser.parse_args(args.rest)
     heard = _Tee(None if args.json == STDOUT else sys.stdout)
     with redirect_stdout(heard):
-        status: object = importer.run(told, registry)
+        status: object = importer.run(options, registry)
     if not isinstance(status, int):
         raise UsageMistake(
             f"the importer {args.importer!r}: expected an exit status, 0 or 1; found {status!r:.80}"

@@ -139,10 +139,10 @@ def _new_improvement(args: argparse.Namespace) -> Any:
 
 
 def _resumed_improvement(args: argparse.Namespace) -> Any:
-    """Find what goes on; only how far it may go can be said anew."""
+    """Find the improvement that continues; only its limits may change."""
     from pytest_agenteval.loop.improve.improver import find_interrupted
 
-    said = {
+    fixed = {
         "SUITE": args.suite,
         "--coding-agent": args.coding_agent,
         "--prompts": args.prompts,
@@ -151,7 +151,7 @@ def _resumed_improvement(args: argparse.Namespace) -> Any:
         "--run": args.run,
         "--": args.pytest_options,
     }
-    if anew := [name for name, value in said.items() if value]:
+    if anew := [name for name, value in fixed.items() if value]:
         raise UsageMistake(f"--continue: {', '.join(anew)} stands as it was said when the improvement began")
     repository, folder, improvement = find_interrupted(Path.cwd(), args.take_up)
     names = ("rounds", "max_rounds", "max_trials", "coding_timeout")
@@ -169,14 +169,14 @@ def _result_text(improvement: Improvement) -> str:
 
 
 def _next_steps(improvement: Improvement, folder: Path) -> Iterator[str]:
-    if improvement.has_kept:
+    if improvement.has_accepted:
         yield f"  look:  git diff {improvement.start[:12]}..{improvement.branch}"
         yield f"  merge: git merge {improvement.branch}"
     yield f"  log:   {_path_from_here(folder / 'log.md')}"
 
 
 class _ProgressLines:
-    """Says what goes on: a line for each step, begun when the step begins."""
+    """Prints a line for each step: its beginning when the step begins, its result when it ends."""
 
     def __init__(self, out: TextIO) -> None:
         self._out, self._open = out, 0
@@ -224,7 +224,7 @@ class _ProgressLines:
             print(KNOWN_SECRETS.text(text), file=self._out, flush=True)
 
     def close(self) -> None:
-        """End a line that was begun."""
+        """End a line that waits for its result."""
         if self._open:
             print(file=self._out)
         self._open = 0
@@ -524,9 +524,9 @@ def _earlier_rounds(file: str | None) -> list[EarlierRound]:
     try:
         rounds = json.loads(_file_text(file))["rounds"]
         return [_earlier_round(each) for each in rounds]
-    except (ValueError, LookupError, TypeError, AttributeError) as odd:
+    except (ValueError, LookupError, TypeError, AttributeError) as broken:
         raise UsageMistake(
-            f"{file}: expected the log.json of agenteval improve, with `rounds`; found {odd}"
+            f"{file}: expected the log.json of agenteval improve, with `rounds`; found {broken}"
         ) from None
 
 

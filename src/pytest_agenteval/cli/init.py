@@ -121,8 +121,8 @@ def _folder_lines(names: tuple[str, ...]) -> Iterator[str]:
         parts = name.split("/")
         depth = min(2, len(parts) - 1)
         folders.setdefault("/".join(parts[:depth]), []).append("/".join(parts[depth:]))
-    for folder, files in sorted(folders.items(), key=lambda item: item[0] == ""):
-        listed = ", ".join(files) if len(files) <= MOST_FILES_NAMED else f"{len(files)} files"
+    for folder, own in sorted(folders.items(), key=lambda item: item[0] == ""):
+        listed = ", ".join(own) if len(own) <= MOST_FILES_NAMED else f"{len(own)} files"
         yield f"{folder}/  {listed}" if folder else listed
 
 
@@ -278,7 +278,7 @@ class InitPlan(FrozenValue, frozen=True):
     change: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Give what is said of the plan, with paths from the project's root."""
+        """Give what the document and the screen show, with paths from the project's root."""
         return {
             "root": str(self.project.root),
             "suite": self.suite,
@@ -310,14 +310,14 @@ def plan_first_suite(project: Project, kind: str, *, suite: str | None, force: b
     stays = of_github.path.exists() and not force
     pytest = program_command("pytest", project.root)
     change = [fill(line, {"folder": below, "pytest": pytest}) for line in starter.change]
-    packaging, said = _packaging_files(project.root, files)
+    packaging, notes = _packaging_files(project.root, files)
     return InitPlan(
         project,
         name,
         files=(*files, *shared_files(project), *packaging, *(() if stays else (of_github,))),
         left=(of_github.path,) if stays else (),
         run=f"{cd_prefix(project.root)}{pytest} {arguments}",
-        change=(*change, *said, *_workflow_notes(project, of_github, arguments, stays=stays)),
+        change=(*change, *notes, *_workflow_notes(project, of_github, arguments, stays=stays)),
     )
 
 
@@ -336,7 +336,7 @@ def _packaging_files(root: Path, files: Sequence[NewFile]) -> tuple[Sequence[New
 
 
 def _workflow_notes(project: Project, workflow: NewFile, arguments: str, *, stays: bool) -> Iterator[str]:
-    """Say what is to be done about the workflow, if anything."""
+    """Give lines on what the author has to change in the workflow."""
     name = path_in_root(workflow.path, project.root)
     if stays:
         yield f"the workflow: `- run: pytest {arguments}` among the steps of {name}"
@@ -362,8 +362,8 @@ def plan_example(project: Project, name: str, *, suite: str | None, force: bool)
     if not force:
         refuse_existing(files, "--force writes over them")
     run = f"{cd_prefix(project.root)}{program_command('pytest', project.root)} {below}"
-    packaging, said = _packaging_files(project.root, files)
-    return InitPlan(project, name, (*files, *shared_files(project), *packaging), (), run, tuple(said))
+    packaging, notes = _packaging_files(project.root, files)
+    return InitPlan(project, name, (*files, *shared_files(project), *packaging), (), run, tuple(notes))
 
 
 def _refuse_taken_name(project: Project, name: str, folder: Path) -> None:

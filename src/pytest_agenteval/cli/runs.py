@@ -58,7 +58,7 @@ def add_prune_options(parser: argparse.ArgumentParser) -> None:
 
 
 def prune(args: argparse.Namespace) -> int:
-    """Say what may go and why the rest stays; remove it where that was said."""
+    """Print which runs may go and why others stay; with ``--yes`` remove them."""
     if args.json:
         raise UsageMistake("--prune has no document: leave out --json")
     root = Path(args.results)
@@ -128,7 +128,8 @@ def _baseline_runs(below: Path) -> Iterator[str]:
 def _pruning_lines(plan: Pruning, root: Path) -> Iterator[str]:
     stored = len(plan.removable) + len(plan.kept)
     if plan.removable:
-        yield f"{len(plan.removable)} of {pluralize(stored, 'run')} in {root} may go, {_size_text(plan.size)}:"
+        total = _size_text(plan.size)
+        yield f"{len(plan.removable)} of {pluralize(stored, 'run')} in {root} may go, {total}:"
         widest = max(len(folder.name) for folder in plan.removable)
         for folder, size in plan.removable.items():
             when = format_moment(read_header_or_name(folder)[0].started_at)
@@ -172,7 +173,7 @@ def runs_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def runs(args: argparse.Namespace) -> int:
-    """List runs, newest first; what cannot be read of one is said, and hides no other."""
+    """List runs, newest first; a run that cannot be read in part hides no other."""
     if args.prune:
         return prune(args)
     stored = list_runs(Path(args.results))

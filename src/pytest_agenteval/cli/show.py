@@ -108,11 +108,11 @@ def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> 
     try:
         return choose_trials(run.entries, query)
     except UsageMistake as mistake:
-        odd = [f"{run.folder.name}: {line}" for line in first_unreadable(run.odd)]
+        unreadable = [f"{run.folder.name}: {line}" for line in first_unreadable(run.odd)]
         hint = (
             [] if query.word or best_matches(run.entries, query.name) else _other_run_hint(run, query, args)
         )
-        raise UsageMistake("\n".join([f"run {run.folder.name}: {mistake}", *hint, *odd])) from None
+        raise UsageMistake("\n".join([f"run {run.folder.name}: {mistake}", *hint, *unreadable])) from None
 
 
 def _other_run_hint(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[str]:

@@ -31,7 +31,7 @@ def validate(args: argparse.Namespace) -> int:
     """Print every problem of the files below the paths; 0 when there is something to run and no problem."""
 
     collected = collect_files(args.paths)
-    is_usage_error = collected.status == USAGE_ERROR  # pytest said why
+    is_usage_error = collected.status == USAGE_ERROR  # pytest has printed why
     if args.json and not is_usage_error:
         write_document(args.json, collected.document)
     if args.json != STDOUT:

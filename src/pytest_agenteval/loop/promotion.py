@@ -150,7 +150,7 @@ def trials_by_task(runs: Sequence[SuiteRun]) -> dict[str, list[JournalEntry]]:
 
 
 STRAGGLER_TRIALS = 10
-"""From so many trials on, a task that none passes is told: agent, task or grader may be the reason."""
+"""From so many trials on, a task that none passes is listed: agent, task or grader may be the reason."""
 
 
 MOST_NULL_MISSES = 0.05

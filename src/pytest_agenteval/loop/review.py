@@ -1,4 +1,4 @@
-"""A person labels trials of a run: what is shown and asked, what is typed, and what came of it."""
+"""A person labels trials of a run: what is shown, what can be typed, and the summary."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def talk_lines(trial: Trial, rubric: Rubric, detail: Detail) -> Iterator[StyledL
 def verdict_lines(
     trial: Trial | None, shown: ReviewTrial, labels: PersonLabels, scale: Scale, width: int
 ) -> Iterator[StyledLine]:
-    """Say what the judges of the run had said, on the person's scale, and which model it was."""
+    """Show the scores of the run's judges, on the person's scale, and the model's name."""
     key = shown.entry.key
     grades = trial_view(trial).grades if trial else ()
     votes = [vote for grade in grades if grade.grader == shown.grader for vote in grade.votes]
@@ -264,7 +264,7 @@ class Review:
         desk.show(verdict_lines(self._trial_of(trial), trial, labels, self._scale, desk.width))
 
     def _show_question(self, desk: ReviewTerminal, at: int) -> None:
-        """Show a trial and what is asked of it when they are come to, and not again after each key."""
+        """Show a trial and the question once, and not again after each key."""
         place, dimension = self._questions[at]
         if self._visible is None or self._visible.trial != place:
             trial = self.trials[place]
@@ -291,7 +291,7 @@ class Review:
         return printable(f"{question.dimension}, {low:g} to {high:g}{now}: ")
 
     def _next(self, at: int) -> int | None:
-        """Give the next question that is open; what was skipped is not asked again in this sitting."""
+        """Give the next open question, without those of trials that were skipped in this review."""
         for place in range(at + 1, len(self._questions)):
             trial, dimension = self._questions[place]
             if trial not in self.skipped and dimension not in self.labels_of(trial).scores:
@@ -377,7 +377,7 @@ def _labelled_trial(review: Review, place: int) -> LabelledTrial:
 
 
 def opening_lines(summary: ReviewSummary, repaired: bool) -> Iterator[str]:
-    """Say what is going to be asked, and where answers go."""
+    """Say how many trials wait for labels, and where labels go."""
     trials = pluralize(summary.done + summary.left, "trial")
     yield f"{summary.run}, rubric {summary.rubric}: {trials}, {summary.done} labelled, {summary.left} to go"
     if summary.left_out:

@@ -1,4 +1,4 @@
-"""Which trials of a run a person is asked about, with exactly what a rubric's judges would be shown."""
+"""Which trials of a run a person labels, with exactly what a rubric's judges would be shown."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class _PoolBuilder:
         ]
 
     def _only_rubric(self, questions: Sequence[_JudgeQuestion]) -> Rubric:
-        """Give the one rubric that all of them are asked by."""
+        """Give the one rubric of all these questions."""
         rubrics = {each.shown.rubric.digest(): each.shown.rubric for each in questions}
         names = ", ".join(dict.fromkeys(rubric.name for rubric in rubrics.values()))
         if not rubrics:

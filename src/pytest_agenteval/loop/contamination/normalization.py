@@ -1,7 +1,7 @@
 """Texts as they are compared: without case, width, accents, kind of kana, spaces, punctuation.
 
-Case folding and compatibility forms are Unicode's own (UAX 15, and chapter 3.13 of its standard). What is left
-are letters, the signs that belong to them, and digits, in any script, with spaces between words.
+Case folding and compatibility forms are Unicode's own (UAX 15, and chapter 3.13 of its standard). What is
+left are letters, the signs that belong to them, and digits, in any script, with spaces between words.
 
 A copy is eight words in a row, or as many signs as say as much. A word of a script with spaces counts as one.
 Elsewhere signs are counted: 10 of Han, 16 of Hangul (whose spaces people set as they like), 24 of kana, or of
@@ -166,7 +166,7 @@ _LEAST_WRITTEN = 5
 """Characters, with what separates its digits, that a number of four digits has to be written with."""
 
 _MOST_PLAIN_DIGITS = 7
-"""Digits beyond which numbers are told by more than their digits: those of telephones have brackets."""
+"""Longer numbers may have other signs between their digits, as telephone numbers have brackets."""
 
 _TWO_NUMBERS = re.compile(r"\d[^\w*`\u00ad\u200b-\u200f\u2060]{2,}\d")
 _NUMBER = re.compile(

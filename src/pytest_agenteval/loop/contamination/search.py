@@ -99,8 +99,8 @@ def _decoded(data: bytes) -> str:
 
 
 def _commit_name(rev: str) -> str:
-    asked = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}"]
-    return (_git(asked, Path.cwd()) or b"").decode().strip()
+    arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}"]
+    return (_git(arguments, Path.cwd()) or b"").decode().strip()
 
 
 def _has_moved(text: str, new: Collection[str]) -> bool:
@@ -115,8 +115,8 @@ def _texts_at_commit(root: Path, commit: str, names: Sequence[str]) -> Iterator[
     """Give the texts of files at a commit; links and what is no file are left out."""
     if not names:
         return
-    asked = "".join(f"{commit}:{name}\n" for name in names if "\n" not in name)
-    answer = _git(["cat-file", "--batch"], root, asked.encode("utf-8", "surrogateescape")) or b""
+    objects = "".join(f"{commit}:{name}\n" for name in names if "\n" not in name)
+    answer = _git(["cat-file", "--batch"], root, objects.encode("utf-8", "surrogateescape")) or b""
     place = 0
     for name in (name for name in names if "\n" not in name):
         head, _, _ = answer[place : place + 4096].partition(b"\n")
@@ -167,12 +167,12 @@ def suite_leaks(
 
 
 def _in_order(leaks: Iterable[tuple[int, Leak]], files: list[str]) -> tuple[Leak, ...]:
-    """Sort leaks by file and line, and tell one that several readings of a file show once."""
+    """Sort leaks by file and line; one that several readings of a file show is reported once."""
     first: dict[tuple[str, int, str, str, str], tuple[int, set[Leak]]] = {}
     for reading, leak in leaks:
         key = leak.file, leak.line, leak.kind, leak.task, leak.split
-        told_by, same = first.setdefault(key, (reading, set()))
-        if told_by == reading:
+        first_reading, same = first.setdefault(key, (reading, set()))
+        if first_reading == reading:
             same.add(leak)
     every = (leak for _, same in first.values() for leak in same)
     return tuple(sorted(every, key=lambda leak: (files.index(leak.file), leak.line, leak.text)))
@@ -265,7 +265,7 @@ def _joined(spans: Iterable[tuple[Span, bool]]) -> Iterator[tuple[Span, bool]]:
 
 
 def _outermost(hits: Iterable[_Hit]) -> Iterator[_Hit]:
-    """Leave out what stands within a longer text that is told anyway."""
+    """Leave out what stands within a longer text that is reported anyway."""
     ordered = sorted(hits, key=lambda hit: (hit.span.reading, hit.span.start, -hit.span.end))
     for _, of_reading in groupby(ordered, key=lambda hit: hit.span.reading):
         end = -1

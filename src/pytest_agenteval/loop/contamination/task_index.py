@@ -188,7 +188,7 @@ _KINDS: Sequence[LeakKind] = ("task_id", "expected_value", "reference_solution",
 class TextOwner(FrozenValue, frozen=True):
     """What a text is, in the task of this number: which of its facts, of how many words, without another.
 
-    Whether it ``is_file`` is told by its own words: three or more, with slashes between, or by its name's.
+    It ``is_file`` where it has three words or more with slashes between, or is a file's name.
     ``is_price`` is a number of four digits that is written as a price, a time or a measure.
     """
 
@@ -266,7 +266,7 @@ class TaskIndex:
             self.pieces[piece].append(owner)
 
     def owner_of(self, owners: Sequence[TextOwner]) -> TextOwner:
-        """Choose whom a text is said to be of: a task that anybody may look at before a held-out one."""
+        """Choose the task that a text is reported for: one of split dev before a held-out one."""
         return min(owners, key=lambda each: (self.is_held_out(each), _KINDS.index(each.kind), each.task))
 
     def is_held_out(self, owner: TextOwner) -> bool:
@@ -286,8 +286,8 @@ class TaskIndex:
     def is_asked_by_several(self, piece: str) -> bool:
         """Whether several tasks' texts hold a piece of eight words."""
         owners = self.pieces[piece]
-        asked = [owner for owner in owners if owner.kind == "input"]
-        return len({owner.task for owner in asked}) >= COMMON or _is_category(piece, owners)
+        inputs = [owner for owner in owners if owner.kind == "input"]
+        return len({owner.task for owner in inputs}) >= COMMON or _is_category(piece, owners)
 
     def says_enough(self, value: str, owners: Sequence[TextOwner]) -> bool:
         """Whether a text is a leak by itself: long, with digits, or a name."""

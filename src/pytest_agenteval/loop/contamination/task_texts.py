@@ -265,7 +265,7 @@ def input_texts(task: Task) -> Iterator[str]:
 def schema_words(task: Task) -> Iterator[str]:
     """Give names of tools, of their arguments and of what they answer, and what may be chosen from.
 
-    Every agent has to be told: they are no task's own.
+    Every agent has to know them: they are no task's own.
     """
     described: list[Any] = [task.input, *(spec.config for spec in task.graders)]
     described += [call.args for turn in _turns(task) for call in turn.calls]

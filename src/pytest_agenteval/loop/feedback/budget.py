@@ -65,7 +65,7 @@ def cut_to_tokens(text: str, most: float) -> str:
 T = TypeVar("T")
 
 LEAST_BUCKET, LEAST_TRIAL, LEAST_LINE = 450, 220, 10
-"""Tokens below which a bucket is told by its figures alone, a trial is left out, and a line is."""
+"""Tokens below which a bucket is shown by its figures alone, and a trial or a line is left out."""
 
 TITLE, LINE = 6, 2
 """Tokens of what stands around: a title, and the mark before each line."""
@@ -101,20 +101,20 @@ def weighted_shares(needs: Sequence[float], weights: Sequence[float], total: flo
 
 def fit_lines(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
     """Give the first lines that so many tokens hold; the last may be cut."""
-    kept: list[str] = []
+    fitting: list[str] = []
     for line in lines:
         cost = estimate_tokens(line) + LINE
         if cost > tokens:
             if tokens >= LEAST_LINE:
-                kept.append(cut_to_tokens(line, tokens - LINE))
+                fitting.append(cut_to_tokens(line, tokens - LINE))
             break
-        kept.append(line)
+        fitting.append(line)
         tokens -= cost
-    return tuple(kept)
+    return tuple(fitting)
 
 
 def fit_ends(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
-    """Give the first and the last lines that so many tokens hold: what is asked often stands at the end."""
+    """Give the first and the last lines that so many tokens hold: the question often stands at the end."""
     if lines_cost(lines) <= tokens or len(lines) < 2:
         return fit_lines(lines, tokens)
     last = fit_lines(lines[::-1], tokens * END_SHARE)[::-1]
@@ -289,7 +289,7 @@ def _lost_lines(whole: BucketFeedback, part: BucketFeedback) -> Iterator[str]:
 
 
 REPEATED_LINES = 4
-"""Lines in a row from which on they are not told again."""
+"""So many repeated lines in a row are not shown again."""
 
 LineWindows = set[tuple[str, ...]]
 """Every ``FEWEST`` lines in a row that inputs of a suite had so far."""
@@ -297,25 +297,25 @@ LineWindows = set[tuple[str, ...]]
 
 def without_repeats(buckets: Sequence[BucketFeedback]) -> tuple[BucketFeedback, ...]:
     """Say of lines that an earlier input of the suite has, in that order, how many they are."""
-    told: dict[str, LineWindows] = {bucket.suite: set() for bucket in buckets}
-    return tuple(_shortened_bucket(bucket, told[bucket.suite]) for bucket in buckets)
+    seen: dict[str, LineWindows] = {bucket.suite: set() for bucket in buckets}
+    return tuple(_shortened_bucket(bucket, seen[bucket.suite]) for bucket in buckets)
 
 
-def _shortened_bucket(bucket: BucketFeedback, told: LineWindows) -> BucketFeedback:
-    failing = tuple(_shortened_trial(trial, told) for trial in bucket.failing)
-    passing = _shortened_trial(bucket.passing, told) if bucket.passing else None
+def _shortened_bucket(bucket: BucketFeedback, seen: LineWindows) -> BucketFeedback:
+    failing = tuple(_shortened_trial(trial, seen) for trial in bucket.failing)
+    passing = _shortened_trial(bucket.passing, seen) if bucket.passing else None
     return replace(bucket, failing=failing, passing=passing)
 
 
-def _shortened_trial(trial: TrialFeedback, told: LineWindows) -> TrialFeedback:
-    return replace(trial, sections=tuple(_shortened_section(section, told) for section in trial.sections))
+def _shortened_trial(trial: TrialFeedback, seen: LineWindows) -> TrialFeedback:
+    return replace(trial, sections=tuple(_shortened_section(section, seen) for section in trial.sections))
 
 
-def _shortened_section(section: Section, told: LineWindows) -> Section:
+def _shortened_section(section: Section, seen: LineWindows) -> Section:
     if section.kind != "input":
         return section
-    lines = tuple(_marked_lines(section.lines, told))
-    told.update(_line_windows(section.lines))
+    lines = tuple(_marked_lines(section.lines, seen))
+    seen.update(_line_windows(section.lines))
     return replace(section, lines=lines)
 
 
@@ -323,8 +323,8 @@ def _line_windows(lines: Sequence[str]) -> list[tuple[str, ...]]:
     return [tuple(lines[at : at + REPEATED_LINES]) for at in range(len(lines) - REPEATED_LINES + 1)]
 
 
-def _marked_lines(lines: Sequence[str], told: LineWindows) -> Iterator[str]:
-    starts = [at for at, window in enumerate(_line_windows(lines)) if window in told]
+def _marked_lines(lines: Sequence[str], seen: LineWindows) -> Iterator[str]:
+    starts = [at for at, window in enumerate(_line_windows(lines)) if window in seen]
     repeated = {at + step for at in starts for step in range(REPEATED_LINES)}
     for is_repeated, group in groupby(range(len(lines)), repeated.__contains__):
         places = list(group)

@@ -281,7 +281,7 @@ class _ShownBucket(FrozenValue, frozen=True):
 
 
 class _WholeFeedback:
-    """All that could be said, before anything is cut."""
+    """All of the feedback, before anything is cut."""
 
     def __init__(self, run: Run, tasks: TodaysTasks, options: FeedbackOptions, selection: Selection) -> None:
         self._run, self._tasks, self._options, self._selection = run, tasks, options, selection
@@ -333,7 +333,7 @@ class _WholeFeedback:
     def _graders(
         self, entries: Sequence[JournalEntry], buckets: Sequence[BucketFeedback]
     ) -> tuple[GraderCount, ...]:
-        """Count over all buckets which graders were not passed, with what each was said to ask."""
+        """Count over all buckets which graders were not passed, with what each asks."""
         asks = {grader.grader: grader.asks for bucket in reversed(buckets) for grader in bucket.graders}
         counts = grader_counts(entries, (), (), self._registry)
         return tuple(replace(count, asks=asks.get(count.grader, "")) for count in counts)

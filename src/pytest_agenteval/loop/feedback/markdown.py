@@ -47,7 +47,7 @@ TITLES: Mapping[str, str] = {
 
 
 def feedback_markdown(feedback: Feedback) -> str:
-    """Write feedback as Markdown in which what trials said is data, and no secret stands.
+    """Write feedback as Markdown in which texts of trials are data, and no secret stands.
 
     Raises UsageMistake where a template that replaces ours cannot be filled in.
     """
@@ -158,11 +158,13 @@ def _reads(prompt: PromptFile) -> str:
     return f"read in {pluralize(prompt.read_in, 'trial')}" if prompt.read_in else "not read in these trials"
 
 
-def by_rule(graders: Sequence[GraderCount], told: Sequence[str] = ()) -> list[tuple[str, list[GraderCount]]]:
-    """Put graders together that ask the same: what they ask, empty for those that are ``told``, and they."""
+def by_rule(
+    graders: Sequence[GraderCount], explained: Sequence[str] = ()
+) -> list[tuple[str, list[GraderCount]]]:
+    """Put graders together that ask the same: what they ask, or nothing where ``explained``, and they."""
     groups: dict[str, list[GraderCount]] = {}
     for grader in graders:
-        groups.setdefault("" if grader.grader in told else grader.asks, []).append(grader)
+        groups.setdefault("" if grader.grader in explained else grader.asks, []).append(grader)
     return list(groups.items())
 
 

@@ -209,7 +209,7 @@ def _hide_lines(text: str, lines: frozenset[str]) -> str:
 
 
 def _hide_leaks(texts: Mapping[str, str], suites: Sequence[LoadedSuite]) -> dict[str, str]:
-    """Hide lines until nothing is found: what stands over two lines is told at the first."""
+    """Hide lines until nothing is found: what stands over two lines is reported at the first."""
     clean = dict(texts)
     while leaks := _held_out_leaks(clean, suites):
         for leak in leaks:

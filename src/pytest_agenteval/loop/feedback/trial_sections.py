@@ -118,13 +118,13 @@ def _input_lines(view: TrialView, task: Task | None) -> Iterator[str]:
 
 
 def _input_messages(messages: Iterable[MessageView]) -> Iterator[MessageView]:
-    """Give what was said to the agent: no system prompt, no reply of its own, nothing twice."""
-    told: set[tuple[str, str]] = set()
+    """Give the messages to the agent: no system prompt, no reply of its own, nothing twice."""
+    seen: set[tuple[str, str]] = set()
     for message in messages:
         is_input = message.seeded or message.role == "user"
         mark = (message.role, message.content)
-        if is_input and message.role not in ("system", "tool") and (message.calls or mark not in told):
-            told.add(mark)
+        if is_input and message.role not in ("system", "tool") and (message.calls or mark not in seen):
+            seen.add(mark)
             yield message
 
 
@@ -140,7 +140,7 @@ def _check_lines(view: TrialView) -> Iterator[str]:
         before = ""
         for check in failed:
             found = "found as above" if before and check.found == before else _side("found", check.found)
-            expected = "" if _is_told(check) else _side("expected", check.expected)
+            expected = "" if _claim_has_pattern(check) else _side("expected", check.expected)
             before = check.found
             claim = f"{head}: {one_line(check.claim, MOST_CLAIM)}"
             yield " | ".join(filter(None, (claim, expected, found)))
@@ -150,7 +150,7 @@ def _side(word: str, text: str) -> str:
     return f"{word} {one_line(text, MOST_SIDE)}" if text else ""
 
 
-def _is_told(check: Check) -> bool:
+def _claim_has_pattern(check: Check) -> bool:
     """Whether the pattern that was expected stands in the claim."""
     pattern = check.expected.removeprefix(PATTERN)
     return pattern != check.expected and pattern in check.claim

@@ -1,4 +1,4 @@
-"""Which trials feedback is about: of split dev, of one model and variant, the most different failures first."""
+"""Which trials feedback is about: of split dev, of one model and variant, failures that differ most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is decided of changed prompts: whether a round is kept, and whether what was kept is confirmed.
+"""What is decided about changed prompts: whether a round is accepted, and whether the result is confirmed.
 
 The dev split only ranks: of many rounds the best one looks better than it is, so "kept for now" is all that
 dev can earn. Whether it is confirmed, held-out tasks say, once. There are two tests in all: of all held-out
@@ -36,7 +36,7 @@ def tasks_in(comparison: Comparison, focus: FocusBuckets) -> list[TaskChange]:
 def paired_scores(
     tasks: Sequence[TaskChange], errored_old: float | None = None, errored_new: float | None = None
 ) -> list[PairedScores]:
-    """Give the scores of tasks that have some on both sides, errored trials as said; None leaves them out."""
+    """Give the scores of tasks that have some on both sides, errored trials as given, or left out."""
     pairs = [(_filled_scores(task.old, errored_old), _filled_scores(task.new, errored_new)) for task in tasks]
     return [(old, new) for old, new in pairs if old and new]
 
@@ -70,7 +70,7 @@ def obstacle_of(comparison: Comparison) -> str:
 
 
 def with_model(comparison: Comparison, suite: SuiteComparison, what: str) -> str:
-    """Say which model something is said of, where several are compared: another may have stayed as it was."""
+    """Name the model where several are compared: another may have stayed as it was."""
     model = one_line(suite.new_who[0], MOST_NAME)
     return f"{what} with {model}" if len(comparison.suites) > 1 and model else what
 
@@ -187,7 +187,7 @@ def _worse_changes(comparison: Comparison) -> Iterator[str]:
 
 
 def _doubtful_changes(comparison: Comparison) -> Iterator[str]:
-    """Name what is worse by its scores, a verdict that errored trials undo."""
+    """Name what is worse by its scores, where errored trials leave the verdict open."""
     for change, name in _named_changes(comparison):
         if change.undone and change.change < 0:
             yield name

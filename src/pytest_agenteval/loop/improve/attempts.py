@@ -1,4 +1,4 @@
-"""What an improvement has pytest run: the start, a round's old and new, held-out tasks; and what that takes."""
+"""What an improvement has pytest run: the start, a round's old and new, held-out tasks; and what it takes."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class Attempts:
 
     @property
     def trials(self) -> int:
-        """How many trials were begun and ended so far, also in runs that were interrupted."""
+        """How many trials ended so far, also in runs that were interrupted."""
         return sum(spent_on(run).trials for run in self._runs())
 
     def _runs(self) -> list[Run]:
@@ -226,14 +226,14 @@ class Attempts:
         return [load_run(path.parent) for path in names]
 
     def has_room(self, trials: int) -> bool:
-        """Whether so many trials more may be begun."""
+        """Whether so many trials more may start."""
         room = self.room()
         return room is None or trials <= room
 
     def room(self) -> int | None:
-        """Give how many trials more may be begun; None for any number.
+        """Give how many trials more may start; None for any number.
 
-        Those that an interruption cut off were begun, too.
+        Trials that an interruption cut off count, too.
         """
         most = self._of.limits.max_trials
         if most is None:
@@ -242,7 +242,7 @@ class Attempts:
         return max(0, most - self.trials - cut_off)
 
     def count(self, tree: Path, order: RunOrder) -> int:
-        """Give how many trials an order has, asked of pytest; 0 without a limit, where nobody needs it."""
+        """Have pytest count the trials of an order; 0 without a limit, where nobody needs it."""
         return 0 if self._of.limits.max_trials is None else count_collected(tree, order)
 
     def start(self, tree: Path) -> StartRun:
@@ -383,13 +383,13 @@ MOST_REPETITIONS = 8
 
 
 def confirm_on_held_out(
-    trying: Attempts, improvement: Improvement, tasks: WorktreeSuite, start: Path, kept: Path
+    attempts: Attempts, improvement: Improvement, tasks: WorktreeSuite, start: Path, kept: Path
 ) -> HeldOut:
     """Try held-out tasks in both trees, which are checked out for it, and say what they confirm."""
     if not tasks.held_out:
         return HeldOut("the suite has no held-out task")
-    trying.check_out(start, improvement.start)
-    order = _held_out_order(trying, improvement, tasks, start)
+    attempts.check_out(start, improvement.start)
+    order = _held_out_order(attempts, improvement, tasks, start)
     if order is None:
         most = improvement.limits.max_trials
         return HeldOut(f"trying held-out tasks would go beyond --max-trials {most}")
@@ -404,7 +404,7 @@ def confirm_on_held_out(
     commits = (improvement.start, improvement.kept)
     try:
         with keeping_latest(Path(improvement.results)):  # these are not for whoever looks at it next
-            _, tried = trying.pair(tasks, commits, (start, kept), order, judge)
+            _, tried = attempts.pair(tasks, commits, (start, kept), order, judge)
     except RunFailed as failed:
         again = f"agenteval improve --continue {improvement.name} tries held-out tasks again"
         raise RunFailed(f"{failed}; {again}") from failed
@@ -412,7 +412,7 @@ def confirm_on_held_out(
 
 
 def _held_out_order(
-    trying: Attempts, improvement: Improvement, tasks: WorktreeSuite, tree: Path
+    attempts: Attempts, improvement: Improvement, tasks: WorktreeSuite, tree: Path
 ) -> RunOrder | None:
     """Order as many repetitions as it takes to confirm a rise of the focus, and as there is room for."""
     least = improvement.repetitions
@@ -421,7 +421,7 @@ def _held_out_order(
     looks = 1 + looks_so_far(Path(improvement.results), improvement.suite)
     most = max(least, MOST_REPETITIONS)
     needed = repetitions_to_confirm(focus, looks, least, most, tuple(buckets.values()))
-    once = 2 * trying.count(tree, trying.order(HELD_OUT, "held_out", 1))
-    room = trying.room()
+    once = 2 * attempts.count(tree, attempts.order(HELD_OUT, "held_out", 1))
+    room = attempts.room()
     fitting = needed if room is None or not once else min(needed, room // once)
-    return trying.order(HELD_OUT, "held_out", fitting) if fitting >= 1 else None
+    return attempts.order(HELD_OUT, "held_out", fitting) if fitting >= 1 else None

@@ -45,7 +45,7 @@ from pytest_agenteval.text.formatting import format_duration, one_line, pluraliz
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 AGENT_GRACE_S = 5.0
-"""Seconds that the command has to end once it is asked to."""
+"""Seconds that the command has to end after a request to end."""
 POLL_S = 0.1
 MOST_OUTPUT_BYTES = 50_000_000
 """What a command may print: one that prints without end would fill the disk before its time is over."""
@@ -75,8 +75,8 @@ def missing_command(command: str, folder: Path) -> str:
     name = next((word for word in words if not _ASSIGNMENT.match(word)), "")
     if not POSIX or not _PLAIN.fullmatch(name):
         return ""
-    asked = ("/bin/sh", "-c", 'command -v -- "$1"', "sh", name)
-    known = subprocess.run(asked, cwd=folder, capture_output=True, check=False).returncode == 0
+    look_up = ("/bin/sh", "-c", 'command -v -- "$1"', "sh", name)
+    known = subprocess.run(look_up, cwd=folder, capture_output=True, check=False).returncode == 0
     return "" if known else name
 
 
@@ -91,13 +91,13 @@ def run_coding_agent(
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
     mark = str(uuid4())
-    with ending_orphans(), feedback.open("rb") as told, output.open("w+b") as printed:
+    with ending_orphans(), feedback.open("rb") as given, output.open("w+b") as printed:
         process = subprocess.Popen(
             command,
             shell=True,
             cwd=folder,
             env={**git_environment(), **variables, AGENT_MARK: mark},
-            stdin=told,
+            stdin=given,
             stdout=printed,
             stderr=subprocess.STDOUT,
             **GROUP,
@@ -191,7 +191,7 @@ def repository_state(repository: Repository, start: str, tree: Path, tree_dir: P
 def check_edit(repository: Repository, before: RepositoryState, pathspecs: Sequence[str]) -> Edit:
     """Say which prompt files were changed, or why the round is refused.
 
-    What git is told about the repository comes first: until that is sure, git is asked nothing else.
+    Git's own settings come first: until they are known to be unchanged, no other git command runs.
     """
     settings = _watched_digests(repository, before.tree, before.tree_dir, before.config_files)
     names = {**before.settings, **settings}
@@ -206,8 +206,8 @@ def check_edit(repository: Repository, before: RepositoryState, pathspecs: Seque
         return Edit(
             (), f"{pluralize(len(outside), 'file')} outside the prompts changed: {_listed_paths(outside)}"
         )
-    if odd := [reason for change in changes if (reason := _refused_change(change, before.tree))]:
-        return Edit((), _listed_paths(odd))
+    if refused := [reason for change in changes if (reason := _refused_change(change, before.tree))]:
+        return Edit((), _listed_paths(refused))
     return Edit(tuple(change.path for change in changes))
 
 
@@ -231,7 +231,7 @@ def _take_back_commits(repository: Repository, before: RepositoryState) -> str:
 
 
 def _put_head_back(before: RepositoryState) -> None:
-    """Let git know again what the tree is one of: it reads this of every tree, and would wait for a pipe."""
+    """Write HEAD again: git reads it of every tree, and would wait for a pipe that an agent put there."""
     head = before.tree_dir / "HEAD"
     with suppress(OSError):
         head.unlink(missing_ok=True)
@@ -288,7 +288,7 @@ def _file_digest(path: Path) -> str:
 
 
 def _refused_change(change: ChangedFile, tree: Path) -> str:
-    """Say why a changed file among the prompts is no changed prompt; nothing where it is one."""
+    """Give the reason why a changed file among the prompts is refused; empty where it is not."""
     name = one_line(change.path, MOST_PATH)
     if change.new_mode == NO_FILE:
         return ""
@@ -343,21 +343,21 @@ class RoundChange:
         edit, ending = self._edit(current, run, tree)
         # Where git's own files were changed, nobody knows what it would run to find out.
         after = [] if edit.refusal else self._repository.uncommitted()
-        told = replace(
+        done = replace(
             current,
             last_line=ending.last_line,
             coding_seconds=ending.seconds,
             meanwhile=tuple(path for path in after if path not in before),
         )
         if reason := _failed_ending(ending, self._of.limits.coding_timeout) or edit.refusal:
-            return replace(told, step="decided", decision="refused", reason=reason)
+            return replace(done, step="decided", decision="refused", reason=reason)
         if not edit.files:
-            return replace(told, step="decided", decision="nothing changed")
+            return replace(done, step="decided", decision="nothing changed")
         commit = self._repository.commit_files(
             current.base, tree, edit.files, f"Round {current.number} of {self._of.name}\n"
         )
         diff = self._repository.diff(current.base, commit)
-        return self._searched(replace(told, step="changed", commit=commit, files=edit.files, diff=diff))
+        return self._searched(replace(done, step="changed", commit=commit, files=edit.files, diff=diff))
 
     def _edit(self, current: Round, run: Run, tree: Path) -> tuple[Edit, CodingAgentEnding]:
         """Let the coding agent work in a tree without held-out tasks and without history."""
@@ -417,15 +417,15 @@ class RoundChange:
         leaks = [leak for leak in every if leak.added]
         if not leaks:
             return current
-        told = tuple(map(_leak_text, leaks))
+        texts = tuple(map(_leak_text, leaks))
         held_out = any(leak.split == "held_out" for leak in leaks)
-        more = f", and {len(told) - MOST_LEAKS} more" if len(told) > MOST_LEAKS else ""
+        more = f", and {len(texts) - MOST_LEAKS} more" if len(texts) > MOST_LEAKS else ""
         return replace(
             current,
             step="decided",
             decision="refused",
-            reason=f"the prompt gives tasks away: {'; '.join(told[:MOST_LEAKS])}{more}",
-            leaks=told,
+            reason=f"the prompt gives tasks away: {'; '.join(texts[:MOST_LEAKS])}{more}",
+            leaks=texts,
             leaks_held_out=held_out,
         )
 
@@ -445,7 +445,7 @@ def _failed_ending(ending: CodingAgentEnding, timeout: float) -> str:
 
 
 def _leak_text(leak: Leak) -> str:
-    """Say what leaks, without a word that only a held-out task's author wrote."""
+    """Describe a leak, without a word of a held-out task."""
     place = f"{one_line(leak.file, MOST_LINE)}:{leak.line}"
     if leak.split == "held_out":
         return f"{place}: a text of a held-out task"
@@ -454,7 +454,7 @@ def _leak_text(leak: Leak) -> str:
 
 
 def _earlier_round(each: Round) -> EarlierRound:
-    """Give a round as the next one is told of it: of held-out tasks nothing, nor of what copies them."""
+    """Give a round as feedback for the next one: without held-out tasks, and without what copies them."""
     sentence = each.dev.sentence if each.dev else each.screen.sentence if each.screen else ""
     return EarlierRound(
         number=each.number,

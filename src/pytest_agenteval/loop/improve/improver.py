@@ -56,7 +56,7 @@ MOST_NAME = 200
 LATEST = "latest"
 IMPROVEMENT_VARIABLE = "AGENTEVAL_IMPROVEMENT"
 GRACE_S = 5.0
-"""Seconds that processes which nobody waits for have to end once they are asked to."""
+"""Seconds that processes which nobody waits for have to end after a request to end."""
 
 OWN_OPTIONS = (
     *("--repetitions", "--collect-only", "--co", "--agent-split", "--agent-prompt", "--agent-results"),
@@ -295,11 +295,11 @@ class Improver:
         repository: Repository,
         folder: Path,
         improvement: Improvement,
-        tell: ProgressListener,
+        progress: ProgressListener,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._repository, self._folder, self._tell = repository, folder, tell
-        self._is, self._clock = improvement, clock
+        self._repository, self._folder, self._progress = repository, folder, progress
+        self._state, self._clock = improvement, clock
         self._began, self._before = clock(), improvement.seconds
         self._old_tree = folder / "kept"
 
@@ -311,17 +311,17 @@ class Improver:
         """
         try:
             self._save()
-            self._check_out_old(self._is.kept)
-            tasks = read_worktree_suite(self._old_tree, self._is.suite_file)
-            if self._is.start_run is None:
+            self._check_out_old(self._state.kept)
+            tasks = read_worktree_suite(self._old_tree, self._state.suite_file)
+            if self._state.start_run is None:
                 self._start(tasks)
-            elif not self._is.rounds and not self._is.ended:
-                self._tell.begin("start", f"as {Path(self._is.start_run.run).name} has it;")
+            elif not self._state.rounds and not self._state.ended:
+                self._progress.begin("start", f"as {Path(self._state.start_run.run).name} has it;")
                 self._choose_focus(tasks)
-                self._tell.end(f"focus: {self._focus_names}")
-            while not self._is.ended:
+                self._progress.end(f"focus: {self._focus_names}")
+            while not self._state.ended:
                 self._next_round(tasks)
-            if self._is.has_kept and self._is.held_out is None:
+            if self._state.has_accepted and self._state.held_out is None:
                 self._hold_out(tasks)
             self._finish()
         except (AgentEvalError, OSError) as failed:
@@ -329,77 +329,77 @@ class Improver:
             if isinstance(failed, OSError):
                 raise UsageMistake(f"{failed.filename or self._folder}: {failed.strerror}") from None
             raise
-        return self._is
+        return self._state
 
     @property
     def improvement(self) -> Improvement:
         """How far it has come."""
-        return self._is
+        return self._state
 
     def _save(self, **changes: Any) -> None:
         seconds = self._before + self._clock() - self._began
-        self._is = replace(self._is, **changes, trials=self._trying.trials, seconds=seconds)
-        write_log(self._is, self._folder)
+        self._state = replace(self._state, **changes, trials=self._attempts.trials, seconds=seconds)
+        write_log(self._state, self._folder)
 
     @property
-    def _trying(self) -> Attempts:
-        return Attempts(self._is, self._repository, self._folder)
+    def _attempts(self) -> Attempts:
+        return Attempts(self._state, self._repository, self._folder)
 
     def _check_out_old(self, commit: str) -> None:
         self._repository.add_tree(self._old_tree, commit)
 
     def _start(self, tasks: WorktreeSuite) -> None:
-        trying = self._trying
-        order = trying.order("start", "dev", self._is.repetitions)
-        needed = trying.count(self._old_tree, order)
-        if not trying.has_room(needed):
-            most = self._is.limits.max_trials
+        attempts = self._attempts
+        order = attempts.order("start", "dev", self._state.repetitions)
+        needed = attempts.count(self._old_tree, order)
+        if not attempts.has_room(needed):
+            most = self._state.limits.max_trials
             raise UsageMistake(f"--max-trials {most}: the first run of the dev split has {needed} trials")
-        self._tell.begin("start", f"dev split x {self._is.repetitions} ...")
-        start = trying.start(self._old_tree)
+        self._progress.begin("start", f"dev split x {self._state.repetitions} ...")
+        start = attempts.start(self._old_tree)
         self._save(start_run=start, feedback_run=start.run)
         self._choose_focus(tasks)
-        score = f"{self._is.suite} {format_figure(start.score)}"
-        self._tell.end(f"{pluralize(start.spent.trials, 'trial')}, {score}; focus: {self._focus_names}")
+        score = f"{self._state.suite} {format_figure(start.score)}"
+        self._progress.end(f"{pluralize(start.spent.trials, 'trial')}, {score}; focus: {self._focus_names}")
 
     def _choose_focus(self, tasks: WorktreeSuite) -> None:
         """Choose the worst bucket where nobody has chosen any; where none has a miss, that is the end."""
-        assert self._is.start_run is not None
-        run, asked = self._run(self._is.start_run.run), self._is.focus
-        bucket = worst_bucket(run, self._is.suite, asked or tasks.dev_buckets)
+        assert self._state.start_run is not None
+        run, chosen = self._run(self._state.start_run.run), self._state.focus
+        bucket = worst_bucket(run, self._state.suite, chosen or tasks.dev_buckets)
         if bucket is None:
-            whose = "the focus" if asked else "split dev"
+            whose = "the focus" if chosen else "split dev"
             self._save(ended=f"every task of {whose} passed: there is nothing to improve")
-        elif not asked:
+        elif not chosen:
             self._save(focus=(bucket,))
 
     @property
     def _focus_names(self) -> str:
-        return ", ".join(one_line(name, MOST_LINE) or NO_BUCKET for name in self._is.focus) or "none"
+        return ", ".join(one_line(name, MOST_LINE) or NO_BUCKET for name in self._state.focus) or "none"
 
     def _run(self, name: str) -> Run:
-        return load_run(Path(self._is.results) / name)  # a path, where the user named one
+        return load_run(Path(self._state.results) / name)  # a path, where the user named one
 
     # --- rounds
 
     def _next_round(self, tasks: WorktreeSuite) -> None:
         """Take up the round that was interrupted, or begin another, or say why there is none."""
-        rounds, limits = self._is.rounds, self._is.limits
+        rounds, limits = self._state.rounds, self._state.limits
         if not rounds or rounds[-1].step == "decided":
             most = limits.rounds if limits.max_rounds is None else min(limits.rounds, limits.max_rounds)
             if rounds and rounds[-1].decision == "nothing changed":
                 self._save(ended="the coding agent changed nothing more")
             elif rounds and _is_focus_full(rounds[-1]):
                 self._save(ended="the focus passed in full")
-            elif self._is.rounds_without_keep >= WITHOUT_KEEP:
+            elif self._state.rounds_without_keep >= WITHOUT_KEEP:
                 self._save(ended=f"{WITHOUT_KEEP} rounds in a row without a keep")
             elif len(rounds) >= most:
                 self._save(ended=f"{pluralize(len(rounds), 'round')} done")
-            elif not self._trying.has_room(needed := self._needs(tasks).round):
+            elif not self._attempts.has_room(needed := self._needs(tasks).round):
                 room = f"--max-trials {limits.max_trials} has no room"
                 self._save(ended=f"{room} for a round and the confirmation, {needed} trials")
             else:
-                self._save(rounds=(*rounds, Round(len(rounds) + 1, self._is.kept)))
+                self._save(rounds=(*rounds, Round(len(rounds) + 1, self._state.kept)))
             return
         current = rounds[-1]
         if current.step == "coding":
@@ -411,52 +411,52 @@ class Improver:
         self._repository.remove_tree(self._tree_of(current))
 
     def _needs(self, tasks: WorktreeSuite) -> TrialNeeds:
-        assert self._is.start_run is not None
-        return trial_needs(self._is, self._run(self._is.start_run.run), tasks)
+        assert self._state.start_run is not None
+        return trial_needs(self._state, self._run(self._state.start_run.run), tasks)
 
     def _tree_of(self, current: Round) -> Path:
         return self._folder / f"round-{current.number}" / "tree"
 
     def _put(self, current: Round, **changes: Any) -> Round:
         changed = replace(current, **changes)
-        self._save(rounds=(*self._is.rounds[:-1], changed))
+        self._save(rounds=(*self._state.rounds[:-1], changed))
         return changed
 
     def _decide(self, current: Round, decision: str, reason: str, **changes: Any) -> Round:
-        self._tell.end(f"{decision}: {one_line(reason, MOST_LINE)}" if reason else decision)
+        self._progress.end(f"{decision}: {one_line(reason, MOST_LINE)}" if reason else decision)
         return self._put(current, decision=decision, reason=reason, step="decided", **changes)
 
     def _change(self, current: Round, tasks: WorktreeSuite) -> Round:
-        self._tell.begin(f"round {current.number}", "coding agent ...")
+        self._progress.begin(f"round {current.number}", "coding agent ...")
         place = self._tree_of(current).parent
-        change = RoundChange(self._repository, self._is, self._old_tree, place, tasks)
-        current = change.make(current, self._run(self._is.feedback_run))
+        change = RoundChange(self._repository, self._state, self._old_tree, place, tasks)
+        current = change.make(current, self._run(self._state.feedback_run))
         self._check_out_old(current.base)  # whatever was done to it
         if current.step == "decided":
             return self._decide(current, current.decision, current.reason)
         seconds = format_duration(current.coding_seconds)
-        self._tell.end(f"{pluralize(len(current.files), 'file')} changed, {seconds}")
+        self._progress.end(f"{pluralize(len(current.files), 'file')} changed, {seconds}")
         return self._put(current)
 
     # --- old against new
 
     def _screen(self, current: Round, tasks: WorktreeSuite) -> Round:
         """Try the focus alone, old and new: what is not better there in the mean costs no whole split."""
-        if len(tasks.focus(self._is.focus)) == len(tasks.dev):
+        if len(tasks.focus(self._state.focus)) == len(tasks.dev):
             return self._put(current, step="screened")
-        self._tell.begin(f"round {current.number}", "screen ...")
+        self._progress.begin(f"round {current.number}", "screen ...")
         outcome = self._try(current, tasks, "screen", self._judge_screen)
         if isinstance(outcome, str):
             return self._decide(current, "discarded", outcome)
         _, tried = outcome
         if tried.decision == "discarded":
             return self._decide(current, "discarded", tried.words, screen=tried)
-        self._tell.end(tried.reason)
+        self._progress.end(tried.reason)
         return self._put(current, step="screened", screen=tried)
 
     def _try_dev(self, current: Round, tasks: WorktreeSuite) -> None:
         """Try the whole dev split, old and new, and keep the change or discard it."""
-        self._tell.begin(f"round {current.number}", "dev split ...")
+        self._progress.begin(f"round {current.number}", "dev split ...")
         outcome = self._try(current, tasks, "dev", self._judge_round)
         if isinstance(outcome, str):
             self._decide(current, "discarded", outcome)
@@ -466,22 +466,22 @@ class Improver:
             self._decide(current, "discarded", tried.words, dev=tried)
             return
         message = f"{_commit_subject(self._focus_names, tried)}\n\n{tried.sentence}\n"
-        kept = self._repository.commit_again(current.commit, current.base, message)
-        self._repository.set_branch(self._is.branch, kept)
-        self._is = replace(
-            self._is,
-            kept=kept,
+        accepted = self._repository.commit_again(current.commit, current.base, message)
+        self._repository.set_branch(self._state.branch, accepted)
+        self._state = replace(
+            self._state,
+            kept=accepted,
             feedback_run=paired.new.folder.name,
             feedback_variant="new" if tried.in_one_run else "",
         )
-        self._decide(replace(current, commit=kept), "kept for now", tried.reason, dev=tried)
-        self._check_out_old(kept)
+        self._decide(replace(current, commit=accepted), "kept for now", tried.reason, dev=tried)
+        self._check_out_old(accepted)
 
     def _judge_screen(self, comparison: Comparison) -> PairDecision:
-        return _pair_decision(decide_screen(comparison, self._is.focus))
+        return _pair_decision(decide_screen(comparison, self._state.focus))
 
     def _judge_round(self, comparison: Comparison) -> PairDecision:
-        return _pair_decision(decide_round(comparison, self._is.focus))
+        return _pair_decision(decide_round(comparison, self._state.focus))
 
     def _try(
         self,
@@ -491,39 +491,41 @@ class Improver:
         judge: Callable[[Comparison], PairDecision],
     ) -> tuple[PairedRuns, TriedPair] | str:
         """Try a round's old and new; give why it could not be tried, as a text."""
-        if not self._trying.has_room(self._needs(tasks).of(part)):
-            return f"it would go beyond --max-trials {self._is.limits.max_trials}"
-        files = [task.file for task in tasks.focus(self._is.focus)] if part == "screen" else ()
-        order = self._trying.order(f"{current.number}-{part}", "dev", self._is.repetitions, files)
+        if not self._attempts.has_room(self._needs(tasks).of(part)):
+            return f"it would go beyond --max-trials {self._state.limits.max_trials}"
+        files = [task.file for task in tasks.focus(self._state.focus)] if part == "screen" else ()
+        order = self._attempts.order(f"{current.number}-{part}", "dev", self._state.repetitions, files)
         new = self._tree_of(current)
         commits = (current.base, current.commit)
         try:
-            return self._trying.pair(tasks, commits, (self._old_tree, new), order, judge)
+            return self._attempts.pair(tasks, commits, (self._old_tree, new), order, judge)
         except RunFailed as failed:
             return one_line(str(failed), MOST_LINE)
 
     def _hold_out(self, tasks: WorktreeSuite) -> None:
-        self._tell.begin("held-out", "start against kept ...")
-        held_out = confirm_on_held_out(self._trying, self._is, tasks, self._folder / "start", self._old_tree)
-        self._tell.end(held_out.tried.decision if held_out.tried else "not confirmed")
+        self._progress.begin("held-out", "start against kept ...")
+        held_out = confirm_on_held_out(
+            self._attempts, self._state, tasks, self._folder / "start", self._old_tree
+        )
+        self._progress.end(held_out.tried.decision if held_out.tried else "not confirmed")
         self._save(held_out=held_out)
 
     def _finish(self) -> None:
-        confirmation = self._is.held_out.confirmation if self._is.held_out else None
-        outcome: Outcome = "kept on dev, not confirmed" if self._is.has_kept else "nothing kept"
+        confirmation = self._state.held_out.confirmation if self._state.held_out else None
+        outcome: Outcome = "kept on dev, not confirmed" if self._state.has_accepted else "nothing kept"
         if confirmation is not None and confirmation.confirmed:
             outcome = "confirmed"
-        self._remove_trees()  # before that is said: what has an outcome is taken up by nobody
+        self._remove_trees()  # first, for nobody continues what has an outcome
         self._save(outcome=outcome)
 
     def _remove_trees(self) -> None:
-        rounds = [self._tree_of(each) for each in self._is.rounds[-1:]]
+        rounds = [self._tree_of(each) for each in self._state.rounds[-1:]]
         for tree in (self._old_tree, self._folder / "start", *rounds):
             self._repository.remove_tree(tree)
 
 
 def _is_focus_full(last: Round) -> bool:
-    """Whether a round was kept that leaves nothing of the focus to raise."""
+    """Whether the last accepted round passed the focus in full."""
     focus = last.dev.focus_new if last.dev and last.decision == "kept for now" else None
     return focus is not None and focus > 1 - NO_CHANGE
 

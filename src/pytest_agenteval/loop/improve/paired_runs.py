@@ -221,7 +221,7 @@ def _run_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
     with ExitStack() as started:
         running: list[InnerPytest] = []
         for (tree, order), name in zip(orders, names, strict=True):
-            # Each is told of the other: nobody knows which of them is the first to count looks.
+            # Each knows the other's name, for either may be the first to count looks.
             inner = _start_pytest(
                 tree, order, name, beside=next((each for each in names if each != name), "")
             )
@@ -269,7 +269,7 @@ def _free_name(results: Path, name: str) -> str:
 
 
 def paths_from_folder(order: RunOrder) -> list[str]:
-    """Give what is tried as pytest is told: what the user's folders are called may mean something to it."""
+    """Give the paths as arguments for pytest, for which names of folders above may mean something."""
     return [os.path.relpath(path, order.folder) for path in order.paths]
 
 

@@ -144,7 +144,7 @@ class Improvement(Document, frozen=True, kw_only=True):
     seconds: float = 0.0
 
     @property
-    def has_kept(self) -> bool:
+    def has_accepted(self) -> bool:
         """Whether any round was kept."""
         return self.kept != self.start
 
@@ -235,8 +235,8 @@ def _round_lines(each: Round) -> Iterator[str]:
     if each.reason:
         yield f"{_markdown_sentence(each.reason)}."
         yield ""
-    said = f", its last line: {escape_markdown(each.last_line)}" if each.last_line else ""
-    yield f"- coding agent: {format_duration(each.coding_seconds)}{said}"
+    last = f", its last line: {escape_markdown(each.last_line)}" if each.last_line else ""
+    yield f"- coding agent: {format_duration(each.coding_seconds)}{last}"
     if each.meanwhile:
         names = ", ".join(map(_code_span, each.meanwhile[:MOST_NAMES]))
         count = pluralize(len(each.meanwhile), "file")
@@ -296,7 +296,7 @@ def _next_lines(improvement: Improvement) -> Iterator[str]:
     yield ""
     yield "## What there is now"
     yield ""
-    if not improvement.has_kept:
+    if not improvement.has_accepted:
         yield "No branch: nothing was kept."
         return
     yield f"The branch `{improvement.branch}` holds what was kept, one commit a round. Nothing was merged."

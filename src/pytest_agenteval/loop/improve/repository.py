@@ -1,8 +1,8 @@
 """The user's repository as far as the loop uses it: trees of its own, commits, one branch, and nothing else.
 
-Nothing here touches the user's checkout, index, HEAD or stash. Every git command is told where the repository
-is, runs neither hooks nor a file watcher, and takes no object for another: a coding agent may have left its
-own of all these.
+Nothing here touches the user's checkout, index, HEAD or stash. Every git command names the repository, runs
+neither hooks nor a file watcher, and takes no object for another: a coding agent may have left its own of all
+these.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ NEEDED = "improve works in git worktrees"
 
 
 class GitFailed(AgentEvalError):
-    """A git command that did not do what was asked; its text has git's own words."""
+    """A git command that failed; its text is git's message."""
 
 
 class ChangedFile(FrozenValue, frozen=True):
     """A file that is not what a commit says: its path from the top, and its modes as git writes them.
 
     A mode is ``000000`` where there is no such file; ``120000`` is a link, ``160000`` a repository inside.
-    ``matching`` says whether it is one of those that were asked about.
+    ``matching`` says whether it is among the files that the caller named.
     """
 
     path: str
@@ -166,7 +166,7 @@ class Repository:
     def remove_tree(self, path: Path) -> None:
         """Remove a worktree of ours, whatever is in it; one that is not there is no mistake.
 
-        Git is not asked: it follows links, and looks for other worktrees that are gone, which are the user's
+        Not by git: it follows links, and looks for other worktrees that are gone, which are the user's
         (a disk that is not there today).
         """
         known = self._tree_dirs.pop(path, None)
@@ -212,10 +212,10 @@ class Repository:
     def config_files(self) -> list[Path]:
         """Give the files, there or not, from which git has its settings, the user's own too."""
         rows = self._listed("config", "--list", "--show-origin", "--name-only", "-z")
-        told = [row.removeprefix("file:") for row in rows if row.startswith("file:")]
+        named = [row.removeprefix("file:") for row in rows if row.startswith("file:")]
         home, beside = Path.home(), os.environ.get("XDG_CONFIG_HOME")
         more = [(Path(beside) if beside else home / ".config") / "git" / name for name in GLOBAL]
-        return [*dict.fromkeys((*(self.root / each for each in told), home / ".gitconfig", *more))]
+        return [*dict.fromkeys((*(self.root / each for each in named), home / ".gitconfig", *more))]
 
     def put_back(self, ref: str, old: str | None) -> None:
         """Let a name point to what it pointed to; None takes the name away."""
@@ -239,7 +239,7 @@ class Repository:
         return self._text("commit-tree", tree, *parents, "-F", "-", stdin=message, variables=self._author())
 
     def _author(self) -> Mapping[str, str]:
-        """Give who commits where the user has not said who he is."""
+        """Give an author for commits where git knows none."""
         try:
             self._git("var", "GIT_AUTHOR_IDENT")
             self._git("var", "GIT_COMMITTER_IDENT")
