@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval import ProblemsFound
-from pytest_agenteval import session as run_task
+from pytest_agenteval import run as run_task
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]

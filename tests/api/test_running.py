@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pytest_agenteval import Evidence, Trial, Trials, UsageMistake, arun, grade, session, tool_calls
+from pytest_agenteval import Evidence, Trial, Trials, UsageMistake, arun, grade, run, tool_calls
 from pytest_agenteval.engine import agent_time
 from pytest_agenteval.session.api import environment
 from pytest_agenteval.text.errors import ProblemsFound
@@ -44,7 +44,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_map_and_a_function_are_enough() -> None:
     """A function is filled by its parameters' names, a function grades, the trial says why it ended so."""
-    trial = session({**OSLO, "graders": [*OSLO["graders"], short]}, agent=answer)
+    trial = run({**OSLO, "graders": [*OSLO["graders"], short]}, agent=answer)
     assert (trial.score, trial.ending, trial.outcome.answer.text) == (0.75, "failed", "-7 degrees")
     assert trial.key.agent == "tests.api.test_running:answer"
     assert trial.explain().splitlines()[0] == "score 0.75: short 0.50: returned 0.5"
@@ -60,7 +60,7 @@ def test_repetitions_are_tried_side_by_side(monkeypatch: pytest.MonkeyPatch) -> 
         together.wait(10)
         return answer(question)
 
-    trials = session(OSLO, agent=meet, repetitions=3)
+    trials = run(OSLO, agent=meet, repetitions=3)
     assert isinstance(trials, Trials)
     assert (len(trials), trials.score, trials.passed, trials.all_passed) == (3, 1.0, 3, True)
     assert [trial.key.repetition for trial in trials] == [1, 2, 3]
@@ -85,7 +85,7 @@ def test_where_a_loop_runs_the_other_function_is_named() -> None:
 
     async def inside() -> None:
         with pytest.raises(UsageMistake, match=r"await arun"):
-            session(OSLO, agent=answer)
+            run(OSLO, agent=answer)
 
     asyncio.run(inside())
 
@@ -98,10 +98,10 @@ def test_a_trial_is_graded_without_being_tried_again() -> None:
         asked.append(question)
         return answer(question)
 
-    trial = session({"input": "Oslo?"}, agent=once)
+    trial = run({"input": "Oslo?"}, agent=once)
     assert (trial.ending, trial.cause) == ("errored", "ungraded")
     assert grade(trial, [short]).score == 0.5
-    assert grade(session(OSLO, agent=once)).score == 1.0
+    assert grade(run(OSLO, agent=once)).score == 1.0
     assert asked == ["Oslo?", "Weather in Oslo?"]
     stranger = Trial.from_json({**trial.to_json(), "started_at": "another process"})
     with pytest.raises(UsageMistake, match="expected graders"):
@@ -121,26 +121,26 @@ def pytest_agenteval_register(registry):
         "evals/both.json": [task("a", wants="SAY"), task("b", wants="mina")],
     }
     write(project, files)
-    first = session("evals/both.json::a", model="rules")
+    first = run("evals/both.json::a", model="rules")
     assert (first.key.suite, first.key.agent, first.score) == ("greetings", "loud", 1.0)
-    second = session(project / "evals/both.json::b", agent=lambda content: content.lower())
+    second = run(project / "evals/both.json::b", agent=lambda content: content.lower())
     assert (second.key.model, second.score) == ("own", 1.0)
     with pytest.raises(UsageMistake, match="2 tasks: a, b"):
-        session("evals/both.json")
+        run("evals/both.json")
     with pytest.raises(UsageMistake, match="no task 'c'; there are a, b"):
-        session("evals/both.json::c")
+        run("evals/both.json::c")
     with pytest.raises(UsageMistake, match=r"there is no .*none.json"):
-        session("evals/none.json")
+        run("evals/none.json")
 
 
 def test_what_is_wrong_is_told_at_the_call() -> None:
     """Problems of a map name the line that holds the call, all at once."""
     with pytest.raises(ProblemsFound) as wrong:
-        session({"input": "x", "graders": [{"name": "answer_contain"}], "clock": "noon"})
+        run({"input": "x", "graders": [{"name": "answer_contain"}], "clock": "noon"})
     assert {Path(problem.file).name for problem in wrong.value.problems} == {"test_running.py"}
     assert {problem.path for problem in wrong.value.problems} == {("clock",)}
     with pytest.raises(ProblemsFound, match="did you mean 'answer_contains'"):
-        session({"input": "x", "graders": [{"name": "answer_contain"}]})
+        run({"input": "x", "graders": [{"name": "answer_contain"}]})
     for mistake, said in (
         ({"repetitions": 0}, "repetitions"),
         ({"record": "off"}, "record"),
@@ -150,9 +150,9 @@ def test_what_is_wrong_is_told_at_the_call() -> None:
         ({"judge": ["rules"]}, "judges nothing"),
     ):
         with pytest.raises(UsageMistake, match=said):
-            session(OSLO, **{"agent": answer, **mistake})
+            run(OSLO, **{"agent": answer, **mistake})
     with pytest.raises(UsageMistake, match=r"expected one trial.*found Trials"):
-        grade(session(OSLO, agent=answer, repetitions=2), [short])  # type: ignore[arg-type]
+        grade(run(OSLO, agent=answer, repetitions=2), [short])  # type: ignore[arg-type]
 
 
 def refused(question: str) -> str:
@@ -164,14 +164,14 @@ def refused(question: str) -> str:
 def test_what_lets_out_and_records_is_said_in_the_words_of_who_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """A script has no options of pytest: it is told variables, and a notebook a line of Python."""
     monkeypatch.setattr("sys.argv", [__file__])
-    message = session(OSLO, agent=refused).message
+    message = run(OSLO, agent=refused).message
     assert f"let it out:   AGENTEVAL_LIVE=1 python {__file__}; " in message
     assert f"record it:    AGENTEVAL_RECORD_CHAT=once python {__file__}; " in message
     assert "--agent" not in message
-    missed = session(OSLO, agent=refused, record_chat="none").message
+    missed = run(OSLO, agent=refused, record_chat="none").message
     assert f"record it:  AGENTEVAL_RECORD_CHAT=new_episodes python {__file__}" in missed
     monkeypatch.setattr("sys.argv", [""])
-    assert "os.environ['AGENTEVAL_RECORD_CHAT'] = 'once'" in session(OSLO, agent=refused).message
+    assert "os.environ['AGENTEVAL_RECORD_CHAT'] = 'once'" in run(OSLO, agent=refused).message
 
 
 def test_an_agent_whose_client_wants_a_key_is_helped_in_a_replay() -> None:
@@ -180,5 +180,5 @@ def test_an_agent_whose_client_wants_a_key_is_helped_in_a_replay() -> None:
     def keyless(question: str) -> str:
         raise ValueError("pass api_key, or set ACME_API_KEY")
 
-    assert "any text will do: ACME_API_KEY=none" in session(OSLO, agent=keyless).message
-    assert "any text" not in session(OSLO, agent=keyless, record_chat="once").message
+    assert "any text will do: ACME_API_KEY=none" in run(OSLO, agent=keyless).message
+    assert "any text" not in run(OSLO, agent=keyless, record_chat="once").message
