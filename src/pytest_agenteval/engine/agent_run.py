@@ -161,7 +161,6 @@ class _SharedLoop:
 
     @classmethod
     def get(cls) -> asyncio.AbstractEventLoop:
-        """Return the loop; the first call makes it."""
         with cls._lock:
             if cls._loop is None:
                 cls._loop = loop = _new_loop()
@@ -186,7 +185,6 @@ class _SharedLoop:
 
     @classmethod
     async def close(cls) -> None:
-        """End what is left on the loop, and the loop."""
         with cls._lock:
             loop, cls._loop = cls._loop, None
         if loop is not None:
@@ -386,15 +384,12 @@ class _Deadline:
             self.reschedule(self._loop.time() + limits.seconds_left)
 
     def when(self) -> float | None:
-        """Return the moment by the loop's clock; None where there is none."""
         return self._when
 
     def expired(self) -> bool:
-        """Whether it has expired."""
         return self._timeout.expired()
 
     def reschedule(self, when: float) -> None:
-        """Have it expire at another moment."""
         self._when = when
         # A timer that goes off too soon is set anew then: most are put off for a request and brought back.
         if self._handle is None or when < self._handle.when():
@@ -402,7 +397,6 @@ class _Deadline:
             self._handle = self._loop.call_at(when, self._expire)
 
     def close(self) -> None:
-        """Expire no more."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -439,7 +433,6 @@ class _RunOnTrialLoop:
         self._act = act
 
     async def answer(self) -> Any:
-        """Return what the agent returns, or raise what it raises."""
         return await self._act()
 
     async def end(self) -> None:

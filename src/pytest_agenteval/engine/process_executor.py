@@ -238,7 +238,6 @@ class ProcessExecutor:
         return ExecutorReport(tuple(dict.fromkeys(unsaved)), unused)
 
     async def _in_idle_process(self, work: Callable[[bytes], bytes], request: object) -> bytes:
-        """Send a request to a process that has nothing to do, and wait for what it gives back."""
         pickled = pickle_request(request)
         process = await self._idle.get()
         try:
@@ -261,7 +260,6 @@ class _Process:
         self.has_died = False
 
     async def do(self, work: Callable[[bytes], T], pickled: bytes) -> T:
-        """Have something done with what is sent; raises ExecutorBroken where the process dies."""
         try:
             pool = self._pool or self._start()
             return await result_of(pool.submit(work, pickled))
@@ -269,7 +267,6 @@ class _Process:
             raise ExecutorBroken(f"the process that carried it out died{self._forget()}") from None
 
     async def close(self) -> ExecutorReport:
-        """Have the process close and end, and kill it where it does not."""
         if self._pool is None:
             return ExecutorReport()
         try:
@@ -335,7 +332,6 @@ class _Starting(SpawnContext):
     process: BaseProcess | None = None
 
     def Process(self, *args: Any, **more: Any) -> SpawnProcess:  # type: ignore[override]
-        """Make the process of a pool that has one."""
         process = SpawnProcess(*args, **more)
         self.process = process
         return process

@@ -135,7 +135,6 @@ class _StoredReplies:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Return the next reply to these messages; raises JudgeUnavailable where there is none."""
         replies = self._replies_by_prompt.get(json_digest(list(messages)))
         if not replies:
             raise JudgeUnavailable(

@@ -42,7 +42,6 @@ class _Folded(StackSummary):
 
     # From Python 3.13 on it is told whether to colour what it writes.
     def format_frame_summary(self, frame_summary: FrameSummary, **options: Any) -> str:
-        """Write a frame, or how many were left out."""
         if frame_summary.filename == OURS:
             return f"  ... {frame_summary.name}\n"
         return super().format_frame_summary(frame_summary, **options)

@@ -372,7 +372,6 @@ class _TrialRun:
         return tuple(self.context.suite_tools(self.plan.task))
 
     async def grade(self) -> None:
-        """Grade what was left behind."""
         plan, recorder = self.plan, self.recorder
         judges_for = no_judges
         if plan.conditions.judges:
@@ -405,7 +404,6 @@ class _TrialRun:
         return Outcome(self.answer, self.before, self.after)
 
     def trial(self) -> Trial:
-        """Put everything together."""
         plan, task, graded = self.plan, self.plan.task, self.graded
         error, transcript, outcome = self.error or NO_ERROR, self.recorder.transcript(), self._outcome()
         keeps_workspace = plan.conditions.keep_workspaces and self.workspace.exists

@@ -68,7 +68,7 @@ class UserTurns:
         self.several = bool(turns) or user is not None
 
     async def __call__(self, replied: str | None = None) -> str | None:
-        """Give the next message."""
+        """Return the next message."""
         scripted = next(self._scripted, None)
         if self._user is None:
             return scripted

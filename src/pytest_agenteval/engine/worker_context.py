@@ -71,7 +71,6 @@ def make_agent(factory: Callable[..., Any], task: PlannedTask) -> Agent:
 
 
 def _place_of_settings(task: PlannedTask) -> tuple[str, int, KeyPath]:
-    """Find where settings stand, in the task's file or else in its suite's."""
     with suppress(ProblemsFound):  # what has changed since it was planned
         task_file = Path(task.file)
         suite_file = find_suite(task_file.parent.absolute(), Path(task_file.absolute().anchor))

@@ -44,20 +44,19 @@ class Trait(NamedTuple):
 class InstanceFactory:
     """A factory for something that needs no making, and so takes no settings.
 
-    What is asked of it, as of a class (``templates``, ``input_problems``), the thing itself answers.
+    Attributes that a class may have (``templates``, ``input_problems``) are those of the thing itself.
     """
 
     def __init__(self, thing: Any, words: str) -> None:
         self.thing, self.words = thing, words
 
     def __call__(self, **settings: Any) -> Any:
-        """Give the thing."""
+        """Return the thing."""
         if settings:
             raise TypeError(f"it was registered as {self.words}, and takes no config")
         return self.thing
 
     def __getattr__(self, name: str) -> Any:
-        """Ask the thing."""
         return getattr(self.thing, name)
 
 

@@ -261,7 +261,6 @@ _began = attrgetter("began")
 
 
 def _covered_seconds(spans: Iterable[TimeSpan]) -> float:
-    """Give the seconds that lie in any of the spans."""
     covered, until = 0.0, float("-inf")
     for span in sorted(spans, key=_began):
         began, ended = span.began if span.began > until else until, span.ended
@@ -284,7 +283,6 @@ class CrossLoopSemaphore:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def __aenter__(self) -> None:
-        """Take a place, as soon as there is one."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if self._free > 0:
@@ -301,7 +299,6 @@ class CrossLoopSemaphore:
     async def __aexit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the place to who has waited longest."""
         self._pass_on()
 
     def _give_up(self, turn: asyncio.Future[None]) -> None:

@@ -78,7 +78,6 @@ def own_price(prices: Prices, *names: str) -> ModelPrice | None:
 
 
 def _bare(name: str) -> str:
-    """Give a model's name without its provider, which replies do not name."""
     return name.partition("/")[2] or name
 
 

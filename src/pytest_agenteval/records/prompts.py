@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
@@ -183,7 +183,6 @@ class _RecordedTexts(dict[str, str]):
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Give the text, if there is one."""
         if name in self:
             self._record_read(name)
         return super().get(name, default)
@@ -194,7 +193,6 @@ class _RecordedTexts(dict[str, str]):
         return super().items()
 
     def values(self) -> Any:
-        """Give all texts."""
         self._names_read.update(self)
         return super().values()
 
@@ -280,13 +278,9 @@ def unsent_prompts(given: Mapping[str, str], transcript: Transcript) -> Iterator
         return
     sent = [" ".join(message.content.split()) for message in transcript.messages if message.role != "tool"]
     for name, text in given.items():
-        if not _was_sent(text, sent):
+        lines = (" ".join(line.split()) for line in text.splitlines() if not _FILLED_IN.search(line))
+        if not all(any(line in message for message in sent) for line in lines):
             yield name
-
-
-def _was_sent(text: str, sent: Iterable[str]) -> bool:
-    lines = (" ".join(line.split()) for line in text.splitlines() if not _FILLED_IN.search(line))
-    return all(any(line in message for message in sent) for line in lines)
 
 
 SYSTEM_PROMPT, FIRST_MESSAGE, TOOL_LIST = "system prompt", "first message", "list of tools"

@@ -90,7 +90,6 @@ def _by_arguments(call: ToolCall) -> Any:
 
 
 def _take(calls: list[ToolCall], identity: Callable[[ToolCall], Any], like: ToolCall) -> ToolCall | None:
-    """Take the first call of equal identity out of a list."""
     at = next((at for at, call in enumerate(calls) if identity(call) == identity(like)), None)
     return None if at is None else calls.pop(at)
 
@@ -479,7 +478,6 @@ def _is_name_of(tool: str, listed: str) -> bool:
 
 
 def _goes_on(conversation: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the messages begin with the whole conversation."""
     if len(messages) < len(conversation):
         return False
     return all(old is new or old == new for old, new in zip(conversation, messages, strict=False))
@@ -496,7 +494,6 @@ def _text(content: Any) -> str:
 
 
 def _seed_call(call: Mapping[str, Any], index: int) -> ToolCall:
-    """Read a call out of an assistant message that the task gave."""
     function = call["function"]
     args, raw = parse_arguments(function.get("arguments") or "{}")
     return ToolCall(call["id"], 0, index, function["name"], args, raw, by="seed")

@@ -116,7 +116,6 @@ class _RemoteShares:
         self._ask = ask
 
     async def exchange(self, report: LimiterReport) -> RateShare:
-        """Take note of what this process tells of a model, and say what it may do."""
         share: RateShare = await asyncio.wrap_future(self._ask("exchange", report))
         return share
 
@@ -124,7 +123,6 @@ class _RemoteShares:
         """Do nothing: an actor that leaves is seen to leave."""
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Return how every model has fared that was used."""
         standings: tuple[ModelStanding, ...] = await asyncio.wrap_future(self._ask("standings", None))
         return standings
 
@@ -140,7 +138,6 @@ class _ActorJob(TrialJob):
         self._arrive = arrive
 
     def end(self, trial: Trial) -> None:
-        """Take the finished trial, and pass it on."""
         super().end(trial)
         self._arrive(trial)
 

@@ -305,7 +305,6 @@ class RayExecutor:
         return RemoteActor(self._cluster, self._cluster.start_actor(TrialActor), self._lost, self._shares)
 
     def _lost(self, actor: RemoteActor) -> None:
-        """Have another actor made in the place of one that is lost."""
         self._has_lost = True
         if actor is self._lone:
             self._lone = None
@@ -326,7 +325,6 @@ class RayExecutor:
         return min(self._actors, key=lambda actor: len(actor.waiting))
 
     async def _lone_actor(self) -> RemoteActor:
-        """Give the actor that carries out one trial at a time."""
         if self._lone is None:
             actor = self._new_actor()
             await asyncio.wait_for(actor.start(self._setup, self._project), COMING_UP_S)
@@ -334,7 +332,6 @@ class RayExecutor:
         return self._lone
 
     async def _brought_home(self, actor: RemoteActor, arrival: Arrival, plan: Plan) -> Trial:
-        """Give the trial of an arrival, once what was written with it is written here."""
         trial: Trial = pickle.loads(arrival.result)
         if arrival.recorded:
             await self._take_recordings(actor, arrival.recorded, plan.conditions)
@@ -366,7 +363,6 @@ def _replaces(name: str, conditions: Conditions | None) -> bool:
 
 
 def _refuse_unable(request: TrialRequest) -> None:
-    """Raise ExecutorBroken for what only the machine has on which pytest runs."""
     if request.workspace:
         raise ExecutorBroken(
             "the fixture `workspace` has made a folder on this machine, and the trial is carried out on "
