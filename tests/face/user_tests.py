@@ -20,7 +20,7 @@ from pytest_agenteval import (
     arun,
     grade,
     record,
-    session,
+    run,
     suite,
     tool_calls,
 )
@@ -89,7 +89,7 @@ def test_refund(agenteval: AgentEval) -> None:
 
 def try_in_a_script() -> Trial:
     """No pytest is needed."""
-    trial: Trial = session(OSLO, agent=answer)
+    trial: Trial = run(OSLO, agent=answer)
     assert not tool_calls(trial)
     with record("shop/refund") as seen:
         print(ask_model("I want my money back"))
