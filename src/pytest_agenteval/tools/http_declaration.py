@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Meta, field
@@ -176,15 +176,18 @@ def is_path(text: str) -> bool:
 
 KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
 
-SchemaProblem = tuple[KeyPath, str, str, str]
+
+class DeclarationProblem(FrozenValue, frozen=True):
+    """A problem whose file is not known here; the path starts at the tool."""
+
+    path: KeyPath
+    expected: str
+    found: str
+    hint: str = ""
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _is_pattern(value: Any) -> bool:
@@ -195,40 +198,32 @@ def _is_pattern(value: Any) -> bool:
     return True
 
 
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-_NUMBER: tuple[str, Callable[[Any], bool]] = ("a number", _is_number)
-_COUNT: tuple[str, Callable[[Any], bool]] = ("a whole number, 0 or more", _is_count)
-_TEXT: tuple[str, Callable[[Any], bool]] = ("a text", lambda value: isinstance(value, str))
-_SHAPES: tuple[str, Callable[[Any], bool]] = (
-    "a map from name to schema",
-    lambda value: isinstance(value, Mapping),
+_Rule: TypeAlias = "tuple[str, Callable[[Any], bool]]"
+_NUMBER: _Rule = ("a number", _is_number)
+_COUNT: _Rule = (
+    "a whole number, 0 or more",
+    lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
 )
+_NAMES: _Rule = (
+    "a list of names",
+    lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+)
+_TEXT: _Rule = ("a text", lambda value: isinstance(value, str))
+_SHAPES: _Rule = ("a map from name to schema", lambda value: isinstance(value, Mapping))
 
-_KEYWORDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+_KEYWORDS: Mapping[str, _Rule] = {
     "enum": ("a list", lambda value: isinstance(value, list)),
-    "required": ("a list of names", _is_names),
-    "properties": _SHAPES,
-    "$defs": _SHAPES,
+    "required": _NAMES,
+    **dict.fromkeys(("properties", "$defs"), _SHAPES),
     "pattern": ("a regular expression", _is_pattern),
-    "description": _TEXT,
-    "format": _TEXT,
-    "minimum": _NUMBER,
-    "maximum": _NUMBER,
-    "exclusiveMinimum": _NUMBER,
-    "exclusiveMaximum": _NUMBER,
-    "multipleOf": _NUMBER,
-    "minLength": _COUNT,
-    "maxLength": _COUNT,
-    "minItems": _COUNT,
-    "maxItems": _COUNT,
+    **dict.fromkeys(("description", "format"), _TEXT),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _NUMBER),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _COUNT),
 }
 
 
-def schema_problems(schema: Any, path: KeyPath = (), root: Any = None) -> Iterator[SchemaProblem]:
-    """Give place, expected, found and hint of what no JSON Schema says.
+def schema_problems(schema: Any, path: KeyPath = (), root: Any = None) -> Iterator[DeclarationProblem]:
+    """Give what no JSON Schema says.
 
     References lead to something within the ``root``, the schema itself: nothing is fetched for a check.
     """
@@ -236,16 +231,19 @@ def schema_problems(schema: Any, path: KeyPath = (), root: Any = None) -> Iterat
     if isinstance(schema, bool):
         return
     if not isinstance(schema, Mapping):
-        yield path, "a schema: a map", value_text(schema), ""
+        yield DeclarationProblem(path, "a schema: a map", value_text(schema))
         return
-    if "type" in schema:
-        yield from _kind_problems(schema["type"], (*path, "type"))
+    kinds = schema.get("type", [])
+    for kind in kinds if isinstance(kinds, list) else [kinds]:
+        if kind not in KINDS:
+            expected, hint = f"one of {', '.join(KINDS)}", did_you_mean(str(kind), KINDS)
+            yield DeclarationProblem((*path, "type"), expected, value_text(kind), hint)
     for keyword, (expected, fits) in _KEYWORDS.items():
         if keyword in schema and not fits(schema[keyword]):
-            yield (*path, keyword), expected, value_text(schema[keyword]), ""
+            yield DeclarationProblem((*path, keyword), expected, value_text(schema[keyword]))
     if "$ref" in schema and not _leads_somewhere(schema["$ref"], root):
         expected = "a reference within `parameters`, as #/$defs/place"
-        yield (*path, "$ref"), expected, value_text(schema["$ref"]), ""
+        yield DeclarationProblem((*path, "$ref"), expected, value_text(schema["$ref"]))
     for below, inner in _inner_schemas(schema):
         yield from schema_problems(inner, (*path, *below), root)
 
@@ -257,17 +255,6 @@ def _leads_somewhere(ref: Any, root: Any) -> bool:
             return False
         root = root[step]
     return steps[0] == "#"
-
-
-def _kind_problems(kind: Any, path: KeyPath) -> Iterator[SchemaProblem]:
-    for type_name in kind if isinstance(kind, list) else [kind]:
-        if type_name not in KINDS:
-            yield (
-                path,
-                f"one of {', '.join(KINDS)}",
-                value_text(type_name),
-                did_you_mean(str(type_name), KINDS),
-            )
 
 
 def _inner_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
@@ -283,17 +270,7 @@ def _inner_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
 
 
 TOKEN = "token"
-
 _INVALID_NAME = re.compile(r"(\$?)\{(?!\w+[=}])([^{}\s]+)\}")
-
-
-class DeclarationProblem(FrozenValue, frozen=True):
-    """A problem whose file is not known here; the path starts at the tool."""
-
-    path: KeyPath
-    expected: str
-    found: str
-    hint: str = ""
 
 
 def tool_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
@@ -313,11 +290,17 @@ def tool_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> Itera
         yield from _unknown_names(path, "a name in `secrets`", value.secrets, secrets)
     for part in ("url", "query", "headers", "body"):
         yield from _misspelt_names(("request", part), getattr(tool.request, part), names)
-    for place, *problem in result_problems(tool.result, names):
-        yield DeclarationProblem(("result", *place), *problem)
+    yield from _result_problems(tool.result, names, ("result",))
     yield from _errors_problems(tool.errors)
     yield from _address_problems(tool, provider)
-    yield from _matching_problems(tool.matching, names)
+    for name, rule in tool.matching.items():
+        yield from _unknown_names(("matching", name), "a parameter of the tool", (name,), names)
+        number = isinstance(rule, Mapping) and set(rule) == {"number"} and _is_tolerance(rule["number"])
+        if not number and rule not in MATCHER_WORDS:
+            expected = f"one of {', '.join(MATCHER_WORDS)}, or {{number: TOLERANCE}}"
+            yield DeclarationProblem(
+                ("matching", name), expected, value_text(rule), did_you_mean(str(rule), MATCHER_WORDS)
+            )
 
 
 def provider_problems(provider: ProviderSpec) -> Iterator[DeclarationProblem]:
@@ -338,8 +321,17 @@ def provider_problems(provider: ProviderSpec) -> Iterator[DeclarationProblem]:
 
 def _errors_problems(errors: Iterable[ErrorSpec]) -> Iterator[DeclarationProblem]:
     for index, error in enumerate(errors):
-        for path, *problem in error_problems(error):
-            yield DeclarationProblem(("errors", index, *path), *problem)
+        path: KeyPath = ("errors", index)
+        if not error.path and not error.pattern:
+            expected = "a `path` or a `pattern`: what tells that a call failed"
+            yield DeclarationProblem(path, expected, "neither")
+        yield from _value_path_problems((*path, "path"), error.path)
+        yield from _value_path_problems((*path, "message"), error.message)
+        try:
+            re.compile(error.pattern)
+        except re.error as wrong:
+            found = f"{error.pattern!r}: {wrong}"
+            yield DeclarationProblem((*path, "pattern"), "a regular expression", found)
 
 
 def _token_problems(
@@ -363,9 +355,7 @@ def _parameters_problems(parameters: Mapping[str, Any]) -> Iterator[DeclarationP
         found = value_text(parameters.get("type"))
         yield DeclarationProblem(("parameters", "type"), "object: arguments are a map", found)
         return
-    wrong = [
-        DeclarationProblem(("parameters", *path), *problem) for path, *problem in schema_problems(parameters)
-    ]
+    wrong = list(schema_problems(parameters, ("parameters",)))
     yield from wrong
     properties, required = parameters.get("properties", {}), parameters.get("required", ())
     for index, name in enumerate(() if wrong else required):
@@ -464,17 +454,6 @@ def _url_problems(path: KeyPath, url: str, provider: ProviderSpec | None) -> Ite
         )
 
 
-def _matching_problems(matching: Mapping[str, Any], names: Iterable[str]) -> Iterator[DeclarationProblem]:
-    for name, rule in matching.items():
-        yield from _unknown_names(("matching", name), "a parameter of the tool", (name,), names)
-        number = isinstance(rule, Mapping) and set(rule) == {"number"} and _is_tolerance(rule["number"])
-        if not number and rule not in MATCHER_WORDS:
-            expected = f"one of {', '.join(MATCHER_WORDS)}, or {{number: TOLERANCE}}"
-            yield DeclarationProblem(
-                ("matching", name), expected, value_text(rule), did_you_mean(str(rule), MATCHER_WORDS)
-            )
-
-
 def _is_tolerance(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
@@ -482,44 +461,29 @@ def _is_tolerance(value: Any) -> bool:
 _VALUE_PATH = re.compile(r"(?!\$[.\[])(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*")
 
 
-def result_problems(part: PartSpec, names: Collection[str], path: KeyPath = ()) -> Iterator[SchemaProblem]:
-    """Give place, expected, found and hint of what no response can be made into."""
+def _result_problems(part: PartSpec, names: Collection[str], path: KeyPath) -> Iterator[DeclarationProblem]:
     yield from _value_path_problems((*path, "path"), part.path)
     for index, joined_path in enumerate(part.join):
         yield from _value_path_problems((*path, "join", index), joined_path)
     if part.where is not None:
         yield from _value_path_problems((*path, "where", "path"), part.where.path)
-        yield from _unknown_parameter((*path, "where", "starts"), part.where.starts, names)
-    yield from _unknown_parameter((*path, "limit"), part.limit, names)
+        yield from _unknown_parameters((*path, "where", "starts"), part.where.starts, names)
+    yield from _unknown_parameters((*path, "limit"), part.limit, names)
     for key, below in (("fields", part.fields or {}), ("each", part.each or {})):
         for name, inner in below.items():
             here: KeyPath = (*path, key, name)
             if isinstance(inner, PartSpec):
-                yield from result_problems(inner, names, here)
+                yield from _result_problems(inner, names, here)
             elif compile_value(inner).names:
-                yield from _unknown_parameter(here, inner, names)
+                yield from _unknown_parameters(here, inner, names)
             else:
                 yield from _value_path_problems(here, inner)
 
 
-def error_problems(error: ErrorSpec) -> Iterator[SchemaProblem]:
-    """Give what is wrong with one way of telling that a call failed."""
-    if not error.path and not error.pattern:
-        yield (), "a `path` or a `pattern`: what tells that a call failed", "neither", ""
-    yield from _value_path_problems(("path",), error.path)
-    yield from _value_path_problems(("message",), error.message)
-    try:
-        re.compile(error.pattern)
-    except re.error as wrong:
-        yield ("pattern",), "a regular expression", f"{error.pattern!r}: {wrong}", ""
-
-
-def _value_path_problems(path: KeyPath, given: str) -> Iterator[SchemaProblem]:
+def _value_path_problems(path: KeyPath, given: str) -> Iterator[DeclarationProblem]:
     if given and not _VALUE_PATH.fullmatch(given):
-        yield path, "keys and indexes, as documents[0].address", value_text(given), ""
+        yield DeclarationProblem(path, "keys and indexes, as documents[0].address", value_text(given))
 
 
-def _unknown_parameter(path: KeyPath, given: Any, names: Collection[str]) -> Iterator[SchemaProblem]:
-    for name in compile_value(given).names:
-        if name not in names:
-            yield path, "a parameter of the tool", f"unknown name {name!r}", did_you_mean(name, names)
+def _unknown_parameters(path: KeyPath, given: Any, names: Iterable[str]) -> Iterator[DeclarationProblem]:
+    return _unknown_names(path, "a parameter of the tool", compile_value(given).names, names)

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -69,7 +69,8 @@ class RequestTemplate:
             for name, shape in self._properties.items()
             if isinstance(shape, Mapping) and "default" in shape
         }
-        self._unsent = tuple(name for name in self._properties if name not in set(self._readable_names()))
+        readable = {name for value in self.values for name in value.readable}
+        self._unsent = tuple(name for name in self._properties if name not in readable)
 
     @property
     def values(self) -> tuple[TemplateValue, ...]:
@@ -118,9 +119,6 @@ class RequestTemplate:
             raise ToolFailed("the arguments name no address that this tool asks", "bad_arguments")
         address: str = uri
         return address
-
-    def _readable_names(self) -> Iterable[str]:
-        return (name for value in self.values for name in value.readable)
 
     def _written_body(self, full: Args, secrets: SecretLookup) -> str | None:
         if self._body is None:
@@ -259,7 +257,8 @@ _tokens: dict[str, tuple[str, float]] = {}
 
 async def send_call(endpoint: ToolEndpoint, args: Mapping[str, Any]) -> Response:
     """Send a call with its secrets, after the token that it takes."""
-    base = _base_of(endpoint)
+    variable = BASE_VARIABLE + endpoint.provider.upper().replace("-", "_")
+    base = endpoint.base or (os.environ.get(variable, "") if endpoint.provider else "")
     if endpoint.token is None:
         return await _exchange(endpoint.template, args, os.environ, base)
     key, token = await _token(endpoint, endpoint.token, base)
@@ -279,11 +278,6 @@ async def close_client() -> None:
     held = _of_loops.get(asyncio.get_running_loop())
     if held is not None:
         await held.holder.aclose()
-
-
-def _base_of(endpoint: ToolEndpoint) -> str:
-    variable = BASE_VARIABLE + endpoint.provider.upper().replace("-", "_")
-    return endpoint.base or (os.environ.get(variable, "") if endpoint.provider else "")
 
 
 async def _exchange(

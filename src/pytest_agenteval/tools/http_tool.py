@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,6 @@ from pytest_agenteval.tools.http_declaration import (
     PartSpec,
     ProviderSpec,
     ResultSpec,
-    TokenSpec,
     ToolDeclaration,
     ToolFile,
     provider_problems,
@@ -47,7 +47,7 @@ class ResponseMapping:
 
     def __init__(self, spec: ResultSpec, errors: Sequence[ErrorSpec]) -> None:
         self._text, self._empty = spec.text, spec.empty
-        self._part = _part(spec)
+        self._part = _Part(spec)
         self._errors = tuple(map(_ErrorRule, errors))
 
     def result(self, response: Response, args: Args) -> ToolResult:
@@ -63,7 +63,7 @@ class ResponseMapping:
             if self._text == "any" or (self._text == "xml" and text.startswith("<")):
                 return ToolResult(text)
             return _failure(f"the response is not JSON: {_short(text)}")
-        return ToolResult(self._part(body, args))
+        return ToolResult(self._part.pick(body, args))
 
 
 class _ErrorRule:
@@ -92,125 +92,75 @@ def _at(path: str) -> Callable[[Any], Any]:
     return partial(value_at, path=loose_path(path))
 
 
-def _part(spec: PartSpec) -> Picker:
-    """Chain what the part asks for: pick, keep, cut, select, drop, convert."""
-    if spec.value is not None:
-        return lambda body, args: spec.value
-    steps: list[Picker] = [_join_step(spec) if spec.join else _pick_step(spec)]
-    steps += [make(spec) for key, make in _STEPS.items() if getattr(spec, key) not in (None, ())]
+class _Part:
+    """A value that the agent is shown, made of the response in the order in which a part lists its keys."""
 
-    def part(body: Any, args: Args) -> Any:
-        value = body
-        for step in steps:
-            value = step(value, args)
-            if value is None:
-                return None
-        return value
+    def __init__(self, spec: PartSpec) -> None:
+        self._spec, self._at = spec, _at(spec.path)
+        self._joined = tuple(map(_at, spec.join))
+        self._where = None if spec.where is None else (_at(spec.where.path), compile_value(spec.where.starts))
+        self._limit = compile_value(spec.limit)
+        self._fields, self._each = _pickers(spec.fields), _pickers(spec.each)
 
-    return part
-
-
-def _pick_step(spec: PartSpec) -> Picker:
-    at, default = _at(spec.path), spec.default
-
-    def pick(body: Any, args: Args) -> Any:
-        value = at(body)
-        return default if value is ABSENT or value is None else value
-
-    return pick
-
-
-def _join_step(spec: PartSpec) -> Picker:
-    paths = tuple(map(_at, spec.join))
-
-    def joined(body: Any, args: Args) -> Any:
-        texts = (at(body) for at in paths)
-        return spec.between.join(str(text) for text in texts if text is not ABSENT and text not in (None, ""))
-
-    return joined
-
-
-def _where_step(spec: PartSpec) -> Picker:
-    assert spec.where is not None
-    at, starts = _at(spec.where.path), compile_value(spec.where.starts)
-
-    def filtered(value: Any, args: Args) -> Any:
-        begin = starts.write(args, str)
-        prefix = "" if begin is ABSENT else str(begin)
+    def pick(self, body: Any, args: Args) -> Any:
+        spec = self._spec
+        if spec.value is not None:
+            return spec.value
+        if spec.join:
+            texts = (at(body) for at in self._joined)
+            value: Any = spec.between.join(
+                str(it) for it in texts if it is not ABSENT and it not in (None, "")
+            )
+        else:
+            value = self._at(body)
+            value = spec.default if value is ABSENT or value is None else value
+        if value is None:
+            return None
+        if isinstance(value, list):
+            value = self._items(value, args)
+        if self._fields is not None:
+            value = {key: pick(value, args) for key, pick in self._fields.items()}
+        if self._each is not None and isinstance(value, list):
+            value = [{key: pick(item, args) for key, pick in self._each.items()} for item in value]
+        value = _without_keys(value, spec.drop) if spec.drop else value
+        if spec.convert is not None:
+            with suppress(ValueError, TypeError):
+                value = _CONVERT[spec.convert](value)
         return (
-            [item for item in value if str(at(item)).startswith(prefix)] if isinstance(value, list) else value
+            value * (spec.times or 1.0)
+            if spec.times is not None and isinstance(value, int | float)
+            else value
         )
 
-    return filtered
+    def _items(self, items: list[Any], args: Args) -> list[Any]:
+        if self._where is not None:
+            at, starts = self._where
+            begin = starts.write(args, str)
+            prefix = "" if begin is ABSENT else str(begin)
+            items = [item for item in items if str(at(item)).startswith(prefix)]
+        if self._spec.limit is not None:
+            with suppress(ValueError, TypeError):  # an argument that no schema checked, or none at all
+                items = items[: int(self._limit.write(args, str))]
+        return items
 
 
-def _limit_step(spec: PartSpec) -> Picker:
-    limit = compile_value(spec.limit)
-
-    def cut(value: Any, args: Args) -> Any:
-        most = limit.write(args, str)
-        try:
-            return value[: int(most)] if isinstance(value, list) else value
-        except (ValueError, TypeError):  # an argument that no schema checked, or none at all
-            return value
-
-    return cut
+def _pickers(given: Mapping[str, str | PartSpec] | None) -> dict[str, Picker] | None:
+    return None if given is None else {key: _picker(spec) for key, spec in given.items()}
 
 
-def _fields_step(spec: PartSpec) -> Picker:
-    return _map_of(spec.fields or {})
-
-
-def _each_step(spec: PartSpec) -> Picker:
-    select = _map_of(spec.each or {})
-
-    def pick_each(value: Any, args: Args) -> Any:
-        return [select(item, args) for item in value] if isinstance(value, list) else value
-
-    return pick_each
-
-
-def _map_of(given: Mapping[str, str | PartSpec]) -> Picker:
-    fields = {key: _field_picker(spec) for key, spec in given.items()}
-    return lambda value, args: {key: field(value, args) for key, field in fields.items()}
-
-
-def _field_picker(given: str | PartSpec) -> Picker:
+def _picker(given: str | PartSpec) -> Picker:
     if isinstance(given, PartSpec):
-        return _part(given)
+        return _Part(given).pick
     named = compile_value(given)
     if named.names:
         return lambda body, args: None if (value := named.write(args, str)) is ABSENT else value
-    return _pick_step(PartSpec(path=given))
+    return _Part(PartSpec(path=given)).pick
 
 
-def _drop_step(spec: PartSpec) -> Picker:
-    keys = frozenset(spec.drop)
-
-    def without(value: Any, args: Args) -> Any:
-        if isinstance(value, dict):
-            return {key: without(inner, args) for key, inner in value.items() if key not in keys}
-        return [without(item, args) for item in value] if isinstance(value, list) else value
-
-    return without
-
-
-def _convert_step(spec: PartSpec) -> Picker:
-    assert spec.convert is not None
-    convert = _CONVERT[spec.convert]
-
-    def converted(value: Any, args: Args) -> Any:
-        try:
-            return convert(value)
-        except (ValueError, TypeError):
-            return value
-
-    return converted
-
-
-def _scale_step(spec: PartSpec) -> Picker:
-    times = spec.times or 1.0
-    return lambda value, args: value * times if isinstance(value, int | float) else value
+def _without_keys(value: Any, keys: Collection[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_keys(inner, keys) for key, inner in value.items() if key not in keys}
+    return [_without_keys(item, keys) for item in value] if isinstance(value, list) else value
 
 
 def _number(value: Any) -> int | float:
@@ -223,15 +173,6 @@ _CONVERT: dict[str, Callable[[Any], Any]] = {
     "integer": lambda value: int(_number(value)),
     "text": lambda value: value if isinstance(value, str) else compact_json(value),
     "count": len,
-}
-_STEPS: dict[str, Callable[[PartSpec], Picker]] = {
-    "where": _where_step,
-    "limit": _limit_step,
-    "fields": _fields_step,
-    "each": _each_step,
-    "drop": _drop_step,
-    "convert": _convert_step,
-    "times": _scale_step,
 }
 
 
@@ -265,7 +206,10 @@ class HttpWire:
     def __init__(self, declared: ToolDeclaration, provider: ProviderSpec | None, base: str = "") -> None:
         self._template = RequestTemplate(declared.request, provider, declared.parameters)
         token_spec = declared.token or (provider.token if provider else None)
-        token = None if token_spec is None else _token_request(token_spec, provider)
+        token = None
+        if token_spec is not None:
+            template = RequestTemplate(token_spec, provider, {})
+            token = TokenRequest(template, token_spec.path, token_spec.expires, token_spec.lasts)
         name = provider.name if provider else ""
         self._endpoint = ToolEndpoint(declared.name, name, self._template, token, base)
         errors = (*declared.errors, *(provider.errors if provider else ()))
@@ -293,22 +237,15 @@ class HttpWire:
         """Really ask the provider; raises ToolFailed where it is out of reach, UsageMistake without a key."""
         from pytest_agenteval.tools.http_request import send_call
 
-        self._need_secrets()
-        response = await send_call(self._endpoint, args)
-        headers = {name: value for name, value in response.headers.items() if name.lower() == "content-type"}
-        return Response(response.status, response.message, headers, response.body)
-
-    def _need_secrets(self) -> None:
         missing = [name for name in self._secrets if not os.environ.get(name)]
         if missing:
             names = " and ".join(f"${name}" for name in missing)
             raise UsageMistake(
                 f"the tool {self._endpoint.tool!r} asks its provider, which takes {names}: not set"
             )
-
-
-def _token_request(spec: TokenSpec, provider: ProviderSpec | None) -> TokenRequest:
-    return TokenRequest(RequestTemplate(spec, provider, {}), spec.path, spec.expires, spec.lasts)
+        response = await send_call(self._endpoint, args)
+        headers = {name: value for name, value in response.headers.items() if name.lower() == "content-type"}
+        return Response(response.status, response.message, headers, response.body)
 
 
 def http_tool(declared: ToolDeclaration, provider: ProviderSpec | None = None, base: str = "") -> Tool:

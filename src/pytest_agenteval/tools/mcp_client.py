@@ -148,7 +148,12 @@ class _LenientStream:
         tools = result.get("tools") if isinstance(result, dict) else None
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(tool, dict):
-                _move_unsupported_schemas(tool)
+                if not _is_supported(tool.get("inputSchema")):
+                    meta = tool["_meta"] if isinstance(tool.get("_meta"), dict) else {}
+                    tool["_meta"] = {**meta, UNSUPPORTED_SCHEMA: tool.get("inputSchema")}
+                    tool["inputSchema"] = {"type": "object"}
+                if not _is_supported(tool.get("outputSchema")):
+                    tool.pop("outputSchema", None)
         return message
 
     def __aiter__(self) -> _LenientStream:
@@ -168,16 +173,6 @@ class _LenientStream:
 
     async def __aexit__(self, *raised: Any) -> Any:
         return await self._stream.__aexit__(*raised)
-
-
-def _move_unsupported_schemas(tool: dict[str, Any]) -> None:
-    """Put an odd ``inputSchema`` into the tool's ``_meta``; an odd ``outputSchema`` checks nothing."""
-    if not _is_supported(tool.get("inputSchema")):
-        meta = tool["_meta"] if isinstance(tool.get("_meta"), dict) else {}
-        tool["_meta"] = {**meta, UNSUPPORTED_SCHEMA: tool.get("inputSchema")}
-        tool["inputSchema"] = {"type": "object"}
-    if not _is_supported(tool.get("outputSchema")):
-        tool.pop("outputSchema", None)
 
 
 def _is_supported(schema: Any) -> bool:

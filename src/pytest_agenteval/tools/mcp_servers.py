@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -39,7 +39,7 @@ from pytest_agenteval.tools.mcp_client import (
 )
 from pytest_agenteval.tools.tool import ToolFailed
 
-Returned = TypeVar("Returned")
+T = TypeVar("T")
 
 CANCELLING_S = 1.0
 """Seconds in which what is cancelled may come to its end."""
@@ -57,9 +57,7 @@ class LoopThread:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    def submit(
-        self, work: Coroutine[Any, Any, Returned], context: contextvars.Context | None = None
-    ) -> Future[Returned]:
+    def submit(self, work: Coroutine[Any, Any, T], context: contextvars.Context | None = None) -> Future[T]:
         """Have this done there, in a copy of the context, or in an empty one."""
         with self._starting:
             loop = self._loop or self._start()
@@ -92,30 +90,17 @@ async def _cancel_others() -> None:
         await asyncio.wait(others, timeout=CANCELLING_S)
 
 
-INHERITED_VARIABLES = frozenset(
-    {
-        *(
-            "PATH",
-            "HOME",
-            "USER",
-            "LOGNAME",
-            "SHELL",
-            "TERM",
-            "LANG",
-            "LC_ALL",
-            "TZ",
-            "TMPDIR",
-            "TEMP",
-            "TMP",
-        ),
-        *("APPDATA", "LOCALAPPDATA", "HOMEDRIVE", "HOMEPATH", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
-        *("PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE"),
-    }
-)
+# fmt: off
+INHERITED_VARIABLES = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP",
+    "APPDATA", "LOCALAPPDATA", "HOMEDRIVE", "HOMEPATH", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMFILES",
+    "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE",
+})
+# fmt: on
 """Variables that every server is given; it gets no other, so no key, unless its ``env`` names it."""
 
 CLOSING_S = 1.0
-"""Seconds for a server to end by itself once nobody writes to it any more, then again once it was told to."""
+"""Seconds for a server to end by itself after its input is closed, then again after it gets a signal."""
 
 LAST_LINES = 10
 LONGEST_LINE = 4096
@@ -131,9 +116,12 @@ class ServerProcess:
     def __init__(self, server: McpServer) -> None:
         folder, variables = Path(server.folder, server.cwd), _environment(server)
         command = [fill_variables(part, server) for part in server.command]
+        beside = folder / command[0]  # a program beside the suite goes before one on the path
+        found = shutil.which(command[0], path=variables["PATH"]) or command[0]
+        program = str(beside) if beside.is_file() else found
         try:
             self._process = subprocess.Popen(
-                [_program(command[0], folder, variables["PATH"]), *command[1:]],
+                [program, *command[1:]],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -214,13 +202,6 @@ def _environment(server: McpServer) -> dict[str, str]:
     return {**passed_on, "PATH": path, **own}
 
 
-def _program(name: str, folder: Path, path: str) -> str:
-    """Find a program: beside the suite, or on the path."""
-    beside = folder / name
-    return str(beside) if beside.is_file() else shutil.which(name, path=path) or name
-
-
-T = TypeVar("T")
 MCP_ERROR = "mcp_error"
 """The type of a call's error where a server answered with an error of the protocol."""
 START_S = 60.0
@@ -282,9 +263,8 @@ class RunningServer:
         try:
             mcp_client.check_installed()
             async with mcp_client.session_over(self._transport()) as session:
-                self._declarations = await mcp_client.list_tools(
-                    session
-                )  # by which the package checks results
+                # Also where nobody wants them: the package checks results by what it has listed.
+                self._declarations = await mcp_client.list_tools(session)
                 self._session.set_result(session)
                 await asyncio.get_running_loop().create_future()
         except Exception as raised:
@@ -307,8 +287,10 @@ class RunningServer:
             raise ToolFailed(str(refused), MCP_ERROR) from None
         except TimeoutError:
             raise await self._down(f"did not {what} within {seconds:g} s", patience_s=0) from None
-        except InvalidResult as odd:
-            raise await self._down(f"did not {what} as the protocol says", str(odd), patience_s=0) from None
+        except InvalidResult as invalid:
+            raise await self._down(
+                f"did not {what} as the protocol says", str(invalid), patience_s=0
+            ) from None
         except ConnectionLost as lost:
             raise await self._down(f"was gone before it could {what}", str(lost)) from None
 
@@ -350,15 +332,15 @@ class ServerPool:
 
     def start(self, server: McpServer) -> Future[Session]:
         """Have the server started, if it does not run yet."""
-        return self._submit(self._start(server))
+        return self._on_server(server, RunningServer.session)
 
     def call(self, server: McpServer, name: str, args: Mapping[str, Any]) -> Future[Any]:
         """Have a tool of the server called."""
-        return self._submit(self._call(server, name, args))
+        return self._on_server(server, lambda running: running.call(name, args))
 
     def tools(self, server: McpServer) -> Future[list[ServedTool]]:
-        """Have the server say which tools it has."""
-        return self._submit(self._list(server))
+        """Have the server list its tools."""
+        return self._on_server(server, RunningServer.tools)
 
     def close(self) -> Future[None]:
         """End all of them, those too that are about to start."""
@@ -368,27 +350,18 @@ class ServerPool:
         nothing.set_result(None)
         return nothing
 
-    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def _on_server(self, server: McpServer, work: Callable[[RunningServer], Awaitable[T]]) -> Future[T]:
+        async def on_loop() -> T:
+            running = self._running.get(server)
+            if running is not None and running.lost and self._restarts:
+                self._lost.append(self._running.pop(server))
+                running = None
+            if running is None:
+                running = self._running[server] = RunningServer(server)
+            return await work(running)
+
         self._in_use = True
-        return self._loop.submit(work)
-
-    def _one(self, server: McpServer) -> RunningServer:
-        running = self._running.get(server)
-        if running is not None and running.lost and self._restarts:
-            self._lost.append(self._running.pop(server))
-            running = None
-        if running is None:
-            running = self._running[server] = RunningServer(server)
-        return running
-
-    async def _start(self, server: McpServer) -> Session:
-        return await self._one(server).session()
-
-    async def _call(self, server: McpServer, name: str, args: Mapping[str, Any]) -> Any:
-        return await self._one(server).call(name, args)
-
-    async def _list(self, server: McpServer) -> list[ServedTool]:
-        return await self._one(server).tools()
+        return self._loop.submit(on_loop())
 
     async def _end(self) -> None:
         running, self._running, self._lost = (*self._running.values(), *self._lost), {}, []

@@ -1,4 +1,4 @@
-"""Tools of MCP servers: what a server offers is recorded once, so that a replay starts no server to learn it."""
+"""Tools of MCP servers: what a server offers is recorded once, so that a replay starts none to learn it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ class SchemaSource(FrozenValue, frozen=True):
 
         Raises NotRecorded, and what keeps a server from answering.
         """
-        request, tape = _schemas_request(server), self._tape(server)
+        identity = {"command": list(server.command), "cwd": server.cwd, "url": server.url}
+        # In the words of the suite: no value of any variable is among them.
+        request = tool_request("tools/list", {name: value for name, value in identity.items() if value})
+        tape = self._tape(server)
         recorded = tape.find((request,))
         if recorded is None and tape.recording:
             path = tape.cassette.path
@@ -77,19 +80,13 @@ class SchemaSource(FrozenValue, frozen=True):
 def _record_schemas(server: McpServer, request: Request, tape: Tape) -> Any:
     from pytest_agenteval.tools.mcp_servers import list_served_tools
 
-    tape.record(request, tool_response([_as_declared(tool) for tool in list_served_tools(server)]))
+    declared = [
+        {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
+        for tool in list_served_tools(server)
+    ]
+    tape.record(request, tool_response(declared))
     tape.cassette.save()
     return tape.cassette.interactions[-1]  # redacted, as every replay will see it
-
-
-def _schemas_request(server: McpServer) -> Request:
-    """Write down which server is asked, in the words of the suite: no value of any variable is among them."""
-    identity = {"command": list(server.command), "cwd": server.cwd, "url": server.url}
-    return tool_request("tools/list", {name: value for name, value in identity.items() if value})
-
-
-def _as_declared(tool: ServedTool) -> Mapping[str, Any]:
-    return {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
 
 
 def schema_cassette(recordings: str, server: McpServer) -> str:
@@ -212,10 +209,10 @@ class TrialServers:
 
         The start is no second of the trial's.
         """
-        return {name: self._connected(tool) for name, tool in tools.items()}
-
-    def _connected(self, tool: Tool) -> Tool:
-        return replace(tool, function=partial(self._ask, tool)) if isinstance(tool, McpTool) else tool
+        return {
+            name: replace(tool, function=partial(self._ask, tool)) if isinstance(tool, McpTool) else tool
+            for name, tool in tools.items()
+        }
 
     async def _ask(self, tool: McpTool, args: Mapping[str, Any]) -> Any:
         servers = self._shared if tool.server.share == "session" else self._own

@@ -99,7 +99,14 @@ class OfferedTools:
 
     def _result(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         if method == "initialize":
-            return _introduction(params.get("protocolVersion"))
+            from pytest_agenteval import __version__
+
+            version = params.get("protocolVersion")
+            return {
+                "protocolVersion": version if version in VERSIONS else VERSIONS[0],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "agenteval", "version": __version__},
+            }
         if method == "tools/list":
             return {"tools": [_declaration(spec) for spec in self._box.specs]}
         if method == "tools/call":
@@ -139,16 +146,6 @@ class OfferedTools:
         for call in tuple(self._calls):
             call.cancel()
         self._loop.close()
-
-
-def _introduction(version: Any) -> Mapping[str, Any]:
-    from pytest_agenteval import __version__
-
-    return {
-        "protocolVersion": version if version in VERSIONS else VERSIONS[0],
-        "capabilities": {"tools": {}},
-        "serverInfo": {"name": "agenteval", "version": __version__},
-    }
 
 
 def _declaration(spec: ToolSpec) -> Mapping[str, Any]:

@@ -200,7 +200,15 @@ class Schemas:
             return schema
         if isinstance(schema.get("$ref"), str):
             others = {key: value for key, value in schema.items() if key != "$ref"}
-            return {"$ref": f"#/$defs/{self._define(schema['$ref'], place)}", **others}
+            ref = schema["$ref"]
+            if ref not in self._names:
+                name = re.sub(r"\W+", "_", unquote(ref.rsplit("/", 1)[-1]))
+                while name in self.defs:
+                    name += "_"
+                self._names[ref] = name
+                self.defs[name] = {}  # its place: a schema may refer to itself
+                self.defs[name] = self.convert(self._source.target(ref, place), place)
+            return {"$ref": f"#/$defs/{self._names[ref]}", **others}
         schema_keys = {
             key: value for key, value in _without_read_only(schema).items() if key not in _NOT_SCHEMA
         }
@@ -217,16 +225,6 @@ class Schemas:
         return (
             value if key in ("enum", "const", "default", "examples") else self.convert(value, (*place, key))
         )
-
-    def _define(self, ref: str, place: KeyPath) -> str:
-        if ref not in self._names:
-            name = re.sub(r"\W+", "_", unquote(ref.rsplit("/", 1)[-1]))
-            while name in self.defs:
-                name += "_"
-            self._names[ref] = name
-            self.defs[name] = {}  # its place: a schema may refer to itself
-            self.defs[name] = self.convert(self._source.target(ref, place), place)
-        return self._names[ref]
 
 
 def _without_read_only(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -524,7 +522,9 @@ def _make_tools(document: Document, source: OpenApiSource, read: OpenApiFile) ->
         place: KeyPath = ("operations", index, *(("id",) if isinstance(given, OperationSpec) else ()))
         if spec.id not in by_name:
             found = f"unknown operation {spec.id!r}"
-            yield _problem(document, place, _list_some(by_name), found, did_you_mean(spec.id, by_name))
+            idents = dict.fromkeys(operation.names[0] for operation in by_name.values())
+            expected = f"one of {', '.join(list(idents)[:12])}{', …' if len(idents) > 12 else ''}"
+            yield _problem(document, place, expected, found, did_you_mean(spec.id, by_name))
             continue
         operation = by_name[spec.id]
         if spec.id in again:
@@ -568,12 +568,6 @@ def _server(source: OpenApiSource, operation: Operation) -> str:
         place = ("servers", 0, "url")
         source.refuse(place, "an address with its host, or `base` in the tool file", repr(url))
     return url
-
-
-def _list_some(by_name: dict[str, Operation]) -> str:
-    idents = dict.fromkeys(operation.names[0] for operation in by_name.values())
-    shown_ones = ", ".join(list(idents)[:12])
-    return f"one of {shown_ones}{', …' if len(idents) > 12 else ''}"
 
 
 def _problem(document: Document, place: KeyPath, expected: str, found: str, hint: str = "") -> Problem:

@@ -1,4 +1,4 @@
-"""What a tool is: a declaration, a function, the schema of its arguments, and faults that make it fail on purpose."""
+"""What a tool is: its declaration, function and schema, and faults that make it fail on purpose."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from pytest_agenteval.cassettes.http.scope import let_out, untaped
 from pytest_agenteval.cassettes.interaction import (
     CHAT,
     TOOL,
-    Interaction,
     Request,
     tool_answer,
     tool_call,
@@ -134,13 +133,13 @@ def normalize_arguments(args: Mapping[str, Any], schema: Mapping[str, Any]) -> d
     properties = schema.get("properties")
     if not properties:
         return dict(args)
-    whole = {name: shape["default"] for name, shape in properties.items() if _has_default(shape)}
+    whole = {
+        name: shape["default"]
+        for name, shape in properties.items()
+        if isinstance(shape, dict | Mapping) and "default" in shape
+    }
     whole.update({name: value for name, value in args.items() if name in properties})
     return {name: _as_type(value, properties[name]) for name, value in whole.items()}
-
-
-def _has_default(shape: Any) -> bool:
-    return isinstance(shape, dict | Mapping) and "default" in shape
 
 
 def _as_type(value: Any, shape: Any) -> Any:
@@ -244,7 +243,14 @@ class ToolTape:
         for tape in self._tapes(tool.spec.name):
             interaction = tape.find(ways, matcher)
             if interaction is not None:
-                return _recorded_result(interaction, call, tool)
+                if tool.wire is not None and not interaction.request.uri.startswith(TOOL):
+                    return tool.wire.result(interaction.response, call.args)
+                answer = tool_answer(interaction.response)
+                if answer.error is None:
+                    return ToolResult(answer.result)
+                return failed_result(
+                    str(answer.error.get("type") or "tool_error"), str(answer.error.get("message") or "")
+                )
         if not tool.uses_http:
             self.own.missed()
         return None
@@ -262,7 +268,14 @@ class ToolTape:
         if recorded is not None:
             return TapedAnswer("hit", recorded)
         if tool.uses_http:
-            return await self._answer_requests(tool, make)
+            own, *others = self._tapes(tool.spec.name)
+            with taped_http(own, tool.matching, shared=others) as scope:
+                result = await make()
+            if scope.missed:  # whatever the tool made of the refusal: an agent must not see what it came to
+                return TapedAnswer(
+                    "miss", not_recorded(tool.spec.name), tuple(map(self._request_miss, scope.missed))
+                )
+            return TapedAnswer(scope.tape_status, result)
         if not self.live:
             return TapedAnswer("miss", not_recorded(tool.spec.name), (self.miss(call, tool),))
         if tool.wire is not None:
@@ -287,16 +300,6 @@ class ToolTape:
         connected = request.method == "CONNECT"  # nothing that could be recorded
         command = self._retry_command if len(self.own.cassette) else self._first_command
         return self.own.miss(request, "" if connected else command, other_way=self._let_out)
-
-    async def _answer_requests(self, tool: Tool, make: MakeCall) -> TapedAnswer:
-        own, *others = self._tapes(tool.spec.name)
-        with taped_http(own, tool.matching, shared=others) as scope:
-            result = await make()
-        if scope.missed:  # whatever the tool made of the refusal: an agent must not see what it came to
-            return TapedAnswer(
-                "miss", not_recorded(tool.spec.name), tuple(map(self._request_miss, scope.missed))
-            )
-        return TapedAnswer(scope.tape_status, result)
 
     async def _record_call(self, call: ToolCall, tool: Tool, make: MakeCall) -> ToolResult:
         # What the tool asks on the way goes out as it is: the call is recorded as a whole.
@@ -389,14 +392,3 @@ def _possible_requests(call: ToolCall, tool: Tool) -> tuple[Request, ...]:
     """Write a call in every way in which it may stand in a cassette; it is recorded in the first."""
     by_name = tool_request(call.tool, call.args)
     return (tool.wire.request(call.args), by_name) if tool.wire is not None else (by_name,)
-
-
-def _recorded_result(interaction: Interaction, call: ToolCall, tool: Tool) -> ToolResult:
-    if tool.wire is not None and not interaction.request.uri.startswith(TOOL):
-        return tool.wire.result(interaction.response, call.args)
-    answer = tool_answer(interaction.response)
-    if answer.error is None:
-        return ToolResult(answer.result)
-    return failed_result(
-        str(answer.error.get("type") or "tool_error"), str(answer.error.get("message") or "")
-    )

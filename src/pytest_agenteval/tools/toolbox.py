@@ -103,7 +103,8 @@ class ToolBox:
         result = failed_result(NOT_FINISHED, "the call did not end")
         try:
             tape, result = await self._carry_out(truncated_call(call))
-            result = _bound_result(result)
+            value = truncated(result.value)  # the agent sees what graders will see
+            result = result if value is result.value else replace(result, value=value)
             return result
         except (TrialBroken, ProblemsFound) as broken:
             tape = "miss" if isinstance(broken, CassetteMiss) else "none"
@@ -158,7 +159,12 @@ class ToolBox:
             return "none", refused or ToolResult()
         tape = self.open_tape() if tool.spec.taped else None
         if tape is not None:
-            return await self._answer_from_tape(tool, call, tape)
+            answer = await tape.answer(call, tool, partial(self._call_function, tool, call))
+            for miss in answer.misses:
+                self._recorder.add_miss(miss)
+            if answer.misses and self._on_miss == "error":
+                raise answer.misses[0]
+            return answer.tape, answer.result
         return "none", await self._call_function(tool, call)
 
     def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolResult | None:
@@ -169,16 +175,6 @@ class ToolBox:
             return failed_result("bad_arguments", arguments_problem(call.raw_args))
         wrong = invalid_arguments(tool.spec, call.args) if tool.spec.checked else ""
         return failed_result("bad_arguments", wrong) if wrong else None
-
-    async def _answer_from_tape(
-        self, tool: Tool, call: ToolCall, tape: ToolTape
-    ) -> tuple[TapeStatus, ToolResult]:
-        answer = await tape.answer(call, tool, partial(self._call_function, tool, call))
-        for miss in answer.misses:
-            self._recorder.add_miss(miss)
-        if answer.misses and self._on_miss == "error":
-            raise answer.misses[0]
-        return answer.tape, answer.result
 
     async def _call_function(self, tool: Tool, call: ToolCall) -> ToolResult:
         try:
@@ -207,12 +203,6 @@ def _raised_at(raised: BaseException) -> str:
     own = [frame for frame in frames[1:] if not any(place in frame.filename for place in _OTHERS)]
     last = (own or frames)[-1]
     return f"{short_path(Path(last.filename))}:{last.lineno}"
-
-
-def _bound_result(result: ToolResult) -> ToolResult:
-    """Cut what a tool gives beyond what a trial can hold: the agent sees what graders will see."""
-    value = truncated(result.value)
-    return result if value is result.value else replace(result, value=value)
 
 
 def _json_value(value: Any) -> Any:

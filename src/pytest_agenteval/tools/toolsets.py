@@ -71,7 +71,16 @@ def tool_of(
 
 def _call(function: Callable[..., Any], arguments: type[BaseModel]) -> Callable[[Mapping[str, Any]], Any]:
     def call(args: Mapping[str, Any]) -> Any:
-        value = function(**_convert_arguments(arguments, args))
+        from pydantic import ValidationError
+
+        try:
+            read = arguments.model_validate(dict(args))
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            lines = (f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in details)
+            raise ToolFailed("; ".join(lines), "bad_arguments") from None
+        names = {field: str(info.alias) for field, info in arguments.model_fields.items()}
+        value = function(**{names[field]: getattr(read, field) for field in read.model_fields_set})
         return _await_plain(value) if inspect.isawaitable(value) else _plain(value)
 
     call.__wrapped__ = function  # type: ignore[attr-defined]  # who wants to know whose code it is, looks here
@@ -80,23 +89,6 @@ def _call(function: Callable[..., Any], arguments: type[BaseModel]) -> Callable[
 
 async def _await_plain(value: Awaitable[Any]) -> Any:
     return _plain(await value)
-
-
-def _convert_arguments(arguments: type[BaseModel], args: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring JSON into the types of the hints; what was not given is left to the function's defaults."""
-    from pydantic import ValidationError
-
-    try:
-        read = arguments.model_validate(dict(args))
-    except ValidationError as error:
-        complaints = (
-            (".".join(map(str, detail["loc"])), detail["msg"]) for detail in error.errors(include_url=False)
-        )
-        raise ToolFailed(
-            "; ".join(f"{place}: {message}" for place, message in complaints), "bad_arguments"
-        ) from None
-    names = {field: str(info.alias) for field, info in arguments.model_fields.items()}
-    return {names[field]: getattr(read, field) for field in read.model_fields_set}
 
 
 def _plain(value: Any) -> Any:
@@ -214,7 +206,11 @@ def python_tools(path: Path) -> dict[str, Tool]:
     """
     module = _import_file(path)
     public = [value for name, value in vars(module).items() if not name.startswith("_")]
-    functions = [value for value in public if inspect.isfunction(value) and _is_defined_in(value, module)]
+    functions = [
+        value
+        for value in public
+        if inspect.isfunction(value) and getattr(value, "__module__", "") == module.__name__
+    ]
     made = {tool.spec.name: tool for tool in public if isinstance(tool, Tool)}
     free = [
         function
@@ -228,24 +224,16 @@ def python_tools(path: Path) -> dict[str, Tool]:
             else "no function"
         )
         raise ProblemsFound([Problem(short_path(path), None, (), "a public function with type hints", found)])
-    return {**_function_tools(free, path), **made}
-
-
-def _function_tools(functions: Iterable[Callable[..., Any]], path: Path) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
     problems: list[Problem] = []
-    for function in functions:
+    for function in free:
         try:
             tools[function.__name__] = tool_of(function, uses_http=True)
         except UnfitFunction as unfit:
             problems.append(Problem(short_path(path), unfit.line, (unfit.name,), _A_TOOL, unfit.why, _HIDDEN))
     if problems:
         raise ProblemsFound(problems)
-    return tools
-
-
-def _is_defined_in(function: object, module: ModuleType) -> bool:
-    return getattr(function, "__module__", "") == module.__name__
+    return {**tools, **made}
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -261,17 +249,15 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # an author's file may raise anything
         sys.modules.pop(name, None)
-        raise ProblemsFound([_import_problem(path, error)]) from None
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+        ]
+        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        found = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+        raise ProblemsFound(
+            [Problem(short_path(path), line, (), "a Python file that can be imported", found)]
+        ) from None
     return module
-
-
-def _import_problem(path: Path, error: BaseException) -> Problem:
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
-    ]
-    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-    found = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
-    return Problem(short_path(path), line, (), "a Python file that can be imported", found)
 
 
 Stamps: TypeAlias = "tuple[tuple[Path, int], ...]"
