@@ -61,9 +61,10 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
             session.config.workeroutput["agenteval"] = own_remarks(session.config).to_json()
         if are_stopped or _speaks_for_run(session.config):
+            from pytest_agenteval.session.run_info import get_run_info
             from pytest_agenteval.session.stopped_commands import resume_commands
 
-            resume_commands(session.config)
+            resume_commands(session.config, get_run_info(session.config).resuming)
 
 
 def _stop_commands(config: pytest.Config) -> bool:
@@ -73,9 +74,10 @@ def _stop_commands(config: pytest.Config) -> bool:
         return False
     if not (evals.selected or evals.calibrations or evals.tests):
         return False
+    from pytest_agenteval.session.run_info import get_run_info
     from pytest_agenteval.session.stopped_commands import stop_commands
 
-    stop_commands(config)
+    stop_commands(config, get_run_info(config).resuming)
     return not hasattr(config, "workerinput")  # other workers may not have ended
 
 

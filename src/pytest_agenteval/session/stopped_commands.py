@@ -10,22 +10,21 @@ import os
 
 import pytest
 
-from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.secrets import write_commands
 from pytest_agenteval.text.workflow_commands import in_actions, workflow_command
 
 
-def stop_commands(config: pytest.Config) -> None:
-    """Let the runner obey nothing from now on, in whichever process the trials run."""
+def stop_commands(config: pytest.Config, resuming: str) -> None:
+    """Let the runner obey nothing until the word ``resuming``, in whichever process the trials run."""
     if in_actions():
-        _write(config, workflow_command("stop-commands", get_run_info(config).resuming))
+        _write(config, workflow_command("stop-commands", resuming))
 
 
-def resume_commands(config: pytest.Config) -> None:
+def resume_commands(config: pytest.Config, resuming: str) -> None:
     """Let the runner obey commands again: by the process that speaks for the run, once all trials ended."""
     if in_actions():
         # What stands before may end in no line.
-        _write(config, f"\n{workflow_command(get_run_info(config).resuming, '')}")
+        _write(config, f"\n{workflow_command(resuming, '')}")
 
 
 def _write(config: pytest.Config, line: str) -> None:
