@@ -206,7 +206,7 @@ _DEEPEST = 32
 
 
 def openai_tool(tool: Mapping[str, Any], *, flat: bool) -> dict[str, Any]:
-    """Give a declaration without patterns that Python cannot compile; ``flat``: and without a union at its top.
+    """Give a tool without patterns that Python cannot compile; if ``flat``, without a union at its top.
 
     What is left out was a hint to the model, not a rule for its calls.
     """

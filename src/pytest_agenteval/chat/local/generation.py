@@ -9,7 +9,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import parse_arguments
@@ -21,14 +21,14 @@ class OutOfMemory(Exception):
 
 
 class NoTemplate(Exception):
-    """The model's tokenizer cannot write this conversation as a prompt."""
+    """The model's chat template cannot write this conversation as a prompt."""
 
 
 class Sampling(FrozenValue, frozen=True):
-    """How tokens are chosen; None leaves it to what the model itself says.
+    """How tokens are chosen; None leaves a setting to the model's own configuration.
 
-    A ``temperature`` of 0 takes the likeliest. Without a ``seed`` each reply is another. ``stop`` are texts
-    before which a reply ends.
+    A ``temperature`` of 0 takes the likeliest token. Without a ``seed``, replies differ. A reply ends before
+    the texts of ``stop``.
     """
 
     temperature: float | None = None
@@ -41,7 +41,7 @@ class Sampling(FrozenValue, frozen=True):
 
 
 class Prompt(FrozenValue, frozen=True):
-    """A conversation as tokens, and the last of its text, which may be the beginning of the reply."""
+    """A conversation as tokens, and the end of its text, which may be the beginning of the reply."""
 
     tokens: tuple[int, ...]
     end: str
@@ -49,7 +49,7 @@ class Prompt(FrozenValue, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class GenerationRequest:
-    """One reply to be generated; ``unwanted`` is asked before each token, and ends it."""
+    """One reply to be generated; it ends once ``unwanted``, called before each token, is true."""
 
     prompt: Prompt
     sampling: Sampling
@@ -60,8 +60,8 @@ class GenerationRequest:
 class Generation(FrozenValue, frozen=True):
     """One reply as it was generated.
 
-    ``text`` has the special tokens in it, but for the one that ended it. ``tokens`` counts that one too.
-    ``seconds`` are those of the whole batch, ``first_token_s`` those to the first token.
+    ``text`` holds special tokens, but not the one that ended it, which ``tokens`` counts. ``seconds`` is the
+    duration of the whole batch, ``first_token_s`` that to the first token.
     """
 
     text: str
@@ -69,35 +69,6 @@ class Generation(FrozenValue, frozen=True):
     finish: Literal["stop", "length"]
     seconds: float
     first_token_s: float | None = None
-
-
-class LoadedModel(Protocol):
-    """A model that is in memory; ``description`` has its device, dtype and quantization."""
-
-    description: Mapping[str, str]
-    context: int
-    max_new_tokens: int | None
-
-    def prompt(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]],
-        template_kwargs: Mapping[str, Any],
-    ) -> Prompt:
-        """Write a conversation as the model's own template does; raises NoTemplate where that cannot be."""
-        ...
-
-    def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        """Generate all replies side by side; raises OutOfMemory."""
-        ...
-
-    def count_tokens(self, text: str) -> int:
-        """Count the tokens of a text."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the memory."""
-        ...
 
 
 HOW_TO_CALL = """You may call tools. Each line between <tools> and </tools> describes one:
@@ -121,10 +92,10 @@ def template_messages(
     response_schema: Mapping[str, Any] | None = None,
     thoughts: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Give a conversation as templates want it: arguments as objects, ids of nine letters, tools by name.
+    """Give a conversation as templates expect it: arguments as objects, ids of nine letters, tools by name.
 
-    Mistral's template takes no other ids. ``thoughts`` led to the call of that id, and are shown again.
-    Raises NoText for an image.
+    Mistral's template accepts no other ids. ``thoughts`` are repeated with the call of their id. Raises
+    NotText for an image.
     """
     names: dict[str, str] = {}
     short_ids: dict[str, str] = {}
@@ -187,7 +158,7 @@ def _template_call(call: Mapping[str, Any], id: str) -> dict[str, Any]:
 def with_tools_in_words(
     messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Give the conversation for a template without tools: they are described, calls and results are texts."""
+    """Give the conversation for a template without tools: tools, calls and results become text."""
     words = [_message_in_words(message) for message in messages]
     described = "\n".join(compact_json(tool["function"]) for tool in tools)
     _add_to_system(words, HOW_TO_CALL.format(tools=described))
@@ -208,7 +179,7 @@ def _call_in_words(function: Mapping[str, Any]) -> str:
 
 
 def without_system(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Give the conversation for a template that takes no system message: it begins the user's first."""
+    """Give the conversation for a template without system messages: they become the user's."""
     as_user = [
         {**message, "role": "user"} if message["role"] == "system" else {**message} for message in messages
     ]
@@ -216,7 +187,7 @@ def without_system(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def _alternating(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put messages of one role together: many templates take user and assistant in turn, and nothing else."""
+    """Join messages of one role: many templates require that user and assistant alternate."""
     merged: list[dict[str, Any]] = []
     for message in messages:
         plain = "tool_calls" not in message and message["role"] != "tool"
@@ -228,7 +199,7 @@ def _alternating(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _add_to_system(messages: list[dict[str, Any]], text: str) -> None:
-    """Say something more in the system message, which may have to be made."""
+    """Append a text to the system message, which may have to be added."""
     if messages and messages[0]["role"] == "system":
         messages[0]["content"] += f"\n\n{text}"
     else:
@@ -238,7 +209,7 @@ def _add_to_system(messages: list[dict[str, Any]], text: str) -> None:
 def template_variants(
     messages: Sequence[dict[str, Any]], tools: Sequence[Mapping[str, Any]], *, knows_tools: bool
 ) -> Iterator[tuple[list[dict[str, Any]], Sequence[Mapping[str, Any]]]]:
-    """Give what a template may be asked to write, the truest first, for as long as it refuses."""
+    """Give variants of a conversation to try on a template in turn, the most faithful first."""
     has_calls = any(message["role"] == "tool" or "tool_calls" in message for message in messages)
     ways: list[tuple[list[dict[str, Any]], Sequence[Mapping[str, Any]]]] = []
     if knows_tools or not (tools or has_calls):
@@ -252,7 +223,7 @@ def template_variants(
 
 
 GATHER_S = 0.02
-"""Seconds for which the first request of a batch waits for others: far less than a reply takes."""
+"""Seconds that the first request of a batch waits for others, far less than a reply takes."""
 
 CLOSING_S = 30.0
 
@@ -263,10 +234,9 @@ class _WaitingRequest(NamedTuple):
 
 
 class Batcher:
-    """A thread that hands requests to ``generate``, as many at once as have come.
+    """A thread that passes requests to ``generate`` in batches of all that have come.
 
-    A batch that does not fit into memory is generated in halves. A request that nobody waits for any more
-    ends at its next token.
+    A batch that does not fit into memory is generated in halves. A cancelled request ends at its next token.
     """
 
     def __init__(
@@ -277,7 +247,7 @@ class Batcher:
         self._generate, self._gather_s = generate, gather_s
         self._queue: SimpleQueue[_WaitingRequest | None] = SimpleQueue()
         self._closing = threading.Event()
-        # Never waited for at the end of the interpreter: a kernel that hangs would hold it.
+        # A daemon: a kernel that hangs must not block the end of the interpreter.
         self._thread = threading.Thread(target=self._work, name="agenteval-batches", daemon=True)
         self._thread.start()
 
@@ -305,7 +275,7 @@ class Batcher:
             batch = [waiting for waiting in come if waiting is not None and not waiting.future.cancelled()]
             if batch:
                 self._answer(batch)
-        with suppress(Empty):  # those who came too late
+        with suppress(Empty):  # requests that came too late
             while True:
                 waiting = self._queue.get_nowait()
                 if waiting is not None:
@@ -321,11 +291,11 @@ class Batcher:
                 half = len(batch) // 2
                 self._answer(batch[:half])
                 self._answer(batch[half:])
-        except BaseException as raised:  # whatever the library raises: those who wait are told
+        except BaseException as raised:  # whatever the library raises reaches all that wait
             _settle_failed(batch, raised)
         else:
             for waiting, generation in zip(batch, generations, strict=True):
-                with suppress(InvalidStateError):  # given up meanwhile
+                with suppress(InvalidStateError):  # cancelled meanwhile
                     waiting.future.set_result(generation)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.local.generation import (
     Batcher,
     Generation,
     GenerationRequest,
-    LoadedModel,
     NoTemplate,
     NotText,
     OutOfMemory,
@@ -32,10 +31,13 @@ from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.errors import AgentEvalError
 from pytest_agenteval.text.json_values import json_digest
 
+if TYPE_CHECKING:
+    from pytest_agenteval.chat.local.transformers_model import TransformersModel
+
 REQUEST_SECONDS = 600.0
 GRACE_S = 1.0
 MAX_TOKENS = 4096
-"""Tokens of a reply where neither the ask nor the model's own settings say how many."""
+"""Tokens of a reply if neither the ask nor the model's own configuration limits them."""
 
 SAMPLED_BY = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed")
 TEMPLATE_KWARGS = "chat_template_kwargs"
@@ -43,13 +45,13 @@ TAKEN = frozenset(
     {*SAMPLED_BY, "max_tokens", "stop", "tool_choice", "reasoning_effort", "request_seconds", "stream"}
     | {"extra_body", TEMPLATE_KWARGS}
 )
-"""Parameters that a model in this process obeys."""
+"""Parameters that have an effect on a model in this process."""
 
 
 class _Ready(NamedTuple):
-    """A model in memory, and the thread that asks it."""
+    """A model in memory, and the thread that generates with it."""
 
-    model: LoadedModel
+    model: TransformersModel
     batcher: Batcher
 
 
@@ -58,9 +60,9 @@ _ready: dict[Loading, _Ready | AgentEvalError] = {}
 
 
 class HfChat:
-    """Asks a model that is loaded once for this process, together with what other trials ask meanwhile.
+    """Asks a model that is loaded once for this process, in batches with the asks of other trials.
 
-    Where nobody says a seed, that of each ask comes of ``seed``; without one it is drawn.
+    An ask without a seed derives its own from ``seed``, or draws one if that is empty.
     """
 
     def __init__(self, model: Model, recorder: Recorder | None = None, seed: str = "") -> None:
@@ -79,12 +81,12 @@ class HfChat:
 
     @property
     def loaded(self) -> Mapping[str, str]:
-        """Where the model runs, in which numbers; empty before it is loaded."""
+        """The model's device, dtype and quantization; empty before it is loaded."""
         ready = _ready.get(self._loading)
         return ready.model.description if isinstance(ready, _Ready) else {}
 
     async def prepare(self, *, tools: bool = False) -> None:
-        """Load the model, in a thread; raises what its loading raised, also of another trial."""
+        """Load the model in a thread; raises what loading it raised, also in another trial."""
         if not isinstance(_ready.get(self._loading), _Ready):
             await in_daemon_thread(_load_once, self._loading)
         if not self._noted:
@@ -126,12 +128,14 @@ class HfChat:
             raise _failed("provider", f"out of memory: {full}") from None
         except AttemptFailed:
             raise
-        except Exception as raised:  # whatever the libraries raise: no fault of the agent's
+        except Exception as raised:  # whatever the libraries raise is no fault of the agent's
             message = f"{type(raised).__name__}: {' '.join(str(raised).split())[:300]}"
             raise _failed("provider", message) from raised
         return self._reply(ready.model, prompt, generation, offered)
 
-    def _request(self, model: LoadedModel, prompt: Prompt, params: Mapping[str, Any]) -> GenerationRequest:
+    def _request(
+        self, model: TransformersModel, prompt: Prompt, params: Mapping[str, Any]
+    ) -> GenerationRequest:
         left = model.context - len(prompt.tokens)
         if left < 1:
             tokens = f"{len(prompt.tokens)} tokens, and the model reads {model.context}"
@@ -147,7 +151,7 @@ class HfChat:
         return GenerationRequest(prompt, sampling, min(int(wanted), left))
 
     def _reply(
-        self, model: LoadedModel, prompt: Prompt, generation: Generation, tools: Sequence[ToolSpec]
+        self, model: TransformersModel, prompt: Prompt, generation: Generation, tools: Sequence[ToolSpec]
     ) -> Reply:
         written = read_reply_text(opening_of(prompt.end) + generation.text, tools)
         calls = []
@@ -180,19 +184,19 @@ class HfChat:
 
 
 def unknown_params(model: Model) -> list[str]:
-    """Name the parameters of a model's table that a model in this process would not obey."""
+    """Name the parameters of a model's table that have no effect on a model in this process."""
     extra = model.params.get("extra_body") or {}
     params = [name for name in request_params(model) if name not in TAKEN]
     return params + [f"extra_body.{name}" for name in extra if name != TEMPLATE_KWARGS]
 
 
 def _failed(cause: str, message: str, *, timed_out: bool = False) -> AttemptFailed:
-    # The same model would do the same again: nothing here is worth another attempt.
+    # The same model would fail again: no failure here is worth another attempt.
     return AttemptFailed(f"{cause}: {message}", cause=cause, retryable=False, timed_out=timed_out)
 
 
 def _load_once(loading: Loading) -> None:
-    """Load a model for this process; those who come meanwhile wait, and are told what the first was."""
+    """Load a model for this process; concurrent callers wait, and get the same result or error."""
     with _loading:
         if loading not in _ready:
             from pytest_agenteval.chat.local.transformers_model import load_model
@@ -209,7 +213,7 @@ def _load_once(loading: Loading) -> None:
 
 
 async def close() -> None:
-    """Let go of every model of this process."""
+    """Release every model of this process."""
     while _ready:
         _, ready = _ready.popitem()
         if isinstance(ready, _Ready):

@@ -13,18 +13,17 @@ from pytest_agenteval.records.recorder import Recorder
 Provider: TypeAlias = Literal["hf", "vllm"]
 
 PROVIDERS: tuple[Provider, ...] = ("hf", "vllm")
-"""How the ids of local models begin: in this process by transformers, or served by vLLM."""
+"""Prefixes of the ids of local models: in this process by transformers, or served by vLLM."""
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("4bit", "8bit")
-ANY_LOCAL: tuple[Provider, ...] = ("hf", "vllm")
 VLLM_ONLY: tuple[Provider, ...] = ("vllm",)
 
 LOADED_BY: Mapping[str, tuple[Provider, ...]] = {
-    "device": ANY_LOCAL,
-    "dtype": ANY_LOCAL,
-    "quantization": ANY_LOCAL,
-    "max_model_len": ANY_LOCAL,
+    "device": PROVIDERS,
+    "dtype": PROVIDERS,
+    "quantization": PROVIDERS,
+    "max_model_len": PROVIDERS,
     "tensor_parallel_size": VLLM_ONLY,
     "gpu_memory_utilization": VLLM_ONLY,
     "tool_call_parser": VLLM_ONLY,
@@ -32,10 +31,10 @@ LOADED_BY: Mapping[str, tuple[Provider, ...]] = {
     "serve_args": VLLM_ONLY,
     "start_seconds": VLLM_ONLY,
 }
-"""Settings that say how a model is loaded, and who can obey them; none is sent with a request."""
+"""Settings of loading a model, and the providers that have them; none is sent with a request."""
 
 SHOWN_IN_HEADER = ("device", "dtype", "quantization")
-"""What a run's header says of a local model, in this order."""
+"""What a run's header shows of a local model, in this order."""
 
 START_SECONDS = 900.0
 
@@ -45,7 +44,7 @@ class Loading(FrozenValue, frozen=True):
 
     ``source`` is a name of the hub, or a folder's absolute path. ``device`` is ``auto`` or torch's name of
     one; an empty ``quantization`` leaves the weights as they are. ``max_model_len`` counts tokens, prompt and
-    reply together; None is what the model can.
+    reply together; None is the model's own limit.
     """
 
     source: str
@@ -61,13 +60,13 @@ class Loading(FrozenValue, frozen=True):
 
 
 def provider_of(id: str) -> Provider | None:
-    """Give who runs the model of an id on this machine; None for a model that is asked elsewhere."""
+    """Give the provider that runs a model on this machine; None for a model elsewhere."""
     first = id.partition("/")[0]
     return next((provider for provider in PROVIDERS if provider == first), None)
 
 
 def folder_of(id: str) -> Path | None:
-    """Give the folder that an id names, from the working folder on; None for a name of the hub."""
+    """Give the folder that an id names, relative to the working folder; None for a name of the hub."""
     source = id.partition("/")[2]
     if not source.startswith(("./", "../", "/", "~")) and source not in (".", ".."):
         return None
@@ -84,26 +83,26 @@ def loading_of(model: Model) -> Loading:
 
 
 def request_params(model: Model) -> dict[str, Any]:
-    """Give what goes with every request: all that does not say how the model is loaded."""
+    """Give the parameters of every request: those that are not about loading."""
     return {name: value for name, value in model.params.items() if name not in LOADED_BY}
 
 
 def note_loading(recorder: Recorder | None, model: Model, loading: Mapping[str, Any]) -> None:
-    """Note in a trial how the model runs that is asked in it."""
+    """Record how a local model runs in the trial that asks it."""
     if recorder is not None:
         text = f"{model.name} runs on this machine: {_loading_text(loading) or 'as it says itself'}"
         recorder.event("local_model", text, {"model": model.name, **loading})
 
 
 def loading_options_of(model: Model) -> dict[str, Any]:
-    """Give what was said of how a local model is loaded; empty for a model that is asked elsewhere."""
+    """Give the settings of loading a local model; empty for a model elsewhere."""
     if provider_of(model.id) is None:
         return {}
     return {name: model.params[name] for name in LOADED_BY if name in model.params}
 
 
 def loading_note(model: Model) -> str:
-    """Give what was said of how a local model is loaded in words: ``cuda, bfloat16, 4bit``."""
+    """Give the settings of loading a local model as text: ``cuda, bfloat16, 4bit``."""
     return _loading_text(loading_options_of(model))
 
 

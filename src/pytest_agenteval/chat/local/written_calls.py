@@ -36,21 +36,21 @@ class CallsInText(NamedTuple):
 
 
 def json_text(value: object) -> str:
-    """Write a value as JSON; what is not JSON's, such as NaN, is told by whoever reads the arguments."""
+    """Write a value as JSON; who reads the arguments reports what JSON lacks, such as NaN."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def parameters_of(tools: Collection[ToolSpec], name: str) -> Mapping[str, Any]:
-    """Give the schemas of a tool's parameters by name; empty for a tool that nobody offers."""
+    """Give the schemas of a tool's parameters by name; empty for a tool that is not offered."""
     schemas = (tool.parameters.get("properties") for tool in tools if tool.name == name)
     properties = next(schemas, None)
     return properties if isinstance(properties, Mapping) else {}
 
 
 def json_calls(text: str) -> tuple[WrittenCall, ...]:
-    """Read calls from JSON: one object, several behind each other, or a list of them; empty where it is none.
+    """Read calls from JSON: one object, several in a row, or a list of them; empty for anything else.
 
-    Where the JSON is broken behind the tool's name, the arguments are the text as it stands.
+    If the JSON is broken behind the tool's name, the arguments are the text as it is.
     """
     try:
         values = list(_json_values(text))
@@ -63,7 +63,7 @@ def json_calls(text: str) -> tuple[WrittenCall, ...]:
 
 
 def _json_values(text: str) -> Iterator[Any]:
-    """Give the JSON values that stand behind each other; raises ValueError for anything else."""
+    """Give the JSON values of a text in their order; raises ValueError for anything else."""
     if text.count("{") + text.count("[") > 100 * DEEPEST:
         raise ValueError("too many brackets")
     at = _match_end(_SEPARATORS, text, 0)
@@ -141,30 +141,30 @@ CODE_TOOLS = ("code_interpreter", "python", "ipython")
 def hermes_like(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     """Read JSON between a pair of marks."""
     for pattern in JSON_BODIES:
-        if pattern.search(text):
-            return collect_calls(pattern, text, lambda match: json_calls(match["body"]))
+        if found := collect_calls(pattern, text, lambda match: json_calls(match["body"])):
+            return found
     return None
 
 
 def mistral(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     """Read ``[TOOL_CALLS]`` with a list behind it, or a name and its arguments."""
-    return collect_calls(MISTRAL, text, _mistral_body) if MISTRAL.search(text) else None
 
+    def calls(match: re.Match[str]) -> tuple[WrittenCall, ...]:
+        named = _MISTRAL_NAMED.fullmatch(match["body"])
+        if named:
+            return (WrittenCall(named["name"], named["arguments"].strip()),)
+        return json_calls(match["body"])
 
-def _mistral_body(match: re.Match[str]) -> tuple[WrittenCall, ...]:
-    named = _MISTRAL_NAMED.fullmatch(match["body"])
-    if named:
-        return (WrittenCall(named["name"], named["arguments"].strip()),)
-    return json_calls(match["body"])
+    return collect_calls(MISTRAL, text, calls)
 
 
 def function_tags(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     """Read ``<function=NAME>{…}</function>``: functionary 3.1, and Llama 3 with tools of one's own."""
-    return collect_calls(FUNCTION_TAG, text, _calls_of_match) if FUNCTION_TAG.search(text) else None
+    return collect_calls(FUNCTION_TAG, text, _calls_of_match)
 
 
 def functionary(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
-    """Read what is meant for whom: ``>>>NAME`` on a line, or ``<|recipient|>NAME``; ``all`` is the user."""
+    """Read messages with recipients: ``>>>NAME`` on a line, or ``<|recipient|>NAME``; ``all`` is the user."""
     for pattern in (RECIPIENT_MARK, FUNCTIONARY):
         matches = list(pattern.finditer(text))
         if matches:
@@ -182,24 +182,22 @@ def _calls_of_match(match: re.Match[str]) -> tuple[WrittenCall, ...]:
 
 def deepseek(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     """Read DeepSeek's marks: V3 and R1 write ``function``, a name and fenced JSON, V3.1 name and JSON."""
-    if not DEEPSEEK.search(text):
-        return None
-    return collect_calls(DEEPSEEK, _DEEPSEEK_AROUND.sub("", text), _deepseek_body)
 
+    def calls(match: re.Match[str]) -> tuple[WrittenCall, ...]:
+        first, mark, rest = match["body"].partition("<｜tool▁sep｜>")
+        if not mark:
+            return ()
+        if first.strip() == "function":
+            name, _, arguments = rest.partition("\n")
+            fenced = _FENCED_JSON.search(arguments)
+            return (WrittenCall(name.strip(), (fenced[1] if fenced else arguments).strip()),)
+        return (WrittenCall(first.strip(), rest.strip()),)
 
-def _deepseek_body(match: re.Match[str]) -> tuple[WrittenCall, ...]:
-    first, mark, rest = match["body"].partition("<｜tool▁sep｜>")
-    if not mark:
-        return ()
-    if first.strip() == "function":
-        name, _, arguments = rest.partition("\n")
-        fenced = _FENCED_JSON.search(arguments)
-        return (WrittenCall(name.strip(), (fenced[1] if fenced else arguments).strip()),)
-    return (WrittenCall(first.strip(), rest.strip()),)
+    return collect_calls(DEEPSEEK, _DEEPSEEK_AROUND.sub("", text), calls)
 
 
 def llama(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
-    """Read what stands behind ``<|python_tag|>``: JSON, ``NAME.call(query="…")``, or code for a code tool."""
+    """Read what follows ``<|python_tag|>``: JSON, ``NAME.call(query="…")``, or code for a code tool."""
     before, mark, body = text.partition(PYTHON_TAG)
     if not mark:
         return None
@@ -208,20 +206,19 @@ def llama(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     if built_in:
         call = WrittenCall(built_in["name"], json_text({built_in["key"]: built_in["value"]}))
         return CallsInText((call,), before)
-    calls = json_calls(body) or _code_call(body, tools)
-    return CallsInText(calls, before if calls else text)
-
-
-def _code_call(code: str, tools: Collection[ToolSpec]) -> tuple[WrittenCall, ...]:
+    if calls := json_calls(body):
+        return CallsInText(calls, before)
     for tool in tools:
         keys = list(tool.parameters.get("properties", {}))
         if tool.name in CODE_TOOLS and keys:
-            return (WrittenCall(tool.name, json_text({keys[0]: code.strip()})),)
-    return ()
+            return CallsInText((WrittenCall(tool.name, json_text({keys[0]: body.strip()})),), before)
+    return CallsInText((), text)
 
 
-def collect_calls(pattern: re.Pattern[str], text: str, calls_of: CallsOfMatch) -> CallsInText:
-    """Take the calls out of a text; what stands between marks and is no call stays where it is."""
+def collect_calls(pattern: re.Pattern[str], text: str, calls_of: CallsOfMatch) -> CallsInText | None:
+    """Take the calls out of a text, None without marks; what stands between marks and is no call stays."""
+    if not pattern.search(text):
+        return None
     calls: list[WrittenCall] = []
 
     def take(match: re.Match[str]) -> str:
@@ -286,7 +283,7 @@ def glm(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
         pairs = [(key.strip(), value) for key, value in _GLM_PARAMETER.findall(match["body"])]
         return (_typed_call(match, pairs, tools),)
 
-    return collect_calls(GLM, text, call) if "<arg_key>" in text and GLM.search(text) else None
+    return collect_calls(GLM, text, call) if "<arg_key>" in text else None
 
 
 def invoke_tags(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
@@ -299,7 +296,7 @@ def invoke_tags(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
         ]
         return (_typed_call(match, pairs, tools),)
 
-    return collect_calls(INVOKE, _INVOKE_AROUND.sub("", text), call) if INVOKE.search(text) else None
+    return collect_calls(INVOKE, _INVOKE_AROUND.sub("", text), call)
 
 
 def gemma(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
@@ -314,7 +311,7 @@ def gemma(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
         ]
         return (WrittenCall(match["name"], "".join(texts)),)
 
-    return collect_calls(GEMMA, text, call) if GEMMA.search(text) else None
+    return collect_calls(GEMMA, text, call)
 
 
 class _JsonText(str):
@@ -324,7 +321,7 @@ class _JsonText(str):
 def _typed_call(
     match: re.Match[str], pairs: Iterable[tuple[str, str]], tools: Collection[ToolSpec]
 ) -> WrittenCall:
-    """Give the call; of one that was cut off, the text as it stands: half a value is no value."""
+    """Give the call; if it was cut off, its text unchanged, since half a value is no value."""
     name, body = match["name"], match["body"].strip()
     if not match["end"] and not body.endswith(_CLOSING_TAGS):
         return WrittenCall(name, body)
@@ -379,13 +376,13 @@ def fenced_calls(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
 def _only_offered(
     calls: tuple[WrittenCall, ...], tools: Collection[ToolSpec], rest: str
 ) -> CallsInText | None:
-    """Give the calls where each is of a tool that is offered: else what looks like one is an answer."""
+    """Give the calls if all are of offered tools: else what looks like a call is an answer."""
     names = {tool.name for tool in tools}
     return CallsInText(calls, rest) if calls and all(call.tool in names for call in calls) else None
 
 
 def python_calls(code: str, tools: Collection[ToolSpec]) -> Iterator[WrittenCall]:
-    """Read calls with plain values from Python; nothing at all where any of it is something else."""
+    """Read calls with plain values from Python; empty if the code holds anything else."""
     if len(code) > MOST_CODE:
         return
     try:
@@ -438,7 +435,7 @@ CALL_FORMATS: Sequence[CallReader] = (
     bare_json,
     bare_python,
 )
-"""How calls are written, the plainest mark first: the first that finds a call has read the reply."""
+"""Readers of the forms of calls, the clearest mark first; the first that finds a call decides."""
 
 
 class WrittenReply(FrozenValue, frozen=True):
@@ -450,7 +447,7 @@ class WrittenReply(FrozenValue, frozen=True):
 
 
 REPLY_OPENINGS = (">>>", "<think>", "[THINK]", "<seed:think>", "<|channel>thought", "◁think▷")
-"""What a prompt may end with that is the beginning of the reply."""
+"""Ends of a prompt that are the beginning of the reply."""
 
 
 def opening_of(prompt: str) -> str:

@@ -23,9 +23,9 @@ _RESULT_REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
 
 
 class ValuePlace(NamedTuple):
-    """One value of a reference: in which turn, in which of its calls, and the keys that lead to it.
+    """The place of one value in a reference: its turn, its call there, and the keys that lead to it.
 
-    ``call`` is None, and ``keys`` are empty, where the value is what the turn says.
+    ``call`` is None, and ``keys`` are empty, if the value is the turn's text.
     """
 
     turn: int
@@ -34,7 +34,7 @@ class ValuePlace(NamedTuple):
 
 
 def reference_turns(reference: Mapping[str, Any] | None) -> Turns:
-    """Give a reference's turns, free to be changed; none where there is no reference."""
+    """Give a copy of a reference's turns; none without a reference."""
     turns = (reference or {}).get("turns") or ()
     return [
         {
@@ -57,7 +57,7 @@ def _plain_turn_value(value: Any) -> Any:
 
 
 def values_in(turns: Turns) -> Iterator[tuple[ValuePlace, Any]]:
-    """Give every value that is no map and no list, in the order in which it is said or sent."""
+    """Give every value that is no map and no list, in the order of the conversation."""
     for at, turn in enumerate(turns):
         for number, call in enumerate(turn["calls"]):
             for keys, value in leaf_values(call["args"]):
@@ -79,7 +79,7 @@ def leaf_values(value: Any, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[
 
 
 def with_values(turns: Turns, changes: Mapping[ValuePlace, Any]) -> Turns:
-    """Give the turns with other values in these spots."""
+    """Give the turns with other values in these places."""
     changed = deepcopy(turns)
     for spot, value in changes.items():
         if spot.call is None:
@@ -96,8 +96,8 @@ def with_values(turns: Turns, changes: Mapping[ValuePlace, Any]) -> Turns:
 def without_call(turns: Turns, left_out: tuple[int, int], given: int) -> Turns:
     """Give the turns without one call: a turn, and a place in it.
 
-    ``given`` results stand in the conversation before the first of the reference. What later calls refer to
-    as ``$2`` keeps its meaning; what they refer to and is left out is empty.
+    ``given`` results precede the first of the reference. Later references such as ``$2`` keep their meaning;
+    those to the left-out result become empty.
     """
     changed = deepcopy(turns)
     places = [(at, place) for at, turn in enumerate(turns) for place, _ in enumerate(turn["calls"])]
@@ -131,7 +131,7 @@ MOST_READ = 200_000
 
 
 class StartingTree:
-    """The texts that a workspace starts with, by path; of a file that is no text it is empty.
+    """The texts that a workspace starts with, by path; empty for a file that is no text.
 
     ``layers`` are folders, the later over the earlier; ``texts`` are written over them.
     """
@@ -140,12 +140,12 @@ class StartingTree:
         self.texts = {**_texts_in(tuple(map(str, layers))), **texts}
 
     def named_file(self, value: str) -> str | None:
-        """Give the file that a value names, from whatever folder its paths start; None for none."""
+        """Give the file that a value names, relative to any folder; None without one."""
         path = value.strip("/")
         return next((known for known in self.texts if known == path or known.endswith(f"/{path}")), None)
 
     def is_file_name(self, value: str) -> bool:
-        """Whether a value names a file that is there, or a new one in a folder that is there."""
+        """Whether a value names an existing file, or a new one in an existing folder."""
         path = value.strip("/")
         if not path or re.search(r"[\n*#?]|://", path):
             return False
@@ -156,10 +156,9 @@ class StartingTree:
         return bool(slash and "." in name and any(f"/{folder}/" in f"/{known}" for known in self.texts))
 
     def other_file(self, value: str) -> str | None:
-        """Give another file than this value names, as a value that names it; None where there is none.
+        """Give a value that names another file; None without one.
 
-        In the place of one that is there stands another of its kind, in that of a new one its name in another
-        folder.
+        For an existing file it is another with the same suffix, for a new one that name in another folder.
         """
         path, mark = self.named_file(value), "/" if value.startswith("/") else ""
         if path is None:
@@ -203,7 +202,7 @@ CallPlace = tuple[int, int]
 
 
 class FileWriter(FrozenValue, frozen=True):
-    """How a file is written whole: the tool, its two arguments, and the folder that its paths start at."""
+    """How a tool writes a whole file: its two arguments, and the folder that its paths are relative to."""
 
     tool: str
     path: str
@@ -217,7 +216,7 @@ class FileWriter(FrozenValue, frozen=True):
 
 
 class Spoilt(FrozenValue, frozen=True):
-    """A reference spoilt in one way: what was done, the places it was done to, and the turns to act out.
+    """A reference spoilt in one way: the change, its places, and the turns to act out.
 
     A place is ``answer``, a tool, or a tool's argument, as in ``Write.content``.
     """
@@ -247,7 +246,7 @@ class ReferenceSolution:
 
     @cached_property
     def given_calls(self) -> tuple[Mapping[str, Any], ...]:
-        """The calls that stand in the conversation before the reference begins."""
+        """The calls in the conversation before the reference begins."""
         return tuple(call for turn in self._given_turns for call in turn.get("calls") or ())
 
     @property
@@ -256,7 +255,7 @@ class ReferenceSolution:
 
     @cached_property
     def question(self) -> str:
-        """What the user said last; of an input in another form its longest text."""
+        """The user's last message; of an input in another form its longest text."""
         if self._given_turns:
             return str(self._given_turns[-1].get("content") or "").strip()
         content = self.task.input.get("content")
@@ -265,7 +264,7 @@ class ReferenceSolution:
 
     @cached_property
     def user_words(self) -> str:
-        """All that the user has said, in one text; of an input in another form all of its texts."""
+        """All of the user's messages in one text; of an input in another form all of its texts."""
         if self._given_turns:
             from_user = (turn for turn in self._given_turns if turn.get("role") == "user")
             return "\n".join(str(turn.get("content") or "") for turn in from_user)
@@ -273,13 +272,13 @@ class ReferenceSolution:
 
     @cached_property
     def task_text(self) -> str:
-        """All that the task says of itself: its input, and what is to be true afterwards."""
+        """The task's input and expected outcome in one text."""
         outcome = (self.task.reference or {}).get("expected_outcome")
         return f"{compact_json(self.task.input)} {compact_json(outcome)}".casefold()
 
     @cached_property
     def named_words(self) -> frozenset[str]:
-        """The words and numbers of what the task says of itself."""
+        """The words and numbers of the task's input and expected outcome."""
         return words_of(self.task_text)
 
     # What the reference does.
@@ -303,9 +302,9 @@ class ReferenceSolution:
     def acting(self) -> tuple[CallPlace, ...]:
         """The calls that change something.
 
-        They are those of tools by which the suite tells that somebody acted, and of tools that are told a
-        file and a text, or two files. A reference that ends without a word has done what it had to in its
-        last calls: these count too, and the calls of the same tools before them.
+        They are those of the suite's acting tools, and of tools that get a file and a text, or two files. A
+        reference that ends without an answer acts in its last calls: these count, too, and earlier calls of
+        the same tools.
         """
         tools = set(self.task.acting_tools)
         tools |= {self.call(place)["tool"] for place in self.calls if self._writes(self.call(place))}
@@ -315,14 +314,14 @@ class ReferenceSolution:
 
     @cached_property
     def writing(self) -> tuple[CallPlace, ...]:
-        """The acting calls whose arguments are what the task wants; none where nothing is to be done."""
+        """The acting calls whose arguments the task wants; none if nothing is to be done."""
         return () if self.task.label == "negative" else self.acting
 
     @cached_property
     def looking(self) -> tuple[CallPlace, ...]:
         """The calls that an answer rests on: the last ones, and others of the same tools.
 
-        What was looked up before is a means to the arguments of these: there may be other ways to them.
+        Earlier calls only find the arguments of these, and there may be other ways to find them.
         """
         others = [place for place in self.calls if place not in self.acting]
         if not self.has_answer or not others:
@@ -348,9 +347,9 @@ class ReferenceSolution:
 
     @cached_property
     def writer(self) -> FileWriter | None:
-        """How a file is written whole: what a benchmark says, else as a call of the reference does it.
+        """How a whole file is written: by the benchmark's writer, else as a call of the reference does it.
 
-        That is one with two texts: the name of a file that is not there yet, and what it shall hold.
+        Such a call has two texts: the name of a new file, and its content.
         """
         if self._registered_writer is not None:
             return self._registered_writer
@@ -372,9 +371,9 @@ class ReferenceSolution:
 
     @cached_property
     def texts(self) -> tuple[tuple[ValuePlace, str, TextSpans], ...]:
-        """What is said, and what acting calls bring: each text with the spans of it that are new.
+        """The answers and the texts of acting calls, each with the spans that are new.
 
-        What stands in a starting file that the call names is not.
+        A span that a starting file holds is not new if the call names that file.
         """
         return tuple(
             (spot, text, spans) for spot, text in self._own_texts() if (spans := self._new(spot, text))
@@ -391,12 +390,12 @@ class ReferenceSolution:
         return () if self._is_path(spot, text) else tuple(new_spans(text, tuple(self._texts_of_files(spot))))
 
     def _is_path(self, spot: ValuePlace, text: str) -> bool:
-        """Whether a text names a file; in a workspace without any, a benchmark's writer says where one is."""
+        """Whether a text names a file; without files, the argument of the benchmark's writer does."""
         writer = self._registered_writer
         return self.tree.is_file_name(text) or (writer is not None and spot.keys[-1:] == (writer.path,))
 
     def _texts_of_files(self, spot: ValuePlace) -> Iterator[str]:
-        """Give the starting files that the value's call names, and its arguments that stand there."""
+        """Give the starting files that the value's call names, and its arguments that they hold."""
         values = [value for _, value in leaf_values(self.turns[spot.turn]["calls"][spot.call or 0]["args"])]
         strings = [value for value in values if isinstance(value, str)]
         named = (self.tree.named_file(value) for value in strings if self.tree.is_file_name(value))
@@ -405,7 +404,7 @@ class ReferenceSolution:
         yield from (value for value in strings if any(value in text for text in files))
 
     def place(self, spot: ValuePlace) -> str:
-        """Name where a value stands: ``answer``, or the tool and the argument, without numbers in lists."""
+        """Name a value's place: ``answer``, or the tool and the argument, without indexes of lists."""
         if spot.call is None:
             return "answer"
         tool = self.turns[spot.turn]["calls"][spot.call]["tool"]

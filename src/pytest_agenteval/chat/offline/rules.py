@@ -21,7 +21,7 @@ from pytest_agenteval.text.json_values import compact_json
 
 MOST_QUOTED = 2000
 TRIES = ((0, 4), (0, 2), (1, 3))
-"""What is tried after each failure: which of the likely tools, and how many words to ask with."""
+"""The attempts after each failure: the rank of the tool, and how many words to search with."""
 
 _QUOTED = re.compile(r"['\"“”‘’「」『』<>《》]([^'\"“”‘’「」『』<>《》]{2,60})['\"“”‘’「」『』<>《》]")
 _CODE = re.compile(r"(?<![\w.])(?:\d{6}|[A-Z]{2,5}-[A-Z]{2,6}|[A-Z]{2,6})(?![\w.])")
@@ -51,7 +51,7 @@ def text_of(message: ChatMessage) -> str:
 
 
 def last_words(messages: Sequence[ChatMessage]) -> str:
-    """Give what the user said last."""
+    """Give the user's last message."""
     return next((text_of(message) for message in reversed(messages) if message["role"] == "user"), "")
 
 
@@ -65,7 +65,7 @@ def is_failed_result(message: ChatMessage) -> bool:
 
 
 def call_likeliest_tool(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
-    """Call the tool whose words are nearest to the user's; after a failure the next one; then pass it on."""
+    """Call the tool most similar to the user's words; after a failure the next; then repeat its result."""
     question = last_words(messages)
     answers = _answers(messages)
     if answers and not is_failed_result(answers[-1]):
@@ -85,7 +85,7 @@ def _is_korean(text: str) -> bool:
 
 
 def _values_in_words(result: str) -> str:
-    """Say what a tool gave: of JSON the values, each behind its name; any other text as it is."""
+    """Write a tool's result: of JSON the values, each behind its name; any other text as it is."""
     try:
         value = json.loads(result)
     except ValueError:
@@ -105,7 +105,7 @@ def _named_values(name: str, value: Any) -> Iterator[str]:
 
 
 def _answers(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Give the tool messages since the user spoke last."""
+    """Give the tool messages since the user's last one."""
     answers: list[ChatMessage] = []
     for message in reversed(messages):
         if message["role"] == "user":
@@ -116,7 +116,7 @@ def _answers(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
 
 
 def _likeness(question: str, tool: ToolSpec) -> float:
-    """Give the share of the tool's pairs of characters that stand in the question too."""
+    """Give the share of the tool's pairs of characters that the question has, too."""
     own = _pairs(f"{tool.name} {tool.description}")
     return len(own & _pairs(question)) / (len(own) or 1)
 
@@ -127,7 +127,7 @@ def _pairs(text: str) -> set[str]:
 
 
 def _arguments(question: str, tool: ToolSpec, words: int) -> Mapping[str, Any]:
-    """Fill in what the tool requires, and nothing else."""
+    """Fill in the tool's required parameters only."""
     shape = tool.parameters
     required = shape.get("required") or ()
     numbers = iter(_NUMBER.findall(question))
@@ -153,7 +153,7 @@ def _argument(question: str, shape: Mapping[str, Any], numbers: Iterator[str], w
 
 
 def _topic(question: str, most: int) -> str:
-    """Give what the question is about: what stands in quotes, else its first words without their endings."""
+    """Give the question's topic: what it quotes, else its first words without their endings."""
     quoted = _QUOTED.search(question)
     if quoted:
         return quoted[1].strip()
@@ -166,7 +166,7 @@ RulesPlayer = Callable[[Sequence[ChatMessage], Sequence[ToolSpec]], Move | None]
 
 
 class InvalidMove(TrialBroken):
-    """A registered player gave back something that is no move."""
+    """A registered player returned something else than a move."""
 
     def __init__(self, player: RulesPlayer, move: object) -> None:
         name = getattr(player, "__qualname__", type(player).__qualname__)
@@ -177,10 +177,10 @@ class InvalidMove(TrialBroken):
 
 
 class RulesChat:
-    """Plays by rules where it has tools, and repeats what the user said where it has none.
+    """Plays by rules if it has tools, and repeats the user's message if it has none.
 
-    ``player_of`` gives who plays an agent with tools of these names; where nobody was registered for any of
-    them, the likeliest tool is called.
+    ``player_of`` gives the player of an agent with tools of these names; without one, the likeliest tool is
+    called.
     """
 
     def __init__(self, player_of: Callable[[Iterable[str]], RulesPlayer | None]) -> None:
@@ -221,7 +221,7 @@ class RulesChat:
         ):
             return move
         if inspect.iscoroutine(move):
-            move.close()  # else Python complains that nobody waited for it
+            move.close()  # else Python warns that it was never awaited
         raise InvalidMove(player, move)
 
 

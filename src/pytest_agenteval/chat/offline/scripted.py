@@ -23,18 +23,13 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 EMPTY_REPLY = Reply()
 
 
-def as_written(value: Any) -> Any:
-    """Leave arguments as the author wrote them."""
-    return value
-
-
 class ScriptedReplies:
-    """Speaks an author's turns; its calls are numbered through the whole chat, so that each id is its own."""
+    """Turns an author's turns into replies; calls are numbered through the whole chat, so ids are unique."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
 
-    def reply(self, turn: Mapping[str, Any], fill: ArgumentFiller = as_written) -> Reply:
+    def reply(self, turn: Mapping[str, Any], fill: ArgumentFiller = lambda args: args) -> Reply:
         """Give one turn as a reply; ``fill`` is applied to the arguments of each call."""
         calls = tuple(self._call(call, index, fill) for index, call in enumerate(turn.get("calls") or ()))
         return Reply(
@@ -47,7 +42,7 @@ class ScriptedReplies:
         )
 
     def _call(self, call: Mapping[str, Any], index: int, fill: ArgumentFiller) -> ToolCall:
-        """Make one call; arguments written as text are sent as they are, like a model's malformed ones."""
+        """Make one call; arguments in a text stay as they are, like a model's malformed ones."""
         args, raw = call.get("args") or {}, None
         if isinstance(args, str):
             args, raw = parse_arguments(args)
@@ -57,7 +52,7 @@ class ScriptedReplies:
 
 
 class ScriptedChat:
-    """Gives one entry of the script for each ask, after as many seconds as the entry says."""
+    """Gives one entry of the script for each ask, after the entry's ``seconds``."""
 
     def __init__(self, script: Sequence[Mapping[str, Any]], file: str) -> None:
         self._script, self._file = script, file
@@ -97,9 +92,9 @@ def scripted(model: Model, plan: Plan) -> ScriptedChat:
 class OracleChat:
     """Acts out the turns of a reference solution, one for each ask; afterwards it repeats its last text.
 
-    Arguments may refer to earlier results: ``$1.documents[0].id`` is a part of what the first call gave,
-    counted over all results that stand in the conversation. Alone in its text a reference keeps the value's
-    type; inside a longer text it is written out. ``$$`` is a dollar sign.
+    Arguments may refer to earlier results: ``$1.documents[0].id`` is a part of the first call's result,
+    counted over all results in the conversation. A text that is one reference becomes the value itself;
+    within a longer text the value is written out. ``$$`` is a dollar sign.
     """
 
     def __init__(self, turns: Sequence[Mapping[str, Any]], file: str) -> None:
@@ -115,7 +110,7 @@ class OracleChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Give the next turn; raises NothingToActOut where there is none, or a reference leads nowhere."""
+        """Give the next turn; raises NothingToActOut without one, or if a reference leads nowhere."""
         if not self._turns:
             raise NothingToActOut(f"nothing to act out: {self._file} has no reference_solution.turns")
         self._asks += 1
@@ -125,7 +120,7 @@ class OracleChat:
         return self._replies.reply(self._turns[self._asks - 1], partial(self._filled, results))
 
     def _filled(self, results: list[Any], value: Any) -> Any:
-        """Put results in the place of references, all the way down."""
+        """Replace references by results, at any depth."""
         if isinstance(value, str):
             return self._text_filled(results, value) if "$" in value else value
         if isinstance(value, Mapping):
@@ -138,15 +133,18 @@ class OracleChat:
         whole = _REFERENCE.fullmatch(text)
         if whole is not None:
             return self._referred(results, whole)
-        return _REFERENCE.sub(lambda match: _inserted(self._referred(results, match)), text)
+
+        def written(match: re.Match[str]) -> str:
+            value = self._referred(results, match)
+            return value if isinstance(value, str) else compact_json(value)
+
+        return _REFERENCE.sub(written, text)
 
     def _referred(self, results: list[Any], reference: re.Match[str]) -> Any:
         if reference[0] == "$$":
             return "$"
-        number, place = (
-            int(reference[1]),
-            f"{self._file}: reference_solution.turns[{self._asks - 1}]: {reference[0]}",
-        )
+        number = int(reference[1])
+        place = f"{self._file}: reference_solution.turns[{self._asks - 1}]: {reference[0]}"
         if not 1 <= number <= len(results):
             raise NothingToActOut(f"{place} leads nowhere: there are {len(results)} results so far")
         value = _json_or_text(results[number - 1])
@@ -171,17 +169,13 @@ def _json_or_text(content: Any) -> Any:
         return content
 
 
-def _inserted(value: Any) -> str:
-    return value if isinstance(value, str) else compact_json(value)
-
-
 def _shortened(value: Any) -> str:
     text = compact_json(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 class NopChat:
-    """Says nothing and calls nothing, however often it is asked."""
+    """Gives empty replies without calls."""
 
     async def ask(
         self,
@@ -201,11 +195,11 @@ def nop(model: Model, plan: Plan) -> NopChat:
 
 
 EVERYTHING = "\0everything\0"
-"""Stands, in a text, for all that the player was told and all that its calls gave."""
+"""In a text, stands for all that the user and the tools gave."""
 
 
 class SpoilerChat(OracleChat):
-    """Acts out turns as the oracle does; what asks for everything becomes all that was said and found."""
+    """Acts out turns as the oracle does; ``EVERYTHING`` becomes all messages of users and tools."""
 
     async def ask(
         self,
@@ -215,7 +209,7 @@ class SpoilerChat(OracleChat):
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Give the next turn; raises NothingToActOut where there is none."""
+        """Give the next turn; raises NothingToActOut without one."""
         if self._turns:
             place = min(self._asks, len(self._turns) - 1)
             given = (message for message in messages if message["role"] in ("user", "tool"))
@@ -242,5 +236,5 @@ def _with_conversation_texts(value: Any, conversation: str) -> Any:
 
 
 def spoiler(model: Model, plan: Plan) -> SpoilerChat:
-    """Make a trial's chat, which acts out the task's reference as it was spoilt."""
+    """Make a trial's chat, which acts out the task's spoilt reference."""
     return SpoilerChat((plan.task.reference or {}).get("turns") or (), plan.task.file or plan.task.id)

@@ -36,7 +36,7 @@ OVERWRITTEN_TEXT = "# Notes\n\nRewritten.\n"
 
 
 def stray_file(solution: ReferenceSolution) -> Iterator[Spoilt]:
-    """Write one file more, beside the last that is to be written."""
+    """Write one more file, beside the last that is to be written."""
     if solution.writer is not None and solution.written_files:
         folder, _, name = solution.written_files[-1].rpartition("/")
         path = f"{folder}/{STRAY_NAME}.{name.rpartition('.')[2]}".lstrip("/")
@@ -45,7 +45,7 @@ def stray_file(solution: ReferenceSolution) -> Iterator[Spoilt]:
 
 
 def neighbour_overwritten(solution: ReferenceSolution) -> Iterator[Spoilt]:
-    """Replace a file that the reference leaves alone: the nearest to what is to be written."""
+    """Overwrite a file that the reference does not touch: the nearest to those to be written."""
     writer, written = solution.writer, solution.written_files
     if writer is None or not written:
         return
@@ -62,7 +62,7 @@ def neighbour_overwritten(solution: ReferenceSolution) -> Iterator[Spoilt]:
 
 
 def act_on_nothing(solution: ReferenceSolution) -> Iterator[Spoilt]:
-    """Act where there is nothing to do: file the question, or make a call again that was made already."""
+    """Act where there is nothing to do: write the question into a file, or repeat a call."""
     if not solution.calls and solution.given_calls:
         given = solution.given_calls[0]
         yield Spoilt(
@@ -92,11 +92,11 @@ def _before_last_action(solution: ReferenceSolution, call: dict[str, Any]) -> Tu
 
 
 LEAST_NAME = 3
-"""Letters from which on a value is a name that the task may have said, and no word by chance."""
+"""The fewest letters of a value that counts as a name from the task."""
 
 
 def skip_call(solution: ReferenceSolution) -> Iterator[Spoilt]:
-    """Leave out each call that changes something, or that the answer rests on."""
+    """Leave out each call that changes something or that the answer rests on."""
     for place in (*solution.acting, *solution.looking):
         tool = solution.call(place)["tool"]
         turns = without_call(solution.turns, place, len(solution.given_calls))
@@ -104,11 +104,11 @@ def skip_call(solution: ReferenceSolution) -> Iterator[Spoilt]:
 
 
 def wrong_argument(solution: ReferenceSolution) -> Iterator[Spoilt]:
-    """Put another name in the place of each argument that has one right value.
+    """Replace each argument that has one right value by another name.
 
-    Of calls that look something up these are all texts of one word: free text has no single right form, and
-    how much is looked up is the agent's to choose. Of calls that change something they are the files, and
-    what the task names itself, wherever the reference writes it: the rest may be right in another form.
+    In calls that look something up, these are texts of one word: free text has no single right form, and the
+    agent may choose amounts. In calls that change something, they are files, and names from the task wherever
+    the reference writes them: the rest may be right in another form.
     """
     for spot, value in solution.values((*solution.writing, *solution.looking)):
         acts = (spot.turn, spot.call) in solution.writing
@@ -121,7 +121,7 @@ def wrong_argument(solution: ReferenceSolution) -> Iterator[Spoilt]:
 
 
 def _texts_renamed(solution: ReferenceSolution, name: str, other: str) -> dict[ValuePlace, Any]:
-    """Give every text that is written with the one name, with the other in its place; of a file none."""
+    """Give every written text with a name replaced by another; none if the name is a file's."""
     if solution.tree.is_file_name(name):
         return {}
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
@@ -145,7 +145,7 @@ def _wrong_value(solution: ReferenceSolution, value: Any) -> Any:
 
 
 def _other_name(value: str) -> str | None:
-    """Give the name with the next letter or digit in the place of its last."""
+    """Give the name with its last letter or digit replaced by the next."""
     for at in range(len(value) - 1, -1, -1):
         letter = value[at]
         if letter.isalnum():
@@ -155,13 +155,13 @@ def _other_name(value: str) -> str | None:
 
 
 LEAST_WORDS = 3
-"""Words from which on a question is told from what is to be written of it."""
+"""The fewest words of a question that is pasted in place of a text."""
 
 
 def number_plus_one(solution: ReferenceSolution) -> Iterator[Spoilt]:
     """Make each number greater by one, wherever the reference writes or answers it.
 
-    A number that is written counts where the task says it, one that is answered where the user has not.
+    A written number counts if the task states it, an answered one if the user did not.
     """
     for number, spots in _number_places(solution).items():
         is_known = number in numbers_in(solution.user_words)
@@ -174,7 +174,7 @@ def number_plus_one(solution: ReferenceSolution) -> Iterator[Spoilt]:
 
 
 def _number_places(solution: ReferenceSolution) -> Mapping[str, list[ValuePlace]]:
-    """Give every number with the spots where it stands."""
+    """Give every number with its places."""
     numbers: dict[str, list[ValuePlace]] = {}
     for spot, text, spans in solution.texts:
         for number in numbers_in("\n".join(text[start:end] for start, end in spans)):
@@ -193,7 +193,7 @@ def _is_amount(value: Any) -> TypeGuard[int | float]:
 
 
 def date_off_by_a_day(solution: ReferenceSolution) -> Iterator[Spoilt]:
-    """Move every day that is written or answered by one."""
+    """Move every written or answered date by a day."""
     changes = _changed_texts(solution, a_day_later)
     if changes:
         days = (day for spot, text, _ in solution.texts if spot in changes for day in days_in(text))
@@ -201,7 +201,7 @@ def date_off_by_a_day(solution: ReferenceSolution) -> Iterator[Spoilt]:
 
 
 def _changed_texts(solution: ReferenceSolution, change: Callable[[str], str]) -> dict[ValuePlace, Any]:
-    """Give the texts whose new parts the change makes others of."""
+    """Give the texts whose new spans a change alters."""
     changes: dict[ValuePlace, Any] = {}
     for spot, text, spans in solution.texts:
         changed = with_spans(text, spans, [change(text[start:end]) for start, end in spans])
@@ -211,7 +211,7 @@ def _changed_texts(solution: ReferenceSolution, change: Callable[[str], str]) ->
 
 
 def fact_dropped(solution: ReferenceSolution) -> Iterator[Spoilt]:
-    """Leave out each fact: a sentence of what is written or answered; where there is but one, a clause."""
+    """Leave out each fact: a written or answered sentence, or a clause of a single one."""
     for spot, text, spans in solution.texts:
         for start, end in spans:
             for fact in facts_in(text[start:end]):
@@ -222,9 +222,9 @@ def fact_dropped(solution: ReferenceSolution) -> Iterator[Spoilt]:
 
 
 def _is_needed(solution: ReferenceSolution, spot: ValuePlace, fact: str, left: str) -> bool:
-    """Whether a part of a text says what has to be said, and what stands nowhere else.
+    """Whether a part of a text is required, and found nowhere else.
 
-    Of an answer that is what the user has not said himself; of what is written, what the task says.
+    In an answer that is what the user did not say; in a written text, what the task states.
     """
     words = words_of(fact)
     if spot.call is None:
@@ -236,7 +236,7 @@ def _is_needed(solution: ReferenceSolution, spot: ValuePlace, fact: str, left: s
 
 
 def verbatim_paste(solution: ReferenceSolution) -> Iterator[Spoilt]:
-    """Write or answer the question itself in the place of all that the reference says in its own words."""
+    """Write or answer the question itself in place of the reference's own words."""
     question = solution.question
     if len(words_of(question)) < LEAST_WORDS:
         return
@@ -250,7 +250,7 @@ def verbatim_paste(solution: ReferenceSolution) -> Iterator[Spoilt]:
 
 
 def answer_everything(solution: ReferenceSolution) -> Iterator[Spoilt]:
-    """Say, or write beside what is to be written, all that was given and all that was found."""
+    """Answer, or write along with the text, all that was given and found."""
     texts = [each for each in solution.texts if is_prose(each[1])]
     if solution.has_answer:
         spot = ValuePlace(len(solution.turns) - 1, None)
@@ -283,18 +283,18 @@ SPOILERS: Mapping[str, Callable[[ReferenceSolution], Iterator[Spoilt]]] = {
     "verbatim_paste": verbatim_paste,
     "answer_everything": _answer_or_do_everything,
 }
-"""Each gives every spoilt form that it has for a task: none where it does not apply."""
+"""Each gives its spoilt forms of a task; none if it does not apply."""
 
 
 MOST_FORMS = 20
-"""Forms of one spoiler that are tried of one task: not each word of a reference as long as a book."""
+"""The most forms of one spoiler for one task: a reference may be long."""
 
 
 def spoilt_references(task: PlannedTask, writer: FileWriter | None) -> Mapping[str, tuple[Spoilt, ...]]:
-    """Give the spoilt forms of a task's reference by the spoiler's name, the same ones every time.
+    """Give the spoilt forms of a task's reference by the spoiler's name, the same in each run.
 
-    ``writer`` is how the agent writes a file, where a benchmark says so. Forms that come to the same turns
-    are given once.
+    ``writer`` is how the agent writes a file, if a benchmark registers it. Forms with the same turns are
+    given once.
     """
     solution = ReferenceSolution(task, writer)
     forms: dict[str, tuple[Spoilt, ...]] = {}

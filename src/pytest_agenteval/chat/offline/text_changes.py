@@ -27,7 +27,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|\w+")
 
 
 def is_prose(value: object) -> TypeGuard[str]:
-    """Whether a value is a text that could be said in other words: two words or more, and no path or id."""
+    """Whether a value is a text of two words or more, and no path or id."""
     if not isinstance(value, str) or len(_WORD.findall(value)) < 2:
         return False
     return re.search(r"\s|[\u3040-\u9fff]", value.strip()) is not None
@@ -39,7 +39,7 @@ def days_in(text: str) -> list[str]:
 
 
 def numbers_in(text: str) -> list[str]:
-    """Give the numbers and times of a text, as written, each once; those of days and ids are none."""
+    """Give the numbers and times of a text, as written, each once, without those of days and ids."""
     bare = _ID.sub(" ", text)
     for pattern, _ in _DAYS:
         bare = pattern.sub(" ", bare)
@@ -48,7 +48,7 @@ def numbers_in(text: str) -> list[str]:
 
 
 def plus_one(number: str) -> str:
-    """Give the number, or the time, whose size is greater by one, in the same spelling and with its sign."""
+    """Give the number or the time that is greater by one, in the same spelling and with its sign."""
     time = TIME.fullmatch(number)
     if time:
         return f"{time[1]}:{(int(time[2]) + 1) % 60:02}"
@@ -61,7 +61,7 @@ def plus_one(number: str) -> str:
 
 
 def with_number(text: str, number: str, other: str) -> str:
-    """Put another number wherever this one stands by itself."""
+    """Replace a number wherever it is not part of a day or an id."""
     pattern = TIME if ":" in number else NUMBER
     days = [match.span() for day, _ in _DAYS for match in day.finditer(text)]
     ids = [match.span() for match in _ID.finditer(text)]
@@ -109,7 +109,7 @@ _DAYS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 
 
 def facts_in(text: str) -> list[str]:
-    """Give the parts of a text that can be left out: its sentences and lines; of a single one its clauses."""
+    """Give the parts that a text can lose: its sentences and lines, or the clauses of a single one."""
     sentences = [part for part in _SENTENCE.findall(text) if _WORD.search(part)]
     if len(sentences) > 1:
         return sentences
@@ -118,7 +118,7 @@ def facts_in(text: str) -> list[str]:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """Give the words of a text that say something: of four letters or more, and every number."""
+    """Give the words of a text with four letters or more, and every number."""
     found = (word.casefold() for word in _WORD.findall(text))
     return frozenset(word for word in found if len(word) >= 4 or word.isdecimal() or ord(word[0]) > 0x2E7F)
 
@@ -128,7 +128,7 @@ TextSpans = tuple[tuple[int, int], ...]
 
 
 def with_spans(text: str, spans: TextSpans, others: Iterable[str]) -> str:
-    """Put other texts in the place of these parts of a text."""
+    """Replace spans of a text by other texts."""
     pieces, place = list[str](), 0
     for (start, end), other in zip(spans, others, strict=True):
         pieces += [text[place:start], other]
@@ -143,7 +143,7 @@ def shortened(value: object) -> str:
 
 
 def new_spans(text: str, known: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Give the parts of a text that stand in none of the known ones: lines, or what was put into one."""
+    """Give the spans of a text that no known text holds: lines, or what surrounds a known text."""
     for old in sorted((old for old in known if len(old) > 3 and old in text), key=len, reverse=True)[:1]:
         start = text.index(old)
         yield from new_spans(text[:start], known)
