@@ -121,6 +121,7 @@ def explain_trial(trial: _WholeTrial, width: int = 100) -> list[str]:
 
     The first line is ``short_reason``. Every part is bounded, and says so where it was cut.
     """
+    # The reason first, then what graders found, then what may explain it: notes, requests, answer, files.
     lines = [short_reason(trial), *_message_lines(trial), *grade_lines(trial)]
     if trial.limit:
         lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")

@@ -375,6 +375,7 @@ def _dots(data: JsonObject, dimension: str, judge: str) -> Iterator[PlotDot]:
             score = _score(ask, dimension, judge)
             if score is not None:
                 places[round(label, 4), round(score, 4), example["source"]] += 1
+    # Large dots are drawn first: small ones would disappear below them.
     for (x, y, source), count in sorted(places.items(), key=lambda place: -place[1]):
         radius = min(LARGEST, SMALLEST + GROWTH * sqrt(count - 1))
         says = f"{source} label {format_statistic(x)}, score {format_statistic(y)}: {count}×"

@@ -193,6 +193,7 @@ def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison, b
 
 def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> Iterator[StyledLine]:
     """Give the buckets that were tested, then those without a verdict that moved."""
+    # Buckets that could be tested come first, the surest first: those are what a verdict rests on.
     testable = sorted((change for change in suite.buckets if change.testable), key=lambda change: change.p)
     others = [change for change in suite.buckets if not change.testable]
     moved = [change for change in others if abs(change.change) > UNCHANGED]

@@ -50,6 +50,7 @@ class Alignment(SequenceMatcher[Hashable]):
         waiting = [whole]
         while waiting:
             window = waiting.pop()
+            # Equal ends come first: most changes are small, and what is left is cheap to search.
             before, inner, after = self._trimmed(window)
             yield from (block for block in (before, after) if block.size)
             work = self._work(inner)

@@ -235,6 +235,7 @@ def _item(entry: JournalEntry, task_lines: TaskFileLines, change: float | None) 
 def _rest(comparison: Comparison, room: int) -> str:
     """Give the comparison's whole screen below its verdict, as much of it as has room."""
     lines = basis_lines(comparison)
+    # 300 characters are for the fold's own markup and the line that counts what is left out.
     ends = accumulate(len(line) + 1 for line in lines)
     fitting = [line for line, end in zip(lines, ends, strict=True) if end <= room - 300]
     rest = len(lines) - len(fitting)

@@ -446,6 +446,7 @@ def _chosen(index: ReportIndex) -> list[int]:
         turns.append((taken[task.suite], place, at))
     room = MOST_ROWS
     chosen: list[int] = []
+    # By how much of the room a suite has then taken: the worst task of each comes before any second.
     for _, _, at in sorted(turns):
         room -= len(index.tasks[at].trials) + len(index.tasks[at].old)
         if room < 0 and chosen:

@@ -139,6 +139,7 @@ def _rulers(entries: Iterable[JournalEntry]) -> Rulers:
 
 
 def _best_first(standing: LeaderboardRow) -> tuple[bool, float, str, str]:
+    # After the figure come names, so that equal rows have one order in every report.
     value = standing.value
     return value is None, -(value or 0.0), standing.view.who, standing.run
 
@@ -473,6 +474,7 @@ def _groups(rows: Sequence[LeaderboardRow], name: str) -> list[MetricGroup | Non
 def _by_bucket(board: Leaderboard) -> ReportTable:
     """Give a row for each bucket and a column for each standing: there are more buckets than runs."""
     rows = board.standings
+    # Runs of different versions of a suite may have different buckets: all of them get a row.
     buckets = dict.fromkeys(bucket.name for row in rows for bucket in row.view.rows)
     titles = _names(rows)
     legend: tuple[str, ...] = ()

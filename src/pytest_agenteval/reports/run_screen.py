@@ -305,6 +305,7 @@ def _where(parts: ScreenParts, width: int) -> Iterator[StyledLine]:
     """Say where the run is stored and what to type next; paths and commands are never broken."""
     steps = [f"{'or' if at else 'next'}: {step}" for at, step in enumerate(parts.next_steps)]
     place = [f"run: {printable(parts.place)}"] if parts.place else []
+    # All on one line, else the place above the commands, else each command on a line of its own.
     for texts in ([[*place, *steps]], [place, steps], [place, *([step] for step in steps)]):
         lines = [BETWEEN.join(line) for line in texts if line]
         if all(cell_width(line) <= width for line in lines):

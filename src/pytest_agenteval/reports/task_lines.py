@@ -80,6 +80,7 @@ def grader_path(task: Mapping[str, Any], grade: Grade, grades: Sequence[Grade]) 
 
 def _giver(titles: Sequence[str], grade: str) -> int | None:
     """Give the place of the grader that a grade names: wholly, or by as much of its beginning as there is."""
+    # The longest fits best: a grader "files" and one "files: new" may both give grades "files: new: …".
     fitting = [title for title in titles if title and (grade == title or grade.startswith(f"{title}: "))]
     return titles.index(max(fitting, key=len)) if fitting else None
 

@@ -463,7 +463,7 @@ def trend_of(
     samples: list[Sample] = []
     unreadable: list[str] = []
     for folder in folders:
-        if not folder.header.regraded:
+        if not folder.header.regraded:  # it has the trials of another run again
             run = load_run(folder.path)
             samples += samples_of(run, suite, models, variants)
             unreadable += [f"{run.folder.name}: {line}" for line in run.odd]

@@ -82,6 +82,7 @@ def counterpart(entries: Sequence[JournalEntry], entry: JournalEntry) -> Journal
     Raises UsageMistake where there is none, or where several could be it.
     """
     key, of_task = entry.key, [other for other in entries if _task(other) == _task(entry)]
+    # From the same model and prompt to any: a comparison of models has no trial with the same one.
     readings: tuple[Callable[[JournalEntry], bool], ...] = (
         lambda other: other.key == key,
         lambda other: other.key[3:] == key[3:],
@@ -100,6 +101,7 @@ def counterpart(entries: Sequence[JournalEntry], entry: JournalEntry) -> Journal
 
 def _tiers(name: str) -> Iterator[Callable[[JournalEntry], bool]]:
     """Give ever wider readings of a name."""
+    # From exact to loose: a name that is also a part of others must find its own trial.
     whole, folded = {name, one_line(name, MOST_TEXT)}, name.casefold()
     yield lambda entry: trial_name(entry.key) in whole
     yield lambda entry: not whole.isdisjoint((*_item_names(entry), _task(entry), entry.key.task))
