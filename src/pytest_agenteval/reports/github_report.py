@@ -1,7 +1,8 @@
 """A run on GitHub: annotations beside the lines of task files, and a comment on a pull request.
 
 The comment is posted once and updated in place. Foreign text stands in code, where GitHub makes no mention,
-no link and no markup of it."""
+no link and no markup of it.
+"""
 
 from __future__ import annotations
 

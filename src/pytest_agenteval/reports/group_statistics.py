@@ -1,6 +1,7 @@
 """The figures of one group of trials: a bucket, or a suite with one model.
 
-Errored and not-run trials are counted beside the averages and never enter them."""
+Errored and not-run trials are counted beside the averages and never enter them.
+"""
 
 from __future__ import annotations
 

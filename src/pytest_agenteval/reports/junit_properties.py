@@ -1,7 +1,8 @@
 """Properties, files and lines of trials in JUnit files, and the totals of each suite.
 
 pytest writes ``file`` and ``line`` in the family xunit1 only, and counts lines from 0, which readers take for
-no line at all. dorny/test-reporter reads neither: it looks for a line of a stack trace."""
+no line at all. dorny/test-reporter reads neither: it looks for a line of a stack trace.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The end of a run on one screen: each suite in a line, its worst buckets, warnings, and the worst misses.
 
 Names of buckets and runs are never cut: they are there to be copied. With -v the tables of all buckets
-replace the worst. With -q only suites, the model that an agent chose by itself, and warnings are left."""
+replace the worst. With -q only suites, the model that an agent chose by itself, and warnings are left.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What a benchmark makes of a suite's trials beside their scores: groups of metrics, and one total.
 
 A benchmark works a scorecard out; reports draw it, on terminals, in Markdown, JSON and on leaderboards,
-and know nothing of what its groups are about."""
+and know nothing of what its groups are about.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Suites and buckets in tables: a row for each, a column for each figure; which buckets are worst.
 
-A new column is one line in ``figure_columns``, over a field of ``GroupStatistics``."""
+A new column is one line in ``figure_columns``, over a field of ``GroupStatistics``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A suite over its last runs: one series for each model and variant, what changed, and suspect tasks.
 
 A series is for looking, not for verdicts: whether one run is better than another says ``agenteval compare``.
-A run is let go as soon as it was looked at: a hundred of them would not fit into memory side by side."""
+A run is let go as soon as it was looked at: a hundred of them would not fit into memory side by side.
+"""
 
 from __future__ import annotations
 

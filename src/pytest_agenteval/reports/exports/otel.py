@@ -2,7 +2,8 @@
 
 The names are those of OpenTelemetry's conventions for generative AI (``transcripts/spans.py`` has them),
 which know spans ``invoke_agent``, ``chat`` and ``execute_tool``, and the event ``gen_ai.evaluation.result``.
-What they have no word for is an attribute below ``agenteval``. What is not known is left out."""
+What they have no word for is an attribute below ``agenteval``. What is not known is left out.
+"""
 
 from __future__ import annotations
 
