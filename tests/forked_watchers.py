@@ -90,14 +90,14 @@ class ForkedWatcher:
 
 def fork_watchers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs have forked watchers for the length of a test."""
-    monkeypatch.setattr("pytest_agenteval.session.stop_signal.subprocess", _starting_at(forker()))
+    monkeypatch.setattr("pytest_agenteval.session.run_signals.subprocess", _starting_at(forker()))
 
 
 def watch_from(address: bytes) -> None:
     """Let all runs of this process have watchers that are forked there."""
-    from pytest_agenteval.session import stop_signal  # not sooner: pytest wants to rewrite what is imported
+    from pytest_agenteval.session import run_signals  # not sooner: pytest wants to rewrite what is imported
 
-    stop_signal.subprocess = _starting_at(address)  # type: ignore[assignment]
+    run_signals.subprocess = _starting_at(address)  # type: ignore[assignment]
 
 
 def _starting_at(address: bytes) -> SimpleNamespace:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.session import stop_signal
+from pytest_agenteval.session import run_signals
 from tests.forked_watchers import ForkedWatcher, fork_watchers, forker
 from tests.forked_workers import can_fork
 
@@ -61,7 +61,7 @@ def started(start: Callable[..., Any], path: Path) -> tuple[Any, int]:
 def test_a_forked_watcher_starts_as_any_other(forked: None, tmp_path: Path) -> None:
     """Same arguments, streams and signals, and nothing else opened; it ends by itself, and is awaited."""
     states = []
-    for start in (stop_signal.subprocess.Popen, subprocess.Popen):
+    for start in (run_signals.subprocess.Popen, subprocess.Popen):
         process, write_end = started(start, tmp_path / "state.json")
         os.close(write_end)
         process.wait()
@@ -72,7 +72,7 @@ def test_a_forked_watcher_starts_as_any_other(forked: None, tmp_path: Path) -> N
 
 def test_a_forked_watcher_can_be_ended(forked: None, tmp_path: Path) -> None:
     """At once, whatever it waits for; and once more is no error."""
-    process, write_end = started(stop_signal.subprocess.Popen, tmp_path / "state.json")
+    process, write_end = started(run_signals.subprocess.Popen, tmp_path / "state.json")
     assert isinstance(process, ForkedWatcher)
     for _ in range(2):
         process.kill()

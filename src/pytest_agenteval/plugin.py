@@ -228,7 +228,7 @@ def pytest_make_collect_report(
     elif raised is not None and any(entry.name == HOOK for entry in raised.traceback):
         _refuse_registration(report, raised.value, collector.config)
     if report.longrepr is not None and _eval_session(collector.config) is not None:
-        from pytest_agenteval.session.secrets import without_secrets
+        from pytest_agenteval.session.pytest_output import without_secrets
 
         report.longrepr = without_secrets(report.longrepr)
     return report
@@ -297,7 +297,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         without_callspecs(session.items)
     evals.finalize_collection(session.items, tests)
     if hasattr(session.config, "workerinput"):
-        from pytest_agenteval.session.packed_reports import ReportPacking
+        from pytest_agenteval.session.worker_messages import ReportPacking
 
         session.config.pluginmanager.register(ReportPacking(), "agenteval-packed-reports")
 
@@ -348,9 +348,9 @@ def pytest_testnodedown(node: Any, error: object) -> None:
         note_dead_worker(info.folder, node.gateway.id)
     remarks = getattr(node, "workeroutput", {}).get("agenteval")
     if remarks:
-        from pytest_agenteval.session.remarks import Remarks, add_remarks
+        from pytest_agenteval.session.worker_messages import WorkerMessages, add_messages
 
-        add_remarks(node.config, Remarks.from_json(remarks))
+        add_messages(node.config, WorkerMessages.from_json(remarks))
 
 
 def _own_tests(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.session.held_runs import HELD
+from pytest_agenteval.session.run_signals import HOLD_FILE
 from pytest_agenteval.store.pruning import plan_pruning, remove_run
 from pytest_agenteval.store.run_folder import Resumption, RunHeader, list_runs, new_run
 
@@ -46,7 +46,7 @@ def kept(root: Path, *, newest: int = 1, blessed: tuple[str, ...] = ()) -> dict[
         young=timedelta(days=10),
         newest=newest,
         blessed=blessed,
-        is_held=lambda folder: (folder / HELD).exists(),
+        is_held=lambda folder: (folder / HOLD_FILE).exists(),
         now=NOW,
     )
     return {folder.name: why for folder, why in plan.kept.items()}
@@ -59,7 +59,7 @@ def test_runs_stay_that_somebody_may_want(tmp_path: Path) -> None:
     shutil.move(run_of(tmp_path, 50), named)
     again = run_of(tmp_path, 5, regraded=(graded.name,))
     (graded / "comparison.json").write_text(json.dumps({"v": 1, "old": f"another, {before.name}"}))
-    (held / HELD).touch()
+    (held / HOLD_FILE).touch()
     header = json.loads((resumed / "run.json").read_text())
     header["resumed"] = [Resumption((NOW - timedelta(days=2)).isoformat()).to_json()]
     (resumed / "run.json").write_text(json.dumps(header))
@@ -107,7 +107,7 @@ def test_what_may_go_is_listed_and_goes_when_that_is_said(
     baseline.with_name("two.json").write_text(json.dumps(of_two))
     prune = ["runs", "--prune", "--results", str(root), "--keep-newest", "1"]
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(held / HELD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", HOLD, str(held / HOLD_FILE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"held\n"

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.trial import Digests, Trial
-from pytest_agenteval.session.next_steps import going_on, next_steps
+from pytest_agenteval.session.summary import next_steps, resume_arguments
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_folder import RunHeader, new_run
 from tests.reports.runs import CAPABILITY, RULES_MODEL, trial
@@ -137,6 +137,12 @@ def test_a_run_whose_budget_was_spent_goes_on_with_twice_of_it(
 ) -> None:
     """With the same nothing would begin; a run that was cut short otherwise keeps the one it has."""
     command = ["evals", *given, "-x", "-k", "a=b"]
-    again = list(going_on(command, "--agent-resume", budget_spent=True))
+    again = list(resume_arguments(command, "--agent-resume", budget_spent=True))
     assert again == ["evals", *offered_budget, "-k", "a=b", "--agent-resume"]
-    assert list(going_on(command, "--agent-resume")) == ["evals", *given, "-k", "a=b", "--agent-resume"]
+    assert list(resume_arguments(command, "--agent-resume")) == [
+        "evals",
+        *given,
+        "-k",
+        "a=b",
+        "--agent-resume",
+    ]

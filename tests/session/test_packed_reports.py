@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.session.packed_reports import PACKED, pack, unpack
+from pytest_agenteval.session.worker_messages import PACKED, pack_report, unpack_report
 from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
@@ -71,15 +71,15 @@ def test_what_a_worker_sends_arrives_as_it_was(pytester: pytest.Pytester) -> Non
 def test_what_is_no_plain_data_goes_the_usual_way(odd: Any) -> None:
     """execnet sends it or says why not, as it does for other tests."""
     data = {"nodeid": "a", "odd": odd}
-    assert pack(data) is data
+    assert pack_report(data) is data
 
 
 def test_what_stands_beside_a_packed_report_stays() -> None:
     """xdist puts its own words beside a report before it sends it."""
     report = {"nodeid": "a::b", "location": ("a", None, "b"), "user_properties": [("x", "\ud800")]}
-    sent = pack(report)
+    sent = pack_report(report)
     assert list(sent) == [PACKED]
     assert marshal.loads(sent[PACKED]) == report
     sent["worker_id"] = "gw0"
-    unpack(sent)
+    unpack_report(sent)
     assert sent == {**report, "worker_id": "gw0"}

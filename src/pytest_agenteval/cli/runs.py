@@ -33,15 +33,14 @@ from pytest_agenteval.processes.shared_state import PresenceLock
 from pytest_agenteval.reports.run_list import ListedRun, listed_run, run_list_document, run_list_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, remove_run
-from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header_or_name, read_json
-from pytest_agenteval.store.run_reader import first_unreadable, load_run
+from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header_or_name, read_json, whole_runs
+from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.tasks.file_names import holds_baseline
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
 from pytest_agenteval.text.formatting import StyledLine, format_moment, pluralize
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.trend import Trend
-    from pytest_agenteval.store.run_reader import Run
 
 
 YOUNG_DAYS, NEWEST = 14, 20
@@ -97,9 +96,9 @@ def _remove_runs(plan: Pruning, root: Path) -> int:
 
 
 def _lock_file(folder: Path) -> PresenceLock:
-    from pytest_agenteval.session.held_runs import HELD  # brings pytest, which other lists do without
+    from pytest_agenteval.session.run_signals import HOLD_FILE  # brings pytest, which other lists do without
 
-    return PresenceLock(folder / HELD)
+    return PresenceLock(folder / HOLD_FILE)
 
 
 def _is_in_use(folder: Path) -> bool:
@@ -234,8 +233,6 @@ def sql(args: argparse.Namespace) -> int:
 
 def _queried_folders(args: argparse.Namespace) -> Iterable[Path]:
     """Find the runs that are meant, each once, before any of them is read."""
-    from pytest_agenteval.store.run_folder import list_runs
-
     results = Path(args.results)
     if args.all and args.runs:
         raise UsageMistake(f"--all asks every run in {results}: leave out {', '.join(args.runs)}")
@@ -246,8 +243,6 @@ def _queried_folders(args: argparse.Namespace) -> Iterable[Path]:
 
 def _queried_runs(folders: Iterable[Path]) -> Iterator[Run]:
     """Read one run after the other, and say what could not be read of each."""
-    from pytest_agenteval.store.run_reader import load_run
-
     for folder in folders:
         run = load_run(folder)
         yield run
@@ -278,7 +273,6 @@ def trend(args: argparse.Namespace) -> int:
     """Say how suites did in their last runs, oldest first; a UsageMistake names what there is instead."""
     from pytest_agenteval.reports.trend import TrendDocument
     from pytest_agenteval.reports.trend_screen import trend_lines
-    from pytest_agenteval.text.formatting import StyledLine
 
     if args.last < 1:
         raise UsageMistake(f"--last: expected a whole number, 1 or more; found {args.last}")
@@ -295,7 +289,6 @@ def trend(args: argparse.Namespace) -> int:
 
 def _trends(args: argparse.Namespace) -> list[Trend]:
     from pytest_agenteval.reports.trend import last_runs, suite_names, trend_of
-    from pytest_agenteval.store.run_folder import whole_runs
 
     folders = whole_runs(Path(args.results))
     if not folders:

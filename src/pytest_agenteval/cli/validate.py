@@ -14,8 +14,9 @@ from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.session.inner_pytest import pytest_here
-from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
+from pytest_agenteval.session.worker_messages import uncollected_files, unknown_promoted
 from pytest_agenteval.text.errors import Problem, key_path_text
+from pytest_agenteval.text.formatting import pluralize
 
 INTERNAL_ERROR, USAGE_ERROR = 3, 4
 
@@ -29,7 +30,6 @@ def validate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def validate(args: argparse.Namespace) -> int:
     """Print every problem of the files below the paths; 0 when there is something to run and no problem."""
-
     collected = collect_files(args.paths)
     is_usage_error = collected.status == USAGE_ERROR  # pytest has printed why
     if args.json and not is_usage_error:
@@ -44,8 +44,6 @@ def validate(args: argparse.Namespace) -> int:
 
 
 def _validation_lines(collected: CollectedFiles) -> Iterator[str]:
-    from pytest_agenteval.text.formatting import pluralize
-
     document = collected.document
     yield from collected.texts
     yield from document.hints

@@ -168,7 +168,7 @@ class DryRun:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show the table; under ``-q`` without the notes below it."""
         from pytest_agenteval.reports.tables import table_lines
-        from pytest_agenteval.session.styled_writing import write_line
+        from pytest_agenteval.session.pytest_output import write_line
         from pytest_agenteval.text.formatting import wrapped_lines
 
         reporter = terminalreporter

@@ -15,15 +15,20 @@ from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER, used_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registration import get_registry
-from pytest_agenteval.session.held_runs import DEAD_WORKERS, hold_run
+from pytest_agenteval.session.item_reports import annotate_report
 from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem, trial_key
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.preflight import CalibrationTest, Preflight
-from pytest_agenteval.session.report_hooks import annotate_report
+from pytest_agenteval.session.pytest_output import (
+    hide_in_log_file,
+    hide_in_report,
+    hide_on_terminal,
+    learn_secrets,
+)
 from pytest_agenteval.session.run_info import get_run_info, report_refusal
 from pytest_agenteval.session.run_journal import begin_run
+from pytest_agenteval.session.run_signals import DEAD_WORKERS, hold_run
 from pytest_agenteval.session.runner import TrialRunner
-from pytest_agenteval.session.secrets import hide_in_log_file, hide_in_report, hide_on_terminal, learn_secrets
 from pytest_agenteval.session.selection import (
     empty_selection_reason,
     no_match_reason,

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.plan import Model, TrialKey
-from pytest_agenteval.session.held_runs import DEAD_WORKERS, LEDGERS, RATES, claim_run
 from pytest_agenteval.session.planning.parametrization import PlannedItem, trial_key
+from pytest_agenteval.session.run_signals import BUDGET_FILES, DEAD_WORKERS, RATE_FILES, STOP_FILE, claim_run
 from pytest_agenteval.session.settings import RESULTS, Settings
-from pytest_agenteval.session.stop_signal import STOP
 from pytest_agenteval.store.run_documents import AUDIT, PLANNED_TRIALS, read_planned_trials
 from pytest_agenteval.store.run_folder import (
     LATEST,
@@ -177,7 +176,7 @@ def _claim(config: pytest.Config, folder: Path) -> None:
         holder = claim_run(config, folder)
         if not holder:
             # Of a controller that was killed, for workers gone: in a container numbers come again.
-            for name in (STOP, DEAD_WORKERS, LEDGERS, RATES):
+            for name in (STOP_FILE, DEAD_WORKERS, BUDGET_FILES, RATE_FILES):
                 for file in folder.glob(name):
                     file.unlink(missing_ok=True)
     except OSError as failed:

@@ -23,9 +23,9 @@ from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.processes.shared_state import LockedState
 from pytest_agenteval.records.plan import OWN_MODEL, Plan
 from pytest_agenteval.records.transcript import PARTLY_UNKNOWN, Figure, cost_figure, token_figure
-from pytest_agenteval.session.held_runs import LEDGERS
 from pytest_agenteval.session.planning.parametrization import PLAYERS
 from pytest_agenteval.session.run_info import get_run_info
+from pytest_agenteval.session.run_signals import BUDGET_FILES
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.stash import budget_key
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -117,7 +117,7 @@ def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | Non
     if budget_key not in config.stash:
         info = get_run_info(config)
         # The file by which a run's processes count together; one that is alone needs none.
-        file = info.folder / LEDGERS.replace("*", str(info.controller))
+        file = info.folder / BUDGET_FILES.replace("*", str(info.controller))
         is_shared = hasattr(config, "workerinput") or file.exists()
         ledger: BudgetLedger = LockedState(file) if is_shared else LocalLedger()
         config.stash[budget_key] = RunBudget(

@@ -1,9 +1,9 @@
-"""A run is over: its verdict, its end on disk, JUnit's file and those of reports, by who speaks for it."""
+"""A run is over: its verdict, its end on disk, JUnit's file, reports and the comment for a pull request."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -13,25 +13,34 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_agenteval.registry.registration import get_registry
+from pytest_agenteval.reports.github_report import comment_markdown
 from pytest_agenteval.reports.junit_properties import (
     prefix_endings,
     set_places,
     suite_properties,
     verdict_properties,
 )
+from pytest_agenteval.reports.report_files import write_report
+from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.scorecard import relevant_scorecards
-from pytest_agenteval.session.ended_run import ended_run, forget_ended_run, read_header_again
-from pytest_agenteval.session.held_runs import LEDGERS
-from pytest_agenteval.session.remarks import Remarks, add_remarks
-from pytest_agenteval.session.run_info import SERVERS, RunInfo
-from pytest_agenteval.session.run_journal import dead_processes, forget_dead_workers
-from pytest_agenteval.session.secrets import hide_on_terminal
+from pytest_agenteval.reports.task_lines import TaskFileLines
+from pytest_agenteval.session.pytest_output import hide_on_terminal
+from pytest_agenteval.session.run_info import SERVERS_FOLDER, RunInfo
+from pytest_agenteval.session.run_journal import (
+    dead_processes,
+    ended_run,
+    forget_dead_workers,
+    forget_ended_run,
+    read_header_again,
+)
+from pytest_agenteval.session.run_signals import BUDGET_FILES
 from pytest_agenteval.session.settings_reading import read_settings
-from pytest_agenteval.session.stash import run_info_key, verdict_key
+from pytest_agenteval.session.stash import report_paths_key, run_info_key, verdict_key
+from pytest_agenteval.session.worker_messages import WorkerMessages, add_messages
 from pytest_agenteval.store.run_documents import GATES
 from pytest_agenteval.store.run_folder import end_run
-from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError
 from pytest_agenteval.text.formatting import StyledLine, wrapped_lines
 
@@ -41,11 +50,56 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.run_verdict import RunVerdict
 
 
+def write_reports(config: pytest.Config) -> list[str]:
+    """Write the files of ``--agent-report``; gives a sentence for each that cannot be written."""
+    info: RunInfo = config.stash[run_info_key]
+    source = _report_source(config, info)
+    paths: list[Path] = []
+    problems: list[str] = []
+    for path in info.reports:
+        try:
+            write_report(path, source)
+            paths.append(path)
+        except AgentEvalError as refused:  # the others are written all the same
+            problems.append(str(refused))
+    config.stash[report_paths_key] = tuple(paths)
+    return problems
+
+
+def _report_source(config: pytest.Config, info: RunInfo) -> ReportSource:
+    verdict = config.stash.get(verdict_key, None)
+    scorecards = get_registry(config).scorecards()
+    run = ended_run(config)
+    if verdict is None or verdict.comparison is None or not verdict.comparison.suites:
+        return ReportSource((run,), scorecards=scorecards)
+    return ReportSource((run,), verdict.comparison, verdict.old, _old_run(info.baseline), scorecards)
+
+
+def _old_run(baseline: Path | None) -> Run | None:
+    """Give the run of ``--agent-baseline``; a baseline's file has no transcripts to show."""
+    return load_run(baseline) if baseline is not None and baseline.is_dir() else None
+
+
+def write_pull_request_comment(
+    path: Path, config: pytest.Config, run: Run, totals: Sequence[StyledLine]
+) -> Iterator[str]:
+    """Write a run's comment into a file; gives a sentence where that cannot be done."""
+    verdict = config.stash.get(verdict_key, None)
+    comparison, lines = (verdict.comparison, verdict.lines) if verdict is not None else (None, ())
+    remarks = [*lines, *(line.text for line in totals)]
+    text = comment_markdown(run, view_of(run), TaskFileLines(config.rootpath), comparison, remarks)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    except OSError as refused:
+        yield f"the comment {path} cannot be written: {refused.strerror or refused}"
+
+
 WIDE = 120
 """Columns of what is not written into a terminal."""
 
 
-def end(session: pytest.Session, status: int) -> None:
+def finish_run(session: pytest.Session, status: int) -> None:
     """Write down how the run ended, and put the suites' totals into JUnit's file, which workers have not."""
     config = session.config
     # Where workers carried out the trials, nothing of evals was here before their reports.
@@ -60,23 +114,22 @@ def end(session: pytest.Session, status: int) -> None:
     if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and ended_run(config).not_run:
         status = session.exitstatus = pytest.ExitCode.INTERRUPTED  # what did not run has not passed
     try:
-        _write_end(config, status)
+        _write_run_end(config, status)
     except OSError as failed:  # a full disk: what was found is shown all the same
         remark = f"how the run ended cannot be written to {run_folder(config)}: {failed.strerror or failed}"
-        add_remarks(config, Remarks(lines=(remark,)))
+        add_messages(config, WorkerMessages(lines=(remark,)))
         session.exitstatus = status or pytest.ExitCode.TESTS_FAILED
     read_header_again(config)
     _end_xml(session)
     problems = [*_write_reports(config), *_write_comment(config)]
     if problems:
-        add_remarks(config, Remarks(lines=tuple(problems)))
+        add_messages(config, WorkerMessages(lines=tuple(problems)))
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 def _write_reports(config: pytest.Config) -> Iterable[str]:
     if not config.stash[run_info_key].reports:
         return ()
-    from pytest_agenteval.session.report_writing import write_reports
 
     return write_reports(config)
 
@@ -84,10 +137,10 @@ def _write_reports(config: pytest.Config) -> Iterable[str]:
 def _write_comment(config: pytest.Config) -> Iterator[str]:
     path = read_settings(config).comment
     if path is not None:
-        from pytest_agenteval.session.pull_request import write_comment
-
         run = ended_run(config)
-        yield from write_comment(path, config, run, list(run_scorecards(config, run, WIDE, whole=False)))
+        yield from write_pull_request_comment(
+            path, config, run, list(run_scorecards(config, run, WIDE, whole=False))
+        )
 
 
 def _verdict(config: pytest.Config, status: int) -> RunVerdict | None:
@@ -99,7 +152,7 @@ def _verdict(config: pytest.Config, status: int) -> RunVerdict | None:
     return verdict_on(config, status)
 
 
-def _write_end(config: pytest.Config, status: int) -> None:
+def _write_run_end(config: pytest.Config, status: int) -> None:
     regraded = config.stash[run_info_key].regraded
     if regraded:
         from pytest_agenteval.session.earlier_trials import record_original_judges
@@ -121,7 +174,7 @@ def _end_xml(session: pytest.Session) -> None:
     config = session.config
     xml = config.stash.get(xml_key, None)
     if xml is not None:
-        from pytest_agenteval.session.secrets import hide_in_xml
+        from pytest_agenteval.session.pytest_output import hide_in_xml
 
         hide_in_xml(xml)
         cases = [case.to_xml() for case in xml.node_reporters_ordered]
@@ -154,7 +207,7 @@ def _write_junit(session: pytest.Session, xml: LogXML, write: Callable[[], objec
         del config.stash[xml_key]
         why = f"{path}: JUnit's file cannot be written ({failed.strerror or failed})"
         remark = f"{why}; once it can be: agenteval report {run_folder(config).name} -o junit.xml"
-        add_remarks(config, Remarks(lines=(remark,)))
+        add_messages(config, WorkerMessages(lines=(remark,)))
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
@@ -176,12 +229,12 @@ def remove_unwanted_run(config: pytest.Config) -> None:
     info = config.stash[run_info_key]
     forget_ended_run(config)
     forget_dead_workers(info.folder)
-    for ledger in info.folder.glob(LEDGERS):
+    for ledger in info.folder.glob(BUDGET_FILES):
         ledger.unlink(missing_ok=True)
-    if (info.folder / SERVERS).is_dir():
+    if (info.folder / SERVERS_FOLDER).is_dir():
         from pytest_agenteval.chat.local.vllm_chat import end_servers
 
-        end_servers(info.folder / SERVERS)
+        end_servers(info.folder / SERVERS_FOLDER)
     if not info.is_kept:
         shutil.rmtree(info.folder.parent, ignore_errors=True)
 

@@ -15,9 +15,9 @@ import pytest
 from pytest_agenteval.session.stash import (
     eval_session_key,
     progress_key,
-    remarks_key,
     run_info_key,
     uncollected_key,
+    worker_messages_key,
 )
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         if evals is not None and evals.has_runner:
             evals.runner.close()
         if hasattr(session.config, "workeroutput") and (evals is not None or not session.items):
-            from pytest_agenteval.session.remarks import own_remarks
+            from pytest_agenteval.session.worker_messages import own_messages
 
-            session.config.workeroutput["agenteval"] = own_remarks(session.config).to_json()
+            session.config.workeroutput["agenteval"] = own_messages(session.config).to_json()
         if are_stopped or _speaks_for_run(session.config):
+            from pytest_agenteval.session.pytest_output import resume_commands
             from pytest_agenteval.session.run_info import get_run_info
-            from pytest_agenteval.session.stopped_commands import resume_commands
 
             resume_commands(session.config, get_run_info(session.config).resuming)
 
@@ -74,8 +74,8 @@ def _stop_commands(config: pytest.Config) -> bool:
         return False
     if not (evals.selected or evals.calibrations or evals.tests):
         return False
+    from pytest_agenteval.session.pytest_output import stop_commands
     from pytest_agenteval.session.run_info import get_run_info
-    from pytest_agenteval.session.stopped_commands import stop_commands
 
     stop_commands(config, get_run_info(config).resuming)
     return not hasattr(config, "workerinput")  # other workers may not have ended
@@ -97,7 +97,7 @@ def pytest_runtest_makereport(
 @pytest.hookimpl(tryfirst=True)
 def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
     """Take secrets out of a warning before anybody tells of it, or a worker sends it on."""
-    secrets = sys.modules.get("pytest_agenteval.session.secrets")
+    secrets = sys.modules.get("pytest_agenteval.session.pytest_output")
     if secrets is not None:  # else no evals were met
         secrets.hide_in_warning(warning_message)
 
@@ -106,9 +106,9 @@ def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
 def pytest_report_from_serializable(data: dict[str, Any]) -> None:
     """Unpack what a worker has sent, before pytest makes a report of it."""
     if "agenteval_packed" in data:
-        from pytest_agenteval.session.packed_reports import unpack
+        from pytest_agenteval.session.worker_messages import unpack_report
 
-        unpack(data)
+        unpack_report(data)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -120,7 +120,7 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
         return None
     for name, value in getattr(report, "user_properties", ()):
         if name == "agenteval.ending":
-            from pytest_agenteval.session.report_hooks import status_word
+            from pytest_agenteval.session.item_reports import status_word
 
             return status_word(report, value)
     return None
@@ -132,9 +132,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _is_empty_shard(session.config):
         exitstatus = session.exitstatus = pytest.ExitCode.OK
     if _speaks_for_run(session.config):
-        from pytest_agenteval.session.run_end import end
+        from pytest_agenteval.session.run_end import finish_run
 
-        end(session, int(exitstatus))
+        finish_run(session, int(exitstatus))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_terminal_summary")
@@ -145,7 +145,7 @@ def pytest_terminal_summary_of_errors(
     errors = terminalreporter.stats.get("error", [])
     if len(errors) < 2 or not _speaks_for_run(config):
         return (yield)
-    from pytest_agenteval.session.report_hooks import merge_equal_errors
+    from pytest_agenteval.session.item_reports import merge_equal_errors
 
     terminalreporter.stats["error"] = merge_equal_errors(errors)
     try:
@@ -162,7 +162,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         summarize(terminalreporter, config)
         return
     nothing = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and uncollected_key in config.stash
-    if eval_session_key in config.stash or remarks_key in config.stash or nothing:
+    if eval_session_key in config.stash or worker_messages_key in config.stash or nothing:
         from pytest_agenteval.session.summary import explain_no_trials
 
         explain_no_trials(terminalreporter, config)
@@ -178,9 +178,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def _is_empty_shard(config: pytest.Config) -> bool:
     """Whether other shards have all there is: a small suite is no fault of this one."""
-    if eval_session_key not in config.stash and remarks_key not in config.stash:
+    if eval_session_key not in config.stash and worker_messages_key not in config.stash:
         return False
-    from pytest_agenteval.session.remarks import is_empty_shard
+    from pytest_agenteval.session.worker_messages import is_empty_shard
 
     return is_empty_shard(config)
 

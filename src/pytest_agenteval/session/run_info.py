@@ -12,13 +12,13 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from pytest_agenteval.session.held_runs import RATES
+from pytest_agenteval.session.run_signals import RATE_FILES
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.text.errors import UsageMistake
 
-SERVERS = "servers"
+SERVERS_FOLDER = "servers"
 """The folder in a run's by which its processes share model servers; it keeps their logs."""
 
 
@@ -61,7 +61,7 @@ class RunInfo(NamedTuple):
     @property
     def rates(self) -> Path:
         """The file by which the processes of this very session share the places of models."""
-        return self.folder / RATES.replace("*", f"{self.controller}-{self.started:.3f}")
+        return self.folder / RATE_FILES.replace("*", f"{self.controller}-{self.started:.3f}")
 
     def to_worker(self) -> dict[str, Any]:
         """Give the record as xdist can send it: built-in types only."""
@@ -100,7 +100,7 @@ def get_run_info(config: pytest.Config) -> RunInfo:
         if worker is not None:
             config.stash[run_info_key] = RunInfo.from_controller(worker["agenteval"])
         else:
-            _remember(config, _choose(config, read_settings(config)))
+            _remember(config, _chosen_run(config, read_settings(config)))
     info: RunInfo = config.stash[run_info_key]
     return info
 
@@ -113,7 +113,7 @@ def worker_run_info(config: pytest.Config) -> RunInfo:
     try:
         return get_run_info(config)
     except UsageMistake as mistake:
-        info = _choose(config, Settings())._replace(mistake=str(mistake))
+        info = _chosen_run(config, Settings())._replace(mistake=str(mistake))
         _remember(config, info)
         return info
 
@@ -130,7 +130,7 @@ def _remove(file: Path) -> None:
         file.unlink()
 
 
-def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
+def _chosen_run(config: pytest.Config, settings: Settings) -> RunInfo:
     new = _new_run(config, settings)
     if not settings.resume:
         return new
@@ -152,7 +152,7 @@ def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
     dated = "-".join(part.replace("/", "_") for part in (now.strftime("%Y%m%d-%H%M%S"), *who, chance))
     own = Path(tempfile.gettempdir()) / f"agenteval-{os.getpid()}"
     return RunInfo(
-        folder=_folder_of_runs(settings, own) / (_new_name(settings) or dated),
+        folder=_folder_of_runs(settings, own) / (_checked_run_name(settings) or dated),
         refusal=own.with_name(f"{own.name}-{chance}.refusal"),
         started_at=now.isoformat(timespec="milliseconds"),
         command=("pytest", *map(str, config.invocation_params.args)),
@@ -163,13 +163,13 @@ def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
         regraded=runs_to_regrade(settings, config.rootpath),
         baseline=_baseline(settings, config.rootpath),
         reports=settings.reports,
-        baseline_name=_name_elsewhere(settings.baseline, config.rootpath),
+        baseline_name=_portable_baseline_name(settings.baseline, config.rootpath),
         reused=_runs_named(settings, "reuse", config.rootpath),
         resuming=os.urandom(16).hex(),
     )
 
 
-def _new_name(settings: Settings) -> str:
+def _checked_run_name(settings: Settings) -> str:
     """Give the name that the user has for the run; raises UsageMistake where a run has it."""
     name = settings.run_name
     taken = name and settings.results is not None and (settings.results / name).exists()
@@ -226,7 +226,7 @@ def _baseline(settings: Settings, root: Path) -> Path | None:
     return path.resolve()
 
 
-def _name_elsewhere(baseline: str, root: Path) -> str:
+def _portable_baseline_name(baseline: str, root: Path) -> str:
     """Give a baseline's path as it is from pytest's rootdir, or the name that it is."""
     path = Path(baseline).resolve()
     return path.relative_to(root).as_posix() if baseline and path.is_relative_to(root) else baseline

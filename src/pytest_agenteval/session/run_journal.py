@@ -18,9 +18,10 @@ from pytest_agenteval.engine.jobs import NotRun
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.session.held_runs import DEAD_WORKERS
 from pytest_agenteval.session.inner_pytest import BESIDE
 from pytest_agenteval.session.planning.parametrization import PLAYERS, PlannedItem, trial_key
+from pytest_agenteval.session.run_signals import DEAD_WORKERS
+from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_documents import SuiteGate, read_gates, write_gates, write_planned_trials
@@ -38,6 +39,7 @@ from pytest_agenteval.store.run_folder import (
     list_runs,
     open_run,
     planned_groups,
+    read_header_or_name,
     write_planned,
 )
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -335,3 +337,26 @@ def process_name(config: pytest.Config) -> str:
     """Name this process among those of the run: ``main``, or the xdist worker's name, with its pid."""
     worker = getattr(config, "workerinput", {}).get("workerid", "main")
     return f"{worker}-{os.getpid()}"
+
+
+_ended_run: pytest.StashKey[Run] = pytest.StashKey()
+
+
+def ended_run(config: pytest.Config) -> Run:
+    """Give this run as it was written down, once all of its trials have ended."""
+    if _ended_run not in config.stash:
+        config.stash[_ended_run] = load_run(config.stash[run_info_key].folder)
+    return config.stash[_ended_run]
+
+
+def read_header_again(config: pytest.Config) -> None:
+    """See how the run ended, now that this stands in its header; its trials are the same as before."""
+    run = config.stash.get(_ended_run, None)
+    if run is not None:
+        run.header, _ = read_header_or_name(run.folder)
+
+
+def forget_ended_run(config: pytest.Config) -> None:
+    """Let go of what was read back: nobody tells of it any more."""
+    if _ended_run in config.stash:
+        del config.stash[_ended_run]

@@ -10,7 +10,7 @@ from pytest_agenteval.records.plan import TrialKey, trial_name
 from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.reports.group_statistics import ResourceUse
 from pytest_agenteval.reports.progress_panel import Progress, RunningScore, RunningTrial
-from pytest_agenteval.session.held_runs import DEAD_WORKERS
+from pytest_agenteval.session.run_signals import DEAD_WORKERS
 from pytest_agenteval.store.journal_tail import JournalNews, JournalTail
 from pytest_agenteval.store.run_documents import Group, planned_after, read_extra, read_looks
 from pytest_agenteval.store.run_folder import PLANNED, PlannedGroup, read_header, read_json, read_planned

@@ -18,7 +18,6 @@ from pytest_agenteval.compare.gate import GateOutcome
 from pytest_agenteval.compare.sides import Side
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import comparison_json
-from pytest_agenteval.session.ended_run import ended_run
 from pytest_agenteval.session.inner_pytest import (
     NO_REPORTS,
     UNCACHED,
@@ -28,6 +27,7 @@ from pytest_agenteval.session.inner_pytest import (
     wait_for,
 )
 from pytest_agenteval.session.run_info import RunInfo
+from pytest_agenteval.session.run_journal import ended_run
 from pytest_agenteval.session.selection import ENDINGS
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings

@@ -29,6 +29,7 @@ from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.inner_pytest import STARTED_BY
+from pytest_agenteval.session.item_reports import skip_item
 from pytest_agenteval.session.planning.parametrization import (
     Attempts,
     PlannedItem,
@@ -37,12 +38,11 @@ from pytest_agenteval.session.planning.parametrization import (
     trial_key,
 )
 from pytest_agenteval.session.prefetch import Prefetcher, replaces_task
-from pytest_agenteval.session.report_hooks import skip_item
-from pytest_agenteval.session.run_info import SERVERS, get_run_info
+from pytest_agenteval.session.run_info import SERVERS_FOLDER, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
+from pytest_agenteval.session.run_signals import StopListener, end_with_controller, watch_run_interrupts
 from pytest_agenteval.session.settings import RATE_OPTIONS, Settings
 from pytest_agenteval.session.stash import budget_key
-from pytest_agenteval.session.stop_signal import StopListener, watch_controller, watch_interrupts
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.reuse import ReuseAction, ReuseDecision, ReusePlan
 
 
-def _admissions(
+def admissions(
     config: pytest.Config, settings: Settings, context: ExecutorContext, registry: Registry
 ) -> Admissions:
     """Give all that were asked for; what counts with the others, as money does, comes last."""
@@ -129,7 +129,7 @@ class TrialRunner:
         context = executor_context(config, settings, info.started)
         # Before the pool's thread is there: what it prints belongs to its trials from the first.
         undo_redirection = redirect_trial_output(config)
-        admission = _admissions(config, settings, context, registry)
+        admission = admissions(config, settings, context, registry)
         self._pool = Pool(executor, context, self.journal, admission, self._attempts.numbered)
         self.budget: RunBudget | None = config.stash.get(budget_key, None)
         self.reuse: ReusePlan | None = None
@@ -141,11 +141,11 @@ class TrialRunner:
                 earlier, registry, lambda plan: self._pool.agent_side(teller, plan).result()
             )
         if hasattr(config, "workerinput"):
-            watch_controller(info.controller, self._pool.close)
+            end_with_controller(info.controller, self._pool.close)
         elif (starter := os.environ.get(STARTED_BY, "")).isdecimal():
-            watch_controller(int(starter), self._pool.close)
+            end_with_controller(int(starter), self._pool.close)
         # Undone last first: trials end, the journal closes, then prints are pytest's again.
-        unwatch = watch_interrupts(config, folder, info.is_kept)
+        unwatch = watch_run_interrupts(config, folder, info.is_kept)
         for undo in (unwatch, undo_redirection, self.journal.close):
             self._closing.callback(undo)
         self._closing.callback(self._pool.close)
@@ -372,7 +372,7 @@ def executor_context(config: pytest.Config, settings: Settings, started: float) 
         secret_patterns=patterns,
         names_models=bool(settings.models),
         repetitions=settings.fixed_repetitions or (between.low if between else 0),
-        servers=str(get_run_info(config).folder / SERVERS),
+        servers=str(get_run_info(config).folder / SERVERS_FOLDER),
         controller=get_run_info(config).controller,
         limits=rate_limits_of(settings.aliases, {name: getattr(settings, name) for name in RATE_OPTIONS}),
         rates=str(get_run_info(config).rates),

@@ -21,7 +21,7 @@ eval_session_key: pytest.StashKey[Any] = pytest.StashKey()
 run_info_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.run_info.RunInfo``."""
 
-remarks_key: pytest.StashKey[Any] = pytest.StashKey()
+worker_messages_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.remarks.Remarks``."""
 
 verdict_key: pytest.StashKey[Any] = pytest.StashKey()

@@ -1,10 +1,11 @@
-"""What is said before, after and beside a run, by the process that speaks for it."""
+"""What is shown before, after and beside a run, by the process that speaks for it."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,19 +28,160 @@ from pytest_agenteval.reports.run_screen import (
     worst_misses,
 )
 from pytest_agenteval.reports.run_view import OFFLINE_NOTES, RunView, view_of
-from pytest_agenteval.session.ended_run import ended_run, forget_ended_run
-from pytest_agenteval.session.remarks import not_tasks_lines, remark_lines
+from pytest_agenteval.session.pytest_output import write_line, write_workflow_commands
 from pytest_agenteval.session.run_end import WIDE, run_folder, run_scorecards
-from pytest_agenteval.session.secrets import write_commands
+from pytest_agenteval.session.run_journal import ended_run, forget_ended_run
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import report_paths_key, run_info_key, verdict_key
-from pytest_agenteval.session.styled_writing import write_line
-from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.session.worker_messages import message_lines, not_tasks_lines
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_folder import HEADER, LATEST, ROOT, RunHeader, read_header
+from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize, wrap
 from pytest_agenteval.text.workflow_commands import in_actions
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
+
+
+MOST_HEADERS_READ = 20
+"""Runs before this one of which the headers are read."""
+
+TIMESTAMP_CHARS = len("20261121-093015")
+
+MOST_RUNS_READ = 5
+"""Runs with its suites and models that are read whole, to see whether they can be compared."""
+
+
+def next_steps(
+    folder: Path, here: Path, has_misses: bool = False, baseline: Path | None = None
+) -> Iterator[str]:
+    """Give commands about the run that is kept in ``folder``, to be typed in the folder ``here``.
+
+    It is compared with its ``baseline``; without one its two variants are, or it is with the run before.
+    """
+    runs = folder.parent.relative_to(here) if folder.is_relative_to(here) else folder.parent
+    where = "" if runs == ROOT else f" --results {shlex.quote(str(runs))}"
+    if baseline is None and (variants := _two_variants(folder)):
+        yield f"agenteval compare {LATEST} --variants {shlex.quote(variants)}{where}"
+    elif earlier := _run_before(folder) if baseline is None else _baseline_argument(baseline, folder, here):
+        yield f"agenteval compare {shlex.quote(earlier)} {LATEST}{where}"
+    yield f"agenteval show {LATEST}:worst{where}" if has_misses else f"agenteval report {LATEST} -v{where}"
+
+
+BUDGETS = ("--agent-max-cost", "--agent-max-tokens")
+
+
+def resume_arguments(arguments: Iterable[str], option: str, *, budget_spent: bool = False) -> Iterator[str]:
+    """Give the arguments of a run that was cut short, with the option that goes on with it.
+
+    Without what would end it again at the first failure, and without ``--agent-reuse``: what it has taken
+    over stands in the run. A budget that was spent is twice what it was: with the same nothing would begin.
+    """
+    left = deque(_with_twice_the_budget(arguments) if budget_spent else arguments)
+    while left:
+        argument = left.popleft()
+        name, has_value, _ = argument.partition("=")
+        if name in ("-x", "--exitfirst"):
+            continue
+        if name in ("--maxfail", "--agent-reuse", "--agent-resume"):
+            if not has_value and left and not left[0].startswith("-"):
+                left.popleft()
+            continue
+        yield argument
+    yield option
+
+
+def _with_twice_the_budget(arguments: Iterable[str]) -> Iterator[str]:
+    left = deque(arguments)
+    while left:
+        name, has_value, value = left.popleft().partition("=")
+        if name in BUDGETS and not has_value and left:
+            value = left.popleft()
+        yield f"{name}={_doubled(value)}" if name in BUDGETS else f"{name}{has_value}{value}"
+
+
+def _doubled(amount: str) -> str:
+    return f"{2 * float(amount.strip().removeprefix('$')):.12g}"
+
+
+def _baseline_argument(baseline: Path, folder: Path, here: Path) -> str:
+    """Give what is typed for a baseline: a run's name among those beside this one, else its path."""
+    if baseline.is_dir() and baseline.resolve().parent == folder.resolve().parent:
+        return baseline.resolve().name
+    return baseline.relative_to(here).as_posix() if baseline.is_relative_to(here) else str(baseline)
+
+
+def _two_variants(folder: Path) -> str:
+    """Give the two variants that somebody named, or ``base`` and the only one, as OLD,NEW; else nothing."""
+    from pytest_agenteval.compare.sides import BASE
+
+    header = _ended_header(folder)
+    named = [name for name in header.variants if name] if header else []
+    if header and len(named) == 1 and "" in header.variants:
+        named.insert(0, BASE)
+    return ",".join(named) if len(named) == 2 and _is_comparable(folder, folder, named) else ""
+
+
+def _run_before(folder: Path) -> str:
+    """Give the name of the newest run before this one that can be compared with it; empty without one."""
+    own = _ended_header(folder)
+    if own is None:
+        return ""
+    like = [
+        (header.started_at, other)
+        for other in _runs_before(folder)
+        if (header := _ended_header(other)) and _likeness(header) == _likeness(own)
+    ]
+    before = [other for started, other in sorted(like, reverse=True) if started < own.started_at]
+    return next((other.name for other in before[:MOST_RUNS_READ] if _is_comparable(other, folder)), "")
+
+
+def _runs_before(folder: Path) -> list[Path]:
+    """Give the runs beside this one, the last ones by name, which begins with the second they began in."""
+    # Which of two runs of one second was first, only their headers say.
+    folders = sorted((path.parent for path in folder.parent.glob(f"*/{HEADER}")), reverse=True)
+    others = [other for other in folders if other.name not in (folder.name, LATEST)]
+    return [other for other in others if other.name[:TIMESTAMP_CHARS] <= folder.name[:TIMESTAMP_CHARS]][
+        :MOST_HEADERS_READ
+    ]
+
+
+def _ended_header(folder: Path) -> RunHeader | None:
+    """Give the header of a run that has ended."""
+    try:
+        header = read_header(folder)
+    except UsageMistake:
+        return None
+    return header if header.ended_at else None
+
+
+def _likeness(header: RunHeader) -> tuple[frozenset[str], ...]:
+    """Give what two runs have in common that are worth comparing."""
+    suites, models = (frozenset(part.name for part in parts) for parts in (header.suites, header.models))
+    return suites, models, frozenset(header.variants)
+
+
+def _is_comparable(old: Path, new: Path, variants: Sequence[str] = ()) -> bool:
+    """Tell whether `agenteval compare` would refuse nothing, and have scores to compare."""
+    from pytest_agenteval.compare.pairing import pair_suites
+    from pytest_agenteval.compare.sides import side_of
+
+    try:
+        before, after = side_of(load_run(old)), side_of(load_run(new))
+        if variants:
+            before, after = before.with_variant(variants[0]), after.with_variant(variants[1])
+        suites = pair_suites(before, after, "variant" if variants else "")
+    except UsageMistake:
+        return False
+    pairs = [pair for suite in suites for pair in suite.pairs]
+    is_scored = any(_has_score(pair.old) and _has_score(pair.new) for pair in pairs)
+    return is_scored and not any(suite.obstacles for suite in suites)
+
+
+def _has_score(entries: Iterable[JournalEntry]) -> bool:
+    return any(entry.score is not None for entry in entries)
 
 
 MOST_IN_FLIGHT = 10
@@ -127,7 +269,9 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
 
         verdict = config.stash.get(verdict_key, None)
         comparison = verdict.comparison if verdict is not None else None
-        write_commands(reporter, annotation_lines(run, config.rootpath, comparison, strict=settings.strict))
+        write_workflow_commands(
+            reporter, annotation_lines(run, config.rootpath, comparison, strict=settings.strict)
+        )
 
 
 def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
@@ -192,7 +336,6 @@ def _report_lines(config: pytest.Config) -> Iterator[StyledLine]:
 
 
 def _next_steps(config: pytest.Config, run: Run, view: RunView) -> Iterator[str]:
-    from pytest_agenteval.session.next_steps import going_on, next_steps
 
     has_misses = any(entry.ending != "passed" for entry in run.entries)
     here, baseline = config.invocation_params.dir, config.stash[run_info_key].baseline
@@ -203,7 +346,7 @@ def _next_steps(config: pytest.Config, run: Run, view: RunView) -> Iterator[str]
         if run.header.resumed and not _was_cut_short(config):  # what is missing was not selected today
             command = run.header.command
         spent = any(trial.cause == "budget" for trial in run.not_run)
-        compared = shlex.join([command[0], *going_on(command[1:], again, budget_spent=spent)])
+        compared = shlex.join([command[0], *resume_arguments(command[1:], again, budget_spent=spent)])
     return filter(None, (compared, *looked_at))
 
 
@@ -213,7 +356,7 @@ def _was_cut_short(config: pytest.Config) -> bool:
 
 
 def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
-    for remark in remark_lines(config):
+    for remark in message_lines(config):
         first, *traceback = remark.splitlines()
         yield from map(StyledLine, (*wrap(first, width), *traceback))
 
@@ -237,7 +380,7 @@ def _leave_markdown(config: pytest.Config, run: Run, view: RunView) -> str:
 
 def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
     """Say why nothing was tried, where that is ours to say."""
-    for line in remark_lines(config):
+    for line in message_lines(config):
         reporter.write_line(f"agenteval: {line}")
 
 

@@ -18,10 +18,10 @@ from pytest_agenteval.records.explanation import explain_trial, reason_below, sh
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
+from pytest_agenteval.session.item_reports import call_trial_finished, make_longrepr
 from pytest_agenteval.session.planning.audit_cases import NOP, ORACLE
 from pytest_agenteval.session.planning.parametrization import Case, PlannedItem
 from pytest_agenteval.session.prefetch import replaced_fixtures
-from pytest_agenteval.session.report_hooks import call_trial_finished, longrepr
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.text.formatting import one_line
@@ -116,7 +116,7 @@ class TrialItem(PlannedItem):
         """Say why a trial failed, in the graders' words and without a traceback."""
         if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
             explanation = "\n".join(explain_trial(self.trial))
-            return longrepr(explanation, self.source, self.task.line, reason_below(self.trial))
+            return make_longrepr(explanation, self.source, self.task.line, reason_below(self.trial))
         return self._repr_failure_py(excinfo, style) if _says_all(excinfo) else super().repr_failure(excinfo)
 
     def _repr_failure_py(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -227,7 +227,7 @@ class AuditItem(TrialItem):
         if isinstance(excinfo.value, AuditFailed) and self.trial is not None:
             said = str(excinfo.value)
             text = "\n".join([said, *explain_trial(self.trial)])
-            return longrepr(text, self.source, self.task.line, said)
+            return make_longrepr(text, self.source, self.task.line, said)
         return super().repr_failure(excinfo, style)
 
 

@@ -10,8 +10,8 @@ import pytest
 from xdist.scheduler import LoadScheduling
 
 from pytest_agenteval.session.run_info import has_plan
+from pytest_agenteval.session.run_signals import StopBroadcaster
 from pytest_agenteval.session.stash import run_info_key
-from pytest_agenteval.session.stop_signal import StopBroadcaster
 
 
 class DeselectedTrial:

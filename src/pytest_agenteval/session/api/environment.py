@@ -239,7 +239,7 @@ def script_environment(task: TaskReference) -> Environment:
 
 
 def _project_environment(registry: Registry, root: Path) -> Environment:
-    from pytest_agenteval.session.secrets import learn_secrets
+    from pytest_agenteval.session.pytest_output import learn_secrets
     from pytest_agenteval.session.settings_reading import project_settings
 
     settings = project_settings(root)

@@ -1,7 +1,8 @@
-"""How a run is told to stop: the controller's word to its workers, and a watch over Ctrl-C."""
+"""Files in a run's folder by which its processes tell each other who is at work, who died, and when to stop."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,8 +12,55 @@ import pytest
 
 from pytest_agenteval.processes import process_groups, signals
 from pytest_agenteval.processes.captured_output import is_captured
+from pytest_agenteval.processes.process_groups import is_running
+from pytest_agenteval.processes.shared_state import PresenceLock
+from pytest_agenteval.session.stash import held_run_key
 
-STOP = "stop"
+HOLD_FILE = ".held"
+
+DEAD_WORKERS = "lost"
+"""The file in a run's folder that names the workers that have died."""
+
+BUDGET_FILES = "budget-*.json"
+"""The files in a run's folder by which its processes count what they pay."""
+
+RATE_FILES = "rates-*.json"
+"""The files in a run's folder by which its processes share the places of models."""
+
+CLAIM_PATIENCE_S = 5.0
+"""Seconds that the workers of a controller that was killed have to end: they need two."""
+
+
+def hold_run(config: pytest.Config, folder: Path, controller: int) -> None:
+    """Say, until this pytest ends, that the run is being worked on, and which process speaks for it."""
+    if held_run_key not in config.stash:
+        held = _presence_lock(config, folder)
+        held.hold()
+        held.write(str(controller))
+
+
+def claim_run(config: pytest.Config, folder: Path) -> str:
+    """Say the same of a run that nobody else is at work on; else give the process that is.
+
+    The number that stands there is not believed, for it may be another process's by now: where that is gone,
+    its workers are waited for, and what decides is whether anybody holds the file.
+    """
+    held = _presence_lock(config, folder)
+    holder = held.read()
+    patience = 0.0 if holder.isdecimal() and is_running(int(holder)) else CLAIM_PATIENCE_S
+    if not held.claim(patience):
+        return holder or "?"
+    held.write(str(os.getpid()))
+    return ""
+
+
+def _presence_lock(config: pytest.Config, folder: Path) -> PresenceLock:
+    held = config.stash[held_run_key] = PresenceLock(folder / HOLD_FILE)
+    config.add_cleanup(held.release)
+    return held
+
+
+STOP_FILE = "stop"
 """The file in a run's folder by which the controller tells its workers to end early."""
 
 SUDDEN_END = (
@@ -26,7 +74,7 @@ class StopListener:
     """Knows whether a worker was told to stop; elsewhere nobody tells."""
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
-        self._word = folder / STOP if hasattr(config, "workerinput") else None
+        self._word = folder / STOP_FILE if hasattr(config, "workerinput") else None
         self.received = False
 
     def raise_if_stopped(self, session: pytest.Session) -> None:
@@ -44,7 +92,7 @@ class StopBroadcaster:
     """
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
-        self._config, self._word = config, folder / STOP
+        self._config, self._word = config, folder / STOP_FILE
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self) -> None:
@@ -68,14 +116,14 @@ class StopBroadcaster:
             self._word.touch()
 
 
-def watch_interrupts(config: pytest.Config, folder: Path, is_kept: bool) -> Callable[[], None]:
+def watch_run_interrupts(config: pytest.Config, folder: Path, is_kept: bool) -> Callable[[], None]:
     """Have this process ended where Ctrl-C, or the controller's word to stop, reaches no Python.
 
     Give the undoing. Where this process ends suddenly a run that is kept is gone on with by
     ``--agent-resume``, and a line says so; of a worker xdist reports it.
     """
     is_worker = hasattr(config, "workerinput")
-    stop = str(folder / STOP) if is_worker else ""
+    stop = str(folder / STOP_FILE) if is_worker else ""
     notice = SUDDEN_END if is_kept and not is_worker else ""
     capture = config.pluginmanager.get_plugin("capturemanager")
 
@@ -91,7 +139,7 @@ def watch_interrupts(config: pytest.Config, folder: Path, is_kept: bool) -> Call
     return signals.watch_interrupts(stop, start, notice)
 
 
-def watch_controller(controller: int, close: Callable[[], object]) -> None:
+def end_with_controller(controller: int, close: Callable[[], object]) -> None:
     """Watch, in a worker or a pytest of ours, over the process that started it, and end soon after that does.
 
     Left alone, a worker whose controller was killed goes on asking models for as long as its trials take:

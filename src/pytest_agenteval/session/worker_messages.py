@@ -1,21 +1,30 @@
-"""What a process has to tell beside its trials: workers send it to the controller, which tells all of it."""
+"""What workers send to the controller beside trials: what was neither tried nor saved, and packed reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import marshal
+from collections.abc import Generator, Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 
 from pytest_agenteval.engine.executor import UnusedRecordings, merge_unused
+from pytest_agenteval.engine.jobs import standings_of_run
 from pytest_agenteval.records.record import NOTHING, Record
-from pytest_agenteval.session.stash import eval_session_key, remarks_key, run_info_key, uncollected_key
+from pytest_agenteval.session.run_info import get_run_info
+from pytest_agenteval.session.stash import (
+    eval_session_key,
+    run_info_key,
+    uncollected_key,
+    worker_messages_key,
+)
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.text.formatting import pluralize
 
 if TYPE_CHECKING:
+    from pytest_agenteval.chat.rate_shares import ModelStanding
     from pytest_agenteval.session.eval_session import EvalSession
 
 
@@ -23,7 +32,7 @@ MOST_FILES = 5
 """Cassettes that are named when recordings were not used."""
 
 
-class Remarks(Record, frozen=True):
+class WorkerMessages(Record, frozen=True):
     """What is told beside trials.
 
     ``blocking_fixtures`` counts the trials that ran one by one, by the fixture that made them. ``lines`` say
@@ -36,12 +45,12 @@ class Remarks(Record, frozen=True):
     lines: tuple[str, ...] = ()
     is_empty_shard: bool = False
 
-    def merged(self, other: Remarks) -> Remarks:
+    def merged(self, other: WorkerMessages) -> WorkerMessages:
         """Put what two processes tell together."""
         counts = dict(self.blocking_fixtures)
         for name, count in other.blocking_fixtures.items():
             counts[name] = counts.get(name, 0) + count
-        return Remarks(
+        return WorkerMessages(
             counts,
             merge_unused(self.unused_recordings, other.unused_recordings),
             # Each worker looks at all tasks: most say the same.
@@ -50,42 +59,40 @@ class Remarks(Record, frozen=True):
         )
 
 
-def add_remarks(config: pytest.Config, remarks: Remarks) -> None:
+def add_messages(config: pytest.Config, remarks: WorkerMessages) -> None:
     """Take note of what a worker, or the end of the run, has to tell."""
-    config.stash[remarks_key] = _remarks_of_others(config).merged(remarks)
+    config.stash[worker_messages_key] = _messages_of_others(config).merged(remarks)
 
 
-def own_remarks(config: pytest.Config) -> Remarks:
+def own_messages(config: pytest.Config) -> WorkerMessages:
     """Give what this process has to tell; without evals, what it left alone."""
     evals = config.stash.get(eval_session_key, None)
-    lines = tuple(_lines(config, evals))
+    lines = tuple(_session_lines(config, evals))
     if evals is None or not evals.has_runner:
-        return Remarks(lines=lines, is_empty_shard=evals is not None and evals.is_empty_shard)
+        return WorkerMessages(lines=lines, is_empty_shard=evals is not None and evals.is_empty_shard)
     runner = evals.runner
     blocking = dict(runner.prefetcher.readiness.blocking_fixtures)
-    return Remarks(blocking, runner.report.unused_recordings, (*lines, *runner.report.remarks))
+    return WorkerMessages(blocking, runner.report.unused_recordings, (*lines, *runner.report.remarks))
 
 
 def is_empty_shard(config: pytest.Config) -> bool:
     """Whether this process, or a worker of it, found that all there is belongs to other shards."""
     evals: EvalSession | None = config.stash.get(eval_session_key, None)
-    return _remarks_of_others(config).is_empty_shard or (evals is not None and evals.is_empty_shard)
+    return _messages_of_others(config).is_empty_shard or (evals is not None and evals.is_empty_shard)
 
 
-def remark_lines(config: pytest.Config) -> Iterator[str]:
+def message_lines(config: pytest.Config) -> Iterator[str]:
     """Say all that this process and its workers have to tell."""
-    remarks = _remarks_of_others(config).merged(own_remarks(config))
+    remarks = _messages_of_others(config).merged(own_messages(config))
     for name, count in remarks.blocking_fixtures.items():
         yield f"{pluralize(count, 'trial')} ran one by one: fixture {name}"
-    yield from format_unused(remarks.unused_recordings)
+    yield from unused_recording_lines(remarks.unused_recordings)
     yield from _rate_lines(config)
     yield from remarks.lines
 
 
 def _rate_lines(config: pytest.Config) -> Iterator[str]:
     if run_info_key in config.stash:
-        from pytest_agenteval.session.rate_remarks import rate_lines
-
         yield from rate_lines(config)
 
 
@@ -112,21 +119,26 @@ def unknown_promoted(config: pytest.Config) -> list[ProblemsFound]:
     return [ProblemsFound(own) for _, own in groupby(problems, key=lambda problem: problem.file)]
 
 
-def format_unused(cassettes: Mapping[str, UnusedRecordings]) -> Iterator[str]:
+def unused_recording_lines(cassettes: Mapping[str, UnusedRecordings]) -> Iterator[str]:
     """Say how many recordings nobody had a use for, and in which files most of them lie."""
     tools = {name: cassette for name, cassette in cassettes.items() if cassette.kind == "tool"}
     chats = {name: cassette for name, cassette in cassettes.items() if cassette.kind == "chat"}
     calls, replies = (sum(cassette.recorded for cassette in kind.values()) for kind in (tools, chats))
     for whole, counts in (
-        (f"{calls} recorded calls were not played", _counts(tools, "unused")),
-        (f"{calls} recorded calls can be made by no tool any more", _counts(tools, "stale")),
-        (f"{replies} recorded replies of agents' own models were not played", _counts(chats, "unused")),
+        (f"{calls} recorded calls were not played", _counts_by_file(tools, "unused")),
+        (f"{calls} recorded calls can be made by no tool any more", _counts_by_file(tools, "stale")),
+        (
+            f"{replies} recorded replies of agents' own models were not played",
+            _counts_by_file(chats, "unused"),
+        ),
     ):
         if counts:
             yield f"{sum(counts.values())} of {whole}: {_most_files(counts)}"
 
 
-def _counts(cassettes: Mapping[str, UnusedRecordings], which: Literal["unused", "stale"]) -> dict[str, int]:
+def _counts_by_file(
+    cassettes: Mapping[str, UnusedRecordings], which: Literal["unused", "stale"]
+) -> dict[str, int]:
     return {name: count for name, cassette in cassettes.items() if (count := len(getattr(cassette, which)))}
 
 
@@ -136,7 +148,7 @@ def _most_files(counts: Mapping[str, int]) -> str:
     return files + (f" and {len(most) - MOST_FILES} more files" if len(most) > MOST_FILES else "")
 
 
-def _lines(config: pytest.Config, evals: EvalSession | None) -> Iterator[str]:
+def _session_lines(config: pytest.Config, evals: EvalSession | None) -> Iterator[str]:
     if evals is not None:
         yield from evals.remarks()
         if hasattr(config, "workerinput"):  # elsewhere the header says it
@@ -164,7 +176,58 @@ def _unused_workspaces(evals: EvalSession) -> Iterator[str]:
         yield f"{short_path(path)}: no task starts from it; {how}"
 
 
-def _remarks_of_others(config: pytest.Config) -> Remarks:
+def _messages_of_others(config: pytest.Config) -> WorkerMessages:
     """Give what other processes of this run have said so far."""
-    remarks: Remarks = config.stash.get(remarks_key, Remarks())
+    remarks: WorkerMessages = config.stash.get(worker_messages_key, WorkerMessages())
     return remarks
+
+
+def rate_lines(config: pytest.Config) -> Iterator[str]:
+    """Say of each model how often it put a request off, and what became of it."""
+    for standing in standings_of_run(str(get_run_info(config).rates)).values():
+        if parts := list(_rate_parts(standing)):
+            yield f"{standing.name}: {', '.join(parts)}"
+
+
+def _rate_parts(standing: ModelStanding) -> Iterator[str]:
+    for status, number in sorted(standing.refused.items()):
+        yield f"{status} x {number}"
+    if standing.least:
+        yield f"held to {standing.least} at once"
+    if standing.down is not None:
+        yield "asked no more"
+    elif standing.outages:
+        yield "gone for a while" if standing.outages == 1 else f"gone for a while, {standing.outages} times"
+
+
+ReportData: TypeAlias = dict[str, Any]
+
+PACKED = "agenteval_packed"
+MARSHAL_VERSION = 4
+"""marshal's, which every Python knows that pytest runs on: a worker may have another than the controller."""
+
+
+class ReportPacking:
+    """Packs the reports that a worker sends."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_report_to_serializable(
+        self, report: pytest.CollectReport | pytest.TestReport
+    ) -> Generator[None, ReportData | None, ReportData | None]:
+        """Pack what pytest made of a test's report."""
+        data = yield
+        return pack_report(data) if data is not None and isinstance(report, pytest.TestReport) else data
+
+
+def pack_report(data: ReportData) -> ReportData:
+    """Give a report as one piece; one that holds anything beyond plain data is left as it is."""
+    try:
+        return {PACKED: marshal.dumps(data, MARSHAL_VERSION)}
+    except ValueError:  # another plugin put it there, and execnet has words for it
+        return data
+
+
+def unpack_report(data: ReportData) -> None:
+    """Put the report that was packed in the place of the piece; what xdist put beside it stays."""
+    packed = data.pop(PACKED)
+    data.update(marshal.loads(packed))  # a worker of our own wrote it

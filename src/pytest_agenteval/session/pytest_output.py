@@ -1,4 +1,4 @@
-"""Secrets of a session: which there are, and the doors to pytest through which none may leave."""
+"""What pytest prints and reports, without secrets and without workflow commands that agents wrote."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from pytest_agenteval.chat.models import known_key_names
 from pytest_agenteval.session.options import PROJECT
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import StyledLine
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
-from pytest_agenteval.text.workflow_commands import in_actions, without_commands
+from pytest_agenteval.text.workflow_commands import in_actions, without_commands, workflow_command
 
-HEADERS = ("extra_headers", "headers", "default_headers")
+HEADER_TABLES = ("extra_headers", "headers", "default_headers")
 
 
 def learn_secrets(settings: Settings) -> None:
@@ -39,7 +40,7 @@ def _learn_table(table: Mapping[str, Any]) -> None:
     tables = (table.get(name) for name in ("params", "extra_body"))
     for place in (table, *(inner for inner in tables if isinstance(inner, Mapping))):
         KNOWN_SECRETS.know_named(place)
-        for name in HEADERS:
+        for name in HEADER_TABLES:
             if isinstance(place.get(name), Mapping):
                 KNOWN_SECRETS.know_headers(place[name])
 
@@ -115,7 +116,7 @@ def hide_on_terminal(reporter: Any) -> None:
     writer.write = clean
 
 
-def write_commands(reporter: Any, lines: Iterable[str]) -> None:
+def write_workflow_commands(reporter: Any, lines: Iterable[str]) -> None:
     """Print workflow commands of our own, past what keeps all others from being one."""
     reporter.ensure_newline()
     writer = reporter._tw
@@ -136,3 +137,37 @@ def hide_in_xml(xml: Any) -> None:
     xml.global_properties[:] = [
         (name, KNOWN_SECRETS.text(str(value))) for name, value in xml.global_properties
     ]
+
+
+def stop_commands(config: pytest.Config, resuming: str) -> None:
+    """Let the runner obey nothing until the word ``resuming``, in whichever process the trials run."""
+    if in_actions():
+        _write_command(config, workflow_command("stop-commands", resuming))
+
+
+def resume_commands(config: pytest.Config, resuming: str) -> None:
+    """Let the runner obey commands again: by the process that speaks for the run, once all trials ended."""
+    if in_actions():
+        # What stands before may end in no line.
+        _write_command(config, f"\n{workflow_command(resuming, '')}")
+
+
+def _write_command(config: pytest.Config, line: str) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(config, "workerinput"):  # the standard output of a worker is xdist's
+        os.write(2, f"{line}\n".encode())
+    else:
+        write_workflow_commands(reporter, [line])
+
+
+def write_line(reporter: Any, line: StyledLine) -> None:
+    """Write a line in its colour."""
+    looks = {
+        "bold": {"bold": True},
+        "dim": {"light": True},
+        "red": {"red": True},
+        "yellow": {"yellow": True},
+        "green": {"green": True},
+        "cyan": {"cyan": True},
+    }
+    reporter.write_line(line.text, **looks.get(line.style, {}))

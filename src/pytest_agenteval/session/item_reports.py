@@ -1,4 +1,4 @@
-"""What reports and other plugins' hooks are told of a trial: its words, time, properties, output."""
+"""What pytest's reports and other plugins' hooks receive of a trial: its words, time, properties, output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ StatusWord: TypeAlias = tuple[str, str, Any]
 """What pytest asks for: a category to count by, a letter, and a word, perhaps with its colour."""
 
 
-def longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExceptionInfo:
+def make_longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExceptionInfo:
     """Give a report's text, and what alone of it stands in pytest's short summary, under -vv too."""
     lines = [f"{line}\n" for line in text.splitlines()]
     return ReprExceptionInfo(
@@ -66,7 +66,7 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
         report.sections += _sections(trial)
     if report.when == telling_phase == "setup":
         text = error_text(trial, trial.transcript)
-        report.longrepr = longrepr(text, item.source, item.task.line, text.partition("\n")[0])
+        report.longrepr = make_longrepr(text, item.source, item.task.line, text.partition("\n")[0])
     if report.when == "teardown":  # the last of its reports
         item.trial = None
 
@@ -81,11 +81,13 @@ def status_word(report: Any, ending: str) -> StatusWord | None:
     ours = reversed(report.user_properties)
     score = next((value for name, value in ours if name == "agenteval.score"), "nan")
     taken_over = next((value for name, value in report.user_properties if name == TAKEN_OVER), "")
-    return _word(report.outcome, hasattr(report, "wasxfail"), score, taken_over)
+    return _cached_status_word(report.outcome, hasattr(report, "wasxfail"), score, taken_over)
 
 
 @lru_cache(1024)
-def _word(outcome: str, expected_to_fail: bool, score: str, taken_over: str) -> StatusWord | None:
+def _cached_status_word(
+    outcome: str, expected_to_fail: bool, score: str, taken_over: str
+) -> StatusWord | None:
     figure = f"{format_figure(float(score))} {taken_over}".rstrip()
     if outcome == "passed":
         return "passed", ".", f"PASSED {figure}"
@@ -117,8 +119,8 @@ def _sections(trial: Trial) -> list[tuple[str, str]]:
     return [(title, text) for title, text in captured if text]
 
 
-NAME = "pytest_agenteval_trial_finished"
-MOST_LINES = 8
+HOOK_NAME = "pytest_agenteval_trial_finished"
+MOST_TRACEBACK_LINES = 8
 """Lines of a traceback that are told of a hook that raised."""
 
 
@@ -141,11 +143,11 @@ def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:
     if any(
         implementation.wrapper or implementation.hookwrapper for implementation in implementations
     ):  # they are around all the others
-        yield NAME, hook
+        yield HOOK_NAME, hook
         return
     for implementation in reversed(implementations):
         others = [other.plugin for other in implementations if other.plugin is not implementation.plugin]
-        yield _place(implementation), config.pluginmanager.subset_hook_caller(NAME, others)
+        yield _place(implementation), config.pluginmanager.subset_hook_caller(HOOK_NAME, others)
 
 
 def _place(implementation: Any) -> str:
@@ -155,8 +157,8 @@ def _place(implementation: Any) -> str:
 
 
 def _summary_line(place: str, raised: BaseException) -> str:
-    last = user_frames_first(raised).rstrip().splitlines()[-MOST_LINES:]
-    where = f"hook {NAME}" if place == NAME else f"hook {NAME} in {place}"
+    last = user_frames_first(raised).rstrip().splitlines()[-MOST_TRACEBACK_LINES:]
+    where = f"hook {HOOK_NAME}" if place == HOOK_NAME else f"hook {HOOK_NAME} in {place}"
     head = f"warning: {where} raised {exception_line(raised)}; no trial is changed by it"
     return "\n".join([head, *(f"  {line}" for line in last)])
 
@@ -179,12 +181,12 @@ def _merged(group: list[Any]) -> Any:
     merged, count = copy(first), pluralize(len(group), "trial")
     file, line, _ = first.location
     in_short = f"{text.partition(chr(10))[0]} ({count})"
-    lines = [text, f"the same in {len(group) - 1} more: {', '.join(_names(group[1:]))}"]
-    merged.longrepr = longrepr("\n".join(lines), file, (line or 0) + 1, in_short)
+    lines = [text, f"the same in {len(group) - 1} more: {', '.join(_names_of_others(group[1:]))}"]
+    merged.longrepr = make_longrepr("\n".join(lines), file, (line or 0) + 1, in_short)
     return merged
 
 
-def _names(others: list[Any]) -> Iterator[str]:
+def _names_of_others(others: list[Any]) -> Iterator[str]:
     for report in others[:MOST_NAMED]:
         yield report.nodeid.rpartition("::")[2]
     if len(others) > MOST_NAMED:
