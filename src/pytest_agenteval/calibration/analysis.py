@@ -129,7 +129,10 @@ def analyze_calibration(plan: CalibrationPlan, answers: CalibrationAnswers) -> C
     bootstrap = BootstrapSettings(seed=plan.seed)
     judges = [judge.name for judge in answers.judges]
     panel = [PANEL] if len(judges) > 1 else []
-    by_example = _by_example(plan, answers.asks)
+    by_id: dict[str, list[ExampleJudgement]] = {example.id: [] for example in plan.examples}
+    for ask in answers.asks:
+        by_id[ask.example.id].append(ask)
+    by_example = list(by_id.values())  # in the order of the labels
     return CalibrationAnalysis(
         plan,
         answers,
@@ -146,13 +149,6 @@ def analyze_calibration(plan: CalibrationPlan, answers: CalibrationAnswers) -> C
         ),
         disagreements=_disagreements(answers.asks, PANEL if panel else judges[0]),
     )
-
-
-def _by_example(plan: CalibrationPlan, asks: Iterable[ExampleJudgement]) -> list[list[ExampleJudgement]]:
-    by_example: dict[str, list[ExampleJudgement]] = {example.id: [] for example in plan.examples}
-    for ask in asks:
-        by_example[ask.example.id].append(ask)
-    return list(by_example.values())
 
 
 def _unreadable_votes(judge: str, asks: Sequence[ExampleJudgement]) -> UnreadableVotes:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have
         CalibrationAnalysis,
         JudgeAgreement,
         LabelDisagreement,
-        UnreadableVotes,
     )
     from pytest_agenteval.calibration.calibration_file import MetricThreshold
     from pytest_agenteval.calibration.labels import ExampleJudgement
@@ -78,33 +77,18 @@ def calibration_json(analysis: CalibrationAnalysis) -> dict[str, Any]:
         "measured": [_agreement(agreement) for agreement in analysis.agreements],
         "among_judges": {name: _estimate(estimate) for name, estimate in analysis.between_judges},
         "disagreements": [_disagreement(far) for far in analysis.disagreements[:MOST_DISAGREEMENTS]],
-        "examples": [_example(asks) for asks in _by_example(analysis.answers.asks)],
+        "examples": list(_examples(analysis.answers.asks)),
     }
 
 
 def _judges(analysis: CalibrationAnalysis) -> Iterator[dict[str, Any]]:
-    for judge, unreadable in zip(analysis.answers.judges, analysis.unreadable, strict=True):
-        yield {
-            "name": judge.name,
-            "id": judge.id,
-            "offline": judge.offline,
-            "usage": _usage(analysis, judge.name),
-            **_unreadable_replies(unreadable),
-        }
-
-
-def _usage(analysis: CalibrationAnalysis, judge: str) -> dict[str, Any]:
-    usage = analysis.answers.usage.get(judge)
-    if usage is None:
-        return {}
-    return {"asks": usage.asks, "tokens": usage.tokens, "cost_usd": usage.cost_usd}
-
-
-def _unreadable_replies(replies: UnreadableVotes) -> dict[str, Any]:
-    """Give what of a judge's replies could not be read, where there is anything."""
-    if not replies.count:
-        return {}
-    return {"unread": {"asks": replies.asks, "count": replies.count, "problem": replies.problem}}
+    for judge, unread in zip(analysis.answers.judges, analysis.unreadable, strict=True):
+        usage = analysis.answers.usage.get(judge.name)
+        taken = {"asks": usage.asks, "tokens": usage.tokens, "cost_usd": usage.cost_usd} if usage else {}
+        data = {"name": judge.name, "id": judge.id, "offline": judge.offline, "usage": taken}
+        if unread.count:
+            data["unread"] = {"asks": unread.asks, "count": unread.count, "problem": unread.problem}
+        yield data
 
 
 def _threshold(analysis: CalibrationAnalysis, threshold: MetricThreshold) -> dict[str, Any]:
@@ -165,21 +149,18 @@ def _disagreement(far: LabelDisagreement) -> dict[str, Any]:
     }
 
 
-def _by_example(asks: tuple[ExampleJudgement, ...]) -> Iterable[list[ExampleJudgement]]:
+def _examples(asks: Iterable[ExampleJudgement]) -> Iterator[dict[str, Any]]:
     by_example: dict[str, list[ExampleJudgement]] = {}
     for ask in asks:
         by_example.setdefault(ask.example.id, []).append(ask)
-    return by_example.values()
-
-
-def _example(asks: list[ExampleJudgement]) -> dict[str, Any]:
-    example = asks[0].example
-    return {
-        "id": example.id,
-        "source": example.source,
-        "labels": dict(example.labels),
-        "asks": [{"repetition": ask.repetition, **_judgement(ask)} for ask in asks],
-    }
+    for of_example in by_example.values():
+        example = of_example[0].example
+        yield {
+            "id": example.id,
+            "source": example.source,
+            "labels": dict(example.labels),
+            "asks": [{"repetition": ask.repetition, **_judgement(ask)} for ask in of_example],
+        }
 
 
 def _judgement(ask: ExampleJudgement) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.console import (
     STDOUT,
@@ -18,15 +17,16 @@ from pytest_agenteval.cli.console import (
     write_document,
     write_text,
 )
+from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
 from pytest_agenteval.loop.contamination.search import files_at_commit, read_files, suite_leaks
 from pytest_agenteval.loop.contamination.task_texts import Leak, LeakKind, LeaksDocument, read_suites
+from pytest_agenteval.reports.audit_report import Audit, audit_lines, audit_markdown, audit_of
+from pytest_agenteval.store.run_documents import read_audit
+from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize, printable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
-
-if TYPE_CHECKING:
-    from pytest_agenteval.reports.audit_report import Audit
-
 
 LEAST_SHARE = 0.9
 AUDIT_RUN = "audit"
@@ -61,8 +61,6 @@ def audit_arguments(parser: argparse.ArgumentParser) -> None:
 
 def audit(args: argparse.Namespace) -> int:
     """Audit suites: 0 where all is sound, 1 where a task or its graders are not, 2 where nothing can be."""
-    from pytest_agenteval.reports.audit_report import audit_lines, audit_markdown
-
     if not 0 <= args.least <= 1:
         raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")
     paths = _audited_paths(args.suite)
@@ -80,9 +78,6 @@ def audit(args: argparse.Namespace) -> int:
 
 def _audited_paths(named: str | None) -> list[str]:
     """Give the path that is named, or the folders of the suites of that name, or of all below here."""
-    from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
-    from pytest_agenteval.tasks.file_names import SUITE_NAMES
-
     if named is not None and Path(named).name not in SUITE_NAMES and is_place_of_suite(named):
         return [named]
     return [str(suite.path.parent) for suite in suites_meant(named)]
@@ -106,10 +101,7 @@ def _audit_folder(named: str | None) -> Iterator[Path]:
 
 
 def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) -> Audit:
-    from pytest_agenteval.reports.audit_report import audit_of
     from pytest_agenteval.session.inner_pytest import InnerPytest, last_line
-    from pytest_agenteval.store.run_documents import read_audit
-    from pytest_agenteval.store.run_reader import load_run
 
     options = ["--agent-audit", "-m", "agenteval_audit", *(f"--agent-judge={judge}" for judge in args.judge)]
     output = results / PYTEST_OUTPUT
@@ -182,7 +174,8 @@ def leaks(args: argparse.Namespace) -> int:
     globs = [*args.prompt, *args.files]
     if not globs:
         raise UsageMistake("nothing to look at: name files with --prompt GLOB or --files GLOB")
-    places = _suite_places(args.suite)
+    named = is_place_of_suite(args.suite)
+    places = [Path(args.suite)] if named else [each.path for each in suites_meant(args.suite)]
     suites = [each for place in places for each in read_suites(place)]
     new = read_files(globs)
     old = files_at_commit(globs, new, args.since, places[0])
@@ -198,15 +191,6 @@ def leaks(args: argparse.Namespace) -> int:
     if args.json != STDOUT:
         print_lines(_leak_lines(document))
     return ADDED if any(leak.added for leak in document.leaks) else 0
-
-
-def _suite_places(named: str) -> list[Path]:
-    """Give the path that is named, or the files of the suites of that name below here."""
-    from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
-
-    if is_place_of_suite(named):
-        return [Path(named)]
-    return [each.path for each in suites_meant(named)]
 
 
 def _leak_lines(document: LeaksDocument) -> Iterator[StyledLine]:

@@ -31,6 +31,7 @@ from pytest_agenteval.cli.console import (
 )
 from pytest_agenteval.store.run_folder import LATEST
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.formatting import StyledLine, printable
 
@@ -65,7 +66,15 @@ def calibrate(args: argparse.Namespace) -> int:
     labels = Path(args.labels)
     if not labels.is_file():
         raise UsageMistake(f"{labels}: expected a file of labels or a calibration; there is none")
-    settings = _calibration_settings(args)
+    settings: dict[str, Any] = {
+        "rubric": args.rubric,
+        "repeats": args.repeats,
+        "thresholds": dict(_thresholds(args.threshold)),
+        "tolerance": args.tolerance,
+        "scale": args.scale,
+        "seed": args.seed,
+    }
+    settings = {key: value for key, value in settings.items() if value not in (None, {})}
     if labels.suffix.lower() in YAML:
         if settings:
             raise UsageMistake(f"{labels} is a calibration file: {', '.join(settings)} is said in it")
@@ -87,7 +96,6 @@ def _calibrate(file: Path, args: argparse.Namespace) -> int:
         return status
     from pytest_agenteval.calibration.document import calibrate_document
     from pytest_agenteval.calibration.storage import page_path, read_calibrations
-    from pytest_agenteval.tasks.documents import short_path
 
     calibrations = read_calibrations(folder) if folder else []
     pages = [(Path(short_path(page_path(folder, data["id"]))), data) for data in calibrations if folder]
@@ -116,18 +124,6 @@ def _run_pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
             return process.wait()
         except KeyboardInterrupt:
             continue
-
-
-def _calibration_settings(args: argparse.Namespace) -> dict[str, Any]:
-    settings = {
-        "rubric": args.rubric,
-        "repeats": args.repeats,
-        "thresholds": dict(_thresholds(args.threshold)),
-        "tolerance": args.tolerance,
-        "scale": args.scale,
-        "seed": args.seed,
-    }
-    return {key: value for key, value in settings.items() if value not in (None, {})}
 
 
 def _thresholds(options: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -279,7 +275,6 @@ def _rubric_option(named: str) -> Rubric | str:
     if not named.endswith(JINJA):
         return named
     from pytest_agenteval.graders.judge.rubric import read_rubric
-    from pytest_agenteval.tasks.documents import read_bytes, short_path
 
     path = Path(named)
     if not path.is_file():

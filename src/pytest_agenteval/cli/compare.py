@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -26,20 +25,26 @@ from pytest_agenteval.cli.console import (
     write_document,
     write_text,
 )
-from pytest_agenteval.compare.baseline import baseline_text, write_baseline
+from pytest_agenteval.compare.baseline import baseline_text, find_baseline, find_side, write_baseline
+from pytest_agenteval.compare.comparison import TOLERANCE, Comparison, compare_sides
 from pytest_agenteval.compare.drift import run_drifts
 from pytest_agenteval.compare.pairing import pair_suites
-from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
+from pytest_agenteval.compare.sides import Compared, Side, group_of, pool_runs, side_of
 from pytest_agenteval.reports.comparison_report import (
     BaselineChange,
     BaselineDocument,
     BaselineTask,
     PooledGroup,
     baseline_change,
+    comparison_json,
+    comparison_lines,
+    comparison_markdown,
 )
 from pytest_agenteval.reports.comparison_text import alike_text
+from pytest_agenteval.reports.markdown_report import append_summary
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_folder import RunHeader
+from pytest_agenteval.store.run_documents import GATES
+from pytest_agenteval.store.run_folder import RunHeader, find_run, list_runs
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.file_names import find_suite, holds_baseline, is_data_name, is_task_name
@@ -53,11 +58,6 @@ from pytest_agenteval.text.formatting import (
     pluralize,
     printable,
 )
-
-if TYPE_CHECKING:
-    from pytest_agenteval.compare.comparison import Comparison
-    from pytest_agenteval.compare.sides import Compared
-
 
 WORSE = 1
 REFUSED = 2
@@ -94,8 +94,6 @@ def _proportion(text: str) -> float:
 
 def compare(args: argparse.Namespace) -> int:
     """Say what is better and what is worse; 1 where something is worse, 2 where nothing can be compared."""
-    from pytest_agenteval.compare.comparison import TOLERANCE, compare_sides
-
     if args.json == args.markdown == STDOUT:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
     old, new, compared = _sides(args)
@@ -103,7 +101,15 @@ def compare(args: argparse.Namespace) -> int:
     _refuse_obstacles(comparison, args)
     if args.judge_noise is not None:
         comparison = _with_judge_noise(comparison, args)
-    _write_comparison(comparison, args)
+    if args.json:
+        write_document(args.json, comparison_json(comparison))
+    if args.markdown:
+        write_text(args.markdown, comparison_markdown(comparison))
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        problem = append_summary(Path(summary), comparison_markdown(comparison))
+        print(problem, end="\n" if problem else "", file=sys.stderr)
+    if STDOUT not in (args.json, args.markdown):
+        print_lines(comparison_lines(comparison, shutil.get_terminal_size().columns, whole=args.verbose))
     if STDOUT not in (args.json, args.markdown) and not compared and (line := _gate_line(args)):
         print_lines([StyledLine(line)])
     for line in comparison.odd:
@@ -115,14 +121,10 @@ def compare(args: argparse.Namespace) -> int:
 
 def _gate_line(args: argparse.Namespace) -> str:
     """Say what comes of the gates that the new run was tried with; nothing for a run without."""
-    from pytest_agenteval.compare.baseline import find_baseline
-    from pytest_agenteval.store.run_documents import GATES
-
     old, new = (find_baseline(Path(args.results), name) for name in args.runs)
     if not (new / GATES).is_file():
         return ""
     from pytest_agenteval.session.suite_gates import JudgedRun, not_tried_again
-    from pytest_agenteval.store.run_reader import load_run
 
     judged = JudgedRun(load_run(new), Path.cwd(), old)
     return one_line(judged.outcome(not_tried_again(judged.broken, "while comparing")).line, MOST_LINE)
@@ -141,7 +143,7 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side, Compared]:
     if len(args.runs) == 1 and not (args.models or args.variants):
         raise UsageMistake("one run: expected two, or --models OLD,NEW or --variants OLD,NEW within one")
     names = _two_names(args.models, "--models") or _two_names(args.variants, "--variants")
-    old, new = (_load_side(name, Path(args.results)) for name in (args.runs[0], args.runs[-1]))
+    old, new = (find_side(Path(args.results), name) for name in (args.runs[0], args.runs[-1]))
     if args.models:
         return old.with_model(names[0]), new.with_model(names[1]), "model"
     if args.variants:
@@ -149,16 +151,8 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side, Compared]:
     return old, new, ""
 
 
-def _load_side(name: str, results: Path) -> Side:
-    from pytest_agenteval.compare.baseline import find_side
-
-    return find_side(results, name)
-
-
 def _with_judge_noise(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     from pytest_agenteval.compare.judge_noise import with_judge_noise
-    from pytest_agenteval.store.run_folder import find_run, list_runs
-    from pytest_agenteval.store.run_reader import load_run
 
     results = Path(args.results)
     sides = [load_run(find_run(results, name)) for name in dict.fromkeys(args.runs)]
@@ -196,25 +190,6 @@ def _refuse_obstacles(comparison: Comparison, args: argparse.Namespace) -> None:
         hint = "--allow compares all others, and says so"
         lines = indented_lines(comparison.obstacles, MOST_OBSTACLES)
         raise UsageMistake("\n".join([head, *lines, hint]))
-
-
-def _write_comparison(comparison: Comparison, args: argparse.Namespace) -> None:
-    from pytest_agenteval.reports.comparison_report import (
-        comparison_json,
-        comparison_lines,
-        comparison_markdown,
-    )
-    from pytest_agenteval.reports.markdown_report import append_summary
-
-    if args.json:
-        write_document(args.json, comparison_json(comparison))
-    if args.markdown:
-        write_text(args.markdown, comparison_markdown(comparison))
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        problem = append_summary(Path(summary), comparison_markdown(comparison))
-        print(problem, end="\n" if problem else "", file=sys.stderr)
-    if STDOUT not in (args.json, args.markdown):
-        print_lines(comparison_lines(comparison, shutil.get_terminal_size().columns, whole=args.verbose))
 
 
 BASELINES = Path("evals") / "baselines"

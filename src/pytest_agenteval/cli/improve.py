@@ -70,7 +70,7 @@ def improve_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--coding-timeout", type=positive_seconds, metavar="SECONDS", help=f"a coding agent that takes longer is ended (default: {CODING_TIMEOUT:.0f})")  # fmt: skip  # noqa: E501
     add("--run", metavar="RUN", help="a stored run for the first feedback, in the place of a first run")
-    add("--continue", dest="take_up", nargs="?", const="latest", metavar="NAME", help="go on where one was interrupted (default: the newest)")  # fmt: skip  # noqa: E501
+    add("--continue", dest="resume", nargs="?", const="latest", metavar="NAME", help="go on where one was interrupted (default: the newest)")  # fmt: skip  # noqa: E501
     add_results_option(parser)
     add_json_option(parser)
     parser.set_defaults(pytest_options=())
@@ -80,42 +80,39 @@ def improve(args: argparse.Namespace) -> int:
     """Improve prompts: 0 confirmed, 3 kept on dev and not confirmed, 1 nothing kept, 130 interrupted."""
     from pytest_agenteval.loop.improve.improver import Improver, claim_improvement
 
-    tell = _ProgressLines(sys.stderr if args.json == STDOUT else sys.stdout)
+    progress = _ProgressLines(sys.stderr if args.json == STDOUT else sys.stdout)
     repository, folder, improvement, remarks = (
-        _resumed_improvement(args) if args.take_up else _new_improvement(args)
+        _resumed_improvement(args) if args.resume else _new_improvement(args)
     )
-    improver = Improver(repository, folder, improvement, tell)
+    improver = Improver(repository, folder, improvement, progress)
     try:
         with claim_improvement(folder), signals_as_ctrl_c():
             log = _path_from_here(folder / "log.md")
-            tell.line(f"improve {improvement.name}: {improvement.suite}; log: {log}")
+            progress.line(f"improve {improvement.name}: {improvement.suite}; log: {log}")
             for remark in remarks:
-                tell.line(f"! {remark}")
+                progress.line(f"! {remark}")
             improvement = improver.run()
-        tell.paragraph(_result_text(improvement))
-        tell.lines(_next_steps(improvement, folder))
+        progress.paragraph(_result_text(improvement))
+        progress.lines(_next_steps(improvement, folder))
     except KeyboardInterrupt:
-        tell.line(f"interrupted; go on: agenteval improve --continue {improvement.name}")
+        progress.line(f"interrupted; go on: agenteval improve --continue {improvement.name}")
         return INTERRUPTED
     finally:
-        tell.close()
+        progress.close()
         if args.json:
             write_document(args.json, improver.improvement)
     return {"confirmed": 0, "nothing kept": NOTHING_KEPT}.get(improvement.outcome, NOT_CONFIRMED)
 
 
 def _new_improvement(args: argparse.Namespace) -> Any:
-    from pytest_agenteval.cli.suite_files import suites_meant
+    from pytest_agenteval.cli.suite_files import one_suite
     from pytest_agenteval.loop.improve.improver import ImproveRequest, new_improvement
     from pytest_agenteval.loop.improve.progress import Limits
 
     needed = {"SUITE": args.suite, "--coding-agent": args.coding_agent, "--prompts": args.prompts}
     if missing := [name for name, value in needed.items() if not value]:
         raise UsageMistake(f"expected {', '.join(missing)}; agenteval improve --help says what they are")
-    suites = suites_meant(args.suite)
-    if len(suites) > 1:
-        names = ", ".join(each.suite.name for each in suites)
-        raise UsageMistake(f"one suite at a time: {args.suite} holds {names}")
+    suite = one_suite(args.suite)
     limits = Limits(
         rounds=args.rounds or ROUNDS,
         max_rounds=args.max_rounds,
@@ -125,7 +122,7 @@ def _new_improvement(args: argparse.Namespace) -> Any:
     return new_improvement(
         ImproveRequest(
             here=Path.cwd(),
-            suite_file=suites[0].path,
+            suite_file=suite.path,
             command=args.coding_agent,
             globs=tuple(args.prompts),
             focus=tuple(dict.fromkeys(args.focus or ())),
@@ -153,7 +150,7 @@ def _resumed_improvement(args: argparse.Namespace) -> Any:
     }
     if anew := [name for name, value in fixed.items() if value]:
         raise UsageMistake(f"--continue: {', '.join(anew)} stands as it was said when the improvement began")
-    repository, folder, improvement = find_interrupted(Path.cwd(), args.take_up)
+    repository, folder, improvement = find_interrupted(Path.cwd(), args.resume)
     names = ("rounds", "max_rounds", "max_trials", "coding_timeout")
     changed = {name: value for name in names if (value := getattr(args, name)) is not None}
     limits = replace(improvement.limits, **changed)
@@ -317,7 +314,7 @@ def _import_optimize() -> Callable[..., Any]:
 
 
 def _adapter(args: argparse.Namespace) -> GEPAAdapter:
-    from pytest_agenteval.cli.suite_files import suites_meant
+    from pytest_agenteval.cli.suite_files import one_suite
     from pytest_agenteval.loop.gepa_adapter import GEPAAdapter
 
     here = Path.cwd()
@@ -327,12 +324,8 @@ def _adapter(args: argparse.Namespace) -> GEPAAdapter:
         raise UsageMistake(
             f"--prompts: expected files below {here}; found none like {', '.join(args.prompts)}"
         )
-    (suite, *others) = suites_meant(args.suite)
-    if others:
-        names = ", ".join(each.suite.name for each in (suite, *others))
-        raise UsageMistake(f"one suite at a time: {args.suite} holds {names}")
     return GEPAAdapter(
-        suite.path.parent,
+        one_suite(args.suite).path.parent,
         sorted(files),
         options=args.pytest_options,
         repetitions=args.repetitions,

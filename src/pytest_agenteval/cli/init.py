@@ -20,19 +20,23 @@ from pytest_agenteval.cli.project_files import (
     NewFile,
     Project,
     fill,
+    find_project,
     flat_layout,
     module_name,
     named_packages,
     refuse_existing,
     shared_files,
     workflow,
+    write_files,
 )
 from pytest_agenteval.records.record import Document, FrozenValue
+from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.lazy_names import UnknownName
 from pytest_agenteval.registry.registry import Example, Registry
 from pytest_agenteval.session.planning.suites import recordings_of
 from pytest_agenteval.tasks.documents import path_in_root, short_path
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import printable
 
 if TYPE_CHECKING:
     pass
@@ -62,8 +66,6 @@ class InitDocument(Document, frozen=True, kw_only=True):
 
 def init_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments; which examples there are, installed benchmarks say."""
-    from pytest_agenteval.registry.installed import installed_registry
-
     names = ", ".join(installed_registry().examples) or "none is installed"
     parser.add_argument(
         "folder", nargs="?", metavar="FOLDER", help="the project's folder (default: that which you are in)"
@@ -79,8 +81,6 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 
 def init(args: argparse.Namespace) -> int:
     """Write the suite, and say what to type next."""
-    from pytest_agenteval.cli.project_files import find_project, write_files
-
     project = find_project(args.folder)
     if args.example:
         plan = plan_example(project, args.example, suite=args.suite, force=args.force)
@@ -98,8 +98,6 @@ def init(args: argparse.Namespace) -> int:
 
 
 def _init_lines(document: InitDocument) -> Iterator[str]:
-    from pytest_agenteval.text.formatting import printable
-
     verb = "would write" if document.dry_run else "wrote"
     yield printable(f"{verb}, in {document.root}")
     yield from (f"  {printable(line)}" for line in _folder_lines(document.written))
@@ -351,8 +349,6 @@ def _workflow_notes(project: Project, workflow: NewFile, arguments: str, *, stay
 
 def plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:
     """Plan the copy of a shipped suite; raises UsageMistake where it is not there, or files of its are."""
-    from pytest_agenteval.registry.installed import installed_registry
-
     if suite:
         raise UsageMistake("--suite: an example keeps its name, by which its recordings are found")
     example = example_named(name, installed_registry())

@@ -101,7 +101,11 @@ def merge(args: argparse.Namespace) -> int:
     _check_name(args.into)
     for file in args.output:
         check_report_path(Path(file))  # before anything is done
-    junit = _read_junit(args.junit)
+    if len(args.junit) == 1:
+        raise UsageMistake(
+            f"--junit: expected a file to write, and those to read; found {args.junit[0]} alone"
+        )
+    junit = [read_junit(Path(file)) for file in args.junit[1:]]
     parts = find_parts(args.runs, results)
     missing = _missing_trials(parts.runs, partial=args.partial)
     baseline = _find_baseline(parts.runs, args.baseline, results)
@@ -140,12 +144,6 @@ def _check_name(name: str) -> None:
     except WrongValue:
         expected = "a name for a folder, of letters, digits, '.', '_' and '-'"
         raise UsageMistake(f"--into: expected {expected}; found {name!r}") from None
-
-
-def _read_junit(files: Sequence[str]) -> list[list[Element]]:
-    if len(files) == 1:
-        raise UsageMistake(f"--junit: expected a file to write, and those to read; found {files[0]} alone")
-    return [read_junit(Path(file)) for file in files[1:]]
 
 
 def _missing_trials(runs: Sequence[Run], *, partial: bool) -> tuple[str, ...]:

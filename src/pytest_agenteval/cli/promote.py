@@ -231,7 +231,10 @@ def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterato
     yield from (_ready_line(each) for each in suite.groups if not each.lacks)
     yield from _null_miss_lines(suite)
     yield from _lacking_lines(suite)
-    yield from _suspect_lines(suite)
+    if names := ", ".join(suite.stragglers):
+        yield from wrapped(f"stragglers (none of {STRAGGLER_TRIALS} trials or more passed): {names}")
+    if names := ", ".join(suite.broken):
+        yield from wrapped(f"broken (passed in every run before, in no trial of the newest): {names}")
     yield from change_lines(suite.change)
 
 
@@ -289,13 +292,6 @@ def _lacking_lines(suite: SuitePromotion) -> Iterator[str]:
         yield from wrapped(f"  {passed}: {', '.join(names)}: {reason}")
     if len(alike) > MOST_ROWS:
         yield f"  and {len(alike) - MOST_ROWS} lines more"
-
-
-def _suspect_lines(suite: SuitePromotion) -> Iterator[str]:
-    if names := ", ".join(suite.stragglers):
-        yield from wrapped(f"stragglers (none of {STRAGGLER_TRIALS} trials or more passed): {names}")
-    if names := ", ".join(suite.broken):
-        yield from wrapped(f"broken (passed in every run before, in no trial of the newest): {names}")
 
 
 def promote_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -23,6 +22,9 @@ from pytest_agenteval.cli.console import (
     write_document,
     write_text,
 )
+from pytest_agenteval.registry.installed import installed_registry
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.reports.comparison_report import comparison_lines
 from pytest_agenteval.reports.leaderboard import (
     Leaderboard,
     board_lines,
@@ -30,6 +32,9 @@ from pytest_agenteval.reports.leaderboard import (
     leaderboards_of,
     standing_lines,
 )
+from pytest_agenteval.reports.markdown_report import boards_beside, report_markdown
+from pytest_agenteval.reports.report_files import FILE_KINDS, check_report_path, write_report
+from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.reports.run_screen import (
     MOST_LINES,
     ScreenParts,
@@ -38,17 +43,14 @@ from pytest_agenteval.reports.run_screen import (
     worst_misses,
 )
 from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
 from pytest_agenteval.reports.trial_choice import WORST
+from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.store.run_folder import ROOT
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
-
-if TYPE_CHECKING:
-    from pytest_agenteval.registry.registry import Registry
-    from pytest_agenteval.reports.report_source import ReportSource
-    from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
 
 
 def one_run_lines(
@@ -114,10 +116,6 @@ ROW_FILES = (".csv", ".parquet")
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
-    from pytest_agenteval.registry.installed import installed_registry
-    from pytest_agenteval.reports.report_files import FILE_KINDS
-    from pytest_agenteval.store.rows import ROW_KINDS
-
     add = parser.add_argument
     parser.epilog = RUN_HELP
     add("runs", nargs="+", metavar="RUN", help="a run; several are put side by side")
@@ -168,8 +166,6 @@ def add_scorecard_options(
 
 
 def _check_options(options: object, scorecard: str) -> Iterator[ReportOption]:
-    from pytest_agenteval.reports.scorecard import ReportOption
-
     if not isinstance(options, tuple | list):
         raise UsageMistake(f"options of the scorecard {scorecard!r}: expected a list; found {options!r:.80}")
     for option in options:
@@ -248,9 +244,6 @@ def _print_paths(paths: object, args: argparse.Namespace) -> int:
 def _write_reports(
     runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace
 ) -> int:
-    from pytest_agenteval.reports.report_files import check_report_path, write_report
-    from pytest_agenteval.reports.report_source import report_source
-
     paths = [Path(file) for file in args.output]
     for path in paths:
         check_report_path(path)
@@ -265,8 +258,6 @@ def _write_reports(
 
 
 def _print_runs(source: ReportSource, args: argparse.Namespace) -> int:
-    from pytest_agenteval.reports.markdown_report import report_markdown
-
     boards = leaderboards_of(source.all_runs, source.scorecards)
     broken = {standing.broken for board in boards for standing in board.standings if standing.broken}
     for line in sorted(broken):
@@ -283,9 +274,6 @@ def _print_runs(source: ReportSource, args: argparse.Namespace) -> int:
 def _screen_lines(
     source: ReportSource, boards: Sequence[Leaderboard], args: argparse.Namespace
 ) -> Iterator[StyledLine]:
-    from pytest_agenteval.reports.comparison_report import comparison_lines
-    from pytest_agenteval.reports.markdown_report import boards_beside
-
     width = terminal_width()
     if len(source.all_runs) == 1:
         commands = next_commands(source.runs[0], args.runs[0], args.results)

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.console import (
     RUN_HELP,
@@ -32,14 +31,11 @@ from pytest_agenteval.reports.trial_choice import (
 )
 from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, trial_lines
 from pytest_agenteval.reports.trial_view import trial_view, trials_document
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import LATEST, list_runs
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, ending_word, printable
-
-if TYPE_CHECKING:
-    from pytest_agenteval.store.journal_entry import JournalEntry
-
 
 TRANSCRIPT_LOST = 2
 MOST_LOOKED_AT = 10

@@ -78,6 +78,15 @@ def _suites_named(name: str, here: Path) -> list[SuiteFile]:
     raise UsageMistake(f"there is no suite {name!r} below {here}; {_unknown_suite_text(name, names)}")
 
 
+def one_suite(named: str) -> SuiteFile:
+    """Give the suite that is named; raises UsageMistake for a folder with several."""
+    suite, *others = suites_meant(named)
+    if others:
+        names = ", ".join(each.suite.name for each in (suite, *others))
+        raise UsageMistake(f"one suite at a time: {named} holds {names}")
+    return suite
+
+
 def is_place_of_suite(name: str) -> bool:
     """Whether a name is that of a file, or of a folder with a suite above or below it."""
     path = Path(os.path.normpath(Path.cwd() / name))

@@ -342,7 +342,9 @@ def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, bool):
         return
     elif isinstance(value, int | float):
-        yield key, _number_text(value)
+        # As people write it: 1250000.0 is 1250000.
+        whole = isfinite(value) and value == int(value)
+        yield key, str(int(value)) if whole else str(value)
     elif isinstance(value, Mapping):
         for name, inner in value.items():
             if not _is_name(name):
@@ -355,9 +357,3 @@ def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 def _is_name(key: str) -> bool:
     return key.isascii() and key.isidentifier()
-
-
-def _number_text(value: float) -> str:
-    """Write a number as people do: 1250000.0 is 1250000."""
-    whole = isfinite(value) and value == int(value)
-    return str(int(value)) if whole else str(value)

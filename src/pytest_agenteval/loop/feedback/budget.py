@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -61,8 +60,6 @@ def cut_to_tokens(text: str, most: float) -> str:
     fits = sum(1 for end in ends if end <= most - 0.5)
     return text[:fits] + "…" if fits else ""
 
-
-T = TypeVar("T")
 
 LEAST_BUCKET, LEAST_TRIAL, LEAST_LINE = 450, 220, 10
 """Tokens below which a bucket is shown by its figures alone, and a trial or a line is left out."""

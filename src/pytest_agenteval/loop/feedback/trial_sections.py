@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 
 from pytest_agenteval.loop.feedback.content import Section, SectionKind, TrialFeedback
 from pytest_agenteval.loop.feedback.first_wrong import MOST_ARGS, agent_calls, first_wrong, reference_calls
-from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.reports.file_changes import FileChange
@@ -19,6 +18,9 @@ MOST_RESULT, MOST_SIDE, MOST_CLAIM, MOST_REASON = 120, 200, 200, 600
 MOST_LINE = 400
 MOST_LINES = 60
 """Lines of a section before anything is cut for want of room."""
+
+OF_PASSING: tuple[SectionKind, ...] = ("input", "calls", "files", "answer")
+"""Sections of a trial that passed: there is nothing to explain."""
 
 PATTERN = "a match of "
 """How graders begin to say that a pattern was expected."""
@@ -40,7 +42,16 @@ def trial_feedback(
 
     ``changing`` are the tools that are known to change the workspace.
     """
-    sections = _failing_sections(view, task) if failed else _passing_sections(view, task)
+    sections: dict[SectionKind, Iterator[str]] = {
+        "input": _input_lines(view, task),
+        "checks": _check_lines(view),
+        "reasons": _reason_lines(view),
+        "calls": (f"{number}. {_call_text(call)}" for number, call in enumerate(agent_calls(view), start=1)),
+        "reference": _reference_lines(task),
+        "files": _file_lines(view),
+        "answer": _text_lines(view.answer),
+    }
+    shown = {kind: list(lines) for kind, lines in sections.items() if failed or kind in OF_PASSING}
     return TrialFeedback(
         name=view.name,
         task=task.description if task else "",
@@ -48,29 +59,12 @@ def trial_feedback(
         score=view.score,
         first_wrong=first_wrong(view, passing, task, changing) if failed else None,
         prompts_read=tuple(_prompts_read(view)),
-        sections=tuple(_section(kind, lines) for kind, lines in sections if lines),
+        sections=tuple(
+            Section(kind, tuple(lines[:MOST_LINES]), max(0, len(lines) - MOST_LINES))
+            for kind, lines in shown.items()
+            if lines
+        ),
     )
-
-
-def _failing_sections(view: TrialView, task: Task | None) -> Iterator[tuple[SectionKind, list[str]]]:
-    yield "input", list(_input_lines(view, task))
-    yield "checks", list(_check_lines(view))
-    yield "reasons", list(_reason_lines(view))
-    yield "calls", list(_call_lines(agent_calls(view)))
-    yield "reference", list(_reference_lines(task))
-    yield "files", list(_file_lines(view))
-    yield "answer", list(_text_lines(view.answer))
-
-
-def _passing_sections(view: TrialView, task: Task | None) -> Iterator[tuple[SectionKind, list[str]]]:
-    yield "input", list(_input_lines(view, task))
-    yield "calls", list(_call_lines(agent_calls(view)))
-    yield "files", list(_file_lines(view))
-    yield "answer", list(_text_lines(view.answer))
-
-
-def _section(kind: SectionKind, lines: Sequence[str]) -> Section:
-    return Section(kind, tuple(lines[:MOST_LINES]), max(0, len(lines) - MOST_LINES))
 
 
 def _prompts_read(view: TrialView) -> Iterator[str]:
@@ -140,7 +134,9 @@ def _check_lines(view: TrialView) -> Iterator[str]:
         before = ""
         for check in failed:
             found = "found as above" if before and check.found == before else _side("found", check.found)
-            expected = "" if _claim_has_pattern(check) else _side("expected", check.expected)
+            pattern = check.expected.removeprefix(PATTERN)
+            claim_has_it = pattern != check.expected and pattern in check.claim
+            expected = "" if claim_has_it else _side("expected", check.expected)
             before = check.found
             claim = f"{head}: {one_line(check.claim, MOST_CLAIM)}"
             yield " | ".join(filter(None, (claim, expected, found)))
@@ -148,12 +144,6 @@ def _check_lines(view: TrialView) -> Iterator[str]:
 
 def _side(word: str, text: str) -> str:
     return f"{word} {one_line(text, MOST_SIDE)}" if text else ""
-
-
-def _claim_has_pattern(check: Check) -> bool:
-    """Whether the pattern that was expected stands in the claim."""
-    pattern = check.expected.removeprefix(PATTERN)
-    return pattern != check.expected and pattern in check.claim
 
 
 def _reason_lines(view: TrialView) -> Iterator[str]:
@@ -167,10 +157,6 @@ def _votes(grade: GradeView) -> Iterator[str]:
         who = f"{one_line(vote.judge, 40)} on {one_line(grade.grader, MOST_MARK)}"
         scores = vote.scores_text(40) or "no score"
         yield f"{who} ({scores}): {one_line(vote.rationale or vote.problem, MOST_REASON)}"
-
-
-def _call_lines(calls: Iterable[CallView]) -> Iterator[str]:
-    return (f"{number}. {_call_text(call)}" for number, call in enumerate(calls, start=1))
 
 
 def _call_text(call: CallView) -> str:

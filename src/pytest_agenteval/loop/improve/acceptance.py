@@ -160,10 +160,16 @@ def decide_round(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
     screen = decide_screen(comparison, focus)
     if not screen.accepted:
         return screen
-    worse = tuple(_worse_changes(comparison))
+    changes = list(_named_changes(comparison))
+    worse = tuple(
+        f"{name} ({format_figure(change.old)} -> {format_figure(change.new)})"
+        for change, name in changes
+        if change.verdict == "worse"
+    )
     if worse:
         return RoundDecision("discarded", f"worse: {listed_names(worse)}", screen.focus, worse)
-    if doubtful := tuple(_doubtful_changes(comparison)):
+    # Worse by its scores, but errored trials leave the verdict open.
+    if doubtful := [name for change, name in changes if change.undone and change.change < 0]:
         reason = f"{listed_names(doubtful)} would be worse; trials that errored leave it open"
         return RoundDecision("discarded", reason, screen.focus)
     return RoundDecision("kept for now", f"{screen.reason}, no fall was shown", screen.focus)
@@ -178,19 +184,6 @@ def _why_not_risen(focus: FocusChange) -> str:
         trials = pluralize(focus.errored, "trial")
         return f"{trials} of the focus errored: nobody can tell whether it rose ({focus.figures} without)"
     return ""
-
-
-def _worse_changes(comparison: Comparison) -> Iterator[str]:
-    for change, name in _named_changes(comparison):
-        if change.verdict == "worse":
-            yield f"{name} ({format_figure(change.old)} -> {format_figure(change.new)})"
-
-
-def _doubtful_changes(comparison: Comparison) -> Iterator[str]:
-    """Name what is worse by its scores, where errored trials leave the verdict open."""
-    for change, name in _named_changes(comparison):
-        if change.undone and change.change < 0:
-            yield name
 
 
 def _named_changes(comparison: Comparison) -> Iterator[tuple[Change, str]]:

@@ -13,6 +13,7 @@ from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.loop.improve.acceptance import (
     Confirmation,
+    RoundDecision,
     confirm,
     focus_change,
     repetitions_to_confirm,
@@ -266,7 +267,7 @@ class Attempts:
         commits: tuple[str, str],
         trees: tuple[Path, Path],
         order: RunOrder,
-        judge: Callable[[Comparison], PairDecision],
+        decide: Callable[[Comparison], PairDecision | RoundDecision],
     ) -> tuple[PairedRuns, TriedPair]:
         """Try old and new, whose old tree is checked out; the new one is where it is needed.
 
@@ -277,13 +278,13 @@ class Attempts:
         if not prompts:
             self.check_out(new, commits[1])
         paired = run_pair(old, new, order, prompts)
-        judgement = judge(paired.comparison)
+        decision = decide(paired.comparison)
         focus = focus_change(paired.comparison, self._of.focus)
         return paired, TriedPair(
             runs=paired.runs,
             sentence=headline(paired.comparison),
-            decision=judgement.decision,
-            reason=judgement.reason,
+            decision=decision.decision,
+            reason=decision.reason,
             focus_old=focus.old,
             focus_new=focus.new,
             repetitions=order.repetitions,
@@ -395,7 +396,7 @@ def confirm_on_held_out(
         return HeldOut(f"trying held-out tasks would go beyond --max-trials {most}")
     confirmations: list[Confirmation] = []
 
-    def judge(comparison: Comparison) -> PairDecision:
+    def decide(comparison: Comparison) -> PairDecision:
         looks = looks_so_far(Path(improvement.results), improvement.suite)
         confirmations.append(confirm(comparison, improvement.focus, max(1, looks)))
         words = "confirmed" if confirmations[0].confirmed else "not confirmed"
@@ -404,7 +405,7 @@ def confirm_on_held_out(
     commits = (improvement.start, improvement.kept)
     try:
         with keeping_latest(Path(improvement.results)):  # these are not for whoever looks at it next
-            _, tried = attempts.pair(tasks, commits, (start, kept), order, judge)
+            _, tried = attempts.pair(tasks, commits, (start, kept), order, decide)
     except RunFailed as failed:
         again = f"agenteval improve --continue {improvement.name} tries held-out tasks again"
         raise RunFailed(f"{failed}; {again}") from failed

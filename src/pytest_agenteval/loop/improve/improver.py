@@ -8,16 +8,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.comparison import Comparison
-from pytest_agenteval.loop.improve.acceptance import NO_CHANGE, RoundDecision, decide_round, decide_screen
+from pytest_agenteval.loop.improve.acceptance import NO_CHANGE, decide_round, decide_screen
 from pytest_agenteval.loop.improve.attempts import (
     Attempts,
-    PairDecision,
     TrialNeeds,
     WorktreeSuite,
     confirm_on_held_out,
@@ -322,7 +321,12 @@ class Improver:
             while not self._state.ended:
                 self._next_round(tasks)
             if self._state.has_accepted and self._state.held_out is None:
-                self._hold_out(tasks)
+                self._progress.begin("held-out", "start against kept ...")
+                held_out = confirm_on_held_out(
+                    self._attempts, self._state, tasks, self._folder / "start", self._old_tree
+                )
+                self._progress.end(held_out.tried.decision if held_out.tried else "not confirmed")
+                self._save(held_out=held_out)
             self._finish()
         except (AgentEvalError, OSError) as failed:
             self._remove_trees()
@@ -445,7 +449,7 @@ class Improver:
         if len(tasks.focus(self._state.focus)) == len(tasks.dev):
             return self._put(current, step="screened")
         self._progress.begin(f"round {current.number}", "screen ...")
-        outcome = self._try(current, tasks, "screen", self._judge_screen)
+        outcome = self._try(current, tasks, "screen")
         if isinstance(outcome, str):
             return self._decide(current, "discarded", outcome)
         _, tried = outcome
@@ -457,7 +461,7 @@ class Improver:
     def _try_dev(self, current: Round, tasks: WorktreeSuite) -> None:
         """Try the whole dev split, old and new, and keep the change or discard it."""
         self._progress.begin(f"round {current.number}", "dev split ...")
-        outcome = self._try(current, tasks, "dev", self._judge_round)
+        outcome = self._try(current, tasks, "dev")
         if isinstance(outcome, str):
             self._decide(current, "discarded", outcome)
             return
@@ -465,7 +469,8 @@ class Improver:
         if tried.decision == "discarded":
             self._decide(current, "discarded", tried.words, dev=tried)
             return
-        message = f"{_commit_subject(self._focus_names, tried)}\n\n{tried.sentence}\n"
+        scores = f"{format_figure(tried.focus_old)} -> {format_figure(tried.focus_new)}"
+        message = f"{one_line(f'{self._focus_names} {scores}', 72)}\n\n{tried.sentence}\n"
         accepted = self._repository.commit_again(current.commit, current.base, message)
         self._repository.set_branch(self._state.branch, accepted)
         self._state = replace(
@@ -477,38 +482,21 @@ class Improver:
         self._decide(replace(current, commit=accepted), "kept for now", tried.reason, dev=tried)
         self._check_out_old(accepted)
 
-    def _judge_screen(self, comparison: Comparison) -> PairDecision:
-        return _pair_decision(decide_screen(comparison, self._state.focus))
-
-    def _judge_round(self, comparison: Comparison) -> PairDecision:
-        return _pair_decision(decide_round(comparison, self._state.focus))
-
     def _try(
-        self,
-        current: Round,
-        tasks: WorktreeSuite,
-        part: Literal["screen", "dev"],
-        judge: Callable[[Comparison], PairDecision],
+        self, current: Round, tasks: WorktreeSuite, part: Literal["screen", "dev"]
     ) -> tuple[PairedRuns, TriedPair] | str:
         """Try a round's old and new; give why it could not be tried, as a text."""
         if not self._attempts.has_room(self._needs(tasks).of(part)):
             return f"it would go beyond --max-trials {self._state.limits.max_trials}"
+        decide = partial(decide_screen if part == "screen" else decide_round, focus=self._state.focus)
         files = [task.file for task in tasks.focus(self._state.focus)] if part == "screen" else ()
         order = self._attempts.order(f"{current.number}-{part}", "dev", self._state.repetitions, files)
         new = self._tree_of(current)
         commits = (current.base, current.commit)
         try:
-            return self._attempts.pair(tasks, commits, (self._old_tree, new), order, judge)
+            return self._attempts.pair(tasks, commits, (self._old_tree, new), order, decide)
         except RunFailed as failed:
             return one_line(str(failed), MOST_LINE)
-
-    def _hold_out(self, tasks: WorktreeSuite) -> None:
-        self._progress.begin("held-out", "start against kept ...")
-        held_out = confirm_on_held_out(
-            self._attempts, self._state, tasks, self._folder / "start", self._old_tree
-        )
-        self._progress.end(held_out.tried.decision if held_out.tried else "not confirmed")
-        self._save(held_out=held_out)
 
     def _finish(self) -> None:
         confirmation = self._state.held_out.confirmation if self._state.held_out else None
@@ -528,11 +516,3 @@ def _is_focus_full(last: Round) -> bool:
     """Whether the last accepted round passed the focus in full."""
     focus = last.dev.focus_new if last.dev and last.decision == "kept for now" else None
     return focus is not None and focus > 1 - NO_CHANGE
-
-
-def _pair_decision(decision: RoundDecision) -> PairDecision:
-    return PairDecision(decision.decision, decision.reason)
-
-
-def _commit_subject(focus: str, tried: TriedPair) -> str:
-    return one_line(f"{focus} {format_figure(tried.focus_old)} -> {format_figure(tried.focus_new)}", 72)
