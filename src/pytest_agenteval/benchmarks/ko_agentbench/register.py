@@ -54,5 +54,5 @@ def pytest_agenteval_register(registry: Registry) -> None:
         graders=[label for own in OWN.values() for _, label in own],
         options=f"{HERE}.scorecard:OPTIONS",
     )
-    registry.report_format("ko-agentbench", f"{HERE}.report.report_files:write_reports")
+    registry.report_format("ko-agentbench", f"{HERE}.report_files:write_reports")
     registry.example("ko", ("evals/ko", "cassettes/ko"), EXAMPLE_FOLDERS)

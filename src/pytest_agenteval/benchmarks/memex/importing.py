@@ -25,12 +25,12 @@ from pytest_agenteval import (
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.imported_runs import leftover_lines, writing
 from pytest_agenteval.tasks.documents import read_document
-from pytest_agenteval.tasks.field_types import SPELLINGS
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import workspace_layers
-from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.tasks.task_spec import SPELLINGS
+from pytest_agenteval.tasks.validation import problems_of, spec_of
 from pytest_agenteval.text.errors import did_you_mean
 
 TASKS = "tasks"

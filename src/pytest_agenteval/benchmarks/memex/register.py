@@ -23,12 +23,12 @@ AGENTS: Mapping[str, str] = {
 GRADERS: Mapping[str, str] = {
     "card_completion": "card:CardCompletion",
     "card_template_choice": "card:CardTemplateChoice",
-    "card_must_contain": "card_text:CardMustContain",
-    "card_numbers_given": "card_text:CardNumbersGiven",
-    "pkm_facts_filed": "pkm_facts:PkmFactsFiled",
+    "card_must_contain": "card:CardMustContain",
+    "card_numbers_given": "card:CardNumbersGiven",
+    "pkm_facts_filed": "pkm_completion:PkmFactsFiled",
     "pkm_completion": "pkm_completion:PkmCompletion",
     "pkm_routed_correctly": "pkm_routing:PkmRoutedCorrectly",
-    "pkm_read_before_write": "pkm_reading:PkmReadBeforeWrite",
+    "pkm_read_before_write": "pkm_routing:PkmReadBeforeWrite",
     "pkm_no_overwrite": "pkm_preservation:PkmNoOverwrite",
     "pkm_insight_quality": "pkm_judged:PkmInsightQuality",
     "pkm_append_coherence": "pkm_judged:PkmAppendCoherence",
@@ -45,10 +45,10 @@ def pytest_agenteval_register(registry: Registry) -> None:
     for name, place in GRADERS.items():
         registry.grader(name, f"{HERE}.graders.{place}")
     registry.rubrics(f"{HERE}:rubrics")
-    registry.rules_player("save_timeline_card", f"{HERE}.rules.card:play")
-    registry.rules_player("update_timeline_card_insight", f"{HERE}.rules.pkm:play")
+    registry.rules_player("save_timeline_card", f"{HERE}.rules:play_card")
+    registry.rules_player("update_timeline_card_insight", f"{HERE}.rules:play_pkm")
     for agent in ("pkm", "pkm_agent"):
         registry.file_writer(agent, "Write", path="file_path", text="content", root="PKM")
-    registry.importer("memex", f"{HERE}.importer.importing:MemexImporter")
+    registry.importer("memex", f"{HERE}.importing:MemexImporter")
     for name, parts in EXAMPLES.items():
         registry.example(name, parts, EXAMPLE_FOLDERS)

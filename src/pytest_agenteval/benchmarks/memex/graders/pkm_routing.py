@@ -21,7 +21,7 @@ from pytest_agenteval.benchmarks.memex.graders.end_state import (
     undecided_where_unreadable,
     upstream_path,
 )
-from pytest_agenteval.tasks.workspace.globs import select
+from pytest_agenteval.tasks.globs import select
 
 ROUTED_CORRECTLY = "pkm_routed_correctly"
 

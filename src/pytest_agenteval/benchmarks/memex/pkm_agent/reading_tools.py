@@ -22,7 +22,7 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     texts,
 )
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tasks.workspace.globs import matches, select
+from pytest_agenteval.tasks.globs import matches, select
 
 MAX_GLOB_FILES = 100
 
