@@ -169,8 +169,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_folder import RunSuite as RunSuite
     from pytest_agenteval.store.run_reader import Run as Run
     from pytest_agenteval.store.run_reader import load_run as load_run
-    from pytest_agenteval.tasks.workspace.workspace import OutsideWorkspace as OutsideWorkspace
-    from pytest_agenteval.tasks.workspace.workspace import Workspace as Workspace
+    from pytest_agenteval.tasks.workspace import OutsideWorkspace as OutsideWorkspace
+    from pytest_agenteval.tasks.workspace import Workspace as Workspace
     from pytest_agenteval.text.errors import CAUSES as CAUSES
     from pytest_agenteval.text.errors import AgentEvalError as AgentEvalError
     from pytest_agenteval.text.errors import CassetteMiss as CassetteMiss
@@ -258,7 +258,7 @@ _NAMES = {
         "Levels PlannedGroup RepetitionRule Resumption RunHeader RunModel RunPrices RunShards RunSuite"
     ),
     "store.run_reader": "load_run Run",
-    "tasks.workspace.workspace": "OutsideWorkspace Workspace",
+    "tasks.workspace": "OutsideWorkspace Workspace",
     "text.errors": (
         "AgentEvalError CassetteMiss CAUSES FixtureBroken LimitReached Problem ProblemsFound ProviderDown "
         "TranscriptLost TrialBroken UsageMistake"

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agenteval.calibration.calibration_file import CalibrationPlan, MetricThreshold, read_calibration
 from pytest_agenteval.registry.installed import installed_registry
-from pytest_agenteval.tasks.task_detection import holds_calibration
+from pytest_agenteval.tasks.documents import holds_calibration
 from pytest_agenteval.text.errors import ProblemsFound
 from tests.calibration.judges import FILE, project, rows
 from tests.suites import write

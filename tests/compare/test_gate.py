@@ -10,7 +10,7 @@ from pytest_agenteval.compare.comparison import Pair, SuiteComparison
 from pytest_agenteval.compare.gate import GatedSuite, Recheck, judge_gates
 from pytest_agenteval.compare.scoring.intervals import Interval
 from pytest_agenteval.compare.verdict import Change, Verdict
-from pytest_agenteval.tasks.gate_spec import Gate
+from pytest_agenteval.tasks.suite_spec import Gate
 
 NOBODY = Pair(None, None)
 

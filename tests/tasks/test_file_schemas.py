@@ -10,11 +10,10 @@ import pytest
 
 from pytest_agenteval.cli.schema import suite_schema, task_schema
 from pytest_agenteval.tasks.documents import read_document
-from pytest_agenteval.tasks.field_types import Spec
 from pytest_agenteval.tasks.file_names import find_suite, is_data_name
 from pytest_agenteval.tasks.load import load_suite, load_tasks
 from pytest_agenteval.tasks.pydantic_models import model_of
-from pytest_agenteval.tasks.task_spec import GraderSpec
+from pytest_agenteval.tasks.task_spec import GraderSpec, Spec
 from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.tools.http_declaration import ResultSpec
 

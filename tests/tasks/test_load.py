@@ -13,10 +13,9 @@ import pytest
 from pytest_agenteval.tasks.file_names import find_suite, is_data_name, is_task_name
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
-from pytest_agenteval.tasks.spec_reading import spec_of
-from pytest_agenteval.tasks.suite_spec import Suite
-from pytest_agenteval.tasks.task_settings import resolve_settings
+from pytest_agenteval.tasks.suite_spec import Suite, resolve_settings
 from pytest_agenteval.tasks.task_spec import Limits, Task
+from pytest_agenteval.tasks.validation import spec_of
 from pytest_agenteval.text.errors import ProblemsFound
 
 LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agenteval.tasks.task_detection import is_nearly_task, may_be_task
+from pytest_agenteval.tasks.documents import is_nearly_task, may_be_task
 
 
 @pytest.mark.parametrize(

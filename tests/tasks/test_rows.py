@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from pytest_agenteval.tasks.rows.row_problems import RowProblems
-from pytest_agenteval.tasks.rows.spec import TASK_KEYS, Rows, RowSource
-from pytest_agenteval.tasks.rows.tables import read_table
+from pytest_agenteval.tasks.row_tables import RowProblems, read_table
+from pytest_agenteval.tasks.suite_spec import TASK_KEYS, Rows, RowSource
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import ProblemsFound
 from tests.suites import only_our_plugin, run, write

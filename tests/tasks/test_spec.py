@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_spec import FaultSpec, GraderSpec, Limits, ReferenceSolution, Task
+from pytest_agenteval.tasks.validation import spec_of
 
 LEAST: dict[str, Any] = {"id": "a", "input": {"content": "x"}, "graders": [{"name": "n"}]}
 

@@ -22,12 +22,11 @@ from pydantic import ValidationError
 
 from pytest_agenteval.calibration.calibration_file import Calibration
 from pytest_agenteval.tasks.documents import read_document
-from pytest_agenteval.tasks.field_types import Spec
 from pytest_agenteval.tasks.load import load_tasks
 from pytest_agenteval.tasks.pydantic_models import parse_spec
-from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 from pytest_agenteval.tasks.suite_spec import Suite
-from pytest_agenteval.tasks.task_spec import ScriptEntry, Task
+from pytest_agenteval.tasks.task_spec import ScriptEntry, Spec, Task
+from pytest_agenteval.tasks.validation import problems_of, spec_of
 from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.text.json_values import jsonable
 from pytest_agenteval.tools.http_declaration import ToolFile
@@ -286,7 +285,7 @@ def test_threads_may_read_files_of_one_kind_at_once(tmp_path: Path) -> None:
     code = """
 import importlib, json, sys, threading
 import pytest_agenteval.tools.openapi, pytest_agenteval.calibration.calibration_file
-from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
+from pytest_agenteval.tasks.validation import problems_of, spec_of
 sys.setswitchinterval(1e-6)
 for module, kind, value in json.loads(sys.argv[1]):
     kind = getattr(importlib.import_module(module), kind)

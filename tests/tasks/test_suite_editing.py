@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.tasks.documents import parse_document
-from pytest_agenteval.tasks.spec_reading import read_spec
 from pytest_agenteval.tasks.suite_editing import with_regression
 from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Regression, Suite
+from pytest_agenteval.tasks.validation import read_spec
 from pytest_agenteval.text.errors import UsageMistake
 
 YAML, JSON = Path("suite.yaml"), Path("suite.json")

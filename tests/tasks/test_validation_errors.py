@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.tasks.load import load_suite, load_tasks
-from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.tasks.validation import value_text
 from pytest_agenteval.text.errors import ProblemsFound
 
 GRADER_KEYS = "config, label, require, threshold, weight"

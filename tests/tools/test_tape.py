@@ -15,7 +15,7 @@ from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.tasks.spec_reading import spec_of
+from pytest_agenteval.tasks.validation import spec_of
 from pytest_agenteval.text.errors import CassetteMiss
 from pytest_agenteval.tools.http_declaration import ToolDeclaration
 from pytest_agenteval.tools.http_tool import http_tool

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.tasks.workspace.globs import MOST_ALTERNATIVES, matches, select
+from pytest_agenteval.tasks.globs import MOST_ALTERNATIVES, matches, select
 
 TABLE = """
 *.md            a.md            yes

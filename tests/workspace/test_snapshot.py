@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.records.evidence import Tree, diff
-from pytest_agenteval.tasks.workspace import snapshot as bounds
-from pytest_agenteval.tasks.workspace.snapshot import MOST_BYTES, snapshot, snapshot_layers
+from pytest_agenteval.tasks import workspace as bounds
+from pytest_agenteval.tasks.workspace import MOST_BYTES, snapshot, snapshot_layers
 
 names = st.text(st.sampled_from("ab한é ."), min_size=1, max_size=4).filter(
     lambda name: name.strip(". ") == name
@@ -129,7 +129,7 @@ def test_new_files_are_hashed_whole_up_to_a_bound(tmp_path: Path, monkeypatch: p
             file.truncate(300_000)
     earlier = snapshot(tmp_path)
     assert {file.digest for file in earlier.files.values()} == {earlier.files["a"].digest}
-    monkeypatch.setattr("pytest_agenteval.tasks.workspace.snapshot.MOST_HASHED_TOGETHER", 400_000)
+    monkeypatch.setattr("pytest_agenteval.tasks.workspace.MOST_HASHED_TOGETHER", 400_000)
     after = snapshot(tmp_path, earlier=Tree({"known": earlier.files["known"]}))
     assert after.files["known"] == earlier.files["known"]
     assert after.files["a"].digest != after.files["b"].digest
@@ -137,7 +137,7 @@ def test_new_files_are_hashed_whole_up_to_a_bound(tmp_path: Path, monkeypatch: p
 
 def test_folders_without_end_are_no_endless_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Empty folders are no files, and take as long to look into."""
-    monkeypatch.setattr("pytest_agenteval.tasks.workspace.snapshot.MOST_NEW", 20)
+    monkeypatch.setattr("pytest_agenteval.tasks.workspace.MOST_NEW", 20)
     for number in range(40):
         (tmp_path / f"d{number}").mkdir()
     assert snapshot(tmp_path).files["…"].why == "too many"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.tasks.workspace.workspace import OutsideWorkspace, Workspace
+from pytest_agenteval.tasks.workspace import OutsideWorkspace, Workspace
 from pytest_agenteval.text.errors import FixtureBroken
 
 careful = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -14,7 +14,7 @@ from pytest_agenteval.records.plan import Model, TrialKey
 from pytest_agenteval.records.prompts import Prompts
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.tasks.workspace.workspace import Workspace
+from pytest_agenteval.tasks.workspace import Workspace
 from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.tools.toolbox import ToolBox
 

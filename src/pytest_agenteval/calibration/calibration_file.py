@@ -11,8 +11,8 @@ from pytest_agenteval.calibration.labels import LabelledExample, describe_label_
 from pytest_agenteval.compare.scoring.agreement import METRICS
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.tasks.documents import Document, read_bytes, read_document, short_path
-from pytest_agenteval.tasks.field_types import (
+from pytest_agenteval.tasks.documents import ParsedDocument, read_bytes, read_document, short_path
+from pytest_agenteval.tasks.task_spec import (
     Count,
     Holds,
     Id,
@@ -25,7 +25,7 @@ from pytest_agenteval.tasks.field_types import (
     Tokens,
     expects,
 )
-from pytest_agenteval.tasks.spec_reading import read_spec
+from pytest_agenteval.tasks.validation import read_spec
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 
 Threshold = Annotated[
@@ -79,7 +79,7 @@ class Calibration(Spec, frozen=True, kw_only=True):
             raise ValueError("not rising")
 
 
-def load_calibration(path: Path) -> tuple[Calibration, Document]:
+def load_calibration(path: Path) -> tuple[Calibration, ParsedDocument]:
     """Read a calibration file, or raise every problem in it; the document knows the lines of its keys."""
     document = read_document(path)
     return read_spec(Calibration, document), document
@@ -175,7 +175,7 @@ def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> Calibratio
     )
 
 
-def _rubric(calibration: Calibration, document: Document, rubrics: RubricNames) -> Rubric:
+def _rubric(calibration: Calibration, document: ParsedDocument, rubrics: RubricNames) -> Rubric:
     if not calibration.rubric.endswith(ENDING):
         names = rubrics.rubric_names
         if calibration.rubric not in names:
@@ -196,7 +196,7 @@ def _rubric(calibration: Calibration, document: Document, rubrics: RubricNames) 
     return rubric
 
 
-def _own_rubric(calibration: Calibration, document: Document) -> Rubric:
+def _own_rubric(calibration: Calibration, document: ParsedDocument) -> Rubric:
     path = document.path.parent / calibration.rubric
     if not path.is_file():
         _refuse(document, ("rubric",), f"a file: {short_path(path)}", "none", _beside(path))
@@ -209,14 +209,16 @@ def _own_rubric(calibration: Calibration, document: Document) -> Rubric:
 
 
 def _examples(
-    calibration: Calibration, document: Document, rubric: Rubric, labels: Path
+    calibration: Calibration, document: ParsedDocument, rubric: Rubric, labels: Path
 ) -> tuple[LabelledExample, ...]:
     if not labels.is_file():
         _refuse(document, ("labels",), f"a file: {short_path(labels)}", "none", _beside(labels))
     return read_labels(labels, rubric, calibration.scale)
 
 
-def _threshold_problems(calibration: Calibration, document: Document, rubric: Rubric) -> Iterator[Problem]:
+def _threshold_problems(
+    calibration: Calibration, document: ParsedDocument, rubric: Rubric
+) -> Iterator[Problem]:
     for metric, value in calibration.thresholds.items():
         if metric not in (*METRICS, SCORED):
             yield _problem(document, ("thresholds", metric), (*METRICS, SCORED), "figure", metric)
@@ -247,13 +249,13 @@ def _beside(path: Path) -> str:
         return ""
 
 
-def _problem(document: Document, path: KeyPath, names: Any, kind: str, name: str) -> Problem:
+def _problem(document: ParsedDocument, path: KeyPath, names: Any, kind: str, name: str) -> Problem:
     expected, found = f"one of {', '.join(names)}", f"the unknown {kind} {name!r}"
     return Problem(
         short_path(document.path), document.line_of(path), path, expected, found, did_you_mean(name, names)
     )
 
 
-def _refuse(document: Document, path: KeyPath, expected: str, found: str, hint: str = "") -> NoReturn:
+def _refuse(document: ParsedDocument, path: KeyPath, expected: str, found: str, hint: str = "") -> NoReturn:
     problem = Problem(short_path(document.path), document.line_of(path), path, expected, found, hint)
     raise ProblemsFound([problem])

@@ -18,7 +18,7 @@ from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.tasks.documents import read_bytes, short_path
-from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.tasks.validation import value_text
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 
 LabelSource = Literal["human", "constructed"]

@@ -40,7 +40,7 @@ from pytest_agenteval.store.run_documents import GATES, read_gates
 from pytest_agenteval.store.run_folder import RunFolder, read_header, whole_runs
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
+from pytest_agenteval.tasks.suite_spec import NO_GATE, Gate
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import (
     NOT_KNOWN,

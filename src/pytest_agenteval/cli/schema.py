@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_agenteval.tasks.field_types import Spec
+    from pytest_agenteval.tasks.task_spec import Spec
 
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"

@@ -16,7 +16,7 @@ from pytest_agenteval.compare.findings import LEVEL
 from pytest_agenteval.compare.scoring.difference_interval import tasks_to_exclude
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.tasks.gate_spec import Gate
+from pytest_agenteval.tasks.suite_spec import Gate
 
 MOST_REASONS = 6
 """Reasons that the line names."""

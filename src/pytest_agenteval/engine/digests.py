@@ -19,7 +19,7 @@ from pytest_agenteval.records.record import NOTHING, FrozenMap, Record
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.trial import NO_TOOLS, Digests
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.tasks.workspace.snapshot import snapshot_layers, with_texts
+from pytest_agenteval.tasks.workspace import snapshot_layers, with_texts
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.json_values import canonical_json, json_digest, text_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS

@@ -54,7 +54,7 @@ def has_acted(task: PlannedTask, transcript: Transcript, outcome: Outcome) -> bo
         return True
     if not files:
         return False
-    from pytest_agenteval.tasks.workspace.globs import matches
+    from pytest_agenteval.tasks.globs import matches
 
     diff = outcome.diff
     paths = (*diff.created, *diff.modified, *diff.deleted)

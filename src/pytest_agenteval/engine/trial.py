@@ -66,7 +66,7 @@ from pytest_agenteval.records.trial import (
     part_paid,
 )
 from pytest_agenteval.records.truncation import truncated_answer, truncated_text
-from pytest_agenteval.tasks.workspace.workspace import Workspace
+from pytest_agenteval.tasks.workspace import Workspace
 from pytest_agenteval.text.errors import ProblemsFound, TrialBroken, key_hint
 from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.tools.tool import compile_schemas, planned_faults

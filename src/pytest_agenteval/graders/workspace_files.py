@@ -17,7 +17,7 @@ from pytest_agenteval.graders.text_reading import (
     text_checks,
 )
 from pytest_agenteval.records.evidence import Check, Evidence, FileText, Grade, Tree
-from pytest_agenteval.tasks.workspace.globs import matches
+from pytest_agenteval.tasks.globs import matches
 from pytest_agenteval.text.json_values import normal_text
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.explanation import worst_grade
-from pytest_agenteval.tasks.documents import Document, read_document
+from pytest_agenteval.tasks.documents import ParsedDocument, read_document
 from pytest_agenteval.text.errors import KeyPath, ProblemsFound
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class TaskFileLines:
         return document.line_of((*task_path, *(path or ("id",))))
 
 
-def _readable_document(path: Path) -> Document | None:
+def _readable_document(path: Path) -> ParsedDocument | None:
     try:
         return read_document(path)
     except ProblemsFound:  # it was changed, or taken away, after the run

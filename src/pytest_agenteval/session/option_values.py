@@ -15,7 +15,7 @@ import msgspec
 from pytest_agenteval.records.plan import ModelPrice, PriceTier, Variant
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.session.options import RawValue, WrongValue, names
-from pytest_agenteval.tasks.gate_spec import Gate
+from pytest_agenteval.tasks.suite_spec import Gate
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 
 FORBIDDEN = frozenset("@[]: ,/")

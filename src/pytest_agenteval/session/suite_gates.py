@@ -31,7 +31,7 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_documents import GATES, SuiteGate, read_gates
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
+from pytest_agenteval.tasks.suite_spec import NO_GATE, Gate
 from pytest_agenteval.text.errors import (
     AgentEvalError,
     ProblemsFound,

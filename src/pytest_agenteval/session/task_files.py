@@ -12,8 +12,7 @@ import pytest
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.planning.parametrization import Case
 from pytest_agenteval.session.trial_items import PLUGIN, TrialItem, collect_items, trial_functions
-from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.task_detection import holds_calibration
+from pytest_agenteval.tasks.documents import holds_calibration, short_path
 from pytest_agenteval.text.errors import ProblemsFound
 
 
@@ -35,7 +34,7 @@ def table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> Tabl
         return None
     if not loaded.suite.tasks:
         return None
-    from pytest_agenteval.tasks.rows.row_tasks import rows_path, source_of
+    from pytest_agenteval.tasks.row_tasks import rows_path, source_of
 
     tables = (rows_path(source_of(rows), suite_file.parent) for rows in loaded.suite.tables)
     if path not in tables:

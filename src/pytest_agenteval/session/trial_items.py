@@ -160,7 +160,7 @@ def task_of(request: pytest.FixtureRequest) -> PlannedTask:
 
 def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
     """Give a fresh tree, and take it away when the item is done."""
-    from pytest_agenteval.tasks.workspace.workspace import Workspace
+    from pytest_agenteval.tasks.workspace import Workspace
 
     task: PlannedTask = request.getfixturevalue("task")
     kept_workspaces = get_eval_session(request.config).runner.workspaces

@@ -11,31 +11,33 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import (
-    Document,
+    ParsedDocument,
+    is_blank,
+    is_nearly_task,
+    is_task,
     lines_of_ids,
+    may_be_task,
     parse_document,
     read_bytes,
     read_document,
     short_path,
-)
-from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, is_task_name
-from pytest_agenteval.tasks.rows.spec import Rows
-from pytest_agenteval.tasks.spec_reading import problems_of, read_spec, spec_of
-from pytest_agenteval.tasks.suite_spec import Suite
-from pytest_agenteval.tasks.task_detection import (
-    is_blank,
-    is_nearly_task,
-    is_task,
-    may_be_task,
     top_level_keys,
 )
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, is_task_name
+from pytest_agenteval.tasks.suite_spec import Rows, Suite
 from pytest_agenteval.tasks.task_spec import Task
-from pytest_agenteval.tasks.validation_errors import value_text, without_consequences
+from pytest_agenteval.tasks.validation import (
+    problems_of,
+    read_spec,
+    spec_of,
+    value_text,
+    without_consequences,
+)
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.json_values import JSON
 
 if TYPE_CHECKING:
-    from pytest_agenteval.tasks.rows.row_tasks import RowTask
+    from pytest_agenteval.tasks.row_tasks import RowTask
 
 WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
 _ASIDE = "data that is no task goes into a file or a folder whose name begins with '_'"
@@ -47,7 +49,7 @@ class DoubtfulFile(ProblemsFound):
     """A file that may be a broken task or somebody's data: whoever names it as data settles that."""
 
 
-class TaskPlace(Protocol):
+class TaskFolders(Protocol):
     """Where a task stands that is in no task file: who tells what is wrong with it, and where."""
 
     @property
@@ -72,7 +74,7 @@ class LoadedTask(FrozenValue, frozen=True):
     line: int
     index: int | None
     bucket: str
-    place: TaskPlace | None = None
+    place: TaskFolders | None = None
 
     def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
         """Tell what is wrong at a key of the task, where its author wrote that."""
@@ -127,10 +129,10 @@ def load_tasks(
     )
 
 
-def load_rows(document: Document, suite: Suite) -> tuple[LoadedTask, ...]:
+def load_rows(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
     """Read the rows that a suite, which a document holds, makes tasks of, or raise every problem in them."""
-    from pytest_agenteval.tasks.rows.row_problems import RowProblems
-    from pytest_agenteval.tasks.rows.row_tasks import row_tasks
+    from pytest_agenteval.tasks.row_tables import RowProblems
+    from pytest_agenteval.tasks.row_tasks import row_tasks
 
     tables = suite.tables
     alone = isinstance(suite.tasks, Rows)
@@ -167,7 +169,7 @@ def _of_row(row: RowTask, problem: Problem) -> Problem:
     return row.place.problem(problem.path, problem.expected, problem.found, problem.hint)
 
 
-class _FilledRow(Document):
+class _FilledRow(ParsedDocument):
     """A row's task as a document, of which problems are told elsewhere."""
 
     def __init__(self, row: RowTask) -> None:
@@ -178,7 +180,7 @@ class _FilledRow(Document):
         return 1
 
 
-def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Document | None:
+def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> ParsedDocument | None:
     """Read a file; None for one that cannot be read as ours and need not be."""
     if below_suite and not data.strip():
         raise _doubtful(short_path(path), None, "an empty file")
@@ -205,7 +207,7 @@ def _or_aside(hint: str) -> str:
     return f"{hint}; {_ASIDE}" if hint else _ASIDE
 
 
-def _holds_tasks(document: Document, sure: bool, *, below_suite: bool) -> bool:
+def _holds_tasks(document: ParsedDocument, sure: bool, *, below_suite: bool) -> bool:
     value, file = document.value, short_path(document.path)
     entries = value if isinstance(value, list) else [value]
     if any(map(is_task, entries)):
@@ -232,7 +234,7 @@ def _doubtful(file: str, line: int | None, found: str, hint: str = _ASIDE) -> Do
     return DoubtfulFile([Problem(file, line, (), _A_TASK, found, hint)])
 
 
-def _validate(document: Document, suite: Suite | None) -> list[Task]:
+def _validate(document: ParsedDocument, suite: Suite | None) -> list[Task]:
     value = document.value
     entries: Sequence[JSON] = value if isinstance(value, list) else [value]
     tasks: list[Task] = []
@@ -254,7 +256,7 @@ def _validate(document: Document, suite: Suite | None) -> list[Task]:
     return tasks
 
 
-def _duplicate_id(task: Task, first: dict[str, int], index: int, document: Document) -> list[Problem]:
+def _duplicate_id(task: Task, first: dict[str, int], index: int, document: ParsedDocument) -> list[Problem]:
     earlier = first.setdefault(task.id, index)
     if earlier == index:
         return []
@@ -264,7 +266,7 @@ def _duplicate_id(task: Task, first: dict[str, int], index: int, document: Docum
     return [Problem(short_path(document.path), line, path, "an id of its own", found)]
 
 
-def _repeated_titles(entry: JSON, document: Document, place: KeyPath) -> Iterator[Problem]:
+def _repeated_titles(entry: JSON, document: ParsedDocument, place: KeyPath) -> Iterator[Problem]:
     """Say which graders are called as one before them is: their grades could not be told apart."""
     graders = entry.get("graders") if isinstance(entry, dict) else None
     first: dict[str, int] = {}
@@ -278,7 +280,9 @@ def _repeated_titles(entry: JSON, document: Document, place: KeyPath) -> Iterato
             yield Problem(short_path(document.path), line, path, "a name or label of its own", found, hint)
 
 
-def _missing_reference(entry: JSON, suite: Suite | None, document: Document, place: KeyPath) -> list[Problem]:
+def _missing_reference(
+    entry: JSON, suite: Suite | None, document: ParsedDocument, place: KeyPath
+) -> list[Problem]:
     if suite is None or not suite.require_reference_solution or not isinstance(entry, dict):
         return []
     if entry.get("reference_solution") is not None:

@@ -14,7 +14,7 @@ import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
-from pytest_agenteval.tasks.field_types import LARGEST, SPELLINGS, Holds, Spec, TwoSpellings
+from pytest_agenteval.tasks.task_spec import LARGEST, SPELLINGS, Holds, Spec, TwoSpellings
 
 SpecT = TypeVar("SpecT", bound=Spec)
 _STRICT: Mapping[Any, Any] = {

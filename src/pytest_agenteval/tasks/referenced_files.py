@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tasks.documents import parse_document, read_bytes, read_document, short_path
+from pytest_agenteval.tasks.documents import is_task, parse_document, read_bytes, read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_data_name, is_set_aside_folder, is_task_name
-from pytest_agenteval.tasks.suite_spec import Suite
-from pytest_agenteval.tasks.task_detection import is_task
-from pytest_agenteval.tasks.task_settings import resolve_settings
+from pytest_agenteval.tasks.suite_spec import Suite, resolve_settings
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 

@@ -9,8 +9,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_agenteval.tasks.documents import is_json, parse_document, short_path
+from pytest_agenteval.tasks.source_spans import (
+    TextSpan,
+    insert_at_end,
+    insert_before,
+    newline_of,
+    remove_part,
+)
 from pytest_agenteval.tasks.suite_spec import Regression
-from pytest_agenteval.tasks.text_spans import TextSpan, insert_at_end, insert_before, newline_of, remove_part
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.text.json_values import JSON
 
@@ -98,7 +104,7 @@ class _SuiteText:
 
     def _span(self, text: str) -> TextSpan:
         if self._is_json:
-            from pytest_agenteval.tasks.json_locations import json_span
+            from pytest_agenteval.tasks.source_spans import json_span
 
             return json_span(text)
         from pytest_agenteval.tasks.yaml_reading import yaml_span

@@ -1,33 +1,174 @@
-"""What a suite's file says: what the tasks below its folder have in common."""
+"""What a suite's file may hold: agent, defaults, gate, rows; and a task's own values over those."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
+
+from msgspec import Meta
 
 from pytest_agenteval.records.plan import Kind
-from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.tasks.agent_specs import NO_HTTP_RULES, AgentForm, HttpRules, ServedTools
-from pytest_agenteval.tasks.field_types import (
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.tasks.task_spec import (
+    NO_HTTP_RULES,
+    AgentForm,
     ClockText,
     Count,
+    HttpRules,
+    Limits,
     Map,
     ModelName,
     ModelNameBesideOthers,
     Named,
     NamedBesideOthers,
     Paths,
+    ServedTools,
     Share,
+    Shares,
     Spec,
     Tag,
+    Task,
+    Tolerance,
     TwoSpellings,
     check_clock,
     check_named,
     expects,
 )
-from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
-from pytest_agenteval.tasks.rows.spec import Rows
-from pytest_agenteval.tasks.task_spec import Limits
+
+
+class Gate(Spec, frozen=True, kw_only=True):
+    """What a run of a suite has to reach: where it does not, pytest's exit status is 1."""
+
+    score: Annotated[Share | None, expects("a number from 0 to 1: the least mean score of the suite")] = None
+    buckets: Annotated[
+        Shares, expects("a map from buckets of the suite to their least mean score, 0 to 1")
+    ] = NOTHING
+    pass_hat_k: Annotated[
+        Share | None,
+        expects("a number from 0 to 1: the least share of tasks that pass at every repetition"),
+    ] = None
+    not_worse: Annotated[
+        bool | Tolerance | None,
+        expects(
+            "true: neither the suite nor a bucket is worse than in the baseline; or a number between 0 and "
+            "1: and the suite surely not by more than this"
+        ),
+    ] = None
+    better: Annotated[
+        bool | None, expects("true or false: whether the suite, or a bucket, has to be better")
+    ] = None
+    errored: Annotated[
+        Share | None,
+        expects("a number from 0 to 1: the largest share of trials that errored or were never run"),
+    ] = None
+    recheck: Annotated[
+        Count | None,
+        expects("a whole number, 1 or more: how often a broken task is tried again before it counts"),
+    ] = None
+    baseline: Annotated[Named | None, expects("the path of a baseline's file, from the suite's folder")] = (
+        None
+    )
+
+    @property
+    def asks(self) -> bool:
+        """Whether anything has to be reached."""
+        rules = (self.score, self.buckets or None, self.pass_hat_k, self.not_worse, self.better, self.errored)
+        return any(rule is not None and rule is not False for rule in rules)
+
+    @property
+    def needs_baseline(self) -> bool:
+        """Whether there has to be something to compare with."""
+        return bool(self.not_worse or self.better)
+
+
+NO_GATE = Gate()
+
+
+OneCharacter = Annotated[str, Meta(min_length=1, max_length=1)]
+_FILLED = "; {{ column }} stands for a row's value"
+
+
+class RowSource(Spec, frozen=True, kw_only=True):
+    """A table, with what its name does not say: a file in another encoding, or one split of a dataset."""
+
+    file: Annotated[Named | None, expects("the path of a .csv, .tsv, .jsonl or .json file")] = None
+    encoding: Annotated[Named, expects("the name of an encoding, as in cp949")] = "utf-8"
+    delimiter: Annotated[OneCharacter | None, expects("what stands between cells: one character")] = None
+    dataset: Annotated[
+        Named | None, expects("the name of a Hugging Face dataset, as in owner/name, or a saved one's folder")
+    ] = None
+    config: Annotated[Named | None, expects("the name of the dataset's configuration")] = None
+    split: Annotated[Named | None, expects("the name of one of the dataset's splits")] = None
+    revision: Annotated[Named | None, expects("the dataset's revision: a tag, a branch or a commit")] = None
+
+
+class Rows(Spec, frozen=True, kw_only=True):
+    """Rows that are tasks: a task as in a task file, in which ``{{ column }}`` stands for a row's value."""
+
+    rows: Annotated[
+        RowSource | NamedBesideOthers,
+        expects(
+            "the path of a .csv, .tsv, .jsonl or .json file, hf://owner/name, the folder of a saved "
+            "dataset, or a map with `file` or `dataset`"
+        ),
+    ]
+    input: Annotated[
+        Map | NamedBesideOthers,
+        expects(f"a column, whose text the agent is given, or a map as a task's input{_FILLED}"),
+    ]
+    graders: Annotated[tuple[Map, ...], Meta(min_length=1), expects(f"a list of 1 grader or more{_FILLED}")]
+    id: Annotated[Named | None, expects(f"a column, or a text with columns in it{_FILLED}")] = None
+    bucket: Annotated[Named | None, expects(f"a column, or a text with columns in it{_FILLED}")] = None
+    where: Annotated[
+        Map, expects("a map from columns to the value, or a list of values, of the rows meant")
+    ] = NOTHING
+    limit: Annotated[Count | None, expects("a whole number, 1 or more: the first so many rows")] = None
+    split: Annotated[
+        Named | None,
+        expects(f"dev or held_out, or the name of one of the dataset's splits{_FILLED}"),
+    ] = None
+    description: Annotated[Any, expects(f"a text{_FILLED}")] = None
+    metadata: Annotated[Any, expects(f"a map{_FILLED}")] = None
+    tags: Annotated[Any, expects(f"a list of texts without spaces{_FILLED}")] = None
+    trials_per_run: Annotated[Any, expects("a whole number, 1 or more")] = None
+    limits: Annotated[Any, expects("a map of limits: steps, seconds, tokens, cost_usd")] = None
+    clock: Annotated[Any, expects("a date and time, as in 2026-05-25T09:00:00+09:00")] = None
+    timeout_seconds: Annotated[
+        Any, expects("a number of seconds above 0; `limits.seconds` comes before it")
+    ] = None
+    agent: Annotated[Any, expects(f"the name of a registered agent{_FILLED}")] = None
+    user: Annotated[
+        Any, expects(f"a map of persona, goal and stop: the user, whom a model plays{_FILLED}")
+    ] = None
+    settings: Annotated[Any, expects(f"a map of the agent's settings{_FILLED}")] = None
+    prompts: Annotated[Any, expects(f"a map from names of prompts to paths of files{_FILLED}")] = None
+    script: Annotated[Any, expects(f"a list of the replies that the scripted model gives{_FILLED}")] = None
+    faults: Annotated[Any, expects("a list of faults: which tools fail on purpose, and how")] = None
+    reference_solution: Annotated[Any, expects(f"a map: how it is solved{_FILLED}")] = None
+
+    def __post_init__(self) -> None:
+        for value in (self.rows, self.input):
+            check_named(value)
+
+
+TASK_KEYS = (
+    "description",
+    "metadata",
+    "tags",
+    "trials_per_run",
+    "limits",
+    "clock",
+    "timeout_seconds",
+    "agent",
+    "user",
+    "settings",
+    "prompts",
+    "script",
+    "faults",
+    "reference_solution",
+)
+"""Keys that mean what they mean in a task file."""
+
 
 OnMiss = Literal["error", "tool_error"]
 
@@ -155,3 +296,55 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
         """Give the kind of a task's trials: the suite's own, unless the task or its bucket is promoted."""
         promoted = self.regression
         return "regression" if bucket in promoted.buckets or task in promoted.tasks else self.kind
+
+
+T = TypeVar("T")
+_NO_DEFAULTS = SuiteDefaults()
+_NO_LIMITS = Limits()
+
+
+class TaskSettings(FrozenValue, frozen=True):
+    """The task's own values over its suite's; command line and project settings come on top of these."""
+
+    agent: str | None
+    form: AgentForm | None
+    trials: int
+    limits: Limits
+    clock: str | None
+    models: tuple[str, ...]
+    tags: tuple[str, ...]
+    settings: Mapping[str, Any]
+    prompts: Mapping[str, str]
+
+
+def resolve_settings(task: Task, suite: Suite | None) -> TaskSettings:
+    """Put a task's values over its suite's; maps are merged key by key, one level deep."""
+    defaults = suite.defaults if suite else _NO_DEFAULTS
+    shared = _over(suite.settings if suite else {}, defaults.settings)
+    return TaskSettings(
+        agent=task.agent or (suite.agent_name if suite else None),
+        form=suite.agent if suite and not task.agent and isinstance(suite.agent, AgentForm) else None,
+        trials=task.trials_per_run or defaults.trials_per_run or 1,
+        limits=_limits(task, defaults.limits),
+        clock=task.clock or defaults.clock,
+        models=(suite.model,) if suite and suite.model else defaults.models,
+        tags=tuple(dict.fromkeys((*defaults.tags, *task.tags))),
+        settings=_over(shared, task.settings),
+        prompts=_over(suite.prompts if suite else {}, task.prompts),
+    )
+
+
+def _limits(task: Task, defaults: Limits) -> Limits:
+    own = task.limits
+    if own == _NO_LIMITS and task.timeout_seconds is None:
+        return defaults
+    return Limits(
+        steps=own.steps or defaults.steps,
+        seconds=own.seconds or task.timeout_seconds or defaults.seconds,
+        tokens=own.tokens or defaults.tokens,
+        cost_usd=own.cost_usd or defaults.cost_usd,
+    )
+
+
+def _over(base: Mapping[str, T], own: Mapping[str, T]) -> Mapping[str, T]:
+    return {**base, **own} if base and own else own or base

@@ -15,7 +15,7 @@ from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.json_values import JSON
 
 if TYPE_CHECKING:
-    from pytest_agenteval.tasks.text_spans import TextSpan
+    from pytest_agenteval.tasks.source_spans import TextSpan
 if TYPE_CHECKING or yaml.__with_libyaml__:
     from yaml._yaml import CParser as _Parser
 else:
@@ -118,7 +118,7 @@ def yaml_span(text: str) -> TextSpan:
 
 
 def _span(node: yaml.Node) -> TextSpan:
-    from pytest_agenteval.tasks.text_spans import SpanPart, TextSpan  # no run edits files
+    from pytest_agenteval.tasks.source_spans import SpanPart, TextSpan  # no run edits files
 
     start, end = node.start_mark.index, node.end_mark.index
     if not isinstance(node, yaml.CollectionNode):

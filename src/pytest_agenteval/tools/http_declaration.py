@@ -16,8 +16,8 @@ from msgspec import Meta, field
 
 from pytest_agenteval.cassettes.request_matching import MATCHER_WORDS
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.tasks.field_types import Count, Map, Named, Number, Positive, Spec, expects
-from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.tasks.task_spec import Count, Map, Named, Number, Positive, Spec, expects
+from pytest_agenteval.tasks.validation import value_text
 from pytest_agenteval.text.errors import KeyPath, did_you_mean
 from pytest_agenteval.tools.request_values import TemplateValue, compile_value, is_chosen
 

@@ -14,8 +14,8 @@ from typing import Any
 from pytest_agenteval.cassettes.interaction import NOTHING, Request, Response, text_of
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolError
-from pytest_agenteval.tasks.documents import Document, read_document, short_path
-from pytest_agenteval.tasks.spec_reading import read_spec
+from pytest_agenteval.tasks.documents import ParsedDocument, read_document, short_path
+from pytest_agenteval.tasks.validation import read_spec
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.text.json_values import ABSENT, compact_json, loose_path, value_at
 from pytest_agenteval.text.patterns import Pattern
@@ -274,7 +274,7 @@ def read_tools(path: Path, bases: Mapping[str, str] | None = None) -> dict[str, 
     return declared_tools(read_document(path), bases)
 
 
-def declared_tools(document: Document, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
+def declared_tools(document: ParsedDocument, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
     """Give the tools that a document declares; it holds one tool, or ``tools`` with a ``provider``."""
     declared = read_declarations(document)
     return {
@@ -285,7 +285,7 @@ def declared_tools(document: Document, bases: Mapping[str, str] | None = None) -
     }
 
 
-def read_declarations(document: Document) -> list[tuple[ToolDeclaration, ProviderSpec | None]]:
+def read_declarations(document: ParsedDocument) -> list[tuple[ToolDeclaration, ProviderSpec | None]]:
     """Give what a document declares, or raise every problem in it."""
     value = document.value
     several = isinstance(value, dict) and not {"tools", "provider"}.isdisjoint(value)
@@ -300,7 +300,7 @@ def read_declarations(document: Document) -> list[tuple[ToolDeclaration, Provide
 
 
 def _problems(
-    document: Document,
+    document: ParsedDocument,
     tools: tuple[ToolDeclaration, ...],
     provider: ProviderSpec | None,
     several: bool,
@@ -317,7 +317,7 @@ def _problems(
             yield _at_line(document, place, DeclarationProblem(("name",), "a name of its own", name_in_use))
 
 
-def _at_line(document: Document, place: KeyPath, problem: DeclarationProblem) -> Problem:
+def _at_line(document: ParsedDocument, place: KeyPath, problem: DeclarationProblem) -> Problem:
     path = (*place, *problem.path)
     line = document.line_of(path)
     return Problem(short_path(document.path), line, path, problem.expected, problem.found, problem.hint)

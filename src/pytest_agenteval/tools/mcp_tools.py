@@ -20,7 +20,7 @@ from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import ToolSpec
-from pytest_agenteval.tasks.agent_specs import ServedTools
+from pytest_agenteval.tasks.task_spec import ServedTools
 from pytest_agenteval.text.errors import McpServerDown
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools.http_declaration import schema_problems

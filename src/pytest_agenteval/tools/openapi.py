@@ -17,10 +17,9 @@ from urllib.parse import unquote
 from msgspec import Meta
 
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.tasks.documents import Document, read_document, short_path
-from pytest_agenteval.tasks.field_types import Map, Named, NamedBesideOthers, Spec, check_named, expects
-from pytest_agenteval.tasks.spec_reading import read_spec
-from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.tasks.documents import ParsedDocument, read_document, short_path
+from pytest_agenteval.tasks.task_spec import Map, Named, NamedBesideOthers, Spec, check_named, expects
+from pytest_agenteval.tasks.validation import read_spec, value_text
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 from pytest_agenteval.tools.http_declaration import (
     ErrorSpec,
@@ -68,7 +67,7 @@ class Operation(FrozenValue, frozen=True):
 class OpenApiSource:
     """The document, which is a file of its own or stands below ``base`` in ours."""
 
-    def __init__(self, document: Document, base: KeyPath = ()) -> None:
+    def __init__(self, document: ParsedDocument, base: KeyPath = ()) -> None:
         self.document, self._base = document, base
         value: Any = document.value
         for step in base:
@@ -122,15 +121,9 @@ class OpenApiSource:
                 )
         return value
 
-    def problem(self, place: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        """Say what is wrong with a place of the document."""
-        path = (*self._base, *place)
-        file = short_path(self.document.path)
-        return Problem(file, self.document.line_of(path), path, expected, found, hint)
-
     def refuse(self, place: KeyPath, expected: str, found: str, hint: str = "") -> NoReturn:
-        """Raise the problem."""
-        raise ProblemsFound([self.problem(place, expected, found, hint)])
+        """Raise what is wrong with a place of the document."""
+        raise ProblemsFound([_problem(self.document, (*self._base, *place), expected, found, hint)])
 
 
 @dataclass(slots=True)
@@ -417,7 +410,9 @@ def _add_parameter(draft: _Draft, source: OpenApiSource, given: Mapping[str, Any
     elif where == "header":
         draft.headers[name] = {"param": named, "join": ","} if "array" in kinds else f"{{{named}}}"
     else:
-        draft.query[name] = _in_query(given, named)
+        style = given.get("style", "form")
+        whole = given.get("explode", style == "form") or style not in _BETWEEN
+        draft.query[name] = f"{{{named}}}" if whole else {"param": named, "join": _BETWEEN[style]}
 
 
 def _shape(draft: _Draft, given: Mapping[str, Any], place: KeyPath) -> dict[str, Any]:
@@ -426,13 +421,6 @@ def _shape(draft: _Draft, given: Mapping[str, Any], place: KeyPath) -> dict[str,
     shape = draft.schemas.open(given.get("schema", {}), (*place, "schema"))
     description = given.get("description")
     return {**shape, "description": description} if description and "description" not in shape else shape
-
-
-def _in_query(given: Mapping[str, Any], named: str) -> Any:
-    style = given.get("style", "form")
-    if given.get("explode", style == "form") or style not in _BETWEEN:
-        return f"{{{named}}}"
-    return {"param": named, "join": _BETWEEN[style]}
 
 
 def _add_body(draft: _Draft, source: OpenApiSource, operation: Operation) -> None:
@@ -449,16 +437,13 @@ def _add_body(draft: _Draft, source: OpenApiSource, operation: Operation) -> Non
     draft.body_as = "form" if kind == _FORM else "json"
     properties, needed = schema.get("properties"), given.get("required") is True
     if properties and not {"oneOf", "anyOf"} & set(schema):
+        required = schema.get("required", ())
         draft.body = {
-            key: f"{{{draft.take(key, 'body', _resolve(inner, draft), required=_is_required(schema, key))}}}"
+            key: f"{{{draft.take(key, 'body', _resolve(inner, draft), required=key in required)}}}"
             for key, inner in properties.items()
         }
     else:
         draft.body = f"{{{draft.take('body', 'body', schema, required=needed)}}}"
-
-
-def _is_required(schema: Mapping[str, Any], key: str) -> bool:
-    return key in schema.get("required", ())
 
 
 def _resolve(schema: Any, draft: _Draft) -> dict[str, Any]:
@@ -478,20 +463,25 @@ _OURS = ("matching", "errors", "result")
 """What an author says of an operation; all else is the document's."""
 
 
-def openapi_tools(document: Document) -> tuple[dict[str, Tool], tuple[Path, ...]]:
+def openapi_tools(document: ParsedDocument) -> tuple[dict[str, Tool], tuple[Path, ...]]:
     """Give the tools of a file, and all files that were read for them."""
     read = read_spec(OpenApiFile, document)
     source = _source(document, read)
-    made = [*_shared(document, read), *_make_tools(document, source, read)]
-    problems = [outcome for outcome in made if isinstance(outcome, Problem)]
+    shared = ProviderSpec(name="shared", base=read.base or "https://server", errors=read.errors)
+    problems = [
+        _problem(document, wrong.path, wrong.expected, wrong.found, wrong.hint)
+        for wrong in provider_problems(shared)
+    ]
+    made = list(_make_tools(document, source, read))
+    problems += [each for each in made if isinstance(each, Problem)]
     if problems:
         raise ProblemsFound(problems)
-    tools = [outcome for outcome in made if isinstance(outcome, Tool)]
+    tools = [each for each in made if isinstance(each, Tool)]
     files = dict.fromkeys((document.path, source.document.path))
     return {tool.spec.name: tool for tool in tools}, tuple(files)
 
 
-def _source(document: Document, read: OpenApiFile) -> OpenApiSource:
+def _source(document: ParsedDocument, read: OpenApiFile) -> OpenApiSource:
     if not isinstance(read.openapi, str):
         return OpenApiSource(document, ("openapi",))
     path = document.path.parent / read.openapi
@@ -503,14 +493,9 @@ def _source(document: Document, read: OpenApiFile) -> OpenApiSource:
     return OpenApiSource(read_document(path))
 
 
-def _shared(document: Document, read: OpenApiFile) -> Iterator[Problem]:
-    """Look at what the file says of all its operations."""
-    provider = ProviderSpec(name="shared", base=read.base or "https://server", errors=read.errors)
-    for wrong in provider_problems(provider):
-        yield _problem(document, wrong.path, wrong.expected, wrong.found, wrong.hint)
-
-
-def _make_tools(document: Document, source: OpenApiSource, read: OpenApiFile) -> Iterator[Tool | Problem]:
+def _make_tools(
+    document: ParsedDocument, source: OpenApiSource, read: OpenApiFile
+) -> Iterator[Tool | Problem]:
     by_name: dict[str, Operation] = {}
     again: set[str] = set()
     for operation in source.operations():
@@ -538,7 +523,9 @@ def _make_tools(document: Document, source: OpenApiSource, read: OpenApiFile) ->
         declared = operation_declaration(
             source, operation, spec, security_keys(source, operation, read.security)
         )
-        provider = _provider(document, source, operation, read)
+        name = read.name or re.sub(r"[^A-Za-z0-9_-]+", "_", document.path.stem)
+        base = read.base or _server(source, operation)
+        provider = ProviderSpec(name=name, base=base, errors=read.errors)
         for wrong in tool_problems(declared, provider):
             where = (*place[:2], *wrong.path) if wrong.path[0] in _OURS else place
             yield _problem(document, where, wrong.expected, wrong.found, wrong.hint)
@@ -546,13 +533,6 @@ def _make_tools(document: Document, source: OpenApiSource, read: OpenApiFile) ->
             yield _problem(document, place, "a name of its own: say `name`", f"{declared.name!r} again")
         names.add(declared.name)
         yield http_tool(declared, provider)
-
-
-def _provider(
-    document: Document, source: OpenApiSource, operation: Operation, read: OpenApiFile
-) -> ProviderSpec:
-    name = read.name or re.sub(r"[^A-Za-z0-9_-]+", "_", document.path.stem)
-    return ProviderSpec(name=name, base=read.base or _server(source, operation), errors=read.errors)
 
 
 def _server(source: OpenApiSource, operation: Operation) -> str:
@@ -570,5 +550,5 @@ def _server(source: OpenApiSource, operation: Operation) -> str:
     return url
 
 
-def _problem(document: Document, place: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
+def _problem(document: ParsedDocument, place: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
     return Problem(short_path(document.path), document.line_of(place), place, expected, found, hint)

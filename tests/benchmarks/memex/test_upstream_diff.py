@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.records.evidence import diff
-from pytest_agenteval.tasks.workspace.snapshot import snapshot
+from pytest_agenteval.tasks.workspace import snapshot
 from tests.yaml_files import read_yaml
 
 ORACLE = read_yaml(Path(__file__).parents[2] / "oracle/memex_diff.yaml")

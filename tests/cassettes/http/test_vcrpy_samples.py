@@ -17,7 +17,7 @@ from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.tape import Library, Tape
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tasks.spec_reading import spec_of
+from pytest_agenteval.tasks.validation import spec_of
 from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.tools.http_declaration import ToolDeclaration
 from pytest_agenteval.tools.http_tool import http_tool

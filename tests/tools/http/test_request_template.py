@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.redaction import Redactor
-from pytest_agenteval.tasks.spec_reading import spec_of
+from pytest_agenteval.tasks.validation import spec_of
 from pytest_agenteval.tools.http_declaration import ProviderSpec, ToolDeclaration
 from pytest_agenteval.tools.http_tool import HttpWire
 from pytest_agenteval.tools.tool import ToolFailed

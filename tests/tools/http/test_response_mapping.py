@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cassettes.interaction import Response
-from pytest_agenteval.tasks.spec_reading import spec_of
+from pytest_agenteval.tasks.validation import spec_of
 from pytest_agenteval.tools.http_declaration import ErrorSpec, ResultSpec
 from pytest_agenteval.tools.http_tool import ResponseMapping
 from pytest_agenteval.tools.tool import ToolResult

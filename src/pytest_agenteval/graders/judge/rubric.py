@@ -350,7 +350,7 @@ class _Reader:
                 self._problem(("shows", name), f"{{{{ {name} }}}} in the text below", "a text without it")
 
     def _wrong(self, path: KeyPath, expected: str, value: object) -> None:
-        from pytest_agenteval.tasks.validation_errors import value_text
+        from pytest_agenteval.tasks.validation import value_text
 
         self._problem(path, expected, value_text(value))
 

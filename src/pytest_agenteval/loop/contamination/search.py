@@ -17,7 +17,7 @@ from pytest_agenteval.loop.contamination.task_index import ENOUGH_ALONE, TaskInd
 from pytest_agenteval.loop.contamination.task_texts import Leak, LoadedSuite, read_suites
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.workspace.globs import matches
+from pytest_agenteval.tasks.globs import matches
 from pytest_agenteval.text.errors import UsageMistake
 
 MOVED_SHARE = 0.5

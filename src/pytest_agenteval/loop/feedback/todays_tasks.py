@@ -17,8 +17,7 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import data_files, prompt_files, workspace_layers
-from pytest_agenteval.tasks.suite_spec import Suite
-from pytest_agenteval.tasks.task_settings import resolve_settings
+from pytest_agenteval.tasks.suite_spec import Suite, resolve_settings
 from pytest_agenteval.tasks.task_spec import Task, Turn
 from pytest_agenteval.text.errors import AgentEvalError, ProblemsFound
 

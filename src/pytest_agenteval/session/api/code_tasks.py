@@ -24,12 +24,12 @@ from pytest_agenteval.session.api.suite import (
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.suites import LoadedSuite, SuiteResources
 from pytest_agenteval.tasks import suite_spec, task_spec
-from pytest_agenteval.tasks.documents import Document
+from pytest_agenteval.tasks.documents import ParsedDocument
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_task_name
 from pytest_agenteval.tasks.load import LoadedTask, load_rows
-from pytest_agenteval.tasks.rows.row_tasks import safe_id
-from pytest_agenteval.tasks.spec_reading import SpecT, problems_of, spec_of
-from pytest_agenteval.tasks.task_settings import TaskSettings
+from pytest_agenteval.tasks.row_tasks import safe_id
+from pytest_agenteval.tasks.suite_spec import TaskSettings
+from pytest_agenteval.tasks.validation import SpecT, problems_of, spec_of
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake, nearest_names
 from pytest_agenteval.text.json_values import canonical_json, text_digest
 
@@ -38,7 +38,7 @@ ANY_GRADER = {"name": "answer_contains", "config": {"text": "."}}
 """Stands for the graders of a task that has none, where that is read: to be graded later."""
 
 
-class CodeDocument(Document):
+class CodeDocument(ParsedDocument):
     """What Python code says, as a document: all of it stands on one line."""
 
     def __init__(self, place: CodePlace, value: Any) -> None:

@@ -32,7 +32,7 @@ from pytest_agenteval.session.api.suite import AgentReference, CodePlace, Grader
 from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.session.item_reports import call_trial_finished
 from pytest_agenteval.tasks.documents import path_in_root
-from pytest_agenteval.tasks.rows.row_tasks import safe_id
+from pytest_agenteval.tasks.row_tasks import safe_id
 from pytest_agenteval.text.json_values import text_digest
 
 

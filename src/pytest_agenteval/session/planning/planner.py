@@ -28,14 +28,12 @@ from pytest_agenteval.session.planning.registration_check import (
 from pytest_agenteval.session.planning.setting_problems import ConfigProblem
 from pytest_agenteval.session.planning.suite_tools import ToolSources
 from pytest_agenteval.session.planning.suites import LoadedSuite, PromotedNames, Suites, recordings_of
-from pytest_agenteval.tasks.agent_specs import AgentForm
 from pytest_agenteval.tasks.documents import path_in_root, read_bytes, read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, holds_baseline, is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import grader_files, prompt_files, workspace_layers
-from pytest_agenteval.tasks.suite_spec import NOTHING_ACTS, Suite
-from pytest_agenteval.tasks.task_settings import TaskSettings, resolve_settings
-from pytest_agenteval.tasks.task_spec import Task
+from pytest_agenteval.tasks.suite_spec import NOTHING_ACTS, Suite, TaskSettings, resolve_settings
+from pytest_agenteval.tasks.task_spec import AgentForm, Task
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.json_values import canonical_json

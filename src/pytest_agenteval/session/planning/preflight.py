@@ -22,7 +22,7 @@ from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.registration_check import prompt_names, unread_prompts
 from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.settings import LOADING_OPTIONS, Settings
-from pytest_agenteval.tasks.gate_spec import NO_GATE
+from pytest_agenteval.tasks.suite_spec import NO_GATE
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, did_you_mean
 from pytest_agenteval.text.json_values import canonical_json
 from pytest_agenteval.text.redaction import KNOWN_SECRETS

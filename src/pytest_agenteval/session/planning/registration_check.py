@@ -30,7 +30,7 @@ from pytest_agenteval.session.planning.setting_problems import (
 )
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.task_spec import GraderSpec
-from pytest_agenteval.tasks.validation_errors import belongs_in_hint
+from pytest_agenteval.tasks.validation import belongs_in_hint
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake, did_you_mean
 from pytest_agenteval.text.json_values import canonical_json
 

@@ -222,7 +222,7 @@ def _pydantic_errors(kind: Any, value: Any) -> list[Any]:
 
 
 def _from_pydantic(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
-    from pytest_agenteval.tasks.validation_errors import quotes_hint, value_text
+    from pytest_agenteval.tasks.validation import quotes_hint, value_text
 
     if detail["type"] in ("value_error", "assertion_error"):
         refused = problem_of_refusal(name, detail["ctx"]["error"])

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tasks.agent_specs import ServedTools
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.referenced_files import suite_paths
 from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.tasks.task_spec import ServedTools
 from pytest_agenteval.text.errors import AgentEvalError, Problem, ProblemsFound, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import one_line
 from pytest_agenteval.text.json_values import compact_json

@@ -17,7 +17,7 @@ from pytest_agenteval.processes.files import same_file_key, unportable_name_reas
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue, Record
 from pytest_agenteval.session.planning.suite_tools import ToolSources, find_tools
-from pytest_agenteval.tasks.documents import parse_document, read_document, short_path
+from pytest_agenteval.tasks.documents import is_task, parse_document, read_document, short_path
 from pytest_agenteval.tasks.file_names import (
     SUITE_NAMES,
     find_suite,
@@ -36,7 +36,6 @@ from pytest_agenteval.tasks.referenced_files import (
     suite_paths,
 )
 from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Suite
-from pytest_agenteval.tasks.task_detection import is_task
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean, nearest_names
 
 
@@ -246,7 +245,7 @@ def _tables(suite: Suite, folder: Path) -> Iterator[Path]:
     """Give the files and folders whose rows are tasks."""
     if not suite.tasks:
         return
-    from pytest_agenteval.tasks.rows.row_tasks import rows_path, source_of
+    from pytest_agenteval.tasks.row_tasks import rows_path, source_of
 
     yield from filter(None, (rows_path(source_of(rows), folder) for rows in suite.tables))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
-from pytest_agenteval.tasks.spec_reading import spec_of
+from pytest_agenteval.tasks.validation import spec_of
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.tools import http_request
 from pytest_agenteval.tools.http_declaration import ProviderSpec, ToolDeclaration

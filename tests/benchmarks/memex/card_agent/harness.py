@@ -23,7 +23,7 @@ from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.tasks.workspace.workspace import Workspace
+from pytest_agenteval.tasks.workspace import Workspace
 from pytest_agenteval.tools.toolbox import ToolBox
 
 CARD_SUITE = Path(__file__).parents[4] / "evals" / "card"

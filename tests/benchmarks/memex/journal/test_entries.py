@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.benchmarks.memex.journal import fact_id, find_entry, read_file, write_file
-from pytest_agenteval.tasks.workspace.workspace import Workspace
+from pytest_agenteval.tasks.workspace import Workspace
 from pytest_agenteval.tools.tool import ToolFailed
 
 DAY = """# Thursday

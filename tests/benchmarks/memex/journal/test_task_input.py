@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.benchmarks.memex.journal import prepared
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.tasks.workspace.workspace import Workspace
+from pytest_agenteval.tasks.workspace import Workspace
 from pytest_agenteval.text.errors import FixtureBroken
 from tests.suites import only_our_plugin, run, suite, task, write
 

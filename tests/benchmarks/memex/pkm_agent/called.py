@@ -12,8 +12,7 @@ from pytest_agenteval.records.evidence import Tree
 from pytest_agenteval.records.limits import Clock
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tasks.workspace.snapshot import snapshot
-from pytest_agenteval.tasks.workspace.workspace import Workspace
+from pytest_agenteval.tasks.workspace import Workspace, snapshot
 from pytest_agenteval.tools.tool import ToolResult
 from pytest_agenteval.tools.toolbox import ToolBox
 

@@ -1,4 +1,4 @@
-"""Reading tables: CSV, lines of JSON, and lists in JSON, each row with the line on which it begins."""
+"""Tables whose rows become tasks: CSV, JSON, JSON Lines and datasets, and what is wrong with their rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,74 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isinf
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from pytest_agenteval.tasks.documents import read_bytes, short_path
-from pytest_agenteval.tasks.rows.row_problems import RowProblems
-from pytest_agenteval.tasks.rows.spec import RowSource
-from pytest_agenteval.tasks.rows.strict_json import STRICT_JSON
-from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.tasks.suite_spec import RowSource
+from pytest_agenteval.tasks.validation import value_text
 from pytest_agenteval.text.errors import Problem, ProblemsFound
+from pytest_agenteval.text.json_values import jsonable
+
+MOST_PROBLEMS = 20
+"""Rows whose problems are told one by one; of the others there is their number."""
+
+
+class RowProblems:
+    """All that is wrong with rows, whoever finds it: their shape, their cells, or the tasks they make."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._problems: list[Problem] = []
+
+    def add(self, problems: Iterable[Problem]) -> None:
+        """Add what is wrong with one row, if anything is."""
+        found = list(problems)
+        self.rows += bool(found)
+        if self.rows <= MOST_PROBLEMS:
+            self._problems += found
+
+    def raise_any(self) -> None:
+        """Raise ProblemsFound if there are any: what all rows share once, the rest in the order of lines."""
+        if self._problems:
+            raise ProblemsFound(self._in_order())
+
+    def _in_order(self) -> Iterator[Problem]:
+        once = list(dict.fromkeys(self._problems))
+        files = list(dict.fromkeys(problem.file for problem in once))
+        yield from sorted(once, key=lambda problem: (files.index(problem.file), problem.line or 0))
+        if (more := self.rows - MOST_PROBLEMS) > 0:
+            found = f"{more} more rows with problems"
+            yield Problem(once[-1].file, None, (), "rows without problems", found)
+
+
+class _NotJson(ValueError):
+    """A number that JSON does not know, or a key that stands twice."""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        names = [name for name, _ in pairs]
+        again = next(name for name in names if names.count(name) > 1)
+        raise _NotJson(f"the key {again!r} a second time")
+    return mapping
+
+
+def _constant(text: str) -> NoReturn:
+    raise _NotJson(f"{text}, which JSON does not know")
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if isinf(number):
+        raise _NotJson(f"{text}, which no number can hold")
+    return number
+
+
+STRICT_JSON = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
+
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 
@@ -28,14 +87,14 @@ class Row(NamedTuple):
     values: Mapping[str, Any]
 
 
-class Table(NamedTuple):
+class RowTable(NamedTuple):
     """The names of the columns, in their order, and the rows."""
 
     columns: tuple[str, ...]
     rows: Sequence[Row]
 
 
-def read_table(path: Path, source: RowSource, problems: RowProblems) -> Table:
+def read_table(path: Path, source: RowSource, problems: RowProblems) -> RowTable:
     """Read a table by its name's ending: the rows that can be read; what is wrong with the others is added.
 
     Raises ProblemsFound where the file is no text. No row is left where it has none, or its first line is
@@ -54,9 +113,9 @@ def read_table(path: Path, source: RowSource, problems: RowProblems) -> Table:
     return table
 
 
-def table_of(rows: Sequence[Row]) -> Table:
+def table_of(rows: Sequence[Row]) -> RowTable:
     """Give rows with every column that any of them has."""
-    return Table(tuple(dict.fromkeys(name for row in rows for name in row.values)), rows)
+    return RowTable(tuple(dict.fromkeys(name for row in rows for name in row.values)), rows)
 
 
 class _BrokenRows:
@@ -101,7 +160,7 @@ def _delimiter(text: str, suffix: str) -> str:
     return "," if "," in first else next((mark for mark in ";\t" if mark in first), ",")
 
 
-def _read_csv(text: str, delimiter: str, wrong: _BrokenRows) -> Table:
+def _read_csv(text: str, delimiter: str, wrong: _BrokenRows) -> RowTable:
     # newline="": a line break within quotes is the cell's own.
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     longest = csv.field_size_limit(sys.maxsize)
@@ -128,7 +187,7 @@ def _way_out(reason: str) -> str:
     return "within a cell in quotes a quote is written twice" if "expected after" in reason else ""
 
 
-def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _BrokenRows) -> Table:
+def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _BrokenRows) -> RowTable:
     columns: tuple[str, ...] = ()
     rows: list[Row] = []
     for line, cells in lines:
@@ -137,13 +196,13 @@ def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _BrokenRows) -> Tabl
         if not columns:
             columns = tuple(cell.strip() for cell in cells)
             if not _is_header(columns, line, wrong):
-                return Table(columns, ())
+                return RowTable(columns, ())
         elif len(cells) != len(columns):
             hint = "a text with a delimiter in it stands in quotes" if len(cells) > len(columns) else ""
             wrong.add(line, f"{len(columns)} cells, as the first line has", f"{len(cells)}", hint)
         else:
             rows.append(Row(line, dict(zip(columns, cells, strict=True))))
-    return Table(columns, rows)
+    return RowTable(columns, rows)
 
 
 def _is_header(columns: Sequence[str], line: int, wrong: _BrokenRows) -> bool:
@@ -224,3 +283,73 @@ def _whole(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text[:40]
+
+
+SCHEME = "hf://"
+_SAVED = ("dataset_info.json", "dataset_dict.json", "state.json")
+
+
+class DatasetProblem(Exception):
+    """Why a dataset cannot be read: what is expected, what there is, and what to do."""
+
+    def __init__(self, expected: str, found: str, hint: str = "") -> None:
+        super().__init__(expected)
+        self.expected, self.found, self.hint = expected, found, hint
+
+
+class DatasetName(NamedTuple):
+    """Which rows of which dataset; ``name`` is ``owner/name``, or the folder of a saved one."""
+
+    name: str
+    config: str | None = None
+    split: str | None = None
+    revision: str | None = None
+
+
+def is_saved_dataset(path: Path) -> bool:
+    """Whether a folder is what ``Dataset.save_to_disk`` writes."""
+    return path.is_dir() and any((path / name).is_file() for name in _SAVED)
+
+
+def read_dataset(wanted: DatasetName, folder: Path | None) -> RowTable:
+    """Read one split of a dataset, from its folder or by its name; rows are counted from 1.
+
+    Raises DatasetProblem.
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise DatasetProblem(
+            "the package datasets, which reads Hugging Face's datasets",
+            "it is not installed",
+            "pip install 'pytest-agenteval[datasets]'",
+        ) from None
+    try:
+        if folder is not None:
+            every = datasets.load_from_disk(str(folder))
+        else:
+            every = datasets.load_dataset(
+                wanted.name, wanted.config, split=wanted.split, revision=wanted.revision
+            )
+    except Exception as raised:  # whatever the hub, the network or a loading script says
+        found = " ".join(f"{type(raised).__name__}: {raised}".split())[:400]
+        raise DatasetProblem("a dataset that can be read", found) from None
+    return _table(_one_split(every, wanted.split if folder is not None else None))
+
+
+def _one_split(every: Any, split: str | None) -> Any:
+    """Give the split that is meant, of a dataset that has several."""
+    if not isinstance(every, dict):  # DatasetDict is one
+        return every
+    names = ", ".join(map(str, every))
+    if split is None and len(every) == 1:
+        (split,) = every
+    if split not in every:
+        found = "none is named" if split is None else repr(split)
+        raise DatasetProblem(f"the name of one of the dataset's splits: {names}", found, "say `split: ...`")
+    return every[split]
+
+
+def _table(dataset: Any) -> RowTable:
+    rows = [Row(number, jsonable(values)) for number, values in enumerate(dataset, start=1)]
+    return RowTable(tuple(map(str, dataset.column_names)), rows)

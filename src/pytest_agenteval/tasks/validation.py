@@ -1,18 +1,24 @@
-"""From what pydantic complains about to what an author can mend: place, expected, found, hint."""
+"""From a value to the spec that it writes, or to every problem that its author has to mend."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_agenteval.tasks.field_types import SPELLINGS
-from pytest_agenteval.text.errors import KeyPath, Problem, did_you_mean, nearest_names
+import msgspec
+
+from pytest_agenteval.records.record import from_builtins
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.tasks.task_spec import SPELLINGS
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean, nearest_names
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, ValidationError
 
-    from pytest_agenteval.tasks.documents import Document
+    from pytest_agenteval.tasks.documents import ParsedDocument
+    from pytest_agenteval.tasks.task_spec import Spec
+
 
 _LONGEST = 60
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -21,7 +27,7 @@ ModelSchema = Mapping[str, Any]
 
 
 def explain(
-    error: ValidationError, document: Document, file: str, base_path: KeyPath, shape: ModelSchema
+    error: ValidationError, document: ParsedDocument, file: str, base_path: KeyPath, shape: ModelSchema
 ) -> list[Problem]:
     """Give every problem of one value of a document, in reading order.
 
@@ -75,7 +81,7 @@ def belongs_in_hint(above: str, key: str | int) -> str:
 class _ProblemWriter:
     """Knows one document and one shape; turns pydantic's details into problems."""
 
-    def __init__(self, document: Document, file: str, base_path: KeyPath, shape: ModelSchema) -> None:
+    def __init__(self, document: ParsedDocument, file: str, base_path: KeyPath, shape: ModelSchema) -> None:
         self._document, self._file, self._base, self._shape = document, file, base_path, shape
 
     def problems(self, detail: ErrorDetails) -> Iterator[Problem]:
@@ -202,3 +208,47 @@ def _is_missing(problem: Problem) -> bool:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+SpecT = TypeVar("SpecT", bound="Spec")
+
+
+def spec_of(kind: type[SpecT], value: Any) -> SpecT:
+    """Make a spec of a value as JSON has it; raises pydantic's ValidationError with all that is wrong.
+
+    What msgspec takes is right; what it refuses pydantic looks at, which tells every problem at once and
+    knows other spellings. It costs a first run 100 ms, which a run without mistakes has no use for.
+    """
+    try:
+        return from_builtins(kind, value)
+    except (
+        msgspec.ValidationError,
+        OverflowError,
+    ):  # before 0.22 a number that no float can hold raises this
+        from pytest_agenteval.tasks.pydantic_models import parse_spec
+
+        return parse_spec(kind, value)
+
+
+def read_spec(kind: type[SpecT], document: ParsedDocument, place: KeyPath = ()) -> SpecT:
+    """Make a spec of a document, or of what stands at a place in it, or raise every problem there."""
+    value: Any = document.value
+    for step in place:
+        value = value[step]
+    try:
+        return spec_of(kind, value)
+    except ValueError as error:
+        raise problems_of(kind, error, document, place) from None
+
+
+def problems_of(
+    kind: type[Spec], error: ValueError, document: ParsedDocument, place: KeyPath = (), file: str = ""
+) -> ProblemsFound:
+    """Say what ``spec_of`` refused where it stands in a document, which ``file`` names for people."""
+    from pydantic import ValidationError
+
+    from pytest_agenteval.tasks.pydantic_models import schema_of
+
+    assert isinstance(error, ValidationError), error
+    name = file or short_path(document.path)
+    return ProblemsFound(explain(error, document, name, place, schema_of(kind)))

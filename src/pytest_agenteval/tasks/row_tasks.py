@@ -1,30 +1,230 @@
-"""Rows filled into tasks: each with the place that its problems are told at."""
+"""Tasks made of rows: the template of a suite, filled with the cells of each row."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tasks.documents import Document, short_path
-from pytest_agenteval.tasks.rows.datasets import (
+from pytest_agenteval.tasks.documents import ParsedDocument, short_path
+from pytest_agenteval.tasks.row_tables import (
     SCHEME,
+    STRICT_JSON,
+    SUFFIXES,
     DatasetName,
     DatasetProblem,
+    Row,
+    RowProblems,
+    RowTable,
     is_saved_dataset,
     read_dataset,
+    read_table,
 )
-from pytest_agenteval.tasks.rows.row_problems import RowProblems
-from pytest_agenteval.tasks.rows.spec import TASK_KEYS, Rows, RowSource
-from pytest_agenteval.tasks.rows.tables import SUFFIXES, Row, Table, read_table
-from pytest_agenteval.tasks.rows.templates import Template, UnreadableCell, cell_text, has_columns
+from pytest_agenteval.tasks.suite_spec import TASK_KEYS, Rows, RowSource
+from pytest_agenteval.tasks.validation import value_text
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean, nearest_names
-from pytest_agenteval.text.json_values import text_digest
+from pytest_agenteval.text.json_values import (
+    ABSENT,
+    PathError,
+    compact_json,
+    parse_path,
+    text_digest,
+    value_at,
+)
+
+Fill: TypeAlias = Callable[[Mapping[str, Any]], Any]
+_COLUMN = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+
+
+class UnreadableCell(ValueError):
+    """A cell that cannot be read as the template wants it."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(f"expected {expected}, found {found}")
+        self.expected, self.found = expected, found
+
+
+class TemplateProblem(NamedTuple):
+    """What is wrong with a template, at a key below it."""
+
+    path: KeyPath
+    expected: str
+    found: str
+    hint: str = ""
+
+
+class RowTemplate:
+    """A value of a suite's file, ready to be filled in with one row after another."""
+
+    def __init__(self, value: Any, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self.problems: list[TemplateProblem] = []
+        self._constant, self._fill = value, self._filling(value, ())
+
+    def filled(self, row: Mapping[str, Any]) -> Any:
+        """Give the value for a row; raises UnreadableCell.
+
+        Where a row has no value the key of the map, or the place in the list, is left out.
+        """
+        return self._constant if self._fill is None else self._fill(row)
+
+    def _filling(self, value: Any, path: KeyPath) -> Fill | None:
+        """Give what fills a value in; None for one without columns."""
+        if isinstance(value, str):
+            return self._of_text(value, path)
+        if isinstance(value, Mapping):
+            return _of_map({key: (inner, self._filling(inner, (*path, key))) for key, inner in value.items()})
+        if isinstance(value, list | tuple):
+            return _of_list([(inner, self._filling(inner, (*path, at))) for at, inner in enumerate(value)])
+        return None
+
+    def _of_text(self, text: str, path: KeyPath) -> Fill | None:
+        pieces = _COLUMN.split(text)
+        if len(pieces) == 1:
+            return None
+        cells = [self._cell(written, path) for written in pieces[1::2]]
+        if len(cells) == 1 and not pieces[0].strip() and not pieces[2].strip():
+            return cells[0]
+        texts = pieces[0::2]
+
+        def fill(row: Mapping[str, Any]) -> str:
+            inner = (cell_text(cell(row)) for cell in cells)
+            return texts[0] + "".join(f"{value}{text}" for value, text in zip(inner, texts[1:], strict=True))
+
+        return fill
+
+    def _cell(self, written: str, path: KeyPath) -> Fill:
+        """Give what takes a column's value out of a row."""
+        name, bar, reading = (part.strip() for part in written.rpartition("|"))
+        if not bar or written.strip() in self._columns:
+            name, reading = written.strip(), ""
+        take = self._taking(name, path)
+        if not reading:
+            return take
+        read = READINGS.get(reading)
+        if read is None:
+            self.problems.append(
+                TemplateProblem(
+                    path,
+                    f"one of {', '.join(READINGS)} behind |",
+                    repr(reading),
+                    did_you_mean(reading, READINGS),
+                )
+            )
+            return take
+        return lambda row: read(take(row))
+
+    def _taking(self, name: str, path: KeyPath) -> Fill:
+        if name in self._columns:
+            return lambda row: row.get(name)
+        try:
+            steps = parse_path(name)
+        except PathError:
+            steps = (name,)
+        if steps[0] not in self._columns:
+            known = f"a column: one of {nearest_names(name, self._columns)}"
+            self.problems.append(TemplateProblem(path, known, repr(name), did_you_mean(name, self._columns)))
+
+        def take(row: Mapping[str, Any]) -> Any:
+            value = value_at(row, steps)
+            return None if value is ABSENT else value
+
+        return take
+
+
+def has_columns(value: Any, path: KeyPath = ()) -> bool:
+    """Whether a value, or what stands at a path in it, differs from row to row."""
+    for step in path:
+        if isinstance(value, str):
+            break
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            break
+    return any(map(_COLUMN.search, _texts(value)))
+
+
+def cell_text(value: Any) -> str:
+    """Write a row's value as text: nothing for no value, JSON for what is neither text nor number."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else compact_json(value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for inner in (
+        value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    ):
+        yield from _texts(inner)
+
+
+def _of_map(entries: Mapping[str, tuple[Any, Fill | None]]) -> Fill | None:
+    if not any(fill for _, fill in entries.values()):
+        return None
+
+    def fill_map(row: Mapping[str, Any]) -> dict[str, Any]:
+        values = {key: value if fill is None else fill(row) for key, (value, fill) in entries.items()}
+        return {key: value for key, value in values.items() if value is not None or entries[key][1] is None}
+
+    return fill_map
+
+
+def _of_list(entries: Sequence[tuple[Any, Fill | None]]) -> Fill | None:
+    if not any(fill for _, fill in entries):
+        return None
+
+    def fill_list(row: Mapping[str, Any]) -> list[Any]:
+        values = [(value if fill is None else fill(row), fill) for value, fill in entries]
+        return [value for value, fill in values if value is not None or fill is None]
+
+    return fill_list
+
+
+def _number(value: Any) -> Any:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    text = value.strip() if isinstance(value, str) else ""
+    if value == "":
+        return None
+    try:
+        number = STRICT_JSON.decode(text)
+    except (ValueError, RecursionError):
+        number = None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise UnreadableCell("a number, as in 12 or 0.5", value_text(value))
+    return number
+
+
+def _json(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if not value.strip():
+        return None
+    try:
+        return STRICT_JSON.decode(value)
+    except RecursionError:
+        found = "more levels than can be read"
+    except ValueError as wrong:
+        found = f"{value[:60]!r} ({wrong})"
+    raise UnreadableCell("JSON", found)
+
+
+def _list(value: Any) -> Any:
+    if value is None or isinstance(value, list):
+        return value
+    return [part.strip() for part in cell_text(value).split(",") if part.strip()]
+
+
+READINGS: Mapping[str, Callable[[Any], Any]] = {"number": _number, "json": _json, "list": _list}
+"""What may stand behind a column's name: how its text is read."""
+
 
 SPLITS = ("dev", "held_out")
 LONGEST_ID = 80
@@ -37,7 +237,7 @@ class RowPlace(FrozenValue, frozen=True):
     ``at`` leads to what the suite's file makes of it. ``number`` counts the rows from 1.
     """
 
-    suite: Document
+    suite: ParsedDocument
     at: KeyPath
     template: Mapping[str, Any]
     source: str
@@ -75,7 +275,7 @@ class RowTask(FrozenValue, frozen=True):
 
 
 def row_tasks(
-    tables: Sequence[Rows], document: Document, at: Sequence[KeyPath], wrong: RowProblems
+    tables: Sequence[Rows], document: ParsedDocument, at: Sequence[KeyPath], wrong: RowProblems
 ) -> Iterator[RowTask]:
     """Give a task's value for each row that is meant and can be read; what is wrong with the rest is added.
 
@@ -90,7 +290,9 @@ def row_tasks(
     yield from _with_unique_ids(tasks)
 
 
-def _tasks_of_table(rows: Rows, document: Document, at: KeyPath, wrong: RowProblems) -> Iterator[RowTask]:
+def _tasks_of_table(
+    rows: Rows, document: ParsedDocument, at: KeyPath, wrong: RowProblems
+) -> Iterator[RowTask]:
     before = wrong.rows
     tables = _Source(source_of(rows), rows.split, document, at)
     table, name, file = tables.read(wrong)
@@ -105,10 +307,12 @@ def _tasks_of_table(rows: Rows, document: Document, at: KeyPath, wrong: RowProbl
     yield from _filled(meant, compiled, place, Path(name).stem, wrong)
 
 
-def _compiled(rows: Rows, table: Table, document: Document, at: KeyPath, *, is_split: bool) -> Template:
+def _compiled(
+    rows: Rows, table: RowTable, document: ParsedDocument, at: KeyPath, *, is_split: bool
+) -> RowTemplate:
     """Give the task that rows are filled into; raises ProblemsFound where it names unknown columns."""
     template = _template(rows, table.columns, is_split=is_split)
-    compiled = Template(template, table.columns)
+    compiled = RowTemplate(template, table.columns)
     wrong = [
         _in_suite(document, (*at, *_key_of(template, each.path)), *each[1:]) for each in compiled.problems
     ]
@@ -131,13 +335,13 @@ def source_of(rows: Rows) -> RowSource:
 class _Source:
     """The table that a suite names."""
 
-    def __init__(self, source: RowSource, split: str | None, document: Document, at: KeyPath) -> None:
+    def __init__(self, source: RowSource, split: str | None, document: ParsedDocument, at: KeyPath) -> None:
         self._source, self._document, self._at = source, document, at
         self._split = split
         self._path = rows_path(source, document.path.parent)
         self.split_is_datasets = split is not None and split not in SPLITS and not has_columns(split)
 
-    def read(self, wrong: RowProblems) -> tuple[Table, str, Path | None]:
+    def read(self, wrong: RowProblems) -> tuple[RowTable, str, Path | None]:
         """Give the table, its name, and its file, if it is one; raises ProblemsFound."""
         source, path = self._source, self._path
         if (source.file is None) == (source.dataset is None):
@@ -164,7 +368,7 @@ class _Source:
             )
         return read_table(path, source, wrong), path.name, path
 
-    def _dataset(self, path: Path | None) -> tuple[Table, str, Path | None]:
+    def _dataset(self, path: Path | None) -> tuple[RowTable, str, Path | None]:
         source = self._source
         name = source.dataset or source.file or ""
         split = source.split or (self._split if self.split_is_datasets else None)
@@ -186,7 +390,7 @@ def rows_path(source: RowSource, folder: Path) -> Path | None:
     return path if path is not None and path.exists() else None
 
 
-def _in_suite(document: Document, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
+def _in_suite(document: ParsedDocument, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
     return Problem(short_path(document.path), document.line_of(path), path, expected, found, hint)
 
 
@@ -229,7 +433,7 @@ def _as_written(rows: Rows) -> Mapping[str, Any]:
     return {**written, **bare, "id": "{{column}}"}
 
 
-def _unknown_where(rows: Rows, table: Table, document: Document, at: KeyPath) -> Iterator[Problem]:
+def _unknown_where(rows: Rows, table: RowTable, document: ParsedDocument, at: KeyPath) -> Iterator[Problem]:
     for column in rows.where:
         if column not in table.columns:
             known = f"a column: one of {nearest_names(column, table.columns)}"
@@ -248,7 +452,7 @@ def _is_one_of(value: Any, meant: Any) -> bool:
 
 
 def _filled(
-    rows: Iterable[Row], template: Template, place: Any, bucket: str, wrong: RowProblems
+    rows: Iterable[Row], template: RowTemplate, place: Any, bucket: str, wrong: RowProblems
 ) -> Iterator[RowTask]:
     for row in rows:
         where = place(row.line)
