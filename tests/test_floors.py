@@ -95,7 +95,7 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 _QUOTED = re.compile(r"""["']([a-z_]\w*(?:\.\w+)+)""")
 
 NAMED_ONLY = {
-    ("session/items/trial_functions.py", "plugin"): "pytest's plugins are compared with this name",
+    ("session/trial_items.py", "plugin"): "pytest's plugins are compared with this name",
     ("registry/registration.py", "plugin"): "pytest's plugins are compared with this name",
     ("registry/installed.py", "benchmarks"): "a group of entry points has this name",
     ("registry/installed.py", "engine.local_executor"): "executors are offered by name, as a benchmark does",

@@ -29,11 +29,11 @@ WITHOUT_FCNTL = """
 import sys
 sys.modules["fcntl"] = None
 from pathlib import Path
-from pytest_agenteval.processes.files import fcntl, locked
+from pytest_agenteval.processes.files import fcntl, file_lock
 assert fcntl is None
 count = Path(sys.argv[1])
 for _ in range(100):
-    with locked(count):
+    with file_lock(count):
         count.write_text(str(int(count.read_text(encoding="utf-8")) + 1), encoding="utf-8")
 """
 

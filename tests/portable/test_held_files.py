@@ -17,9 +17,9 @@ pytestmark = pytest.mark.posix
 HOLDER = """
 import sys
 from pathlib import Path
-from pytest_agenteval.processes.shared_state import HeldFile
+from pytest_agenteval.processes.shared_state import PresenceLock
 
-held = HeldFile(Path(sys.argv[1]))
+held = PresenceLock(Path(sys.argv[1]))
 print(held.claim(0) if sys.argv[2] == "claim" else held.hold(), flush=True)
 sys.stdin.read()
 """

@@ -22,7 +22,7 @@ run_info_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.run_info.RunInfo``."""
 
 worker_messages_key: pytest.StashKey[Any] = pytest.StashKey()
-"""Holds ``session.remarks.Remarks``."""
+"""Holds ``session.worker_messages.WorkerMessages``."""
 
 verdict_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.run_verdict.RunVerdict``."""
@@ -31,8 +31,10 @@ report_paths_key: pytest.StashKey[tuple[Path, ...]] = pytest.StashKey()
 """Holds the report files that were written."""
 
 progress_key: pytest.StashKey[Any] = pytest.StashKey()
+"""Holds ``session.panel.ProgressPanel``."""
+
 budget_key: pytest.StashKey[Any] = pytest.StashKey()
-"""Holds ``session.panel.progress.ProgressPanel``."""
+"""Holds ``engine.run_budget.RunBudget``, or None where nothing limits the run."""
 
 held_run_key: pytest.StashKey[Any] = pytest.StashKey()
-"""Holds the ``portable.held_files.HeldFile`` of the run that this process is at work on."""
+"""Holds the ``processes.shared_state.PresenceLock`` of the run that this process is at work on."""

@@ -181,9 +181,9 @@ import time
 
 import pytest
 
-from pytest_agenteval.processes import interrupts
+from pytest_agenteval.processes import signals
 
-interrupts.BEAT_S, interrupts.SILENCE_S = 0.1, 1.5
+signals.BEAT_S, signals.SILENCE_S = 0.1, 1.5
 
 
 @pytest.hookimpl(wrapper=True)
