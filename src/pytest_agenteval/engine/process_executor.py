@@ -66,9 +66,9 @@ class _Worker:
 
 
 def start_worker(context: ExecutorContext, stopping: Event) -> None:
-    """Make ready for requests; never raises, for whoever asks would only learn that the process is gone."""
+    """Make ready for requests; never raises, which would only look as if the process were gone."""
     _Worker.stopping = stopping
-    # Ctrl-C is left to the process that asked: a terminal sends it to all. A function that does nothing, for
+    # Ctrl-C is left to the parent process: a terminal sends it to all. A function that does nothing, for
     # what is ignored would be ignored by programs that tools start, too.
     signal.signal(signal.SIGINT, lambda *_: None)
     if hasattr(signal, "pthread_sigmask"):  # it was held back while this process came up
@@ -86,34 +86,27 @@ def start_worker(context: ExecutorContext, stopping: Event) -> None:
     gc.freeze()  # what was imported lives until the end
 
 
-def process_id() -> int:
-    """Give the process's number, by which it can be ended."""
-    return os.getpid()
-
-
 def run_pickled(pickled: bytes) -> bytes:
-    """Carry out a pickled request; give the pickled trial, and nothing where the run was stopped."""
+    """Carry out a pickled request; returns the pickled trial, and nothing where the run was stopped."""
     try:
         request: TrialRequest = pickle.loads(pickled)
-    except Exception as raised:  # an object of a class that only the process that asked can import
+    except Exception as raised:  # an object of a class that only the parent process can import
         message = f"the plan cannot be read in another process: {exception_line(raised)}"
         raise ExecutorBroken(message) from None
     if _Worker.pool is None:
         return pickle.dumps(errored_trial(request.plan, ExecutorBroken(_Worker.broken)))
     workspace = Path(request.workspace) if request.workspace else None
     stored = request.stored
-    slot = TrialJob(request.plan, workspace, None if stored is None else lambda: stored)
-    _Worker.pool.hand_over([slot])
-    trial = _Worker.pool.wait(slot, STOP_CHECK_S)
-    while trial is None:
+    job = TrialJob(request.plan, workspace, None if stored is None else lambda: stored)
+    _Worker.pool.hand_over([job])
+    while (trial := _Worker.pool.wait(job, STOP_CHECK_S)) is None:
         if _Worker.stopping.is_set():
             return b""
-        trial = _Worker.pool.wait(slot, STOP_CHECK_S)
     return pickle_trial(trial, request.plan)
 
 
 def calibrate_pickled(pickled: bytes) -> bytes:
-    """Carry out a pickled calibration; give the pickled result, and nothing where the run was stopped."""
+    """Carry out a pickled calibration; returns the pickled result, and nothing where the run was stopped."""
     request: CalibrationRequest = pickle.loads(pickled)
     if _Worker.pool is None:
         error = ErrorDetails(ExecutorBroken.cause, _Worker.broken)
@@ -126,7 +119,7 @@ def calibrate_pickled(pickled: bytes) -> bytes:
 
 
 def close_worker() -> ExecutorReport:
-    """Stop what is still running, write what was recorded, and tell what is left to tell."""
+    """Stop what is still running, write what was recorded, and return the report."""
     if _Worker.pool is None:
         return ExecutorReport()
     _Worker.pool.close(WORKER_CLOSING_S)
@@ -293,7 +286,7 @@ class _Process:
         pool = self._pool = ProcessPoolExecutor(1, starting, start_worker, initargs)
         try:
             with _interrupts_held_back(), _main_hidden():
-                self._came_up = pool.submit(process_id)
+                self._came_up = pool.submit(os.getpid)
         except OSError as refused:  # no memory, too many processes
             self._pool = None
             raise ExecutorBroken(f"no process could be started: {exception_line(refused)}") from None
