@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,12 +23,12 @@ from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.records.tool_spec import NO_PARAMETERS
 from pytest_agenteval.text.json_values import compact_json
 
+FORMAT = "anthropic.messages"
+PATH = "/v1/messages"
+ANTHROPIC_VERSION = "2023-06-01"
 LONGEST_NAME = 128
 REPLY_TOOL = "json_tool_call"
 """The tool whose arguments are the reply of a model without structured output."""
-
-_FOREIGN_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
-_CHOICES = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
 DUMMY_TOOL: Mapping[str, Any] = {
     "name": "dummy_tool",
     "input_schema": NO_PARAMETERS,
@@ -36,9 +36,151 @@ DUMMY_TOOL: Mapping[str, Any] = {
     "description": "This is a dummy tool call",
 }
 """Offered if a conversation holds calls but no tool is offered: the provider requires one."""
-
 CODE_EXECUTION: Mapping[str, Any] = {"name": "code_execution", "type": "code_execution_20250522"}
 """Also offered if a conversation holds files that only the provider's container reads."""
+MOST_TOKENS = 128_000
+"""The most tokens of a reply of a model that the table of prices lacks: those of newer models."""
+TOKENS_AFTER_THOUGHT = 4096
+THINKING_BUDGETS: Mapping[str, int] = {
+    "minimal": 1024,
+    "low": 1024,
+    "medium": 2048,
+    "high": 4096,
+    "xhigh": 8192,
+    "max": 16384,
+}
+"""Tokens of thought by effort, for models that do not decide that themselves."""
+
+_CHOICES = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
+_FOREIGN_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_PERSONAL_DATA = re.compile(r"[\w.%+-]+@[\w.-]+\.\w{2,}|\+?[\d\s()-]{7,}")
+"""A mail address or a telephone number, which Anthropic does not accept as a user's id."""
+_SUBSCRIPTION = "sk-ant-oat"
+"""The prefix of a subscription's key, which goes into another header."""
+_BETAS_OF_TOOLS: Mapping[str, str] = {
+    "web_fetch": "web-fetch-2025-09-10",
+    "memory": "context-management-2025-06-27",
+    "tool_search_tool": "advanced-tool-use-2025-11-20",
+    "code_execution_20250825": "code-execution-2025-08-25",
+}
+
+
+def body_of(ask: ModelAsk) -> dict[str, Any]:
+    """Write a request's body."""
+    maps = ("response_schema", "settings", "further", "extra_body")  # of whatever kind: frozen ones, too
+    ask = replace(ask, **{name: json.loads(compact_json(getattr(ask, name))) for name in maps})
+    names, thinking = tool_names(ask.tools), _thinking(ask)
+    system, rest = split_system(ask.messages)
+    takes_system = ask.abilities.get("supports_mid_conversation_system") is True
+    messages = anthropic_messages(rest, names, ask.echoes, takes_system=takes_system)
+    body: dict[str, Any] = {
+        "model": ask.model,
+        "messages": messages,
+        "max_tokens": _max_tokens(ask, {**thinking, **ask.extra_body}),
+        **({"system": system} if system else {}),
+    }
+    takes_any = ask.abilities.get("supports_sampling_params") is not False
+    for name in ("temperature", "top_p"):
+        value = ask.settings.get(name)
+        if value is not None and (takes_any or (name == "temperature" and value == 1)):
+            body[name] = value
+    body |= {**thinking, **_tools_and_choice(ask, names, messages)}
+    if ask.response_schema is not None and _has_structured_output(ask):
+        schema = anthropic_reply_schema(ask.response_schema)
+        body["output_format"] = {"type": "json_schema", "schema": schema}
+    if ask.streamed:
+        body["stream"] = True
+    return {**body, **_further_settings(body, ask.further), **ask.extra_body}
+
+
+def _thinking(ask: ModelAsk) -> dict[str, Any]:
+    """Give how much a model is to think, as an effort or in tokens; empty for one that cannot."""
+    effort = ask.settings.get("reasoning_effort")
+    if effort in (None, "none") or not _can_think(ask):
+        return {}
+    if effort not in THINKING_BUDGETS:
+        words = f"reasoning_effort: expected none, {', '.join(THINKING_BUDGETS)}; found {effort!r}"
+        raise AttemptFailed(f"bad_request: {words}", cause="bad_request", retryable=False)
+    if ask.abilities.get("supports_adaptive_thinking") is not True:
+        return {"thinking": {"type": "enabled", "budget_tokens": THINKING_BUDGETS[effort]}}
+    # Else the thoughts would come back empty.
+    thinking = {"type": "adaptive", "display": "summarized"}
+    return {"thinking": thinking, "output_config": {"effort": "low" if effort == "minimal" else effort}}
+
+
+def _can_think(ask: ModelAsk) -> bool:
+    return any(ask.abilities.get(f"supports_{way}") is True for way in ("reasoning", "adaptive_thinking"))
+
+
+def _max_tokens(ask: ModelAsk, thinking: Mapping[str, Any]) -> int:
+    """Give how long a reply may be with its thoughts, which the provider requires."""
+    if most := ask.settings.get("max_tokens"):
+        return int(most)
+    budget = as_map(thinking.get("thinking")).get("budget_tokens")
+    if isinstance(budget, int):
+        return budget + TOKENS_AFTER_THOUGHT
+    most = ask.abilities.get("max_output_tokens", ask.abilities.get("max_tokens"))
+    return int(most) if isinstance(most, int) else MOST_TOKENS
+
+
+def _tools_and_choice(ask: ModelAsk, names: Mapping[str, str], messages: Sequence[Json]) -> dict[str, Any]:
+    """Give the tools that are offered, and which of them to call."""
+    # A tool without a function is in the provider's own form.
+    tools = [_declaration(tool, names) if "function" in tool else dict(tool) for tool in ask.tools]
+    choice: dict[str, Any] | None = None
+    may_force = ask.abilities.get("supports_forced_tool_use") is not False
+    if ask.response_schema is not None and not _has_structured_output(ask):
+        tools.insert(0, {"name": REPLY_TOOL, "input_schema": {"type": "object", **ask.response_schema}})
+        # With an effort, even none, the model cannot be forced to call a tool.
+        thinks = ask.settings.get("reasoning_effort") is not None and _can_think(ask)
+        thinks = thinks or as_map(ask.extra_body.get("thinking")).get("type") == "enabled"
+        choice = {"type": "tool", "name": REPLY_TOOL} if may_force and not thinks else None
+    if ask.tools and (wanted := _tool_choice(ask.settings.get("tool_choice"), names)):
+        choice = wanted if may_force or wanted["type"] not in ("any", "tool") else {"type": "auto"}
+    if not tools and any(message.get("tool_calls") for message in ask.messages):
+        tools.append(dict(DUMMY_TOOL))
+    if tools and any(block.get("type") == "container_upload" for block in blocks_of(messages)):
+        tools.append(dict(CODE_EXECUTION))
+    return {**({"tools": tools} if tools else {}), **({"tool_choice": choice} if choice else {})}
+
+
+def _declaration(tool: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    function = as_map(tool["function"])
+    name = as_text(function.get("name"))
+    schema = anthropic_input_schema(as_map(function.get("parameters", NO_PARAMETERS)))
+    declaration: dict[str, Any] = {"name": names.get(name, name), "input_schema": schema, "type": "custom"}
+    if function.get("description") is not None:
+        declaration["description"] = function["description"]
+    return marked(declaration, tool if "cache_control" in tool else function)
+
+
+def _tool_choice(choice: Any, names: Mapping[str, str]) -> dict[str, Any] | None:
+    """Give which tool to call; ``choice`` is one of OpenAI's words or maps, or the name of a tool."""
+    kind = choice if isinstance(choice, str) else as_text(as_map(choice).get("type"))
+    name = choice if isinstance(choice, str) else as_text(as_map(as_map(choice).get("function")).get("name"))
+    if kind in _CHOICES and (not name or name == kind):
+        return {"type": _CHOICES[kind]}
+    return {"type": "tool", "name": names.get(name, name)} if name else None
+
+
+def _has_structured_output(ask: ModelAsk) -> bool:
+    return ask.abilities.get("supports_native_structured_output") is True
+
+
+def _further_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what further settings add to a body, as far as Anthropic has an equivalent."""
+    written: dict[str, Any] = {}
+    if (stop := further.get("stop")) is not None:
+        written["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    if (most := further.get("max_completion_tokens")) is not None:
+        written["max_tokens"] = most
+    if isinstance(user := further.get("user"), str) and not _PERSONAL_DATA.fullmatch(user):
+        written["metadata"] = {"user_id": user}
+    at_once = further.get("parallel_tool_calls")
+    if at_once is not None and "tools" in body:
+        choice = body.get("tool_choice") or {"type": "auto"}
+        written["tool_choice"] = {**choice, "disable_parallel_tool_use": not at_once}
+    return written
 
 
 def tool_names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -69,139 +211,6 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def tool_declarations(tools: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Give the declarations of tools; one in the provider's own form stays as it is."""
-    return [_tool_declaration(tool, names) if "function" in tool else dict(tool) for tool in tools]
-
-
-def _tool_declaration(tool: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    function = as_map(tool["function"])
-    name = as_text(function.get("name"))
-    schema = anthropic_input_schema(as_map(function.get("parameters", NO_PARAMETERS)))
-    declaration: dict[str, Any] = {"name": names.get(name, name), "input_schema": schema, "type": "custom"}
-    if function.get("description") is not None:
-        declaration["description"] = function["description"]
-    return marked(declaration, tool if "cache_control" in tool else function)
-
-
-def reply_tool(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the tool whose arguments follow a reply's schema."""
-    return {"name": REPLY_TOOL, "input_schema": {"type": "object", **schema}}
-
-
-def anthropic_tool_choice(choice: Any, names: Mapping[str, str]) -> dict[str, Any] | None:
-    """Give which tool to call; ``choice`` is one of OpenAI's words or maps, or the name of a tool."""
-    kind = choice if isinstance(choice, str) else as_text(as_map(choice).get("type"))
-    name = choice if isinstance(choice, str) else as_text(as_map(as_map(choice).get("function")).get("name"))
-    if kind in _CHOICES and (not name or name == kind):
-        return {"type": _CHOICES[kind]}
-    return {"type": "tool", "name": names.get(name, name)} if name else None
-
-
-def forces_tool(choice: Mapping[str, Any]) -> bool:
-    """Whether a choice makes the model call a tool."""
-    return choice["type"] in ("any", "tool")
-
-
-MOST_TOKENS = 128_000
-"""The most tokens of a reply of a model that the table of prices lacks: those of newer models."""
-TOKENS_AFTER_THOUGHT = 4096
-
-THINKING_BUDGETS: Mapping[str, int] = {
-    "minimal": 1024,
-    "low": 1024,
-    "medium": 2048,
-    "high": 4096,
-    "xhigh": 8192,
-    "max": 16384,
-}
-"""Tokens of thought by effort, for models that do not decide that themselves."""
-
-
-def sampling_settings(ask: ModelAsk) -> dict[str, Any]:
-    """Give the sampling settings that a model accepts."""
-    named = {name: ask.settings.get(name) for name in ("temperature", "top_p")}
-    given = {name: value for name, value in named.items() if value is not None}
-    if ask.abilities.get("supports_sampling_params") is not False:
-        return given
-    return {name: value for name, value in given.items() if name == "temperature" and value == 1}
-
-
-def thinking_settings(ask: ModelAsk) -> dict[str, Any]:
-    """Give how much a model is to think, as an effort or in tokens; empty for one that cannot."""
-    effort = ask.settings.get("reasoning_effort")
-    if effort in (None, "none") or not _can_think(ask):
-        return {}
-    if effort not in THINKING_BUDGETS:
-        words = f"reasoning_effort: expected none, {', '.join(THINKING_BUDGETS)}; found {effort!r}"
-        raise AttemptFailed(f"bad_request: {words}", cause="bad_request", retryable=False)
-    if ask.abilities.get("supports_adaptive_thinking") is not True:
-        return {"thinking": {"type": "enabled", "budget_tokens": THINKING_BUDGETS[effort]}}
-    # Else the thoughts would come back empty.
-    thinking = {"type": "adaptive", "display": "summarized"}
-    return {"thinking": thinking, "output_config": {"effort": "low" if effort == "minimal" else effort}}
-
-
-def _is_thinking_set(ask: ModelAsk) -> bool:
-    """Whether an effort is set, even none: then the model cannot be forced to call a tool."""
-    is_set = ask.settings.get("reasoning_effort") is not None and _can_think(ask)
-    return is_set or as_map(ask.extra_body.get("thinking")).get("type") == "enabled"
-
-
-def _can_think(ask: ModelAsk) -> bool:
-    return any(ask.abilities.get(f"supports_{way}") is True for way in ("reasoning", "adaptive_thinking"))
-
-
-def max_tokens(ask: ModelAsk, thinking: Mapping[str, Any]) -> int:
-    """Give how long a reply may be with its thoughts, which the provider requires."""
-    if most := ask.settings.get("max_tokens"):
-        return int(most)
-    budget = as_map(thinking.get("thinking")).get("budget_tokens")
-    if isinstance(budget, int):
-        return budget + TOKENS_AFTER_THOUGHT
-    most = ask.abilities.get("max_output_tokens", ask.abilities.get("max_tokens"))
-    return int(most) if isinstance(most, int) else MOST_TOKENS
-
-
-def tools_and_choice(ask: ModelAsk, names: Mapping[str, str], messages: Sequence[Json]) -> dict[str, Any]:
-    """Give the tools that are offered, and which of them to call."""
-    tools, choice = tool_declarations(ask.tools, names), None
-    may_force = ask.abilities.get("supports_forced_tool_use") is not False
-    if ask.response_schema is not None and not _has_structured_output(ask):
-        tools.insert(0, reply_tool(ask.response_schema))
-        choice = {"type": "tool", "name": REPLY_TOOL} if may_force and not _is_thinking_set(ask) else None
-    if ask.tools and (wanted := anthropic_tool_choice(ask.settings.get("tool_choice"), names)):
-        choice = wanted if may_force or not forces_tool(wanted) else {"type": "auto"}
-    if not tools and any(message.get("tool_calls") for message in ask.messages):
-        tools.append(dict(DUMMY_TOOL))
-    if tools and any(block.get("type") == "container_upload" for block in blocks_of(messages)):
-        tools.append(dict(CODE_EXECUTION))
-    return {**({"tools": tools} if tools else {}), **({"tool_choice": choice} if choice else {})}
-
-
-def reply_format(ask: ModelAsk) -> dict[str, Any]:
-    """Give the schema of the reply, if the model accepts one."""
-    if ask.response_schema is None or not _has_structured_output(ask):
-        return {}
-    return {"output_format": {"type": "json_schema", "schema": anthropic_reply_schema(ask.response_schema)}}
-
-
-def _has_structured_output(ask: ModelAsk) -> bool:
-    return ask.abilities.get("supports_native_structured_output") is True
-
-
-ANTHROPIC_VERSION = "2023-06-01"
-
-_BETAS_OF_TOOLS: Mapping[str, str] = {
-    "web_fetch": "web-fetch-2025-09-10",
-    "memory": "context-management-2025-06-27",
-    "tool_search_tool": "advanced-tool-use-2025-11-20",
-    "code_execution_20250825": "code-execution-2025-08-25",
-}
-_SUBSCRIPTION = "sk-ant-oat"
-"""The prefix of a subscription's key, which goes into another header."""
-
-
 def headers_of(key: str, body: Mapping[str, Any]) -> dict[str, str]:
     """Give the headers with the key, and with the betas that a body uses."""
     subscribed = key.startswith(_SUBSCRIPTION)
@@ -222,7 +231,9 @@ def _betas(body: Mapping[str, Any]) -> Iterator[str]:
         yield "structured-outputs-2025-11-13"
     if output.get("effort") and as_map(body.get("thinking")).get("type") != "adaptive":
         yield "effort-2025-11-24"
-    if any(map(_is_uploaded_file, blocks_of(body.get("messages")))):
+    blocks = list(blocks_of(body.get("messages")))
+    sources = (as_map(block.get("source")).get("type") for block in blocks)
+    if "file" in sources or any(block.get("type") == "container_upload" for block in blocks):
         yield "files-api-2025-04-14"
     if body.get("context_management") is not None:
         yield "context-management-2025-06-27"
@@ -234,10 +245,6 @@ def _betas(body: Mapping[str, Any]) -> Iterator[str]:
                 yield beta
 
 
-def _is_uploaded_file(block: Json) -> bool:
-    return block.get("type") == "container_upload" or as_map(block.get("source")).get("type") == "file"
-
-
 def echo_of(whole: Json) -> Any:
     """Give the thoughts of a reply, which the provider wants back with the results of its calls."""
     kinds = ("thinking", "redacted_thinking")
@@ -247,7 +254,9 @@ def echo_of(whole: Json) -> Any:
 def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
     """Give a reply in the terms of the ask: tools by their own names, a schema's object as text."""
     own = {wire: name for name, wire in tool_names(ask.tools).items()}
-    prefix = _reply_prefix(ask.messages)
+    last = ask.messages[-1] if ask.messages else {}
+    begins_reply = last.get("role") == "assistant" and last.get("prefix")
+    prefix = as_text(last.get("content")) if begins_reply else ""
     content = parts.content if parts.content.startswith(prefix) else prefix + parts.content
     calls = tuple(
         replace(call, name=own[call.name]) if call.by == "agent" and call.name in own else call
@@ -257,74 +266,16 @@ def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
     return reply if ask.response_schema is None else _schema_object_as_text(reply)
 
 
-def _reply_prefix(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Give the beginning of the reply, if the ask ends with one."""
-    last = messages[-1] if messages else {}
-    begins = last.get("role") == "assistant" and last.get("prefix")
-    return as_text(last.get("content")) if begins else ""
-
-
 def _schema_object_as_text(parts: ReplyParts) -> ReplyParts:
     """Turn the arguments of the tool that stood for the schema into the reply's text."""
     objects = [call for call in parts.calls if call.name == REPLY_TOOL and call.by == "agent"]
     if not objects:
         return parts
-    text = _text_of_object(objects[0].arguments)
+    text = objects[0].arguments
+    if not isinstance(text, str):
+        values = as_map(text).get("values")  # where some models put the object
+        text = json.dumps(text if values is None else values, ensure_ascii=False)
     calls = tuple(call for call in parts.calls if call not in objects)
     if any(call.by == "agent" for call in calls):
         return replace(parts, content=parts.content + text, calls=calls)
     return replace(parts, content=text, calls=calls, finish="stop")
-
-
-def _text_of_object(arguments: Any) -> str:
-    """Write the object; some models put it below ``values``."""
-    if isinstance(arguments, str):
-        return arguments
-    values = as_map(arguments).get("values")
-    return json.dumps(arguments if values is None else values, ensure_ascii=False)
-
-
-_PERSONAL_DATA = re.compile(r"[\w.%+-]+@[\w.-]+\.\w{2,}|\+?[\d\s()-]{7,}")
-"""A mail address or a telephone number, which Anthropic does not accept as a user's id."""
-
-
-def further_anthropic_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what further settings add to a body, as far as Anthropic has an equivalent."""
-    written: dict[str, Any] = {}
-    if (stop := further.get("stop")) is not None:
-        written["stop_sequences"] = [stop] if isinstance(stop, str) else stop
-    if (most := further.get("max_completion_tokens")) is not None:
-        written["max_tokens"] = most
-    if isinstance(user := further.get("user"), str) and not _PERSONAL_DATA.fullmatch(user):
-        written["metadata"] = {"user_id": user}
-    at_once = further.get("parallel_tool_calls")
-    if at_once is not None and "tools" in body:
-        choice = body.get("tool_choice") or {"type": "auto"}
-        written["tool_choice"] = {**choice, "disable_parallel_tool_use": not at_once}
-    return written
-
-
-FORMAT = "anthropic.messages"
-PATH = "/v1/messages"
-
-
-def body_of(ask: ModelAsk) -> dict[str, Any]:
-    """Write a request's body."""
-    maps = ("response_schema", "settings", "further", "extra_body")  # of whatever kind: frozen ones, too
-    ask = replace(ask, **{name: json.loads(compact_json(getattr(ask, name))) for name in maps})
-    names, thinking = tool_names(ask.tools), thinking_settings(ask)
-    system, rest = split_system(ask.messages)
-    takes_system = ask.abilities.get("supports_mid_conversation_system") is True
-    messages = anthropic_messages(rest, names, ask.echoes, takes_system=takes_system)
-    body = {
-        "model": ask.model,
-        "messages": messages,
-        "max_tokens": max_tokens(ask, {**thinking, **ask.extra_body}),
-        **({"system": system} if system else {}),
-        **sampling_settings(ask),
-        **thinking,
-        **tools_and_choice(ask, names, messages),
-        **reply_format(ask),
-        **({"stream": True} if ask.streamed else {}),
-    }
-    return {**body, **further_anthropic_settings(body, ask.further), **ask.extra_body}
