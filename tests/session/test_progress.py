@@ -82,9 +82,9 @@ AFTER_EACH_OTHER = ("--agent-progress=no", "-v --agent-progress=no", "-q", "-s",
 
 PROGRAM = """
 import os, sys, pytest
-from pytest_agenteval.session.panel import progress
+from pytest_agenteval.session import panel
 
-progress.PATIENCE_S, progress.TICK_S = 0.0, 0.02
+panel.PATIENCE_S, panel.TICK_S = 0.0, 0.02
 for more in sys.argv[1].split(","):
     os.environ.pop("CI", None)
     if more == "CI":
