@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from pytest_agenteval.calibration import analysis
-from pytest_agenteval.compare.scoring.bootstrap import BootstrapSettings
+from pytest_agenteval.compare.scoring.intervals import BootstrapSettings
 from tests.calibration.judges import project
 from tests.suites import only_our_plugin
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.compare.scoring.inter_rater import spearman
+from pytest_agenteval.compare.scoring.agreement import spearman
 from pytest_agenteval.reports.calibration_report import calibration_lines
 from pytest_agenteval.text.formatting import format_figure
 from tests.calibration.judges import FILE, figures, found_in, project, rows

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.compare.scoring.null_runs import null_mean
+from pytest_agenteval.compare.scoring.power import null_mean
 from pytest_agenteval.records.trial import Digests, Origin
 from pytest_agenteval.store.run_documents import SuiteGate, write_gates
 from tests.cli.documents import valid_document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.compare.sides import Side
+from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
@@ -40,14 +40,14 @@ def entry(task: str, repetition: int, score: float | None, **fields: Any) -> Jou
     )
 
 
-def side(name: str, scores: Scores, judges: tuple[str, ...] = (), **fields: Any) -> Side:
+def side(name: str, scores: Scores, judges: tuple[str, ...] = (), **fields: Any) -> ComparedRun:
     """A side whose tasks have these scores."""
     entries = (
         entry(task, repetition, score, **fields)
         for task, of_task in scores.items()
         for repetition, score in enumerate(of_task, 1)
     )
-    return Side(name, tuple(entries), judges)
+    return ComparedRun(name, tuple(entries), judges)
 
 
 def tasks(bucket: str, number: int, *scores: float | None) -> dict[str, tuple[float | None, ...]]:

@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.compare.baseline import baseline_text, find_side, read_baseline, write_baseline
-from pytest_agenteval.compare.comparison import compare_sides
-from pytest_agenteval.compare.sides import Side, pool_runs
+from pytest_agenteval.compare.baseline_file import (
+    baseline_text,
+    find_compared_run,
+    read_baseline,
+    write_baseline,
+)
+from pytest_agenteval.compare.comparison import compare_runs
+from pytest_agenteval.compare.pairing import ComparedRun, pool_runs
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Usage
@@ -82,16 +87,16 @@ def test_what_is_read_back_compares_like_the_run(
     old: tuple[JournalEntry, ...], new: tuple[JournalEntry, ...]
 ) -> None:
     """Every figure is the same: scores, graders, what it took, obstacles, differences; either way round."""
-    run = Side(HEADER.name, old, ("openai/gpt",))
-    other = Side("other", new, ("openai/gpt",))
+    run = ComparedRun(HEADER.name, old, ("openai/gpt",))
+    other = ComparedRun("other", new, ("openai/gpt",))
     with TemporaryDirectory() as folder:
         path = Path(folder, "s.json")
         write_baseline(path, baseline_text(HEADER, old))
         baseline = read_baseline(path)
 
     assert [each.key for each in baseline.entries] == [each.key for each in old]
-    assert compare_sides(baseline, other) == compare_sides(run, other)
-    assert compare_sides(other, baseline) == compare_sides(other, run)
+    assert compare_runs(baseline, other) == compare_runs(run, other)
+    assert compare_runs(other, baseline) == compare_runs(other, run)
 
 
 @settings(max_examples=15, deadline=None)
@@ -100,8 +105,8 @@ def test_several_runs_in_a_file_compare_like_all_of_their_trials(
     first: tuple[JournalEntry, ...], second: tuple[JournalEntry, ...], new: tuple[JournalEntry, ...]
 ) -> None:
     """Repetitions are counted over the runs in their order, and each trial's run is known."""
-    pooled = pool_runs([Side("b", first, ("openai/gpt",)), Side("a", second)])
-    other = Side("other", new, ("openai/gpt",))
+    pooled = pool_runs([ComparedRun("b", first, ("openai/gpt",)), ComparedRun("a", second)])
+    other = ComparedRun("other", new, ("openai/gpt",))
     with TemporaryDirectory() as folder:
         path = Path(folder, "s.json")
         write_baseline(path, baseline_text(HEADER, pooled.entries, (), pooled.run_of))
@@ -110,7 +115,7 @@ def test_several_runs_in_a_file_compare_like_all_of_their_trials(
     assert baseline.name == "b, a"
     assert list(dict.fromkeys(baseline.run_of.values())) == ["b", "a"]
     assert len(baseline.entries) == len(first) + len(second)
-    assert compare_sides(baseline, other) == compare_sides(pooled, other)
+    assert compare_runs(baseline, other) == compare_runs(pooled, other)
     of_second = [entry.score for entry in baseline.entries if baseline.run_of[entry.key] == "a"]
     assert of_second == [entry.score for entry in second]
 
@@ -203,4 +208,4 @@ def test_a_file_that_is_no_baseline_is_refused(tmp_path: Path, text: str, says: 
 def test_a_file_that_is_not_there_says_how_it_is_written(tmp_path: Path) -> None:
     """What ends with .json is meant as a file, not as a run's name."""
     with pytest.raises(UsageMistake, match=r"agenteval baseline set RUN --to evals/baselines/pkm.json"):
-        find_side(tmp_path, "evals/baselines/pkm.json")
+        find_compared_run(tmp_path, "evals/baselines/pkm.json")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agenteval.compare.comparison import compare_sides
-from pytest_agenteval.compare.drift import RunDrift, run_drifts
-from pytest_agenteval.compare.sides import pool_runs
+from pytest_agenteval.compare.comparison import RunDrift, compare_runs, run_drifts
+from pytest_agenteval.compare.pairing import pool_runs
 from tests.compare.samples import Scores, side, tasks
 
 
@@ -50,9 +49,9 @@ def test_a_comparison_counts_the_runs_whose_tasks_it_compares() -> None:
     """All trials of all runs are the old side's; what only one run has says nothing of drift."""
     runs = [side(name, tasks("t", 8, 1.0, 0.0)) for name in ("a", "b")]
     old = pool_runs([*runs, side("c", {"t/elsewhere": (1.0,)})])
-    (suite,) = compare_sides(old, side("new", tasks("t", 8, 1.0))).suites
+    (suite,) = compare_runs(old, side("new", tasks("t", 8, 1.0))).suites
 
     assert suite.repetitions == ((4, 4), (1, 1))
     assert [drift.run for drift in suite.baseline_runs] == ["a", "b"]
-    (alone,) = compare_sides(runs[0], runs[1]).suites
+    (alone,) = compare_runs(runs[0], runs[1]).suites
     assert alone.baseline_runs == ()

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from pytest_agenteval.compare.comparison import compare_sides
-from pytest_agenteval.compare.first_look import make_look, with_room
+from pytest_agenteval.compare.comparison import compare_runs
+from pytest_agenteval.compare.interim_analysis import interim_look, within_trial_limit
+from pytest_agenteval.compare.pairing import ComparedRun, pool_runs
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores
-from pytest_agenteval.compare.sides import Side, pool_runs
 from pytest_agenteval.store.run_folder import Levels, RepetitionRule
 from tests.compare.samples import side, tasks
 from tests.extended.simulations.adaptive import CHANGES, MOST, changed
@@ -41,10 +41,10 @@ def test_a_run_decides_as_was_simulated() -> None:
 
 def _shipped(tried: list[PairedScores]) -> tuple[int, int, bool, float]:
     """Look at the first repetitions, and compare what there is then."""
-    (part,) = compare_sides(*_sides(tried, RULE.low), levels=RULE.first_look).suites
-    look = make_look(("s", "rules", ""), part, "old", RULE)
+    (part,) = compare_runs(*_sides(tried, RULE.low), levels=RULE.first_look).suites
+    look = interim_look(("s", "rules", ""), part, "old", RULE)
     old, new = _sides(tried, look.repetitions)
-    (part,) = compare_sides(old, structs.replace(new, looks=(look,))).suites
+    (part,) = compare_runs(old, structs.replace(new, looks=(look,))).suites
     assert (part.look, part.levels) == (look, look.levels)
     verdicts = {change.name: change.verdict for change in part.changes}
     words = {"better": 1, "worse": -1}
@@ -52,7 +52,7 @@ def _shipped(tried: list[PairedScores]) -> tuple[int, int, bool, float]:
     return directions["s"], directions["b0"], any(directions.values()), look.repetitions
 
 
-def _sides(tried: list[PairedScores], repetitions: int) -> tuple[Side, Side]:
+def _sides(tried: list[PairedScores], repetitions: int) -> tuple[ComparedRun, ComparedRun]:
     bucket = [at for at, size in enumerate(SIZES) for _ in range(size)]
     names = [f"b{at}/t{number}" for number, at in enumerate(bucket)]
     old = {name: scores[0][:STORED] for name, scores in zip(names, tried, strict=True)}
@@ -74,21 +74,21 @@ def test_a_verdict_that_errored_trials_undo_is_none(
 ) -> None:
     """A suite stops with a verdict only where errored trials, as 0 and as 1, leave it standing."""
     sides = side("old", tasks("b", number, *old)), side("new", tasks("b", number, *new))
-    (part,) = compare_sides(*sides, levels=RULE.first_look).suites
-    assert make_look(("s", "rules", ""), part, "old", RULE).reading == reading
+    (part,) = compare_runs(*sides, levels=RULE.first_look).suites
+    assert interim_look(("s", "rules", ""), part, "old", RULE).reading == reading
 
 
 def test_suites_without_room_keep_what_their_look_has_spent() -> None:
     """In the order of planning; who was not looked at, for it has few tasks, has spent nothing."""
     rule = structs.replace(RULE, most_trials=100)
     sides = side("old", tasks("b", 9, None, 0.0)), side("new", tasks("b", 9, None, 1.0))
-    (part,) = compare_sides(*sides, levels=rule.first_look).suites
-    (few,) = compare_sides(*(one.on_tasks_of(side("x", tasks("b", 3, 1.0))) for one in sides)).suites
+    (part,) = compare_runs(*sides, levels=rule.first_look).suites
+    (few,) = compare_runs(*(one.on_tasks_of(side("x", tasks("b", 3, 1.0))) for one in sides)).suites
     parts = {"a": part, "b": part, "c": few, "d": few}
-    looks = [make_look((name, "rules", ""), each, "old", rule) for name, each in parts.items()]
+    looks = [interim_look((name, "rules", ""), each, "old", rule) for name, each in parts.items()]
     extra = dict.fromkeys((look.group for look in looks), 36) | {("d", "rules", ""): 12}
 
-    fitting = with_room(looks, 48, extra, rule)
+    fitting = within_trial_limit(looks, 48, extra, rule)
 
     assert [(look.repetitions, look.reading, look.levels) for look in fitting] == [
         (6, "open", rule.second_look),
@@ -108,12 +108,12 @@ def test_suites_without_room_keep_what_their_look_has_spent() -> None:
     ],
     ids=["a name with a comma", "files of two suites", "two runs", "one of two runs"],
 )
-def test_a_look_counts_against_what_it_was_made_against(old: Side, baseline: str, is_it: bool) -> None:
+def test_a_look_counts_against_what_it_was_made_against(old: ComparedRun, baseline: str, is_it: bool) -> None:
     """That is a run, one file of several, or all runs of a file; one run of several is another baseline."""
-    (part,) = compare_sides(old, side("new", tasks("t", 8, 1.0)), levels=RULE.first_look).suites
-    look = make_look(("s", "rules", ""), part, baseline, RULE)
+    (part,) = compare_runs(old, side("new", tasks("t", 8, 1.0)), levels=RULE.first_look).suites
+    look = interim_look(("s", "rules", ""), part, baseline, RULE)
 
-    (part,) = compare_sides(old, structs.replace(side("new", tasks("t", 8, 1.0)), looks=(look,))).suites
+    (part,) = compare_runs(old, structs.replace(side("new", tasks("t", 8, 1.0)), looks=(look,))).suites
 
     assert (part.look is not None) == is_it
     assert bool(part.looks_elsewhere) == (not is_it)

@@ -7,22 +7,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.comparison import Comparison, compare_sides
-from pytest_agenteval.compare.sides import Side
+from pytest_agenteval.compare.comparison import RunComparison, compare_runs
+from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.text.errors import UsageMistake
 from tests.compare.samples import side
 
 
-def with_digests(old: Any, new: Any) -> Comparison:
+def with_digests(old: Any, new: Any) -> RunComparison:
     """Compare one task whose trials have these digests."""
-    return compare_sides(
+    return compare_runs(
         side("old", {"x/a": [1.0]}, digests=Digests(**old)),
         side("new", {"x/a": [1.0]}, digests=Digests(**new)),
     )
 
 
-def joined(*sides: Side) -> Side:
+def joined(*sides: ComparedRun) -> ComparedRun:
     """One side with the trials of several."""
     return replace(sides[0], entries=tuple(entry for each in sides for entry in each.entries))
 
@@ -76,7 +76,7 @@ def test_a_grader_is_named_with_its_versions() -> None:
 def test_other_judges_are_named() -> None:
     """Scores of different judges are scores of different rulers."""
     digests = Digests(ruler="1"), Digests(ruler="2")
-    comparison = compare_sides(
+    comparison = compare_runs(
         side("old", {"x/a": [1.0]}, judges=("gpt",), digests=digests[0]),
         side("new", {"x/a": [1.0]}, judges=(), digests=digests[1]),
     )
@@ -90,7 +90,7 @@ def test_an_errored_trial_has_no_digests_and_is_no_obstacle() -> None:
 
 def test_tasks_of_one_side_are_named() -> None:
     """A task that is new, or gone, is not compared, and said."""
-    comparison = compare_sides(
+    comparison = compare_runs(
         side("old", {"x/a": [1.0], "x/b": [1.0]}), side("new", {"x/b": [1.0], "x/c": [1.0]})
     )
     assert {(obstacle.task, obstacle.problem) for obstacle in comparison.obstacles} == {
@@ -101,7 +101,7 @@ def test_tasks_of_one_side_are_named() -> None:
 
 def test_repetitions_need_not_be_alike() -> None:
     """Three old trials and two new ones of a task are compared as what they are."""
-    suite = compare_sides(side("old", {"x/a": [1.0, 0.5, 0.0]}), side("new", {"x/a": [1.0, 0.0]})).suites[0]
+    suite = compare_runs(side("old", {"x/a": [1.0, 0.5, 0.0]}), side("new", {"x/a": [1.0, 0.0]})).suites[0]
     assert suite.repetitions == ((3, 3), (2, 2))
     assert suite.suite is not None
     assert (suite.suite.old, suite.suite.new) == (0.5, 0.5)
@@ -112,7 +112,7 @@ def test_models_are_paired_by_name_and_others_are_left() -> None:
     old = joined(side("old", {"x/a": [1.0]}, model="m"), side("old", {"x/a": [1.0]}, model="n"))
     new = joined(side("new", {"x/a": [1.0]}, model="n"), side("new", {"x/a": [1.0]}, model="m"))
     new = joined(new, side("new", {"x/a": [1.0]}, model="o"))
-    comparison = compare_sides(old, new)
+    comparison = compare_runs(old, new)
     assert [(suite.old_who, suite.new_who) for suite in comparison.suites] == [
         (("n", ""), ("n", "")),
         (("m", ""), ("m", "")),
@@ -122,7 +122,7 @@ def test_models_are_paired_by_name_and_others_are_left() -> None:
 
 def test_a_single_model_on_each_side_is_what_is_compared() -> None:
     """Two runs with one model each: nobody has to say that models are compared."""
-    comparison = compare_sides(side("old", {"x/a": [1.0]}, model="m"), side("new", {"x/a": [0.0]}, model="n"))
+    comparison = compare_runs(side("old", {"x/a": [1.0]}, model="m"), side("new", {"x/a": [0.0]}, model="n"))
     assert [(suite.old_who, suite.new_who) for suite in comparison.suites] == [(("m", ""), ("n", ""))]
 
 
@@ -134,7 +134,7 @@ def test_two_models_of_one_run_are_paired_by_variant() -> None:
         for variant in ("", "short")
     ]
     run = joined(*parts)
-    comparison = compare_sides(run.with_model("m"), run.with_model("n"), compared="model")
+    comparison = compare_runs(run.with_model("m"), run.with_model("n"), compared="model")
     assert comparison.same_run
     assert [(suite.old_who, suite.new_who) for suite in comparison.suites] == [
         (("m", ""), ("n", "")),
@@ -145,7 +145,7 @@ def test_two_models_of_one_run_are_paired_by_variant() -> None:
 def test_two_variants_of_one_run_are_paired_by_model() -> None:
     """``--variants base,short``: the agent's own prompts are called base."""
     run = joined(*(side("run", {"x/a": [1.0]}, variant=variant) for variant in ("", "short")))
-    comparison = compare_sides(run.with_variant("base"), run.with_variant("short"), compared="variant")
+    comparison = compare_runs(run.with_variant("base"), run.with_variant("short"), compared="variant")
     assert [(suite.old_who, suite.new_who) for suite in comparison.suites] == [
         (("rules", ""), ("rules", "short"))
     ]

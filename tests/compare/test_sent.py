@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.compare.pairing import SuitePairs, pair_suites
-from pytest_agenteval.compare.sides import Side, pool_runs
+from pytest_agenteval.compare.pairing import ComparedRun, SuitePairs, pair_suites, pool_runs
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.records.trial import Digests
@@ -25,7 +24,7 @@ KIND = ["You are kind.", "Today: {}", "Be brief."]
 CURT = ["You are kind.", "Today: {}", "Be curt."]
 
 
-def sent(name: str, texts: Sequence[str], *, tasks: int = 1, stored: bool = True) -> Side:
+def sent(name: str, texts: Sequence[str], *, tasks: int = 1, stored: bool = True) -> ComparedRun:
     """Give a side whose trials, spread over so many tasks, sent these system prompts."""
     repetitions = len(texts) // tasks
     plain = side(name, {f"b/t{at}": [1.0] * repetitions for at in range(tasks)})
@@ -49,7 +48,7 @@ def filled(lines: Sequence[str], *values: str, joint: str = "\n") -> list[str]:
     return [joint.join(lines).format(value) for value in values]
 
 
-def compared(old: Side, new: Side) -> SuitePairs:
+def compared(old: ComparedRun, new: ComparedRun) -> SuitePairs:
     """Pair two sides of one suite."""
     (pairs,) = pair_suites(old, new)
     return pairs

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, compare_sides
-from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.compare.comparison import RunComparison, SuiteComparison, compare_runs
+from pytest_agenteval.compare.verdict import ScoreChange
 from tests.compare.samples import Scores, side, tasks
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, None])
@@ -23,11 +23,11 @@ TASKS = st.dictionaries(
 
 def compared(old: Scores, new: Scores) -> SuiteComparison:
     """The only suite of two sides."""
-    (suite,) = compare_sides(side("old", old), side("new", new)).suites
+    (suite,) = compare_runs(side("old", old), side("new", new)).suites
     return suite
 
 
-def bucket(suite: SuiteComparison, name: str) -> Change:
+def bucket(suite: SuiteComparison, name: str) -> ScoreChange:
     """One bucket of a suite."""
     return next(change for change in suite.buckets if change.name == name)
 
@@ -265,8 +265,8 @@ def test_broken_and_mended_are_named_from_three_repetitions_on() -> None:
 @given(TASKS, TASKS)
 def test_verdict_interval_and_words_agree_whatever_the_scores(old: Scores, new: Scores) -> None:
     """No pair of runs makes a verdict contradict its interval, its direction or its own mirror image."""
-    there = compare_sides(side("old", old), side("new", new))
-    back = compare_sides(side("new", new), side("old", old))
+    there = compare_runs(side("old", old), side("new", new))
+    back = compare_runs(side("new", new), side("old", old))
     for change, mirrored in zip(_changes(there), _changes(back), strict=True):
         opposite = {"better": "worse", "worse": "better"}
         if change.verdict in opposite or mirrored.verdict in opposite:
@@ -281,7 +281,7 @@ def test_verdict_interval_and_words_agree_whatever_the_scores(old: Scores, new: 
         assert change.floor is None or change.interval is None or change.floor <= change.interval.low + 1e-9
 
 
-def _changes(comparison: Comparison) -> list[Change]:
+def _changes(comparison: RunComparison) -> list[ScoreChange]:
     return sorted(
         (change for suite in comparison.suites for change in suite.changes), key=lambda change: change.name
     )

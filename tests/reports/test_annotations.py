@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.comparison import compare_sides
-from pytest_agenteval.compare.sides import side_of
+from pytest_agenteval.compare.comparison import compare_runs
+from pytest_agenteval.compare.pairing import compared_run
 from pytest_agenteval.reports.github_report import MOST, annotation_lines
 from pytest_agenteval.store.run_reader import Run
 from tests.actions_runner import Command, commands_in
@@ -63,7 +63,9 @@ def test_what_fell_since_the_baseline_comes_first(tmp_path: Path) -> None:
         store_run(tmp_path / name, [trial(f"t{at}", 1, score) for at, score in enumerate(scores)])
         for name, scores in (("old", (0.0, 0.5, 0.75, 1.0)), ("new", (0.0, 0.25, 0.75, 0.25)))
     )
-    shown = commands_in("\n".join(annotation_lines(new, tmp_path, compare_sides(side_of(old), side_of(new)))))
+    shown = commands_in(
+        "\n".join(annotation_lines(new, tmp_path, compare_runs(compared_run(old), compared_run(new))))
+    )
 
     assert [each.properties["title"][-2:] for each in shown] == ["t3", "t1", "t0", "t2"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.comparison import Comparison, compare_sides
-from pytest_agenteval.compare.sides import side_of
+from pytest_agenteval.compare.comparison import RunComparison, compare_runs
+from pytest_agenteval.compare.pairing import compared_run
 from pytest_agenteval.reports.github_report import MOST_CHARACTERS, comment_markdown
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.task_lines import TaskFileLines
@@ -49,7 +49,7 @@ rules: rule-based, no LLM
 
 def comment(run: Run, *remarks: str, old: Run | None = None) -> str:
     """Give the comment on a run, compared with an older one."""
-    comparison: Comparison | None = compare_sides(side_of(old), side_of(run)) if old else None
+    comparison: RunComparison | None = compare_runs(compared_run(old), compared_run(run)) if old else None
     return comment_markdown(run, view_of(run), TaskFileLines(run.folder.parent), comparison, remarks)
 
 

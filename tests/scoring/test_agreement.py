@@ -10,21 +10,19 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.compare.scoring.agreement import (
     METRICS,
-    agreement,
-    mean_absolute_error,
-    reaches,
-    share_within,
-)
-from pytest_agenteval.compare.scoring.bootstrap import BootstrapSettings
-from pytest_agenteval.compare.scoring.inter_rater import (
     STEPS,
     Pair,
     Weights,
+    agreement,
     categories_of,
     category_pairs,
     confusion,
+    mean_absolute_error,
+    reaches,
+    share_within,
     weighted_kappa,
 )
+from pytest_agenteval.compare.scoring.intervals import BootstrapSettings
 from pytest_agenteval.text.errors import UndefinedStatistic
 
 FEW = BootstrapSettings(draws=40)

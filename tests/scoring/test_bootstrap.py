@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.compare.scoring.bootstrap import (
+from pytest_agenteval.compare.scoring.agreement import Pair, pearson
+from pytest_agenteval.compare.scoring.intervals import (
     BootstrapSettings,
     bootstrap_estimate,
     corner_scores,
     quantile,
 )
-from pytest_agenteval.compare.scoring.inter_rater import Pair, pearson
 from pytest_agenteval.text.errors import UndefinedStatistic
 
 ENDS = [[0.0], [1.0]] * 2

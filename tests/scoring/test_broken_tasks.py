@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pytest_agenteval.compare.scoring.broken_tasks import PairedPasses, expected_broken, is_broken
+from pytest_agenteval.compare.scoring.aggregates import PairedPasses, expected_broken, is_broken
 
 ALL, NONE = [True] * 3, [False] * 3
 

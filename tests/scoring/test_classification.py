@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.compare.scoring.classification import Classification, classify
+from pytest_agenteval.compare.scoring.aggregates import Classification, classify
 
 DECISIONS = st.lists(st.tuples(st.booleans(), st.none() | st.booleans()), max_size=40)
 

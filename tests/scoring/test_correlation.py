@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.compare.scoring.inter_rater import Pair, average_ranks, pearson, spearman
+from pytest_agenteval.compare.scoring.agreement import Pair, average_ranks, pearson, spearman
 from pytest_agenteval.text.errors import UndefinedStatistic
 
 GRADED = st.integers(0, 64).map(lambda number: number / 64)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from pytest_agenteval.compare.scoring.difference_interval import difference_interval, tasks_to_exclude
+from pytest_agenteval.compare.scoring.intervals import difference_interval, tasks_to_exclude
 
 LEVEL = 0.975
 TAIL = (1 - LEVEL) / 2

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.compare.scoring.distributions import beta_quantile, normal_quantile, t_quantile
+from pytest_agenteval.compare.scoring.intervals import beta_quantile, normal_quantile, t_quantile
 
 DEGREES = [1, 1.5, 2, 3, 4, 5, 7, 10, 20, 31, 56, 99, 500, 999, 2000, 5000, 9999, 10_000, 10_001, 1e5, 1e8]
 CHANCES = [1e-6, 0.001, 0.025, 0.1, 0.3, 0.49, 0.5, 0.51, 0.6, 0.75, 0.9, 0.95, 0.975, 0.995, 1 - 1e-6]

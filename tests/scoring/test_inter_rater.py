@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.compare.scoring.inter_rater import MeasurementLevel, krippendorff_alpha
+from pytest_agenteval.compare.scoring.agreement import MeasurementLevel, krippendorff_alpha
 from pytest_agenteval.text.errors import UndefinedStatistic
 
 LEVELS: tuple[MeasurementLevel, ...] = ("nominal", "ordinal", "interval")

@@ -8,8 +8,7 @@ import math
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_agenteval.compare.scoring.exact_tests import ExactTest
-from pytest_agenteval.compare.scoring.multiple_tests import tarone_holm
+from pytest_agenteval.compare.scoring.exact_tests import ExactTest, tarone_holm
 
 LEVEL = 0.025
 SHARES = st.floats(0, 1)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.compare.scoring.distributions import beta_cdf
-from pytest_agenteval.compare.scoring.null_runs import (
+from pytest_agenteval.compare.scoring.intervals import beta_cdf
+from pytest_agenteval.compare.scoring.power import (
     MOST_UNITS,
     NullMean,
     PassRates,

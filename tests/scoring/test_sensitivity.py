@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores
-from pytest_agenteval.compare.scoring.sensitivity import (
+from pytest_agenteval.compare.scoring.power import (
     DifferenceNoise,
     difference_noise,
     repetitions_needed,

@@ -10,8 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from pytest_agenteval.compare.scoring.exact_tests import label_test, sign_flip_test
-from pytest_agenteval.compare.scoring.tails import SumTail, part_of
+from pytest_agenteval.compare.scoring.exact_tests import SumTail, label_test, part_of, sign_flip_test
 
 FAR = (0.0, 0.3, 1.0, 2.2, 4.0, 9.0)
 """Standard deviations from the mean."""

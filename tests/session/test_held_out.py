@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.compare.comparison import compare_sides
-from pytest_agenteval.compare.sides import side_of
+from pytest_agenteval.compare.comparison import compare_runs
+from pytest_agenteval.compare.pairing import compared_run
 from pytest_agenteval.session.inner_pytest import BESIDE, InnerPytest
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError
@@ -88,7 +88,7 @@ def test_two_runs_side_by_side_are_one_look(
 
 
 def _comparison(old: Run, new: Run):  # type: ignore[no-untyped-def]
-    return compare_sides(side_of(old), side_of(new))
+    return compare_runs(compared_run(old), compared_run(new))
 
 
 def test_our_own_players_take_no_look(project: Path, pytester: pytest.Pytester) -> None:

@@ -8,14 +8,21 @@ from math import ceil
 
 from pytest_agenteval.calibration.calibration_file import SCORED, CalibrationPlan, MetricThreshold
 from pytest_agenteval.calibration.labels import CalibrationAnswers, ExampleJudgement
-from pytest_agenteval.compare.scoring.agreement import Agreement, JudgeNoise, agreement, judge_noise, reaches
-from pytest_agenteval.compare.scoring.bootstrap import (
+from pytest_agenteval.compare.scoring.agreement import (
+    Agreement,
+    JudgeNoise,
+    Unit,
+    agreement,
+    judge_noise,
+    krippendorff_alpha,
+    reaches,
+)
+from pytest_agenteval.compare.scoring.intervals import (
     BootstrapEstimate,
     BootstrapSettings,
     bootstrap_estimate,
     corner_scores,
 )
-from pytest_agenteval.compare.scoring.inter_rater import Unit, krippendorff_alpha
 from pytest_agenteval.records.record import FrozenValue
 
 PANEL = ""

@@ -16,8 +16,7 @@ from pytest_agenteval.calibration.labels import (
     read_label_rows,
     read_labels_so_far,
 )
-from pytest_agenteval.compare.scoring.agreement import mean_absolute_error
-from pytest_agenteval.compare.scoring.inter_rater import krippendorff_alpha
+from pytest_agenteval.compare.scoring.agreement import krippendorff_alpha, mean_absolute_error
 from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.processes.files import APPEND, file_lock
 from pytest_agenteval.records.record import NOTHING, FrozenValue

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have
     )
     from pytest_agenteval.calibration.calibration_file import MetricThreshold
     from pytest_agenteval.calibration.labels import ExampleJudgement
-    from pytest_agenteval.compare.scoring.bootstrap import BootstrapEstimate
+    from pytest_agenteval.compare.scoring.intervals import BootstrapEstimate
 
 VERSION = 1
 PREFIX = "calibration-"

@@ -25,11 +25,21 @@ from pytest_agenteval.cli.console import (
     write_document,
     write_text,
 )
-from pytest_agenteval.compare.baseline import baseline_text, find_baseline, find_side, write_baseline
-from pytest_agenteval.compare.comparison import TOLERANCE, Comparison, compare_sides
-from pytest_agenteval.compare.drift import run_drifts
-from pytest_agenteval.compare.pairing import pair_suites
-from pytest_agenteval.compare.sides import Compared, Side, group_of, pool_runs, side_of
+from pytest_agenteval.compare.baseline_file import (
+    baseline_text,
+    find_baseline,
+    find_compared_run,
+    write_baseline,
+)
+from pytest_agenteval.compare.comparison import TOLERANCE, RunComparison, compare_runs, run_drifts
+from pytest_agenteval.compare.pairing import (
+    Compared,
+    ComparedRun,
+    compared_run,
+    group_of,
+    pair_suites,
+    pool_runs,
+)
 from pytest_agenteval.reports.comparison_report import (
     BaselineChange,
     BaselineDocument,
@@ -97,7 +107,7 @@ def compare(args: argparse.Namespace) -> int:
     if args.json == args.markdown == STDOUT:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
     old, new, compared = _sides(args)
-    comparison = compare_sides(old, new, compared=compared, tolerance=args.tolerance or TOLERANCE)
+    comparison = compare_runs(old, new, compared=compared, tolerance=args.tolerance or TOLERANCE)
     _refuse_obstacles(comparison, args)
     if args.judge_noise is not None:
         comparison = _with_judge_noise(comparison, args)
@@ -130,7 +140,7 @@ def _gate_line(args: argparse.Namespace) -> str:
     return one_line(judged.outcome(not_tried_again(judged.broken, "while comparing")).line, MOST_LINE)
 
 
-def _sides(args: argparse.Namespace) -> tuple[Side, Side, Compared]:
+def _sides(args: argparse.Namespace) -> tuple[ComparedRun, ComparedRun, Compared]:
     for name in dict.fromkeys(args.runs):
         print_other_runs_of_day(Path(args.results), name)
     if args.models and args.variants:
@@ -143,7 +153,7 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side, Compared]:
     if len(args.runs) == 1 and not (args.models or args.variants):
         raise UsageMistake("one run: expected two, or --models OLD,NEW or --variants OLD,NEW within one")
     names = _two_names(args.models, "--models") or _two_names(args.variants, "--variants")
-    old, new = (find_side(Path(args.results), name) for name in (args.runs[0], args.runs[-1]))
+    old, new = (find_compared_run(Path(args.results), name) for name in (args.runs[0], args.runs[-1]))
     if args.models:
         return old.with_model(names[0]), new.with_model(names[1]), "model"
     if args.variants:
@@ -151,8 +161,8 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side, Compared]:
     return old, new, ""
 
 
-def _with_judge_noise(comparison: Comparison, args: argparse.Namespace) -> Comparison:
-    from pytest_agenteval.compare.judge_noise import with_judge_noise
+def _with_judge_noise(comparison: RunComparison, args: argparse.Namespace) -> RunComparison:
+    from pytest_agenteval.compare.comparison import with_judge_noise
 
     results = Path(args.results)
     sides = [load_run(find_run(results, name)) for name in dict.fromkeys(args.runs)]
@@ -179,7 +189,7 @@ def _two_names(text: str | None, flag: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _refuse_obstacles(comparison: Comparison, args: argparse.Namespace) -> None:
+def _refuse_obstacles(comparison: RunComparison, args: argparse.Namespace) -> None:
     if not comparison.suites:
         old, new = (
             ", ".join(names) or "nothing" for names in (comparison.unmatched_old, comparison.unmatched_new)
@@ -228,7 +238,7 @@ def baseline(args: argparse.Namespace) -> int:
     """Write the runs' trials into the files of their suites, with what changes in each of them."""
     runs = [load_run(find_named_run(Path(args.results), name)) for name in args.runs]
     _refuse_shared_trials(runs)
-    sides = [replace(side_of(run), entries=_chosen_entries(run, args)) for run in runs]
+    sides = [replace(compared_run(run), entries=_chosen_entries(run, args)) for run in runs]
     for run, side in zip(runs, sides, strict=True):
         if not args.allow:
             _refuse_incomplete(run, side.entries, args)
@@ -291,7 +301,7 @@ def _refuse_incomplete(run: Run, entries: Sequence[JournalEntry], args: argparse
         raise UsageMistake(f"{run.folder.name}: {'; '.join(parts)}: {hint}")
 
 
-def _agent_differences(sides: Sequence[Side], allow: bool) -> Iterator[str]:
+def _agent_differences(sides: Sequence[ComparedRun], allow: bool) -> Iterator[str]:
     """Say in what the agents of runs differ, if that is allowed; refuse tasks that cannot be averaged."""
     for at, side in enumerate(sides[1:], start=1):
         earlier = pool_runs(sides[:at])
@@ -316,7 +326,7 @@ def _agent_differences(sides: Sequence[Side], allow: bool) -> Iterator[str]:
                 yield text
 
 
-def _partial_tasks(sides: Sequence[Side]) -> Iterator[str]:
+def _partial_tasks(sides: Sequence[ComparedRun]) -> Iterator[str]:
     tried = [{entry.key._replace(repetition=0) for entry in side.entries} for side in sides]
     some = sorted(set.union(*tried) - tried[0].intersection(*tried[1:]))
     if some:
@@ -340,7 +350,7 @@ def _joined_header(headers: Sequence[RunHeader], name: str) -> RunHeader:
     )
 
 
-def _pooled_groups(pooled: Side) -> Iterator[PooledGroup]:
+def _pooled_groups(pooled: ComparedRun) -> Iterator[PooledGroup]:
     for group in pooled.groups:
         own = [entry for entry in pooled.entries if group_of(entry) == group]
         if runs := run_drifts(own, pooled.run_of):

@@ -23,11 +23,17 @@ from pytest_agenteval.cli.console import (
     write_document,
 )
 from pytest_agenteval.cli.suite_files import SuiteFile, suites_meant
-from pytest_agenteval.compare.drift import run_drifts
-from pytest_agenteval.compare.pairing import MAY_DIFFER, MUST_EQUAL
+from pytest_agenteval.compare.comparison import run_drifts
+from pytest_agenteval.compare.pairing import (
+    MAY_DIFFER,
+    MUST_EQUAL,
+    ComparedRun,
+    compared_run,
+    group_of,
+    pool_runs,
+)
 from pytest_agenteval.compare.scoring.intervals import FEWEST_TASKS
-from pytest_agenteval.compare.scoring.null_runs import pass_rates
-from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
+from pytest_agenteval.compare.scoring.power import pass_rates
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import Document, FrozenValue, from_builtins
 from pytest_agenteval.reports.comparison_text import apart_text
@@ -203,7 +209,7 @@ class _TrialPool:
             if entry.averaged:
                 self._digests.setdefault(entry.key._replace(repetition=0), set()).add(_agent_digests(entry))
         self._carried_out: set[tuple[str, TrialKey]] = set()
-        self._sides: list[Side] = []
+        self._sides: list[ComparedRun] = []
         self.runs: dict[Group, list[PooledRun]] = {}
         self.add(newest)
 
@@ -224,7 +230,7 @@ class _TrialPool:
                 own = PooledRun(run.folder.name, len(same), others, tuple(sorted(differ)))
                 self.runs.setdefault(group, []).append(own)
             alike += same
-        self._sides.append(replace(side_of(run), name=run.folder.name, entries=tuple(alike)))
+        self._sides.append(replace(compared_run(run), name=run.folder.name, entries=tuple(alike)))
 
     def _is_first(self, entry: JournalEntry, run: Run) -> bool:
         origin = entry.origin.run if entry.origin is not None and entry.origin.run else run.folder.name
@@ -233,7 +239,7 @@ class _TrialPool:
         return is_new
 
     @cached_property
-    def side(self) -> Side:
+    def side(self) -> ComparedRun:
         """All trials that count, each with its run."""
         return pool_runs(self._sides)
 

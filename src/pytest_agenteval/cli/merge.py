@@ -21,8 +21,8 @@ from pytest_agenteval.cli.console import (
     write_document,
 )
 from pytest_agenteval.cli.report import next_commands, one_run_lines
-from pytest_agenteval.compare.baseline import find_baseline, read_side
-from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.compare.baseline_file import find_baseline, read_baseline_run
+from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.records.record import Document
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.reports.comparison_report import comparison_markdown, verdict_lines
@@ -165,7 +165,7 @@ def _find_baseline(runs: Sequence[Run], named: str, results: Path) -> Path | Non
         return None
     try:
         path = find_baseline(results, name)
-        read_side(path)
+        read_baseline_run(path)
     except UsageMistake as mistake:
         if named:
             raise UsageMistake(f"--baseline: {mistake}") from None
@@ -235,7 +235,7 @@ def _report_source(
     return ReportSource((run,), verdict.comparison, verdict.old, old_run, scorecards)
 
 
-def _write_comment(path: Path, run: Run, comparison: Comparison | None, remarks: Sequence[str]) -> None:
+def _write_comment(path: Path, run: Run, comparison: RunComparison | None, remarks: Sequence[str]) -> None:
     text = comment_markdown(run, view_of(run), TaskFileLines(Path.cwd()), comparison, remarks)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,30 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import cycle
 
-from pytest_agenteval.compare.drift import RunDrift, run_drifts
-from pytest_agenteval.compare.findings import PLAIN, at_look
-from pytest_agenteval.compare.looks import look_at_pair, looks_elsewhere
-from pytest_agenteval.compare.pairing import Obstacle, SuitePairs, TaskPair, pair_suites, unmatched_groups
-from pytest_agenteval.compare.scoring.aggregates import decided_scores
-from pytest_agenteval.compare.scoring.broken_tasks import expected_broken, is_broken
-from pytest_agenteval.compare.scoring.sensitivity import (
+from msgspec.structs import replace
+
+from pytest_agenteval.compare.pairing import (
+    Compared,
+    ComparedGroup,
+    ComparedRun,
+    ModelVariant,
+    Obstacle,
+    SentDifference,
+    SuitePairs,
+    TaskPair,
+    pair_suites,
+    unmatched_groups,
+)
+from pytest_agenteval.compare.scoring.aggregates import decided_scores, expected_broken, is_broken
+from pytest_agenteval.compare.scoring.exact_tests import ExactTest, PairedScores, label_test, tarone_holm
+from pytest_agenteval.compare.scoring.power import (
     FEWEST_FOR_POWER,
     DifferenceNoise,
     RepetitionsNeeded,
     difference_noise,
     mean,
     repetitions_needed,
+    sample_variance,
     smallest_visible_change,
 )
-from pytest_agenteval.compare.sent import SentDifference
-from pytest_agenteval.compare.sides import Compared, Side, Who
-from pytest_agenteval.compare.verdict import Change, SuiteChange, suite_change
+from pytest_agenteval.compare.verdict import PLAIN, ScoreChange, SuiteScoreChange, at_look, suite_change
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
-from pytest_agenteval.store.run_documents import SuiteLook
+from pytest_agenteval.store.run_documents import Group, SuiteLook
 from pytest_agenteval.store.run_folder import Levels
+from pytest_agenteval.store.run_reader import Run
+
+
+def interim_look_at(group: ComparedGroup, old: ComparedRun, new: ComparedRun) -> SuiteLook | None:
+    """Give the look that decided about a suite of the new side against this very old side."""
+    look = _look_of(new, (group.suite, *group.new))
+    return look if look is not None and _was_against(look, group, old) else None
+
+
+def looks_at_other_runs(group: ComparedGroup, old: ComparedRun, new: ComparedRun) -> Iterator[SuiteLook]:
+    """Give the looks at either side of a suite that were against other runs, and decided something."""
+    look = _look_of(new, (group.suite, *group.new))
+    if look is not None and look.spent and not _was_against(look, group, old):
+        yield look
+    if old.name != new.name:
+        own = (group.suite, *group.old)
+        yield from (before for before in old.looks if before.group == own and before.spent)
+
+
+def _look_of(side: ComparedRun, group: Group) -> SuiteLook | None:
+    return next((look for look in side.looks if look.group == group), None)
+
+
+def _was_against(look: SuiteLook, group: ComparedGroup, old: ComparedRun) -> bool:
+    if (look.old_model, look.old_variant) != group.old:
+        return False
+    own = (group.suite, *group.old)
+    runs = (run for key, run in old.run_of.items() if (key.suite, key.model, key.variant) == own)
+    if pooled := ", ".join(dict.fromkeys(runs)):
+        return look.baseline == pooled
+    # Of several files of several suites one side may be made, which has the names of all of them.
+    return look.baseline in (old.name, *old.name.split(", "))
+
+
+MOST_FALSE = 0.05
+"""How often any run may be said to differ where all of them are alike."""
+
+
+class RunDrift(FrozenValue, frozen=True):
+    """One run of a baseline beside the others, over the tasks that it shares with them.
+
+    ``mean`` and ``others_mean`` are over tasks of their mean scores; None, with a ``p`` of 1, where no task
+    has scores in both. ``drifted`` says that the difference is more than chance, all runs considered.
+    """
+
+    run: str
+    mean: float | None
+    others_mean: float | None
+    p: float
+    drifted: bool
+
+    @property
+    def difference(self) -> float:
+        """How far the run's mean is above that of the others; 0 where nothing can be compared."""
+        return 0.0 if self.mean is None or self.others_mean is None else self.mean - self.others_mean
+
+
+def run_drifts(entries: Iterable[JournalEntry], run_of: Mapping[TrialKey, str]) -> tuple[RunDrift, ...]:
+    """Test each run's trials of a suite with one model against the others'; empty for fewer than two runs.
+
+    ``run_of`` names each trial's run. Errored trials are left out.
+    """
+    scores: dict[tuple[str, str], dict[str, list[float]]] = {}
+    present = set()
+    for entry in entries:
+        if run := run_of.get(entry.key):
+            present.add(run)
+            if entry.averaged and entry.score is not None:
+                of_task = scores.setdefault((entry.key.task, entry.key.agent), {})
+                of_task.setdefault(run, []).append(entry.score)
+    runs = [run for run in dict.fromkeys(run_of.values()) if run in present]
+    if len(runs) < 2:
+        return ()
+    tasks = [_against_others(run, scores.values()) for run in runs]
+    tests = [label_test(pairs) if pairs else ExactTest(1.0, 1.0) for pairs in tasks]
+    # Of two runs the second test is the first one turned round.
+    family = tarone_holm(tests[:1] if len(tests) == 2 else tests, MOST_FALSE)
+    return tuple(
+        RunDrift(
+            run,
+            mean([mean(own) for _, own in pairs]) if pairs else None,
+            mean([mean(others) for others, _ in pairs]) if pairs else None,
+            test.p,
+            member.significant,
+        )
+        for run, pairs, test, member in zip(runs, tasks, tests, cycle(family))
+    )
+
+
+def _against_others(run: str, scores: Iterable[Mapping[str, list[float]]]) -> list[PairedScores]:
+    """Give each task's scores in the other runs, and in this one."""
+    pairs: list[PairedScores] = []
+    for of_task in scores:
+        others = [score for other, own in of_task.items() if other != run for score in own]
+        if others and run in of_task:
+            pairs.append((others, of_task[run]))
+    return pairs
+
 
 TOLERANCE = 0.05
 NO_VARIANCE = 1e-12
@@ -104,10 +213,10 @@ class SuiteComparison(FrozenValue, frozen=True):
     """
 
     name: str
-    old_who: Who
-    new_who: Who
-    suite: Change | None
-    buckets: tuple[Change, ...]
+    old_who: ModelVariant
+    new_who: ModelVariant
+    suite: ScoreChange | None
+    buckets: tuple[ScoreChange, ...]
     tasks: tuple[TaskChange, ...]
     graders: tuple[GraderChange, ...]
     sensitivity: Sensitivity | None
@@ -129,14 +238,14 @@ class SuiteComparison(FrozenValue, frozen=True):
     sent: tuple[SentDifference, ...] = ()
 
     @property
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[ScoreChange]:
         """The suite and its buckets: what a verdict is given of."""
         if self.suite is not None:
             yield self.suite
         yield from self.buckets
 
 
-class Comparison(FrozenValue, frozen=True):
+class RunComparison(FrozenValue, frozen=True):
     """Two sides beside each other.
 
     ``same_run`` says that both are parts of one run: nothing else changed in between. ``unmatched`` names
@@ -164,26 +273,26 @@ class Comparison(FrozenValue, frozen=True):
         return tuple(obstacle for suite in self.suites for obstacle in suite.obstacles)
 
     @property
-    def worse(self) -> tuple[Change, ...]:
+    def worse(self) -> tuple[ScoreChange, ...]:
         """The suites and buckets that are worse."""
         return tuple(change for suite in self.suites for change in suite.changes if change.verdict == "worse")
 
     @property
-    def better(self) -> tuple[Change, ...]:
+    def better(self) -> tuple[ScoreChange, ...]:
         """The suites and buckets that are better."""
         return tuple(
             change for suite in self.suites for change in suite.changes if change.verdict == "better"
         )
 
 
-def compare_sides(
-    old: Side,
-    new: Side,
+def compare_runs(
+    old: ComparedRun,
+    new: ComparedRun,
     *,
     compared: Compared = "",
     tolerance: float = TOLERANCE,
     levels: Levels | None = None,
-) -> Comparison:
+) -> RunComparison:
     """Compare two sides suite by suite, over the tasks that are the same on both.
 
     All verdicts are at these ``levels``; None takes those of the look that decided how often a suite of the
@@ -191,7 +300,7 @@ def compare_sides(
     """
     pairs = pair_suites(old, new, compared)
     groups = [suite.group for suite in pairs]
-    return Comparison(
+    return RunComparison(
         old=old.name,
         new=new.name,
         same_run=old.name == new.name,
@@ -205,10 +314,14 @@ def compare_sides(
 
 
 def _compare_suite(
-    suite: SuitePairs, tolerance: float, old_side: Side, new_side: Side, all_levels: Levels | None
+    suite: SuitePairs,
+    tolerance: float,
+    old_side: ComparedRun,
+    new_side: ComparedRun,
+    all_levels: Levels | None,
 ) -> SuiteComparison:
     group, pairs = suite.group, suite.pairs
-    look = look_at_pair(group, old_side, new_side)
+    look = interim_look_at(group, old_side, new_side)
     held_out_looks = _held_out_looks(group.suite, pairs, old_side, new_side)
     levels = all_levels or at_look(look.levels if look else PLAIN, held_out_looks)
     change = suite_change(group.suite, pairs, tolerance, levels)
@@ -236,13 +349,13 @@ def _compare_suite(
         levels=levels,
         held_out_looks=held_out_looks,
         look=look,
-        looks_elsewhere=tuple(looks_elsewhere(group, old_side, new_side)),
+        looks_elsewhere=tuple(looks_at_other_runs(group, old_side, new_side)),
         own_models=(own_models_of(old), own_models_of(new)),
         baseline_runs=run_drifts(old, old_side.run_of),
     )
 
 
-def _held_out_looks(suite: str, pairs: Sequence[TaskPair], old: Side, new: Side) -> int:
+def _held_out_looks(suite: str, pairs: Sequence[TaskPair], old: ComparedRun, new: ComparedRun) -> int:
     """Give the number of this comparison of the suite's held-out tasks; 0 where none of them is compared."""
     if not any(entry.split == "held_out" for pair in pairs for entry in pair.new):
         return 0
@@ -272,7 +385,7 @@ def _passes(entries: Sequence[JournalEntry]) -> tuple[bool, ...]:
     return tuple(entry.ending == "passed" for entry in entries if entry.averaged)
 
 
-def _sensitivity(change: SuiteChange, tolerance: float, level: float) -> Sensitivity:
+def _sensitivity(change: SuiteScoreChange, tolerance: float, level: float) -> Sensitivity:
     tasks = [pair for of_bucket in change.scores.values() for pair in of_bucket]
     noise = difference_noise(tasks)
     if not change.suite.testable or noise.variance < NO_VARIANCE or len(tasks) < FEWEST_FOR_POWER:
@@ -318,3 +431,50 @@ def _mean(values: Sequence[float | None]) -> float | None:
     """Give the mean of what is known; None where something is not."""
     known = [value for value in values if value is not None]
     return mean(known) if known and len(known) == len(values) else None
+
+
+FEWEST_GRADINGS = 2
+
+
+def with_judge_noise(
+    comparison: RunComparison, sides: Sequence[Run], regraded: Sequence[Run]
+) -> RunComparison:
+    """Say of each suite which share of its trial-to-trial variance is the judges' own.
+
+    ``regraded`` are runs that graded a side's trials again; a side's own grades count where they are of the
+    same graders and judges. The judges' variance is that of one trial's scores, 2 or more of them, as a mean
+    over trials. A suite without such trials, or without variance between trials, keeps an unknown share.
+    """
+    gradings = [scores for side in sides for scores in _gradings(side, regraded)]
+    return replace(comparison, suites=tuple(_with_share(suite, gradings) for suite in comparison.suites))
+
+
+def _gradings(side: Run, regraded: Sequence[Run]) -> Iterator[tuple[TrialKey, list[float]]]:
+    """Give the scores that graders of one kind gave to each trial of a run."""
+    again = [run for run in regraded if side.folder.name in run.header.regraded]
+    by_trial: dict[tuple[TrialKey, str], list[float]] = {}
+    for entry in (entry for run in again for entry in run.entries):
+        _add(by_trial, entry)
+    for entry in side.entries:
+        if (entry.key, entry.digests.ruler) in by_trial:
+            _add(by_trial, entry)
+    for (key, _), scores in by_trial.items():
+        if len(scores) >= FEWEST_GRADINGS:
+            yield key, scores
+
+
+def _add(by_trial: dict[tuple[TrialKey, str], list[float]], entry: JournalEntry) -> None:
+    if entry.averaged and entry.score is not None:
+        by_trial.setdefault((entry.key, entry.digests.ruler), []).append(entry.score)
+
+
+def _with_share(suite: SuiteComparison, gradings: Iterable[tuple[TrialKey, list[float]]]) -> SuiteComparison:
+    within = suite.sensitivity.noise.trial_variance if suite.sensitivity else None
+    spreads = [sample_variance(scores) or 0.0 for key, scores in gradings if _belongs(key, suite)]
+    if not spreads or not within:
+        return suite
+    return replace(suite, judge_share=min(1.0, mean(spreads) / within))
+
+
+def _belongs(key: TrialKey, suite: SuiteComparison) -> bool:
+    return key.suite == suite.name and (key.model, key.variant) in (suite.old_who, suite.new_who)

@@ -12,16 +12,15 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import SuiteComparison
-from pytest_agenteval.compare.findings import LEVEL
-from pytest_agenteval.compare.scoring.difference_interval import tasks_to_exclude
-from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.compare.scoring.intervals import tasks_to_exclude
+from pytest_agenteval.compare.verdict import LEVEL, ScoreChange
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.suite_spec import Gate
 
 MOST_REASONS = 6
 """Reasons that the line names."""
 
-Finding: TypeAlias = tuple[Literal["held", "broken", "not judged"], str]
+RuleFinding: TypeAlias = tuple[Literal["held", "broken", "not judged"], str]
 """What became of a rule, in words."""
 
 
@@ -111,7 +110,7 @@ def judge_gates(suites: Sequence[GatedSuite]) -> GateOutcome:
     return GateOutcome(*(_texts(findings, word) for word in ("broken", "held", "not judged")))
 
 
-def _texts(findings: Iterable[Finding], word: str) -> tuple[str, ...]:
+def _texts(findings: Iterable[RuleFinding], word: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for outcome, text in findings if outcome == word))
 
 
@@ -120,7 +119,7 @@ def _first(texts: Sequence[str]) -> list[str]:
     return [*texts[:MOST_REASONS], *([f"and {left} more"] if left > 0 else [])]
 
 
-def _findings(suite: GatedSuite) -> Iterator[Finding]:
+def _findings(suite: GatedSuite) -> Iterator[RuleFinding]:
     gate, label = suite.gate, suite.label
     if gate.score is not None:
         yield _least(f"{label} score", suite.score, gate.score, suite.narrowed, suite)
@@ -137,7 +136,7 @@ def _findings(suite: GatedSuite) -> Iterator[Finding]:
     yield from _rechecked(suite)
 
 
-def _least(name: str, value: float | None, least: float, narrowed: str, suite: GatedSuite) -> Finding:
+def _least(name: str, value: float | None, least: float, narrowed: str, suite: GatedSuite) -> RuleFinding:
     if narrowed:
         return "not judged", f"{suite.label}: {narrowed}"
     if value is None:
@@ -150,14 +149,14 @@ def _least(name: str, value: float | None, least: float, narrowed: str, suite: G
     return "held", f"{name} {value:.2f}"
 
 
-def _errored(suite: GatedSuite, most: float) -> Finding:
+def _errored(suite: GatedSuite, most: float) -> RuleFinding:
     trials = f"{suite.label}: {suite.lost} of {suite.planned} trials errored or were never run"
     if suite.lost > most * suite.planned:
         return "broken", f"{trials}, more than {100 * most:g} %"
     return "held", f"{suite.label} {suite.lost} of {suite.planned} errored"
 
 
-def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[Finding]:
+def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[RuleFinding]:
     change, trouble = _compared(suite)
     if change is None:
         yield ("not judged" if suite.assumed else "broken"), trouble
@@ -175,14 +174,14 @@ def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[Finding]:
         yield "held", f"{suite.label} {shown}"
 
 
-def _uncompared(suite: GatedSuite) -> Iterator[Finding]:
+def _uncompared(suite: GatedSuite) -> Iterator[RuleFinding]:
     """Say that broken tasks are unknown, where nothing else needs a baseline that is not there."""
     change, trouble = _compared(suite)
     if change is None:
         yield ("broken" if suite.baseline_named else "not judged"), trouble
 
 
-def _too_few(suite: GatedSuite, change: Change, tolerance: float) -> str:
+def _too_few(suite: GatedSuite, change: ScoreChange, tolerance: float) -> str:
     """Say how many tasks a rule needs that so few tasks cannot hold, whatever they score."""
     level = suite.comparison.levels.suite if suite.comparison else LEVEL
     needed = tasks_to_exclude(tolerance, level)
@@ -192,11 +191,11 @@ def _too_few(suite: GatedSuite, change: Change, tolerance: float) -> str:
     return f": {few} too few to exclude it, even if all score as before ({needed} are not)"
 
 
-def _worse_text(change: Change, name: str, here: str = "") -> str:
+def _worse_text(change: ScoreChange, name: str, here: str = "") -> str:
     return f"{name} is worse{here} ({change.old:.2f} -> {change.new:.2f})"
 
 
-def _compared(suite: GatedSuite) -> tuple[Change | None, str]:
+def _compared(suite: GatedSuite) -> tuple[ScoreChange | None, str]:
     """Give the suite's change; else why nothing can be compared."""
     if suite.trouble:
         return None, f"{suite.label}: {suite.trouble}"
@@ -204,11 +203,11 @@ def _compared(suite: GatedSuite) -> tuple[Change | None, str]:
     return change, "" if change else f"{suite.label}: no task can be compared with the baseline"
 
 
-def _changes(suite: GatedSuite) -> list[Change]:
+def _changes(suite: GatedSuite) -> list[ScoreChange]:
     return list(suite.comparison.changes) if suite.comparison else []
 
 
-def _better(suites: Sequence[GatedSuite]) -> Iterator[Finding]:
+def _better(suites: Sequence[GatedSuite]) -> Iterator[RuleFinding]:
     """Judge whether any suite that has to be better, or a bucket of one, is."""
     asking = [suite for suite in suites if suite.gate.better]
     better = [name for suite in asking for name in _better_names(suite)]
@@ -232,7 +231,7 @@ def _better_names(suite: GatedSuite) -> Iterator[str]:
             yield suite.label if change is whole else suite.name_of(change.name)
 
 
-def _rechecked(suite: GatedSuite) -> Iterator[Finding]:
+def _rechecked(suite: GatedSuite) -> Iterator[RuleFinding]:
     if suite.recheck_trouble:
         yield "broken", f"recheck: {suite.recheck_trouble}"
     for each in suite.rechecks:

@@ -1,14 +1,306 @@
-"""Which trials belong together on both sides, and which tasks cannot be compared, by file and key."""
+"""The two runs of a comparison: their trials, which tasks belong together, and what differs of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import zip_longest
 from operator import attrgetter
+from typing import Literal, TypeAlias
 
-from pytest_agenteval.compare.sent import SentDifference, sent_differences
-from pytest_agenteval.compare.sides import Compared, Side, SideGroup, matching_groups
-from pytest_agenteval.records.record import FrozenValue
+from msgspec.structs import replace
+
+from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.prompts import FIRST_MESSAGE, SYSTEM_PROMPT, TOOL_LIST, sent_texts
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_documents import SuiteLook
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.errors import UsageMistake, nearest_names
+
+ModelVariant: TypeAlias = tuple[str, str]
+"""A model and a variant."""
+
+Compared: TypeAlias = Literal["", "model", "variant"]
+"""What is not the same on both sides because it is what is compared."""
+
+BASE = "base"
+"""How the variant without prompt files of its own is called, which has no name."""
+
+
+class ComparedRun(FrozenValue, frozen=True):
+    """Old or new: the last attempt of each trial, and what is known of all of them.
+
+    ``name`` is the run's; of several runs that were pooled, all of theirs, and ``run_of`` then names the run
+    of each trial, in the order of the runs. ``judges`` are the ids of those who could be asked. ``odd`` says
+    what could not be read. ``looks`` say how it was decided how often tasks are repeated, where that was not
+    fixed.
+    ``held_out_looks`` say of suites how often their held-out tasks were tried by then. ``transcript_of``
+    reads what was said in a trial, where that is kept.
+    """
+
+    name: str
+    entries: tuple[JournalEntry, ...]
+    judges: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()
+    looks: tuple[SuiteLook, ...] = ()
+    held_out_looks: Mapping[str, int] = NOTHING
+    run_of: Mapping[TrialKey, str] = {}
+    transcript_of: Callable[[JournalEntry], Transcript | None] | None = None
+
+    def sent_text(self, entry: JournalEntry, part: str) -> str:
+        """Give a part of what a trial's models were told; empty where no transcript is left."""
+        transcript = self.transcript_of(entry) if self.transcript_of else None
+        return sent_texts(transcript).get(part, "") if transcript else ""
+
+    @property
+    def groups(self) -> list[tuple[str, str, str]]:
+        """The suites with each of their models and variants, in order of appearance."""
+        return list(dict.fromkeys(map(group_of, self.entries)))
+
+    def with_model(self, model: str) -> ComparedRun:
+        """Give the trials of one model; raises UsageMistake where there are none."""
+        return self._part("model", model, {entry.key.model: None for entry in self.entries})
+
+    def with_variant(self, variant: str) -> ComparedRun:
+        """Give the trials of one variant; raises UsageMistake where there are none.
+
+        The one without prompt files of its own is called ``base``.
+        """
+        names = {entry.key.variant or BASE: None for entry in self.entries}
+        return self._part("variant", variant, names)
+
+    def on_tasks_of(self, other: ComparedRun) -> ComparedRun:
+        """Give the trials of the tasks that the other side tried."""
+        tasks = {(entry.key.suite, entry.key.task, entry.key.agent) for entry in other.entries}
+        entries = (
+            entry for entry in self.entries if (entry.key.suite, entry.key.task, entry.key.agent) in tasks
+        )
+        return replace(self, entries=tuple(entries))
+
+    def _part(self, kind: str, name: str, names: Iterable[str]) -> ComparedRun:
+        if name not in names:
+            known = nearest_names(name, list(names)) or "none"
+            raise UsageMistake(f"{self.name} has no {kind} {name!r}; it has {known}")
+        entries = tuple(entry for entry in self.entries if _attribute(entry, kind) == name)
+        return replace(self, entries=entries)
+
+
+def compared_run(run: Run) -> ComparedRun:
+    """Give a stored run as one side of a comparison."""
+    judges = tuple(judge.id for judge in run.header.judges)
+    header = run.header
+
+    def transcript_of(entry: JournalEntry) -> Transcript | None:
+        trial = run.trial_if_readable(entry)
+        return trial.transcript if trial else None
+
+    return ComparedRun(
+        header.name or run.folder.name,
+        run.entries,
+        judges,
+        run.odd,
+        run.looks,
+        header.held_out_looks,
+        transcript_of=transcript_of,
+    )
+
+
+def pool_runs(sides: Sequence[ComparedRun]) -> ComparedRun:
+    """Put the trials of several runs together, as repetitions that are counted over all of them."""
+    if len(sides) == 1:
+        return sides[0]
+    entries: list[JournalEntry] = []
+    run_of: dict[TrialKey, str] = {}
+    origins: dict[TrialKey, tuple[ComparedRun, JournalEntry]] = {}
+    trials: Counter[TrialKey] = Counter()
+    for side in sides:
+        for entry in sorted(side.entries, key=lambda entry: entry.key):
+            task = entry.key._replace(repetition=0)
+            trials[task] += 1
+            key = task._replace(repetition=trials[task])
+            entries.append(replace(entry, key=key))
+            run_of[key], origins[key] = side.name, (side, entry)
+
+    def transcript_of(entry: JournalEntry) -> Transcript | None:
+        side, original = origins[entry.key]
+        return side.transcript_of(original) if side.transcript_of else None
+
+    return ComparedRun(
+        name=", ".join(side.name for side in sides),
+        entries=tuple(sorted(entries, key=lambda entry: entry.key)),
+        judges=tuple(dict.fromkeys(judge for side in sides for judge in side.judges)),
+        odd=tuple(dict.fromkeys(text for side in sides for text in side.odd)),
+        looks=tuple(dict.fromkeys(look for side in sides for look in side.looks)),
+        run_of=run_of,
+        transcript_of=transcript_of,
+    )
+
+
+def group_of(entry: JournalEntry) -> tuple[str, str, str]:
+    """Give the suite, model and variant of a trial."""
+    return entry.key.suite, entry.key.model, entry.key.variant
+
+
+def _attribute(entry: JournalEntry, kind: str) -> str:
+    return entry.key.model if kind == "model" else entry.key.variant or BASE
+
+
+class ComparedGroup(FrozenValue, frozen=True):
+    """What belongs together on both sides: one suite, with the model and variant that it has on each."""
+
+    suite: str
+    old: ModelVariant
+    new: ModelVariant
+
+
+def matching_groups(old: ComparedRun, new: ComparedRun, compared: Compared = "") -> Iterator[ComparedGroup]:
+    """Give the suites that both sides have, by model and variant, of which one may be what is ``compared``.
+
+    Where either side has one model and variant that the other has not, these two are what is compared.
+    """
+    for suite in dict.fromkeys(suite for suite, _, _ in new.groups):
+        before = {_equal_part(who, compared): who for who in _models_of_suite(old, suite)}
+        after = {_equal_part(who, compared): who for who in _models_of_suite(new, suite)}
+        yield from (ComparedGroup(suite, before[part], who) for part, who in after.items() if part in before)
+        left_before = [who for part, who in before.items() if part not in after]
+        left_after = [who for part, who in after.items() if part not in before]
+        if len(left_before) == len(left_after) == 1:
+            yield ComparedGroup(suite, left_before[0], left_after[0])
+
+
+def _models_of_suite(side: ComparedRun, suite: str) -> list[ModelVariant]:
+    return [(model, variant) for other, model, variant in side.groups if other == suite]
+
+
+def _equal_part(who: ModelVariant, compared: Compared) -> tuple[str, ...]:
+    """Give what has to be equal on both sides."""
+    model, variant = who
+    return {"model": (variant,), "variant": (model,), "": who}[compared]
+
+
+MOST_READ = 5
+"""Trials of a side whose texts are read, to see which words are another in each."""
+MOST_WORDS = 2_000
+"""Words between the common beginning and end of two texts, up to which common ones are looked for in them."""
+VARYING = "…"
+
+Trials = tuple[tuple[JournalEntry, ...], tuple[JournalEntry, ...]]
+"""A task's trials of both sides."""
+
+
+class SentDifference(FrozenValue, frozen=True):
+    """A part of what models are told that is another on both sides.
+
+    ``old`` and ``new`` are digests of one task's, ``old_line`` and ``new_line`` the first line that is not
+    the same, where texts are known; ``…`` in it stands for words that are others in each trial. ``varies``
+    says that nothing but such words differs: a date, an id.
+    """
+
+    part: str
+    old: str
+    new: str
+    old_line: str = ""
+    new_line: str = ""
+    varies: bool = False
+
+
+def sent_differences(tasks: Sequence[Trials], old: ComparedRun, new: ComparedRun) -> Iterator[SentDifference]:
+    """Give the parts that are not the same; what trials of earlier versions sent is not known."""
+    for part in (SYSTEM_PROMPT, FIRST_MESSAGE, TOOL_LIST):
+        differing = [
+            both
+            for both in tasks
+            if all(map(_have_digests, both)) and _sent_digests(both[0], part) != _sent_digests(both[1], part)
+        ]
+        if differing:
+            yield _difference(part, differing, old, new)
+
+
+def _have_digests(entries: Sequence[JournalEntry]) -> bool:
+    return any(entry.digests.sent for entry in entries)
+
+
+def _sent_digests(entries: Sequence[JournalEntry], part: str) -> set[str]:
+    return {entry.digests.sent.get(part, "") for entry in entries if entry.digests.sent}
+
+
+def _difference(part: str, tasks: Sequence[Trials], old: ComparedRun, new: ComparedRun) -> SentDifference:
+    before = [entry for both in tasks for entry in both[0] if entry.digests.sent]
+    after = [entry for both in tasks for entry in both[1] if entry.digests.sent]
+    old_digest, new_digest = (entries[0].digests.sent.get(part, "") for entries in (before, after))
+    varies = _is_another_each_time(before, part) or _is_another_each_time(after, part)
+    most = MOST_READ if varies else 1
+    old_texts, new_texts = _texts(before[:most], part, old), _texts(after[:most], part, new)
+    if (old_digest and not old_texts) or (new_digest and not new_texts):  # a baseline's file holds none
+        return SentDifference(part, old_digest, new_digest, varies=varies)
+    for old_line, new_line in zip_longest(_lines(old_texts), _lines(new_texts), fillvalue=""):
+        if old_line != new_line and not (_stands_for(old_line, new_line) or _stands_for(new_line, old_line)):
+            return SentDifference(part, old_digest, new_digest, old_line, new_line)
+    return SentDifference(part, old_digest, new_digest, varies=True)
+
+
+def _texts(entries: Sequence[JournalEntry], part: str, side: ComparedRun) -> list[str]:
+    return list(filter(None, (side.sent_text(entry, part) for entry in entries)))
+
+
+def _is_another_each_time(entries: Sequence[JournalEntry], part: str) -> bool:
+    digests = [entry.digests.sent.get(part, "") for entry in entries]
+    return len(digests) > 1 and len(set(digests)) == len(digests)
+
+
+def _lines(texts: Sequence[str]) -> list[str]:
+    """Give the lines of the first text, with a mark in the place of words that some other has not."""
+    if not texts:
+        return []
+    words = re.findall(r"\S+\s*", texts[0])
+    common = [True] * len(words)
+    for other in texts[1:]:
+        same = _same_words(words, re.findall(r"\S+\s*", other))
+        common = [was and is_same for was, is_same in zip(common, same, strict=True)]
+    shown: list[str] = []
+    for word, is_common in zip(words, common, strict=True):
+        blank = word[len(word.rstrip()) :]
+        if is_common:
+            shown.append(word)
+        elif shown and shown[-1].rstrip() == VARYING:  # one mark for words in a row
+            shown[-1] = VARYING + blank
+        else:
+            shown.append(VARYING + blank)
+    return [" ".join(line.split()) for line in "".join(shown).splitlines() if line.strip()]
+
+
+def _same_words(words: Sequence[str], others: Sequence[str]) -> list[bool]:
+    """Say of each word whether it stands in the same place of the other text."""
+    shortest = min(len(words), len(others))
+    start = next((at for at in range(shortest) if words[at] != others[at]), shortest)
+    rest = shortest - start
+    end = next((at for at in range(rest) if words[-1 - at] != others[-1 - at]), rest)
+    middle, other_middle = words[start : len(words) - end], others[start : len(others) - end]
+    same = [False] * len(middle)
+    if max(len(middle), len(other_middle)) <= MOST_WORDS:
+        for at, _, size in SequenceMatcher(None, middle, other_middle, autojunk=False).get_matching_blocks():
+            same[at : at + size] = [True] * size
+    return [True] * start + same + [True] * end
+
+
+def _stands_for(line: str, other: str) -> bool:
+    """Whether a line with marks may be the other one."""
+    first, *rest = line.split(VARYING)
+    if not rest or not other.startswith(first):
+        return False
+    *middle, last = rest
+    at = len(first)
+    for part in middle:  # where it stands first: a pattern would try all places, for ever
+        begin = other.find(part, at)
+        if begin < 0:
+            return False
+        at = begin + len(part)
+    return other.endswith(last) and at <= len(other) - len(last)
+
 
 _DIGESTS = attrgetter("digests")
 
@@ -61,31 +353,31 @@ class SuitePairs(FrozenValue, frozen=True):
     models were told.
     """
 
-    group: SideGroup
+    group: ComparedGroup
     pairs: tuple[TaskPair, ...]
     obstacles: tuple[Obstacle, ...]
     differs: tuple[str, ...]
     sent: tuple[SentDifference, ...] = ()
 
 
-def pair_suites(old: Side, new: Side, compared: Compared = "") -> list[SuitePairs]:
+def pair_suites(old: ComparedRun, new: ComparedRun, compared: Compared = "") -> list[SuitePairs]:
     """Pair the tasks of each suite that both sides have."""
     return [_pair_suite(group, old, new) for group in matching_groups(old, new, compared)]
 
 
-def unmatched_groups(side: Side, matched: Collection[tuple[str, str, str]]) -> Iterator[str]:
+def unmatched_groups(side: ComparedRun, matched: Collection[tuple[str, str, str]]) -> Iterator[str]:
     """Name the suites, with their models, that have nobody to be compared with."""
     for suite, model, variant in side.groups:
         if (suite, model, variant) not in matched:
             yield f"{suite} with {model}@{variant}" if variant else f"{suite} with {model}"
 
 
-def _pair_suite(group: SideGroup, old: Side, new: Side) -> SuitePairs:
+def _pair_suite(group: ComparedGroup, old: ComparedRun, new: ComparedRun) -> SuitePairs:
     before, after = _tasks(old, group.suite, group.old), _tasks(new, group.suite, group.new)
     pairs, obstacles = [], []
     for key, entries in after.items():
         if key not in before:
-            obstacles.append(_lonely(entries, "only in new"))
+            obstacles.append(_unpaired(entries, "only in new"))
             continue
         last = entries[0]
         pair = TaskPair(key[0], last.bucket, last.file, before[key], entries)
@@ -93,14 +385,14 @@ def _pair_suite(group: SideGroup, old: Side, new: Side) -> SuitePairs:
         obstacles += reasons
         if not reasons:
             pairs.append(pair)
-    obstacles += [_lonely(entries, "only in old") for key, entries in before.items() if key not in after]
+    obstacles += [_unpaired(entries, "only in old") for key, entries in before.items() if key not in after]
     changed = [pair for pair in pairs if not _is_same(pair)]
     sent = tuple(sent_differences([(pair.old, pair.new) for pair in changed], old, new))
     differs = [*_differences(changed), *(f"{each.part} that was sent" for each in sent if not each.varies)]
     return SuitePairs(group, tuple(pairs), tuple(obstacles), tuple(differs), sent)
 
 
-def _tasks(side: Side, suite: str, who: tuple[str, str]) -> Mapping[TaskKey, tuple[JournalEntry, ...]]:
+def _tasks(side: ComparedRun, suite: str, who: tuple[str, str]) -> Mapping[TaskKey, tuple[JournalEntry, ...]]:
     tasks: dict[TaskKey, list[JournalEntry]] = {}
     for entry in side.entries:
         key = entry.key
@@ -109,7 +401,7 @@ def _tasks(side: Side, suite: str, who: tuple[str, str]) -> Mapping[TaskKey, tup
     return {key: tuple(entries) for key, entries in tasks.items()}
 
 
-def _lonely(entries: Sequence[JournalEntry], where: str) -> Obstacle:
+def _unpaired(entries: Sequence[JournalEntry], where: str) -> Obstacle:
     return Obstacle(entries[0].file, entries[0].key.task, "", where)
 
 
@@ -118,23 +410,23 @@ def _is_same(pair: TaskPair) -> bool:
     return list(map(_DIGESTS, pair.old)) == list(map(_DIGESTS, pair.new))
 
 
-def _obstacles(pair: TaskPair, old: Side, new: Side) -> Iterator[Obstacle]:
+def _obstacles(pair: TaskPair, old: ComparedRun, new: ComparedRun) -> Iterator[Obstacle]:
     if _is_same(pair):
         return
     for name, words in MUST_EQUAL.items():
-        before, after = _digests(pair.old, name), _digests(pair.new, name)
+        before, after = _known_digests(pair.old, name), _known_digests(pair.new, name)
         # A trial that broke before it began has no digests, and neither has one of an imported run.
         if before and after and before != after:
             problem = _ruler_problem(pair, old, new) if name == "ruler" else "not what it was"
             yield Obstacle(pair.file, pair.task, words, problem)
 
 
-def _digests(entries: Sequence[JournalEntry], name: str) -> set[str]:
+def _known_digests(entries: Sequence[JournalEntry], name: str) -> set[str]:
     each = ((getattr(entry.digests, name), entry.digests.input) for entry in entries)
     return {digest for digest, known in each if digest or (known and name in MAY_BE_NONE)}
 
 
-def _ruler_problem(pair: TaskPair, old: Side, new: Side) -> str:
+def _ruler_problem(pair: TaskPair, old: ComparedRun, new: ComparedRun) -> str:
     """Say which graders are not what they were, and whether that is for their judges."""
     before, after = _grader_digests(pair.old), _grader_digests(pair.new)
     changed = [label for label in {**before, **after} if before.get(label) != after.get(label)]
@@ -160,7 +452,7 @@ def _grader_change(label: str, before: str, after: str) -> str:
 
 def _differences(pairs: Sequence[TaskPair]) -> Iterator[str]:
     for name, words in MAY_DIFFER.items():
-        if any(_differ(_digests(pair.old, name), _digests(pair.new, name)) for pair in pairs):
+        if any(_differ(_known_digests(pair.old, name), _known_digests(pair.new, name)) for pair in pairs):
             yield words
 
 

@@ -1,29 +1,171 @@
-"""Better, worse or cannot tell: what is said of a suite and of its buckets, errored trials considered."""
+"""Better, worse or cannot tell: what is said of a suite and of its buckets, errored trials considered.
+
+A suite is asked two questions, the second only where the first one says yes:
+
+1. Did *these tasks* change? The labels old and new are exchanged within each task (``label_test``).
+2. Would *tasks like these* change? The signs of the tasks' differences are flipped (``sign_flip_test``).
+
+Where nothing changed, both answers are wrong only if the first one is. So each question has the whole 2.5 %:
+a closed test (Marcus, Peritz and Gabriel 1976). The first question also keeps its level where old and new
+tasks have different numbers of trials, which makes differences skewed and a sign no fair coin.
+
+A bucket, or a suite of fewer than 7 tasks, is asked the first question only. Buckets share 2.5 % of their
+own: of comparisons in which nothing changed at most 5 % give any verdict.
+``tests/extended/simulations`` measures it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.findings import (
-    FEWEST_FOR_SIGNS,
-    PLAIN,
-    BucketShare,
-    Finding,
-    SuiteFindings,
-    difference,
-    suite_findings,
-)
 from pytest_agenteval.compare.pairing import TaskPair
-from pytest_agenteval.compare.scoring.difference_interval import difference_interval
-from pytest_agenteval.compare.scoring.exact_tests import SAME, PairedScores
-from pytest_agenteval.compare.scoring.intervals import Interval
-from pytest_agenteval.compare.scoring.sensitivity import mean
+from pytest_agenteval.compare.scoring.exact_tests import (
+    SAME,
+    ExactTest,
+    PairedScores,
+    label_test,
+    sign_flip_test,
+    tarone_holm,
+)
+from pytest_agenteval.compare.scoring.intervals import Interval, difference_interval
+from pytest_agenteval.compare.scoring.power import mean
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import Levels
+
+PLAIN = Levels()
+LEVEL = PLAIN.suite
+
+
+def at_look(levels: Levels, look: int) -> Levels:
+    """Give the levels of the ``look``-th comparison of the same held-out tasks; 0 is none of them."""
+    return Levels(*(1 - (1 - level) * share_of_look(look) for level in (levels.suite, levels.buckets)))
+
+
+def share_of_look(look: int) -> float:
+    """Give the part of an error rate that the ``look``-th look at the same held-out tasks may use.
+
+    6 / (π²·look²): 61 % at the first look, 15 % at the second. Over all looks, however many, that is 1, where
+    1 / look has no bound. All of it where nothing is held out, look 0.
+    """
+    return 6 / (math.pi * look) ** 2 if look else 1.0
+
+
+FEWEST_FOR_SIGNS = 7
+"""Tasks from which on the sign-flip test can be significant: of 2^6 cases the least p is 3.1 %."""
+
+
+class TestFinding(FrozenValue, frozen=True):
+    """What a test says of a change: ``direction`` is 1 for better, -1 for worse, 0 for nothing significant.
+
+    What is not ``testable`` could not have been significant whatever its trials had shown.
+    """
+
+    p: float
+    direction: int = 0
+    testable: bool = True
+
+
+NOT_TESTED = TestFinding(1.0, testable=False)
+
+TASKS_OF_LARGE_BUCKETS = 4
+"""Tasks that buckets have on average, from which on they are looked at as units."""
+
+
+class BucketShare(FrozenValue, frozen=True):
+    """How far one bucket alone makes a suite's change: the one that moved most in its direction.
+
+    ``old`` and ``new`` are the bucket's own scores. Of all that buckets moved in that direction, ``rest`` is
+    the part, 0..1, that the others moved. ``p`` is that of the sign-flip test with buckets as units; None
+    where they are too few, or too many and small, to be units.
+    """
+
+    bucket: str
+    old: float
+    new: float
+    rest: float
+    p: float | None = None
+
+
+class SuiteFindings(FrozenValue, frozen=True):
+    """What the tests say of a suite and of each of its buckets; a suite of one bucket has none beside it.
+
+    ``these`` is about these tasks, ``like_these`` about tasks like these: nothing testable below 7 tasks.
+    ``share`` says which bucket has most of a change that is significant.
+    """
+
+    these: TestFinding
+    like_these: TestFinding
+    buckets: Mapping[str, TestFinding]
+    share: BucketShare | None = None
+
+    @property
+    def suite(self) -> TestFinding:
+        """What the suite stands for: tasks like its own where it has enough of them, else these alone."""
+        return self.like_these if self.like_these is not NOT_TESTED else self.these
+
+
+def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels = PLAIN) -> SuiteFindings:
+    """Test a suite whose tasks' scores are given by bucket; there is one task or more."""
+    tasks = [pair for of_bucket in buckets.values() for pair in of_bucket]
+    differences = [difference(pair) for pair in tasks]
+    direction = 1 if math.fsum(differences) > 0 else -1
+    labels = label_test(tasks)
+    these = _finding(labels, levels.suite, direction)
+    like_these = NOT_TESTED
+    if len(tasks) >= FEWEST_FOR_SIGNS:
+        single = all(len(old) == len(new) == 1 for old, new in tasks)
+        signs = labels if single else sign_flip_test(differences)
+        both = ExactTest(max(labels.p, signs.p), max(labels.smallest_p, signs.smallest_p))
+        like_these = _finding(both, levels.suite, direction)
+    if len(buckets) == 1:
+        return SuiteFindings(these, like_these, {})
+    share = _bucket_share(buckets) if these.direction else None
+    return SuiteFindings(these, like_these, _bucket_findings(buckets, levels.buckets), share)
+
+
+def _finding(test: ExactTest, level: float, direction: int) -> TestFinding:
+    return TestFinding(test.p, direction if test.p <= 1 - level else 0, test.smallest_p <= 1 - level)
+
+
+def _bucket_share(buckets: Mapping[str, Sequence[PairedScores]]) -> BucketShare:
+    """Say which bucket moved most the way the suite did, and what the others did."""
+    sums = {bucket: math.fsum(map(difference, tasks)) for bucket, tasks in buckets.items()}
+    direction = math.copysign(1, math.fsum(sums.values()))
+    moved = {bucket: max(0.0, direction * moved) for bucket, moved in sums.items()}
+    most = max(moved, key=lambda bucket: moved[bucket])
+    tasks = sum(map(len, buckets.values()))
+    as_units = FEWEST_FOR_SIGNS <= len(sums) <= tasks / TASKS_OF_LARGE_BUCKETS
+    p = sign_flip_test(sums.values()).p if as_units else None
+    old, new = (mean([mean(pair[side]) for pair in buckets[most]]) for side in (0, 1))
+    return BucketShare(most, old, new, 1 - moved[most] / math.fsum(moved.values()), p)
+
+
+def difference(scores: PairedScores) -> float:
+    """Give what became of one task: the mean of its new scores less that of its old ones."""
+    old, new = scores
+    if len(old) == len(new) == 1:  # a hundred thousand tasks with one trial each ask for this several times
+        return float(new[0]) - float(old[0])
+    return mean(new) - mean(old)
+
+
+def _bucket_findings(buckets: Mapping[str, Sequence[PairedScores]], level: float) -> dict[str, TestFinding]:
+    tests = {bucket: label_test(tasks) for bucket, tasks in buckets.items()}
+    family = tarone_holm(list(tests.values()), 1 - level)
+    return {
+        bucket: TestFinding(
+            tests[bucket].p, _direction(buckets[bucket]) if member.significant else 0, member.testable
+        )
+        for bucket, member in zip(tests, family, strict=True)
+    }
+
+
+def _direction(tasks: Sequence[PairedScores]) -> int:
+    return 1 if sum(map(difference, tasks)) > 0 else -1
+
 
 Verdict: TypeAlias = Literal["better", "worse", "not worse", "cannot tell", "identical"]
 """What is said of a change; identical: trials scored as before; not worse: by more than the tolerance."""
@@ -39,7 +181,7 @@ AT_WORST, AT_BEST = (1.0, 0.0), (0.0, 1.0)
 """What an errored trial counts as, on the old side and on the new one."""
 
 
-class Change(FrozenValue, frozen=True):
+class ScoreChange(FrozenValue, frozen=True):
     """What became of the mean over tasks of mean scores, of a suite or of a bucket.
 
     ``p`` is that of the test on these tasks, ``p_like_these`` that of tasks like these, None where that is
@@ -81,17 +223,17 @@ class Change(FrozenValue, frozen=True):
         return self.floor is not None and self.floor > -tolerance
 
 
-class SuiteChange(FrozenValue, frozen=True):
+class SuiteScoreChange(FrozenValue, frozen=True):
     """A suite's change, those of its buckets, and the scores of its tasks by bucket."""
 
-    suite: Change
-    buckets: tuple[Change, ...]
+    suite: ScoreChange
+    buckets: tuple[ScoreChange, ...]
     scores: Buckets
 
 
 def suite_change(
     name: str, pairs: Sequence[TaskPair], tolerance: float, levels: Levels = PLAIN
-) -> SuiteChange | None:
+) -> SuiteScoreChange | None:
     """Judge a suite and its buckets at these levels; None where no task has scores on both sides.
 
     Errored trials are in no score. If there are any, everything is tested again with them at their worst and
@@ -111,7 +253,7 @@ def suite_change(
         )
         for bucket in findings[0].buckets
     )
-    return SuiteChange(suite, buckets, scores)
+    return SuiteScoreChange(suite, buckets, scores)
 
 
 def paired_scores(
@@ -136,7 +278,7 @@ def _scores(entries: Sequence[JournalEntry], errored: float | None) -> list[floa
 
 def _suite(
     name: str, sides: Sequence[Buckets], findings: Sequence[SuiteFindings], tolerance: float, level: float
-) -> Change:
+) -> ScoreChange:
     """Judge a suite by its scores and, where trials errored, by their bounds: worst first, then best."""
     change = _change(name, _tasks(sides[0]), [finding.these for finding in findings])
     if change.tasks < FEWEST_FOR_SIGNS:
@@ -162,7 +304,7 @@ def _suite(
     return replace(change, of_these_tasks=True, like_these=beyond)
 
 
-def _agreed(findings: Sequence[Finding]) -> int:
+def _agreed(findings: Sequence[TestFinding]) -> int:
     """Give the direction that all findings have; 0 where they differ."""
     directions = {finding.direction for finding in findings}
     return directions.pop() if len(directions) == 1 else 0
@@ -172,7 +314,7 @@ def _tasks(scores: Buckets) -> list[PairedScores]:
     return [pair for of_bucket in scores.values() for pair in of_bucket]
 
 
-def _interval(scores: Buckets, like_these: Finding, level: float) -> Interval:
+def _interval(scores: Buckets, like_these: TestFinding, level: float) -> Interval:
     """Give the interval of the mean change, which leaves out 0 if and only if the change is significant."""
     differences = [difference(pair) for pair in _tasks(scores)]
     interval = difference_interval(differences, level)
@@ -188,13 +330,13 @@ def _around_zero(interval: Interval) -> Interval:
     return replace(interval, low=min(interval.low, 0.0), high=max(interval.high, 0.0))
 
 
-def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[Finding]) -> Change:
+def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[TestFinding]) -> ScoreChange:
     """Judge tasks by what was found of their scores and, where trials errored, of their bounds."""
     finding, direction = findings[0], _agreed(findings)
     verdict = WORDS[direction]
     if len(findings) == 1 and all(_is_same(old, new) for old, new in tasks):
         verdict = "identical"
-    return Change(
+    return ScoreChange(
         name=name,
         tasks=len(tasks),
         old=mean([mean(old) for old, _ in tasks]),

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.compare.scoring.sensitivity import mean
+from pytest_agenteval.compare.scoring.power import mean
 from pytest_agenteval.loop.contamination.search import prompt_leaks
 from pytest_agenteval.loop.feedback.markdown import trial_block
 from pytest_agenteval.loop.feedback.trial_sections import trial_feedback

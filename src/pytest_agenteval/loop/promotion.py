@@ -1,14 +1,16 @@
 """Which buckets and tasks of a capability suite must not miss any more, by the suite's runs, newest first.
 
 A mature run carried out all that it planned, nothing of it errored, and it planned no part of the suite only.
-Passes count in mature runs only, misses in every run: what is promoted fails the next run that misses it."""
+Passes count in mature runs only, misses in every run: what is promoted fails the next run that misses it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import count
 
-from pytest_agenteval.compare.scoring.broken_tasks import is_broken
-from pytest_agenteval.compare.scoring.null_runs import pass_rates
+from pytest_agenteval.compare.scoring.aggregates import is_broken
+from pytest_agenteval.compare.scoring.power import pass_rates
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.group_statistics import grades_lacking_judge
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -119,24 +121,20 @@ def _missing_tasks(run: SuiteRun, dev: frozenset[str], older: _OlderRuns, place:
 
 
 class _OlderRuns:
-    """Runs that are read when they are first looked at."""
+    """Runs that are read when they are first looked at, since one may be large and few are needed."""
 
     def __init__(self, runs: Iterable[SuiteRun]) -> None:
         self._unread, self._read = iter(runs), list[SuiteRun]()
 
     def all(self, start: int = 0) -> Iterator[SuiteRun]:
         """Give the runs from one place on."""
-        place = start
-        while place < len(self._read) or self._reads_on():
-            if place < len(self._read):
-                yield self._read[place]
-                place += 1
-
-    def _reads_on(self) -> bool:
-        run = next(self._unread, None)
-        if run is not None:
-            self._read.append(run)
-        return run is not None
+        for place in count(start):
+            while place >= len(self._read):
+                run = next(self._unread, None)
+                if run is None:
+                    return
+                self._read.append(run)
+            yield self._read[place]
 
 
 def trials_by_task(runs: Sequence[SuiteRun]) -> dict[str, list[JournalEntry]]:

@@ -8,13 +8,11 @@ from typing import Any
 
 import msgspec
 
-from pytest_agenteval.compare.baseline import read_baseline
-from pytest_agenteval.compare.baseline_lines import tasks_of
-from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
-from pytest_agenteval.compare.drift import RunDrift
+from pytest_agenteval.compare.baseline_file import read_baseline, tasks_of
+from pytest_agenteval.compare.comparison import Pair, RunComparison, RunDrift, SuiteComparison, TaskChange
 from pytest_agenteval.compare.pairing import MUST_EQUAL
-from pytest_agenteval.compare.scoring.broken_tasks import LEAST_TRIALS
-from pytest_agenteval.compare.verdict import LEAST_SHOWN, Change
+from pytest_agenteval.compare.scoring.aggregates import LEAST_TRIALS
+from pytest_agenteval.compare.verdict import LEAST_SHOWN, ScoreChange
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.comparison_text import (
     MOST_NAME,
@@ -70,7 +68,7 @@ UNCHANGED = 1e-9
 
 
 def comparison_lines(
-    comparison: Comparison, width: int, *, whole: bool = False, basis: bool = False
+    comparison: RunComparison, width: int, *, whole: bool = False, basis: bool = False
 ) -> list[StyledLine]:
     """Give a comparison as lines of at most ``width`` columns.
 
@@ -83,13 +81,13 @@ def comparison_lines(
     return [*lines, *_remarks(comparison, width, whole)]
 
 
-def headline_lines(comparison: Comparison, width: int) -> list[StyledLine]:
+def headline_lines(comparison: RunComparison, width: int) -> list[StyledLine]:
     """Give the verdict alone."""
     return wrapped_lines(headline(comparison), width, "red" if comparison.worse else "bold", indent="")
 
 
 def _suite_lines(
-    suite: SuiteComparison, comparison: Comparison, width: int, whole: bool, basis: bool
+    suite: SuiteComparison, comparison: RunComparison, width: int, whole: bool, basis: bool
 ) -> Iterator[StyledLine]:
     old, new = map(printable, (pooled_text(suite, names=whole) or comparison.old, comparison.new))
     runs = "same run" if comparison.same_run else f"{old} -> {new}"
@@ -133,7 +131,7 @@ def _suite_lines(
         yield from wrapped_lines(f"a trial: {', '.join(parts)}", width)
 
 
-def _score_text(suite: SuiteComparison, change: Change) -> str:
+def _score_text(suite: SuiteComparison, change: ScoreChange) -> str:
     old, new = format_figure(change.old), format_figure(change.new)
     parts = [f"score {old} -> {new}", format_change(change.change)]
     if change.interval is not None:
@@ -162,7 +160,9 @@ def _errored_text(suite: SuiteComparison) -> Iterator[str]:
         yield f"errored {suite.errored[0]} -> {suite.errored[1]}"
 
 
-def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison, basis: bool) -> Iterator[str]:
+def _sentences(
+    suite: SuiteComparison, change: ScoreChange, comparison: RunComparison, basis: bool
+) -> Iterator[str]:
     if change.undone:
         errored = pluralize(sum(suite.errored), "errored trial")
         yield f"The verdict depends on how {errored} would have scored. Run them: pytest --agent-only=errored"
@@ -214,7 +214,7 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
         )
 
 
-def _bucket_table(changes: Sequence[Change], basis: bool) -> ReportTable:
+def _bucket_table(changes: Sequence[ScoreChange], basis: bool) -> ReportTable:
     p = tuple(format_p(change.p) if change.testable else NOT_KNOWN for change in changes)
     columns = (
         TableColumn("tasks", tuple(str(change.tasks) for change in changes)),
@@ -227,7 +227,7 @@ def _bucket_table(changes: Sequence[Change], basis: bool) -> ReportTable:
     return ReportTable("", "bucket", tuple(map(bucket_name, changes)), (columns,))
 
 
-def _furthest(changes: Iterable[Change]) -> list[Change]:
+def _furthest(changes: Iterable[ScoreChange]) -> list[ScoreChange]:
     """Give those that rose most and those that fell most, in the order of their change."""
     ordered = sorted(changes, key=lambda change: -change.change)
     if len(ordered) <= 2 * MOST_EACH_WAY:
@@ -280,7 +280,7 @@ def _graders(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
     yield from body_lines(ReportTable("", "grader", names, (columns,)), width)
 
 
-def _remarks(comparison: Comparison, width: int, whole: bool) -> Iterator[StyledLine]:
+def _remarks(comparison: RunComparison, width: int, whole: bool) -> Iterator[StyledLine]:
     obstacles = comparison.obstacles
     if obstacles:
         yield StyledLine("")
@@ -300,7 +300,7 @@ MOST_BUCKETS = 5
 """Buckets of a suite that are named."""
 
 
-def verdict_lines(comparison: Comparison, width: int, verbosity: int) -> list[StyledLine]:
+def verdict_lines(comparison: RunComparison, width: int, verbosity: int) -> list[StyledLine]:
     """Give the verdict with each suite's score and changed buckets; all of it from 1, the verdict below 0."""
     if verbosity > 0:
         return comparison_lines(comparison, width, whole=True)
@@ -308,7 +308,7 @@ def verdict_lines(comparison: Comparison, width: int, verbosity: int) -> list[St
     return lines if verbosity < 0 else [*lines, *_brief(comparison, clamp_width(width))]
 
 
-def _brief(comparison: Comparison, width: int) -> Iterator[StyledLine]:
+def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
     for suite in comparison.suites:
         if suite.suite is not None and suite.suite.verdict != "identical":
             parts = [
@@ -347,7 +347,7 @@ def _brief(comparison: Comparison, width: int) -> Iterator[StyledLine]:
     yield from wrapped_lines(f"{tasks} compared with {printable(comparison.old)}", width, "dim")
 
 
-def _changed(suite: SuiteComparison) -> list[Change]:
+def _changed(suite: SuiteComparison) -> list[ScoreChange]:
     changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
     return sorted(changed, key=lambda change: change.change)
 
@@ -359,7 +359,7 @@ WIDE = 120
 """Columns of what is not written into a terminal."""
 
 
-def comparison_markdown(comparison: Comparison) -> str:
+def comparison_markdown(comparison: RunComparison) -> str:
     """Give the verdict as a heading, and the screen folded away below it."""
     verdict = KNOWN_SECRETS.text(headline(comparison))
     block = "\n".join(["```text", *basis_lines(comparison), "```"])
@@ -367,13 +367,13 @@ def comparison_markdown(comparison: Comparison) -> str:
     return f"### {escape_markdown(verdict, len(verdict))}\n\n{folded}\n"
 
 
-def basis_lines(comparison: Comparison) -> list[str]:
+def basis_lines(comparison: RunComparison) -> list[str]:
     """Give what the verdict rests on, for a block of code in Markdown: the screen without its headline."""
     lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE, basis=True)]
     return lines[lines.index("") + 1 :] if "" in lines else []
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
+def comparison_json(comparison: RunComparison) -> dict[str, Any]:
     """Give every figure of a comparison, with all digits, as JSON values."""
     figures: dict[str, Any] = msgspec.to_builtins(comparison)
     return {"v": FORMAT, "headline": headline(comparison), **figures}

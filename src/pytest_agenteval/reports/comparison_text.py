@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
-from pytest_agenteval.compare.comparison import Comparison, Sensitivity, SuiteComparison
-from pytest_agenteval.compare.drift import RunDrift
-from pytest_agenteval.compare.findings import share_of_look
-from pytest_agenteval.compare.scoring.difference_interval import tasks_to_exclude
-from pytest_agenteval.compare.sent import SentDifference
-from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.compare.comparison import RunComparison, RunDrift, Sensitivity, SuiteComparison
+from pytest_agenteval.compare.pairing import SentDifference
+from pytest_agenteval.compare.scoring.intervals import tasks_to_exclude
+from pytest_agenteval.compare.verdict import ScoreChange, share_of_look
 from pytest_agenteval.reports.run_view import (
     SuiteView,
     acting_model,
@@ -148,7 +146,7 @@ def held_out_text(suite: SuiteComparison) -> Iterator[str]:
         )
 
 
-def verdict_text(change: Change) -> str:
+def verdict_text(change: ScoreChange) -> str:
     """Write the verdict on a suite or bucket; nothing where none is possible."""
     if change.verdict in ("better", "worse"):
         these = "this task" if change.tasks == 1 else "these tasks"
@@ -158,7 +156,7 @@ def verdict_text(change: Change) -> str:
     return "cannot tell, because of errored trials" if change.undone else change.verdict
 
 
-def share_text(change: Change) -> str:
+def share_text(change: ScoreChange) -> str:
     """Say that one bucket makes most of a suite's change, or that buckets do not agree; else nothing."""
     share = change.share
     if share is None:
@@ -190,7 +188,7 @@ def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str
         yield f"{text} To find {tolerance:g} you need {needed}."
 
 
-def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str]:
+def too_few_text(change: ScoreChange, tolerance: float, level: float) -> Iterator[str]:
     """Say how many tasks it takes to exclude a fall, where so few cannot even if all score as before."""
     needed = tasks_to_exclude(tolerance, level)
     if change.interval is not None and change.tasks < needed:
@@ -200,7 +198,7 @@ def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str
         )
 
 
-def noise_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
+def noise_text(suite: SuiteComparison, comparison: RunComparison) -> Iterator[str]:
     """Say whose noise the spread of the tasks' differences is."""
     noise = suite.sensitivity.noise if suite.sensitivity else None
     if noise is None or noise.trial_share is None or not noise.variance:
@@ -225,7 +223,7 @@ MOST_CHANGES = 5
 NO_SCORES = "no task has scores on both sides"
 
 
-def headline(comparison: Comparison) -> str:
+def headline(comparison: RunComparison) -> str:
     """Say in one sentence what is worse, what is better, and what is undecided."""
     if not comparison.has_scores:
         return f"Nothing can be compared: {NO_SCORES}."
@@ -248,24 +246,24 @@ def suite_label(suite: SuiteComparison) -> str:
     return f"{name} with {new}" if old == new else f"{name}, {old} -> {new}"
 
 
-def suite_comparison(comparison: Comparison | None, suite: SuiteView) -> SuiteComparison | None:
+def suite_comparison(comparison: RunComparison | None, suite: SuiteView) -> SuiteComparison | None:
     """Give what a comparison has of a suite with its model and variant, None where it has nothing."""
     of_suite = (suite.suite, (suite.model, suite.variant))
     parts = comparison.suites if comparison else ()
     return next((part for part in parts if (part.name, part.new_who) == of_suite), None)
 
 
-def bucket_name(change: Change) -> str:
+def bucket_name(change: ScoreChange) -> str:
     """Name a bucket on one line, also that of the tasks that are in none."""
     return one_line(change.name, MOST_NAME) or NO_BUCKET
 
 
-def tasks_compared(comparison: Comparison) -> set[tuple[str, str]]:
+def tasks_compared(comparison: RunComparison) -> set[tuple[str, str]]:
     """Give the tasks that are compared, each with its suite; models share tasks."""
     return {(suite.name, task.task) for suite in comparison.suites for task in suite.tasks}
 
 
-def fallen_tasks(comparison: Comparison | None) -> dict[tuple[str, str], float]:
+def fallen_tasks(comparison: RunComparison | None) -> dict[tuple[str, str], float]:
     """Give by how much each task fell that scored less than before, by suite and task, over all models."""
     fallen: dict[tuple[str, str], float] = {}
     for suite in comparison.suites if comparison is not None else ():
@@ -275,12 +273,12 @@ def fallen_tasks(comparison: Comparison | None) -> dict[tuple[str, str], float]:
     return fallen
 
 
-def tasks_left_out(comparison: Comparison) -> set[tuple[str, str]]:
+def tasks_left_out(comparison: RunComparison) -> set[tuple[str, str]]:
     """Give the tasks that are not compared, each with its suite; models share tasks."""
     return {(suite.name, obstacle.task) for suite in comparison.suites for obstacle in suite.obstacles}
 
 
-def _parts(comparison: Comparison) -> Iterator[str]:
+def _parts(comparison: RunComparison) -> Iterator[str]:
     clauses = list(_verdict_clauses(comparison))
     worse, better = ([text for verdict, text in clauses if verdict == word] for word in ("worse", "better"))
     for texts, verdict in ((worse, "worse"), (better, "better")):
@@ -292,7 +290,7 @@ def _parts(comparison: Comparison) -> Iterator[str]:
     yield from _undecided(comparison)
 
 
-def _verdict_clauses(comparison: Comparison) -> Iterator[tuple[str, str]]:
+def _verdict_clauses(comparison: RunComparison) -> Iterator[tuple[str, str]]:
     """Give the verdicts that are better or worse, with the words for them: whole suites, then buckets.
 
     The bucket that a suite's own words name is not named again.
@@ -312,11 +310,11 @@ def _verdict_clauses(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield change.verdict, _clause(name, change, comparison)
 
 
-def _has_verdict(change: Change) -> bool:
+def _has_verdict(change: ScoreChange) -> bool:
     return change.verdict in ("better", "worse")
 
 
-def _is_named_by(suite: Change | None, bucket: Change) -> bool:
+def _is_named_by(suite: ScoreChange | None, bucket: ScoreChange) -> bool:
     """Whether a suite's verdict is that of one bucket, and says so."""
     return (
         suite is not None
@@ -327,7 +325,7 @@ def _is_named_by(suite: Change | None, bucket: Change) -> bool:
     )
 
 
-def _clause(name: str, change: Change, comparison: Comparison) -> str:
+def _clause(name: str, change: ScoreChange, comparison: RunComparison) -> str:
     tasks = "this task" if change.tasks == 1 else f"these {change.tasks} tasks"
     on_these = f" on {tasks}" if change.of_these_tasks else ""
     parts = [f"{name} is {change.verdict}{on_these} ({_scores(change)})", share_text(change)]
@@ -339,11 +337,11 @@ def _clause(name: str, change: Change, comparison: Comparison) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _scores(change: Change) -> str:
+def _scores(change: ScoreChange) -> str:
     return f"{format_figure(change.old)} -> {format_figure(change.new)}"
 
 
-def _undecided(comparison: Comparison) -> Iterator[str]:
+def _undecided(comparison: RunComparison) -> Iterator[str]:
     """Describe the suites without a verdict, those with the same result together."""
     names: dict[str, list[str]] = {}
     for suite in comparison.suites:
@@ -356,7 +354,7 @@ def _undecided(comparison: Comparison) -> Iterator[str]:
         yield f"{', '.join(suites)}: {words}"
 
 
-def _words(change: Change, comparison: Comparison) -> str:
+def _words(change: ScoreChange, comparison: RunComparison) -> str:
     if change.verdict == "not worse":
         return f"not worse by more than {comparison.tolerance:g} ({_scores(change)})"
     if change.verdict == "identical":
@@ -366,13 +364,13 @@ def _words(change: Change, comparison: Comparison) -> str:
     return f"{unknown}, because of trials that errored" if change.undone else unknown
 
 
-def _short(suite: SuiteComparison, comparison: Comparison) -> str:
+def _short(suite: SuiteComparison, comparison: RunComparison) -> str:
     """Name a suite, with its model where several are compared with one suite."""
     times = [other.name for other in comparison.suites].count(suite.name)
     return suite_label(suite) if times > 1 else one_line(suite.name, MOST_NAME)
 
 
-def _left_out(comparison: Comparison) -> str:
+def _left_out(comparison: RunComparison) -> str:
     """Say over how many tasks the verdict is, where some cannot be compared."""
     left_out = tasks_left_out(comparison)
     if not left_out:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
 
-from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
@@ -64,7 +64,7 @@ class MissedTask(FrozenValue, frozen=True):
 
 
 def annotation_lines(
-    run: Run, root: Path, comparison: Comparison | None = None, *, strict: bool = False
+    run: Run, root: Path, comparison: RunComparison | None = None, *, strict: bool = False
 ) -> Iterator[str]:
     """Give a run's annotations as workflow commands, a task each; the rest is counted.
 
@@ -135,7 +135,7 @@ def comment_markdown(
     run: Run,
     view: RunView,
     task_lines: TaskFileLines,
-    comparison: Comparison | None = None,
+    comparison: RunComparison | None = None,
     remarks: Sequence[str] = (),
 ) -> str:
     """Give the comment, of at most ``MOST_CHARACTERS``; where something was cut, it says so.
@@ -186,7 +186,7 @@ def totals_text(view: RunView) -> str:
     return f"{'; '.join([passed_text, *shortfalls])}."
 
 
-def _table(view: RunView, comparison: Comparison | None) -> str:
+def _table(view: RunView, comparison: RunComparison | None) -> str:
     columns = {column.title: column.cells for column in suite_columns(view) if column.title in COLUMNS}
     before = [_before(suite, comparison) for suite in view.suites]
     if comparison is not None and before:
@@ -199,7 +199,7 @@ def _table(view: RunView, comparison: Comparison | None) -> str:
     return f"{table}\n\nand {pluralize(remaining, 'more suite')}" if remaining > 0 else table
 
 
-def _before(suite: SuiteView, comparison: Comparison | None) -> tuple[str, str, str]:
+def _before(suite: SuiteView, comparison: RunComparison | None) -> tuple[str, str, str]:
     """Give what a suite scored before, by how much that changed, and the verdict."""
     part = suite_comparison(comparison, suite)
     if part is None or part.suite is None:
@@ -209,7 +209,7 @@ def _before(suite: SuiteView, comparison: Comparison | None) -> tuple[str, str, 
     return format_figure(change.old), format_change(change.change), verdict
 
 
-def _worst(run: Run, task_lines: TaskFileLines, comparison: Comparison | None) -> Iterator[str]:
+def _worst(run: Run, task_lines: TaskFileLines, comparison: RunComparison | None) -> Iterator[str]:
     by_task: dict[tuple[str, ...], JournalEntry] = {}
     for entry in worst_first(run.entries):
         by_task.setdefault(entry.key[:3], entry)
@@ -233,7 +233,7 @@ def _item(entry: JournalEntry, task_lines: TaskFileLines, change: float | None) 
     return f"**{word}**{fell} {code(trial_name(entry.key), 300)}{place}\\\n{code(ending_reason(entry), 300)}"
 
 
-def _rest(comparison: Comparison, room: int) -> str:
+def _rest(comparison: RunComparison, room: int) -> str:
     """Give the comparison's whole screen below its verdict, as much of it as has room."""
     lines = basis_lines(comparison)
     # 300 characters are for the fold's own markup and the line that counts what is left out.

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.processes.files import replace_file
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import comparison_lines
@@ -312,7 +312,7 @@ def _before_chunks(index: ReportIndex, source: ReportSource, *, lists_all: bool 
     return text.encode(errors="backslashreplace")
 
 
-def _screen(comparison: Comparison | None) -> str:
+def _screen(comparison: RunComparison | None) -> str:
     """Give what the verdict rests on as a terminal shows it, without the verdict."""
     if comparison is None:
         return ""

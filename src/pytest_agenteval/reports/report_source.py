@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_agenteval.compare.comparison import Comparison, compare_sides
-from pytest_agenteval.compare.sides import Side, side_of
+from pytest_agenteval.compare.comparison import RunComparison, compare_runs
+from pytest_agenteval.compare.pairing import ComparedRun, compared_run
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.scorecard import RegisteredScorecard
 from pytest_agenteval.store.run_reader import Run
@@ -20,8 +20,8 @@ class ReportSource(FrozenValue, frozen=True):
     """
 
     runs: tuple[Run, ...]
-    comparison: Comparison | None = None
-    old: Side | None = None
+    comparison: RunComparison | None = None
+    old: ComparedRun | None = None
     old_run: Run | None = None
     scorecards: Sequence[RegisteredScorecard] = ()
     rows: str = "trials"
@@ -36,7 +36,7 @@ def report_source(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard]
     """Take two runs with anything in common for old and new, and any other number as they are."""
     if len(runs) == 2:
         old, new = runs
-        comparison = compare_sides(side_of(old), side_of(new))
+        comparison = compare_runs(compared_run(old), compared_run(new))
         if comparison.suites:
-            return ReportSource((new,), comparison, side_of(old), old, scorecards)
+            return ReportSource((new,), comparison, compared_run(old), old, scorecards)
     return ReportSource(tuple(runs), scorecards=scorecards)

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.scoring.classification import Classification, classify
+from pytest_agenteval.compare.scoring.aggregates import Classification, classify
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.plan import OWN_MODEL, TrialKey, own_label
 from pytest_agenteval.records.record import NOTHING, FrozenValue

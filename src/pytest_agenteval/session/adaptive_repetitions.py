@@ -137,17 +137,17 @@ def look_at_first_repetitions(config: pytest.Config) -> frozenset[str]:
 
 
 def _looks(config: pytest.Config, run: Run, extra: ExtraRepetitions) -> tuple[SuiteLook, ...]:
-    from pytest_agenteval.compare.comparison import compare_sides
-    from pytest_agenteval.compare.first_look import make_look, with_room
-    from pytest_agenteval.compare.sides import side_of
+    from pytest_agenteval.compare.comparison import compare_runs
+    from pytest_agenteval.compare.interim_analysis import interim_look, within_trial_limit
+    from pytest_agenteval.compare.pairing import compared_run
     from pytest_agenteval.session.suite_gates import JudgedRun
 
     rule, judged = run.header.repetition_rule, JudgedRun(run, config.rootpath, get_run_info(config).baseline)
     assert rule is not None
     old = judged.old
-    comparison = compare_sides(old, side_of(run), levels=rule.first_look) if old else None
+    comparison = compare_runs(old, compared_run(run), levels=rule.first_look) if old else None
     parts = {(part.name, *part.new_who): part for part in comparison.suites} if comparison else {}
     groups = {group.group: len(group.node_ids) for group in extra.groups}
-    looks = [make_look(group, parts.get(group), judged.old_name(group[0]), rule) for group in groups]
+    looks = [interim_look(group, parts.get(group), judged.old_name(group[0]), rule) for group in groups]
     planned = sum(group.trials for group in run.planned)
-    return with_room(looks, planned, groups, rule)
+    return within_trial_limit(looks, planned, groups, rule)

@@ -214,7 +214,7 @@ def _baseline(settings: Settings, root: Path) -> Path | None:
     """Find what ``--agent-baseline`` names; raises UsageMistake where it is not there, or is no baseline."""
     if not settings.baseline:
         return None
-    from pytest_agenteval.compare.baseline import find_baseline, read_baseline
+    from pytest_agenteval.compare.baseline_file import find_baseline, read_baseline
     from pytest_agenteval.store.run_folder import read_header_or_name
 
     with settings.naming_place("baseline"):

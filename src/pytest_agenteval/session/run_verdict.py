@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.compare.gate import GateOutcome
-from pytest_agenteval.compare.sides import Side
+from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import comparison_json
 from pytest_agenteval.session.inner_pytest import (
@@ -163,11 +163,11 @@ class RunVerdict(FrozenValue, frozen=True):
     again and what came of the gates; ``interrupted`` says that Ctrl-C ended the recheck.
     """
 
-    comparison: Comparison | None = None
+    comparison: RunComparison | None = None
     outcome: GateOutcome = GateOutcome()
     lines: tuple[str, ...] = ()
     interrupted: bool = False
-    old: Side | None = None
+    old: ComparedRun | None = None
 
 
 def verdict_on(config: pytest.Config, status: int) -> RunVerdict | None:

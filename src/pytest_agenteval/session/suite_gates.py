@@ -11,16 +11,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.baseline import read_baseline, read_side
-from pytest_agenteval.compare.comparison import (
-    TOLERANCE,
-    Comparison,
-    SuiteComparison,
-    compare_sides,
-)
+from pytest_agenteval.compare.baseline_file import read_baseline, read_baseline_run
+from pytest_agenteval.compare.comparison import TOLERANCE, RunComparison, SuiteComparison, compare_runs
 from pytest_agenteval.compare.gate import GatedSuite, GateOutcome, Recheck, judge_gates
-from pytest_agenteval.compare.scoring.null_runs import null_mean, null_pass_hat_k
-from pytest_agenteval.compare.sides import Side, side_of
+from pytest_agenteval.compare.pairing import ComparedRun, compared_run
+from pytest_agenteval.compare.scoring.power import null_mean, null_pass_hat_k
 from pytest_agenteval.records.record import FrozenValue, from_builtins
 from pytest_agenteval.reports.group_statistics import group_by_task
 from pytest_agenteval.reports.run_view import RunView, SuiteView, entries_by_group, view_of
@@ -266,8 +261,8 @@ class JudgedRun:
 
     def __init__(self, run: Run, root: Path, named: Path | None) -> None:
         self.run, self._root, self._named = run, root, named
-        self._new = side_of(run)
-        self._comparisons: dict[float, Comparison | None] = {}
+        self._new = compared_run(run)
+        self._comparisons: dict[float, RunComparison | None] = {}
         gates = read_gates(run.folder)
         try:
             self.gates = {each.suite: from_builtins(Gate, dict(each.gate)) for each in gates}
@@ -293,19 +288,19 @@ class JudgedRun:
         return [suite for suite in self.view.suites if suite.suite in self.gates]
 
     @cached_property
-    def old(self) -> Side | None:
+    def old(self) -> ComparedRun | None:
         """What the run is compared with: what was named for all suites, else each suite's own file."""
         if not self.has_baseline:
             return None
         try:
-            side = read_side(self._named) if self._named else self._of_suites()
+            side = read_baseline_run(self._named) if self._named else self._of_suites()
         except AgentEvalError as mistake:
             self.troubles |= dict.fromkeys((suite.name for suite in self.run.header.suites), str(mistake))
             return None
         return side and side.on_tasks_of(self._new)
 
-    def _of_suites(self) -> Side | None:
-        sides: list[Side] = []
+    def _of_suites(self) -> ComparedRun | None:
+        sides: list[ComparedRun] = []
         for name, gate in self.gates.items():
             path = self._root / (gate.baseline or "")
             if not gate.baseline:
@@ -314,14 +309,14 @@ class JudgedRun:
                 how = f"agenteval baseline set {self.run.folder.name} writes it"
                 self.troubles[name] = f"there is no baseline {gate.baseline}; {how}"
                 continue
-            side = read_side(path)
+            side = read_baseline_run(path)
             self._names[name] = side.name
             own = tuple(entry for entry in side.entries if entry.key.suite == name)
             run_of = {key: run for key, run in side.run_of.items() if key.suite == name}
             sides.append(replace(side, entries=own, run_of=run_of))
         if not sides:
             return None
-        return Side(
+        return ComparedRun(
             ", ".join(dict.fromkeys(side.name for side in sides)),
             tuple(sorted((entry for side in sides for entry in side.entries), key=lambda entry: entry.key)),
             tuple(dict.fromkeys(judge for side in sides for judge in side.judges)),
@@ -333,11 +328,11 @@ class JudgedRun:
         """Give the name of the run that a suite is compared with; empty where it is compared with none."""
         return self._names.get(suite, self.old.name if self._named and self.old else "")
 
-    def comparison(self, tolerance: float) -> Comparison | None:
+    def comparison(self, tolerance: float) -> RunComparison | None:
         """Compare with the baseline; None where there is none."""
         if tolerance not in self._comparisons:
             old = self.old
-            compared = None if old is None else compare_sides(old, self._new, tolerance=tolerance)
+            compared = None if old is None else compare_runs(old, self._new, tolerance=tolerance)
             self._comparisons[tolerance] = compared
         return self._comparisons[tolerance]
 

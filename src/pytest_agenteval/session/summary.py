@@ -115,7 +115,7 @@ def _baseline_argument(baseline: Path, folder: Path, here: Path) -> str:
 
 def _two_variants(folder: Path) -> str:
     """Give the two variants that somebody named, or ``base`` and the only one, as OLD,NEW; else nothing."""
-    from pytest_agenteval.compare.sides import BASE
+    from pytest_agenteval.compare.pairing import BASE
 
     header = _ended_header(folder)
     named = [name for name in header.variants if name] if header else []
@@ -165,11 +165,10 @@ def _likeness(header: RunHeader) -> tuple[frozenset[str], ...]:
 
 def _is_comparable(old: Path, new: Path, variants: Sequence[str] = ()) -> bool:
     """Tell whether `agenteval compare` would refuse nothing, and have scores to compare."""
-    from pytest_agenteval.compare.pairing import pair_suites
-    from pytest_agenteval.compare.sides import side_of
+    from pytest_agenteval.compare.pairing import compared_run, pair_suites
 
     try:
-        before, after = side_of(load_run(old)), side_of(load_run(new))
+        before, after = compared_run(load_run(old)), compared_run(load_run(new))
         if variants:
             before, after = before.with_variant(variants[0]), after.with_variant(variants[1])
         suites = pair_suites(before, after, "variant" if variants else "")

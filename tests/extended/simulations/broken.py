@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from pytest_agenteval.compare.scoring.broken_tasks import expected_broken, is_broken
+from pytest_agenteval.compare.scoring.aggregates import expected_broken, is_broken
 from tests.extended.simulations.parallel import in_parallel
 from tests.extended.simulations.rows import Row
 from tests.extended.simulations.score_model import compared, drawn_suite

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from random import Random
 from statistics import mean
 
-from pytest_agenteval.compare.scoring.agreement import agreement, judge_noise
-from pytest_agenteval.compare.scoring.bootstrap import BootstrapEstimate, BootstrapSettings
-from pytest_agenteval.compare.scoring.inter_rater import (
+from pytest_agenteval.compare.scoring.agreement import (
     Pair,
+    agreement,
     category_pairs,
+    judge_noise,
     krippendorff_alpha,
     weighted_kappa,
 )
+from pytest_agenteval.compare.scoring.intervals import BootstrapEstimate, BootstrapSettings
 from tests.extended.simulations.rows import Row, share_row
 
 LABELS = (8, 15, 40)

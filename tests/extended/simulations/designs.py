@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Literal, NamedTuple, TypeAlias
 
-from pytest_agenteval.compare.verdict import Change, SuiteChange
+from pytest_agenteval.compare.verdict import ScoreChange, SuiteScoreChange
 from tests.extended.simulations.parallel import in_parallel
 from tests.extended.simulations.rows import Row, worst_rows
 from tests.extended.simulations.score_model import MODELS
@@ -101,7 +101,7 @@ def false_verdicts(null: Null, model: str, shape: Shape, runs: int, seed: int) -
     return Counts(*map(sum, zip(*seen, strict=True)))
 
 
-def _seen(change: SuiteChange) -> Counts:
+def _seen(change: SuiteScoreChange) -> Counts:
     directions = [direction(each) for each in (change.suite, *change.buckets)]
     return Counts(
         suite=directions[0] != 0,
@@ -111,12 +111,12 @@ def _seen(change: SuiteChange) -> Counts:
     )
 
 
-def direction(change: Change) -> int:
+def direction(change: ScoreChange) -> int:
     """Give 1 for better, -1 for worse, 0 for neither."""
     return {"better": 1, "worse": -1}.get(change.verdict, 0)
 
 
-def contradicts(change: Change) -> bool:
+def contradicts(change: ScoreChange) -> bool:
     """Whether the verdict on tasks like these and the interval beside it deny each other."""
     interval = change.interval
     if interval is None:

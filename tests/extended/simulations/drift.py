@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from pytest_agenteval.compare.drift import run_drifts
-from pytest_agenteval.compare.findings import suite_findings
-from pytest_agenteval.compare.sides import Side, pool_runs
+from pytest_agenteval.compare.comparison import run_drifts
+from pytest_agenteval.compare.pairing import ComparedRun, pool_runs
+from pytest_agenteval.compare.verdict import suite_findings
 from tests.compare.samples import side
 from tests.extended.simulations.parallel import in_parallel
 from tests.extended.simulations.rows import Row, share_row
@@ -66,7 +66,7 @@ def drifted(model: str, runs: int, repetitions: int, by: float, baselines: int, 
     return alarms
 
 
-def _tried(name: str, suite: Suite, repetitions: int, random: Random) -> Side:
+def _tried(name: str, suite: Suite, repetitions: int, random: Random) -> ComparedRun:
     tasks = {f"bucket/{at}": trials(task, repetitions, random) for at, task in enumerate(suite)}
     return side(name, tasks)
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from random import Random
 from statistics import fmean, median, quantiles, stdev
 
-from pytest_agenteval.compare.findings import LEVEL, difference, suite_findings
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores
-from pytest_agenteval.compare.scoring.sensitivity import (
+from pytest_agenteval.compare.scoring.power import (
     difference_noise,
     repetitions_needed,
     smallest_visible_change,
 )
+from pytest_agenteval.compare.verdict import LEVEL, difference, suite_findings
 from tests.extended.simulations.parallel import in_parallel
 from tests.extended.simulations.rows import Row
 from tests.extended.simulations.score_model import MEAN, compared, drawn_suite, risen

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
-from pytest_agenteval.compare.scoring.null_runs import NullMean, null_mean, null_pass_hat_k, pass_rates
+from pytest_agenteval.compare.scoring.power import NullMean, null_mean, null_pass_hat_k, pass_rates
 from tests.extended.simulations.parallel import in_parallel
 from tests.extended.simulations.rows import Row
 from tests.extended.simulations.score_model import SCORES, Task, drawn_suite, true_mean

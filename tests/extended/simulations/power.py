@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import NamedTuple
 
-from pytest_agenteval.compare.findings import suite_findings
+from pytest_agenteval.compare.verdict import suite_findings
 from tests.extended.simulations.parallel import in_parallel
 from tests.extended.simulations.rows import Row, share_row
 from tests.extended.simulations.score_model import MODELS, Suite, compared, diffuse, focused

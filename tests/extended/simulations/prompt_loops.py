@@ -17,7 +17,7 @@ from itertools import accumulate
 from random import Random
 from statistics import fmean
 
-from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
+from pytest_agenteval.compare.comparison import Pair, RunComparison, SuiteComparison, TaskChange
 from pytest_agenteval.loop.improve.acceptance import (
     confirm,
     decide_round,
@@ -166,7 +166,7 @@ def _tried(old: Sequence[Suite], new: Sequence[Suite], times: int, random: Rando
     return {str(at): compared(*pair, times, times, random) for at, pair in enumerate(buckets)}
 
 
-def comparison(buckets: Buckets) -> Comparison:
+def comparison(buckets: Buckets) -> RunComparison:
     """Give what ``compare`` says of these scores, without what nobody decides by."""
     change = judged(buckets)
     suite = SuiteComparison(
@@ -191,7 +191,7 @@ def comparison(buckets: Buckets) -> Comparison:
         seconds=Pair(None, None),
         cost_usd=Pair(None, None),
     )
-    return Comparison("old", "new", same_run=True, tolerance=TOLERANCE, suites=(suite,))
+    return RunComparison("old", "new", same_run=True, tolerance=TOLERANCE, suites=(suite,))
 
 
 def endings(loop: Loop, loops: int, seed: str) -> list[Ending]:

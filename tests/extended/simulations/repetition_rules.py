@@ -7,8 +7,8 @@ from itertools import accumulate
 from statistics import fmean
 from typing import NamedTuple
 
-from pytest_agenteval.compare.findings import SuiteFindings, suite_findings
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores
+from pytest_agenteval.compare.verdict import SuiteFindings, suite_findings
 from pytest_agenteval.store.run_folder import Levels, RepetitionRule
 
 RULES: Mapping[str, RepetitionRule] = {

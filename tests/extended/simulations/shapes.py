@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from pytest_agenteval.compare.pairing import TaskPair
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores
-from pytest_agenteval.compare.verdict import SuiteChange, suite_change
+from pytest_agenteval.compare.verdict import SuiteScoreChange, suite_change
 from pytest_agenteval.store.journal_entry import JournalEntry
 from tests.compare.samples import entry
 from tests.extended.simulations.score_model import MODELS, ScoreModel, Suite, compared
@@ -64,12 +64,12 @@ class Shape:
         present = [score for score in scores if random.random() >= self.missing]
         return present or list(scores[:1])
 
-    def judge(self, before: Suite, after: Suite, random: Random, model: ScoreModel) -> SuiteChange:
+    def judge(self, before: Suite, after: Suite, random: Random, model: ScoreModel) -> SuiteScoreChange:
         """Try all tasks before and after, with trials that error by lot; give what is said of them."""
         return judged(self.compare(before, after, random, model), self.errored, random)
 
 
-def judged(buckets: Buckets, errored: float = 0.0, random: Random | None = None) -> SuiteChange:
+def judged(buckets: Buckets, errored: float = 0.0, random: Random | None = None) -> SuiteScoreChange:
     """Give what is said of these scores, where this share of them is that of trials that errored."""
 
     def entries(scores: Sequence[float]) -> tuple[JournalEntry, ...]:

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from pytest_agenteval.compare.findings import suite_findings
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores
+from pytest_agenteval.compare.verdict import suite_findings
 from tests.extended.simulations.adaptive import MOST, Figures, equal_power, equal_trials
 from tests.extended.simulations.repetition_rules import RULES, ended, fixed
 from tests.extended.simulations.score_model import compared, diffuse, drawn_suite

@@ -7,8 +7,8 @@ from math import pi
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.comparison import Comparison, compare_sides
-from pytest_agenteval.compare.findings import PLAIN, at_look, share_of_look
+from pytest_agenteval.compare.comparison import RunComparison, compare_runs
+from pytest_agenteval.compare.verdict import PLAIN, at_look, share_of_look
 from pytest_agenteval.loop.improve.acceptance import (
     Confirmation,
     RoundDecision,
@@ -22,9 +22,9 @@ from tests.compare.samples import Scores, side, tasks
 FLAT = {**tasks("x", 4, 0.0, 0.5, 0.0), **tasks("y", 8, 1.0, 0.5, 1.0)}
 
 
-def compared(old: Scores, new: Scores) -> Comparison:
+def compared(old: Scores, new: Scores) -> RunComparison:
     """Two sides of these scores beside each other."""
-    return compare_sides(side("old", old), side("new", new))
+    return compare_runs(side("old", old), side("new", new))
 
 
 def decided(new: Scores, focus: tuple[str, ...] = ("x",)) -> RoundDecision:
@@ -165,9 +165,9 @@ def test_a_fall_is_seen_as_well_at_a_later_look_as_at_the_first() -> None:
     """Further looks make it harder to be confirmed, and no easier: y fell with p 0.018."""
     rise, fall = tasks("x", 4, 1.0, 1.0, 1.0), tasks("y", 3, 0.0, 0.5, 0.0)
     sides = side("old", FLAT), side("new", {**FLAT, **rise, **fall})
-    later = confirm(compare_sides(*sides, levels=at_look(PLAIN, 4)), ("x",), 4)
+    later = confirm(compare_runs(*sides, levels=at_look(PLAIN, 4)), ("x",), 4)
     assert later.tests[1].confirmed
-    assert later.worse == confirm(compare_sides(*sides), ("x",), 1).worse == ("y (0.83 -> 0.58)",)
+    assert later.worse == confirm(compare_runs(*sides), ("x",), 1).worse == ("y (0.83 -> 0.58)",)
     assert not later.confirmed
 
 

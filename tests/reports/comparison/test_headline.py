@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.comparison import Comparison, compare_sides
-from pytest_agenteval.compare.sides import Side
+from pytest_agenteval.compare.comparison import RunComparison, compare_runs
+from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.reports.comparison_report import comparison_lines, comparison_markdown
 from pytest_agenteval.reports.comparison_text import headline
 from tests.compare.samples import Scores, side, tasks
 
 
-def with_two_models(name: str, scores: Scores) -> Side:
+def with_two_models(name: str, scores: Scores) -> ComparedRun:
     """One side on which two models were tried at the same tasks."""
     first, second = (side(name, scores, model=model) for model in ("a", "b"))
     return replace(first, entries=first.entries + second.entries)
 
 
-def screen(comparison: Comparison) -> list[str]:
+def screen(comparison: RunComparison) -> list[str]:
     """The lines of the screen."""
     return [line.text for line in comparison_lines(comparison, 100)]
 
@@ -26,7 +26,7 @@ def screen(comparison: Comparison) -> list[str]:
 def test_a_task_that_two_models_tried_counts_once() -> None:
     """6 tasks are on both sides, one is only in old and one only in new: 6 of 8."""
     new = {**tasks("x", 6, 1.0, 1.0), "x/z": (1.0,)}
-    comparison = compare_sides(with_two_models("old", tasks("x", 7, 1.0, 1.0)), with_two_models("new", new))
+    comparison = compare_runs(with_two_models("old", tasks("x", 7, 1.0, 1.0)), with_two_models("new", new))
     assert headline(comparison).endswith("(over 6 of 8 tasks: 2 cannot be compared).")
     assert "2 tasks not compared:" in screen(comparison)
 
@@ -34,7 +34,7 @@ def test_a_task_that_two_models_tried_counts_once() -> None:
 def test_tasks_in_no_bucket_have_a_name_in_the_sentence() -> None:
     """A sentence without its subject says nothing."""
     old = {**tasks("", 6, 0.0, 0.0, 0.0), **tasks("y", 6, 1.0, 1.0, 1.0)}
-    comparison = compare_sides(side("old", old), side("new", dict.fromkeys(old, (1.0, 1.0, 1.0))))
+    comparison = compare_runs(side("old", old), side("new", dict.fromkeys(old, (1.0, 1.0, 1.0))))
     assert "one bucket accounts for all of it: (no bucket) (0.00 -> 1.00)" in headline(comparison)
     assert any(line.startswith("  (no bucket)") for line in screen(comparison))
 
@@ -42,7 +42,7 @@ def test_tasks_in_no_bucket_have_a_name_in_the_sentence() -> None:
 def test_too_few_tasks_that_moved_are_not_too_few_trials() -> None:
     """35 tasks of three trials are enough for a verdict; two that moved are not."""
     old = tasks("x", 35, 1.0, 1.0, 1.0)
-    comparison = compare_sides(side("old", old), side("new", {**old, "x/x0": (1.0, 0.0), "x/x1": (0.0,)}))
+    comparison = compare_runs(side("old", old), side("new", {**old, "x/x0": (1.0, 0.0), "x/x1": (0.0,)}))
     assert "too few differences to call it better or worse" in " ".join(" ".join(screen(comparison)).split())
 
 
@@ -59,9 +59,9 @@ def test_repetitions_are_named_where_tasks_tried_once_change_in_one_direction(
 ) -> None:
     """The number is the smallest with which the same scores give a verdict."""
 
-    def compared(times: int) -> Comparison:
+    def compared(times: int) -> RunComparison:
         sides = ({f"x/x{at}": (score,) * times for at, score in enumerate(scores)} for scores in (old, new))
-        return compare_sides(side("old", next(sides)), side("new", next(sides)))
+        return compare_runs(side("old", next(sides)), side("new", next(sides)))
 
     text = " ".join(" ".join(screen(compared(1))).split())
 
@@ -74,7 +74,7 @@ def test_repetitions_are_named_where_tasks_tried_once_change_in_one_direction(
 
 def test_tasks_tried_more_than_once_need_no_advice_about_repetitions() -> None:
     """A side with repetitions shows that they are known."""
-    comparison = compare_sides(side("old", {"x/x": (0.0, 0.0)}), side("new", {"x/x": (1.0,)}))
+    comparison = compare_runs(side("old", {"x/x": (0.0, 0.0)}), side("new", {"x/x": (1.0,)}))
     assert "--repetitions" not in " ".join(screen(comparison))
 
 
@@ -83,5 +83,5 @@ def test_the_heading_in_markdown_is_the_whole_sentence() -> None:
     names = [f"{number}{'long' * 20}" for number in range(5)]
     old = {task: (0.0,) * 3 for name in names for task in tasks(name, 5)}
     new = dict.fromkeys(old, (1.0,) * 3) | {"x/only_new": (1.0,)}
-    heading = comparison_markdown(compare_sides(side("old", old), side("new", new))).splitlines()[0]
+    heading = comparison_markdown(compare_runs(side("old", old), side("new", new))).splitlines()[0]
     assert heading.endswith("(over 25 of 26 tasks: 1 cannot be compared).")

@@ -12,8 +12,8 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.comparison import Comparison, compare_sides
-from pytest_agenteval.compare.sides import Side
+from pytest_agenteval.compare.comparison import RunComparison, compare_runs
+from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.reports.comparison_report import comparison_lines
 from pytest_agenteval.text.formatting import cell_width
@@ -44,7 +44,7 @@ def noisy_suite(seed: int) -> dict[str, list[float]]:
     return scores
 
 
-def runs(old: Scores, new: Scores) -> tuple[Side, Side]:
+def runs(old: Scores, new: Scores) -> tuple[ComparedRun, ComparedRun]:
     """Two runs with the names that runs have, of which the second has another agent."""
     return (
         side("20261122-012512-6d11", old, digests=Digests(code="1"), seconds=1.5),
@@ -52,33 +52,33 @@ def runs(old: Scores, new: Scores) -> tuple[Side, Side]:
     )
 
 
-def one_bucket_better() -> Comparison:
+def one_bucket_better() -> RunComparison:
     """A bucket of three tasks rose, all else is noise."""
     old, new = noisy_suite(2), noisy_suite(3)
     old |= {task: [0.75, 0.5, 0.75] for task in old if task.startswith("skip_trivial")}
     new |= {task: [1.0, 1.0, 1.0] for task in old if task.startswith("skip_trivial")}
-    return compare_sides(*runs(old, new))
+    return compare_runs(*runs(old, new))
 
 
-def worse() -> Comparison:
+def worse() -> RunComparison:
     """Nine tasks that always passed never do any more: the bucket, the suite and each of them is named."""
     old, new = noisy_suite(2), noisy_suite(3)
     old |= {task: [1.0, 1.0, 1.0] for task in old if task.startswith("opt_out")}
     new |= {task: [0.25, 0.0, 0.25] for task in old if task.startswith("opt_out")}
-    return compare_sides(*runs(old, new))
+    return compare_runs(*runs(old, new))
 
 
-def two_models() -> Comparison:
+def two_models() -> RunComparison:
     """Two models of one run, one repetition each: what is noise nobody knows."""
     level = Random(5)
     scores = {
         model: {f"{b}/{b}{n}": [level.choice(LATTICE)] for b in "xyz" for n in range(6)} for model in "ab"
     }
     old, new = (side("20261122-012512-6d11", scores[model], model=f"model-{model}") for model in "ab")
-    return compare_sides(old, new, compared="model")
+    return compare_runs(old, new, compared="model")
 
 
-def obstacles() -> Comparison:
+def obstacles() -> RunComparison:
     """One task is not what it was, one is new: compared are the others, and that is said."""
     old = side("old", tasks("x", 8, 0.5, 1.0), digests=Digests(ruler="1", graders={"g": "3:aa"}))
     new = side("new", tasks("x", 9, 0.5, 1.0), digests=Digests(ruler="1", graders={"g": "3:aa"}))
@@ -86,16 +86,16 @@ def obstacles() -> Comparison:
         replace(entry, digests=Digests(ruler="2", graders={"g": "4:aa"})) if entry.key.task == "x0" else entry
         for entry in new.entries
     )
-    return compare_sides(old, replace(new, entries=changed))
+    return compare_runs(old, replace(new, entries=changed))
 
 
-def errored() -> Comparison:
+def errored() -> RunComparison:
     """Better over the trials that ended, of which too many did not."""
     new = {**tasks("x", 10, None, None), **tasks("x", 7, 1.0, 1.0)}
-    return compare_sides(*runs(tasks("x", 10, 0.0, 0.5), new))
+    return compare_runs(*runs(tasks("x", 10, 0.0, 0.5), new))
 
 
-def three_suites() -> Comparison:
+def three_suites() -> RunComparison:
     """A suite that is identical, one that is better, one of Korean buckets that nobody can tell."""
     korean_old = {"길 찾기/길_1": [0.5, 1.0], "길 찾기/길_2": [1.0, 1.0], "날씨/맑음": [0.0, 1.0]}
     korean_new = {"길 찾기/길_1": [1.0, 1.0], "길 찾기/길_2": [0.5, 1.0], "날씨/맑음": [0.0, 0.5]}
@@ -109,10 +109,10 @@ def three_suites() -> Comparison:
         for number, name in ((1, "old"), (2, "new"))
     ]
     old, new = (sum(entries, ()) for entries in both)
-    return compare_sides(Side("old", old), Side("new", new))
+    return compare_runs(ComparedRun("old", old), ComparedRun("new", new))
 
 
-SCREENS: dict[str, tuple[Callable[[], Comparison], int, bool]] = {
+SCREENS: dict[str, tuple[Callable[[], RunComparison], int, bool]] = {
     "one_bucket_better": (one_bucket_better, 100, False),
     "one_bucket_better_whole": (one_bucket_better, 100, True),
     "one_bucket_better_narrow": (one_bucket_better, 60, False),
@@ -145,7 +145,7 @@ def test_no_line_is_wider_than_the_terminal(name: str) -> None:
 def test_where_no_mean_moved_the_interval_admits_what_nine_tasks_cannot_exclude() -> None:
     """Trials differ, and each task's mean is what it was: 9 tasks exclude no break rarer than 0.39."""
     old, new = tasks("x", 9, 0.5, 1.0), tasks("x", 9, 0.75, 0.75)
-    text = "\n".join(line.text for line in comparison_lines(compare_sides(*runs(old, new)), 100))
+    text = "\n".join(line.text for line in comparison_lines(compare_runs(*runs(old, new)), 100))
     assert "score 0.75 -> 0.75   0.00, between -0.39 and +0.39 for tasks like these" in text
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.compare.baseline import baseline_text, read_baseline
-from pytest_agenteval.compare.comparison import compare_sides
+from pytest_agenteval.compare.baseline_file import baseline_text, read_baseline
+from pytest_agenteval.compare.comparison import compare_runs
+from pytest_agenteval.compare.pairing import compared_run
 from pytest_agenteval.compare.scoring.intervals import format_interval
-from pytest_agenteval.compare.sides import side_of
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
@@ -128,7 +128,7 @@ def test_two_runs_show_what_became_of_each_task(tmp_path: Path) -> None:
         runs = [index["trials"][at]["run"] for at in (*task["trials"], *task["old"])]
         assert runs == [1, 1, 1, 0, 0, 0]
     assert page.trial(index["trials"][index["tasks"][0]["old"][0]])["score"] == 1.0
-    expected = compare_sides(side_of(old), side_of(new)).suites[0].suite
+    expected = compare_runs(compared_run(old), compared_run(new)).suites[0].suite
     assert expected is not None
     assert index["suites"][0]["all"]["p"] == expected.p
     assert index["suites"][0]["all"]["verdict"] == expected.verdict
@@ -152,7 +152,7 @@ def test_a_baselines_file_gives_old_scores_without_transcripts(tmp_path: Path) -
     new = store_run(tmp_path / "runs", [trial("a", n, 0.5) for n in (1, 2)])
     (tmp_path / "b.json").write_text(baseline_text(old.header, old.entries))
     side = read_baseline(tmp_path / "b.json")
-    source = ReportSource((new,), compare_sides(side, side_of(new)), side)
+    source = ReportSource((new,), compare_runs(side, compared_run(new)), side)
     write_html(tmp_path / "report.html", source)
     index = Page(tmp_path / "report.html").index
     first = [index["trials"][at] for at in index["tasks"][0]["old"]]

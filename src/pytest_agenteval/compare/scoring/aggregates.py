@@ -1,15 +1,14 @@
-"""From grades to a trial's score, and from a task's repetitions to pass@k, pass^k and whether it passed.
-
-An undecided or errored trial is None and is left out of every rate: it says nothing about the agent. Callers
-who want it counted as not passed give False.
-"""
+"""Figures over trials and tasks: means, pass rates, broken tasks, precision and recall."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from pytest_agenteval.records.plan import Kind
+from pytest_agenteval.records.record import FrozenValue
 
 # As floats, the mean of 0, 0 and 0.3 is 0.09999999999999999.
 ROUNDING = 1e-9
@@ -129,3 +128,92 @@ def _mean_reaches(threshold: float, scores: Iterable[float | None] | None) -> bo
 def _check_counts(n: int, c: int) -> None:
     if not 0 <= c <= n:
         raise ValueError(f"of {n} trials, {c} cannot have passed")
+
+
+PairedPasses: TypeAlias = tuple[Sequence[bool], Sequence[bool]]
+"""Whether each trial of one task passed, old and new."""
+
+LEAST_TRIALS = 3
+"""On both sides: with two, most comparisons of some 40 tasks would name one that did not change at all."""
+
+
+def is_broken(old: Sequence[bool], new: Sequence[bool]) -> bool:
+    """Say whether all old trials passed and no new one, with at least 3 trials on either side."""
+    return min(len(old), len(new)) >= LEAST_TRIALS and all(old) and not any(new)
+
+
+def expected_broken(tasks: Iterable[PairedPasses]) -> float:
+    """Give how many tasks would be broken, 0 or more, if nothing had changed at all.
+
+    Of the ways to call a task's trials old and new exactly one breaks it, provided that as many passed as
+    there are old ones: one of ``comb(old + new, old)``. Over comparisons that change nothing the mean is
+    right, whatever the tasks' rates of passing are. Tasks with fewer than 3 trials on a side add nothing.
+    """
+    return math.fsum(_chance(len(old), len(new), sum(old) + sum(new)) for old, new in tasks)
+
+
+def _chance(old: int, new: int, passed: int) -> float:
+    if min(old, new) < LEAST_TRIALS or passed != old:
+        return 0.0
+    return 1 / math.comb(old + new, old)
+
+
+class Classification(FrozenValue, frozen=True):
+    """How decisions met their labels, in counts.
+
+    ``true_positives`` acted and should have, ``false_positives`` acted and should not have,
+    ``false_negatives`` did not act and should have, ``true_negatives`` did not and should not have.
+    ``unknown`` have a label, and nobody knows what was decided: they are in no figure.
+    """
+
+    true_positives: int = 0
+    false_positives: int = 0
+    false_negatives: int = 0
+    true_negatives: int = 0
+    unknown: int = 0
+
+    @property
+    def decided(self) -> int:
+        """How many decisions the figures are over."""
+        positives = self.true_positives + self.false_positives
+        return positives + self.false_negatives + self.true_negatives
+
+    @property
+    def precision(self) -> float | None:
+        """The share of acts that were called for, TP / (TP + FP); None where nobody acted."""
+        return _share(self.true_positives, self.true_positives + self.false_positives)
+
+    @property
+    def recall(self) -> float | None:
+        """The share of calls to act that were followed, TP / (TP + FN); None where nothing called for it."""
+        return _share(self.true_positives, self.true_positives + self.false_negatives)
+
+    @property
+    def f1(self) -> float | None:
+        """The harmonic mean of both, 2 TP / (2 TP + FP + FN): 0 to 1 (van Rijsbergen 1979, with beta 1).
+
+        None where nobody acted and nothing called for it; 0 where only one of the two is not defined.
+        """
+        doubled = 2 * self.true_positives
+        return _share(doubled, doubled + self.false_positives + self.false_negatives)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of decisions that were right, (TP + TN) of all; None where there is none."""
+        return _share(self.true_positives + self.true_negatives, self.decided)
+
+
+def classify(decisions: Iterable[tuple[bool, bool | None]]) -> Classification:
+    """Count pairs of whether an agent should act and whether it did, None where that is not known."""
+    counts = Counter(decisions)
+    return Classification(
+        true_positives=counts[True, True],
+        false_positives=counts[False, True],
+        false_negatives=counts[True, False],
+        true_negatives=counts[False, False],
+        unknown=counts[True, None] + counts[False, None],
+    )
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from pytest_agenteval.compare.sides import BASE
+from pytest_agenteval.compare.pairing import BASE
 from pytest_agenteval.loop.feedback.content import FeedbackOptions
 from pytest_agenteval.loop.feedback.todays_tasks import TodaysTasks
 from pytest_agenteval.records.explanation import failed_checks

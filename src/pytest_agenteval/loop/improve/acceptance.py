@@ -4,18 +4,25 @@ The dev split only ranks: of many rounds the best one looks better than it is, s
 dev can earn. Whether it is confirmed, held-out tasks say, once. There are two tests in all: of all held-out
 tasks, and of the focus's. Both are compare/'s test of a suite: would tasks like these get better, and where
 there are too few to say so, did these very ones change more than trying them again would? Both share 5 %
-one-sided over all looks at the split, of which this is one."""
+one-sided over all looks at the split, of which this is one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
-from pytest_agenteval.compare.findings import FEWEST_FOR_SIGNS, PLAIN, share_of_look, suite_findings
+from pytest_agenteval.compare.comparison import RunComparison, SuiteComparison, TaskChange
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores, label_test
-from pytest_agenteval.compare.scoring.sensitivity import mean
-from pytest_agenteval.compare.verdict import AT_WORST, Change
+from pytest_agenteval.compare.scoring.power import mean
+from pytest_agenteval.compare.verdict import (
+    AT_WORST,
+    FEWEST_FOR_SIGNS,
+    PLAIN,
+    ScoreChange,
+    share_of_look,
+    suite_findings,
+)
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_text import NO_BUCKET, bucket_name, format_p
 from pytest_agenteval.store.run_folder import Levels
@@ -28,7 +35,7 @@ FocusBuckets: TypeAlias = Collection[str]
 """The names of the buckets that are to rise."""
 
 
-def tasks_in(comparison: Comparison, focus: FocusBuckets) -> list[TaskChange]:
+def tasks_in(comparison: RunComparison, focus: FocusBuckets) -> list[TaskChange]:
     """Give the tasks of these buckets, of every suite that is compared."""
     return [task for suite in comparison.suites for task in suite.tasks if task.bucket in focus]
 
@@ -56,7 +63,7 @@ def new_mean(pairs: Sequence[PairedScores]) -> float:
     return mean([mean(new) for _, new in pairs])
 
 
-def obstacle_of(comparison: Comparison) -> str:
+def obstacle_of(comparison: RunComparison) -> str:
     """Say what keeps a comparison from deciding anything; nothing where it can."""
     obstacles = comparison.obstacles
     if not comparison.has_scores:
@@ -69,7 +76,7 @@ def obstacle_of(comparison: Comparison) -> str:
     return f"{pluralize(len(obstacles), 'task')} cannot be compared: {what}"
 
 
-def with_model(comparison: Comparison, suite: SuiteComparison, what: str) -> str:
+def with_model(comparison: RunComparison, suite: SuiteComparison, what: str) -> str:
     """Name the model where several are compared: another may have stayed as it was."""
     model = one_line(suite.new_who[0], MOST_NAME)
     return f"{what} with {model}" if len(comparison.suites) > 1 and model else what
@@ -126,7 +133,7 @@ class RoundDecision(FrozenValue, frozen=True):
         return self.decision == "kept for now"
 
 
-def focus_change(comparison: Comparison, focus: FocusBuckets) -> FocusChange:
+def focus_change(comparison: RunComparison, focus: FocusBuckets) -> FocusChange:
     """Give what became of the tasks of these buckets, over all models that are compared."""
     tasks = tasks_in(comparison, focus)
     pairs = paired_scores(tasks)
@@ -139,7 +146,7 @@ def focus_change(comparison: Comparison, focus: FocusBuckets) -> FocusChange:
     )
 
 
-def decide_screen(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
+def decide_screen(comparison: RunComparison, focus: FocusBuckets) -> RoundDecision:
     """Decide after the focus alone was tried: what is not better there in the mean is discarded."""
     change = focus_change(comparison, focus)
     if obstacle := obstacle_of(comparison):
@@ -150,7 +157,7 @@ def decide_screen(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
     )
 
 
-def decide_round(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
+def decide_round(comparison: RunComparison, focus: FocusBuckets) -> RoundDecision:
     """Decide after the whole dev split was tried, old and new.
 
     Kept for now if the focus rose in the mean over its tasks and neither a suite nor a testable bucket is
@@ -186,7 +193,7 @@ def _why_not_risen(focus: FocusChange) -> str:
     return ""
 
 
-def _named_changes(comparison: Comparison) -> Iterator[tuple[Change, str]]:
+def _named_changes(comparison: RunComparison) -> Iterator[tuple[ScoreChange, str]]:
     for suite in comparison.suites:
         for change in suite.changes:
             name = f"{suite_name(suite)} as a whole" if change is suite.suite else bucket_name(change)
@@ -223,7 +230,7 @@ class Confirmation(FrozenValue, frozen=True):
     worse: tuple[str, ...] = ()
 
 
-def confirm(comparison: Comparison, focus: FocusBuckets, looks: int) -> Confirmation:
+def confirm(comparison: RunComparison, focus: FocusBuckets, looks: int) -> Confirmation:
     """Decide on held-out tasks, at the look of that number (1 or more): the kept prompts against the first.
 
     Each test is confirmed if its mean rose and its two-sided p is at most the look's share of 0.05, whose
@@ -275,7 +282,7 @@ def _smallest_p(tasks: int, repetitions: int) -> float:
 
 
 def _held_out_tests(
-    comparison: Comparison, suite: SuiteComparison, focus: FocusBuckets, level: float
+    comparison: RunComparison, suite: SuiteComparison, focus: FocusBuckets, level: float
 ) -> Iterator[HeldOutTest]:
     whole = f"{suite_name(suite)} as a whole"
     yield _held_out_test(with_model(comparison, suite, whole), suite.tasks, level)
@@ -322,7 +329,7 @@ def _old_and_new(pairs: Sequence[PairedScores]) -> str:
 
 
 def _confirmation_reason(
-    comparison: Comparison, tests: Sequence[HeldOutTest], worse: Sequence[str], level: float
+    comparison: RunComparison, tests: Sequence[HeldOutTest], worse: Sequence[str], level: float
 ) -> str:
     if obstacle := obstacle_of(comparison):
         return obstacle

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from pytest_agenteval.compare.comparison import Comparison
-from pytest_agenteval.compare.scoring.sensitivity import mean
+from pytest_agenteval.compare.comparison import RunComparison
+from pytest_agenteval.compare.scoring.power import mean
 from pytest_agenteval.loop.improve.acceptance import (
     Confirmation,
     RoundDecision,
@@ -267,7 +267,7 @@ class Attempts:
         commits: tuple[str, str],
         trees: tuple[Path, Path],
         order: RunOrder,
-        decide: Callable[[Comparison], PairDecision | RoundDecision],
+        decide: Callable[[RunComparison], PairDecision | RoundDecision],
     ) -> tuple[PairedRuns, TriedPair]:
         """Try old and new, whose old tree is checked out; the new one is where it is needed.
 
@@ -396,7 +396,7 @@ def confirm_on_held_out(
         return HeldOut(f"trying held-out tasks would go beyond --max-trials {most}")
     confirmations: list[Confirmation] = []
 
-    def decide(comparison: Comparison) -> PairDecision:
+    def decide(comparison: RunComparison) -> PairDecision:
         looks = looks_so_far(Path(improvement.results), improvement.suite)
         confirmations.append(confirm(comparison, improvement.focus, max(1, looks)))
         words = "confirmed" if confirmations[0].confirmed else "not confirmed"

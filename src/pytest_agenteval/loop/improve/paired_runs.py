@@ -1,7 +1,8 @@
 """Old and new tried at the same time on one split: two trees in, a comparison out.
 
 Where all that differs are prompts that the agent reads by name, both are tried in one run, one beside the
-other. Else there are two runs at once, one in each tree, each of which imports its own code."""
+other. Else there are two runs at once, one in each tree, each of which imports its own code.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.comparison import Comparison, compare_sides
-from pytest_agenteval.compare.sides import BASE, side_of
+from pytest_agenteval.compare.comparison import RunComparison, compare_runs
+from pytest_agenteval.compare.pairing import BASE, compared_run
 from pytest_agenteval.records.record import NOTHING, FrozenValue, Record
 from pytest_agenteval.session.inner_pytest import (
     BESIDE,
@@ -132,7 +133,7 @@ class Spent(Record, frozen=True):
 class PairedRuns(FrozenValue, frozen=True):
     """Both sides beside each other, the part of a run that each of them is, and what they took."""
 
-    comparison: Comparison
+    comparison: RunComparison
     old: Run
     new: Run
     spent: Spent
@@ -168,7 +169,7 @@ def run_pair(old: Path, new: Path, order: RunOrder, prompts: Mapping[str, str] =
         for tree, side in ((old, "old"), (new, NEW_VARIANT))
     ]
     before, after = _run_all(orders)
-    comparison = compare_sides(side_of(before), side_of(after))
+    comparison = compare_runs(compared_run(before), compared_run(after))
     return PairedRuns(comparison, before, after, spent_on(before) + spent_on(after))
 
 
@@ -210,8 +211,8 @@ def _in_one_run(tree: Path, order: RunOrder, prompts: Mapping[str, str]) -> Pair
         run = run_one(tree, replace(order, options=options))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    side = side_of(run)
-    comparison = compare_sides(side.with_variant(BASE), side.with_variant(NEW_VARIANT), compared="variant")
+    side = compared_run(run)
+    comparison = compare_runs(side.with_variant(BASE), side.with_variant(NEW_VARIANT), compared="variant")
     return PairedRuns(comparison, variant_of(run, ""), variant_of(run, NEW_VARIANT), spent_on(run))
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.reports.comparison_report import FORMAT as COMPARISON_FORMAT
 from pytest_agenteval.reports.comparison_report import comparison_json
 from pytest_agenteval.reports.exports.document_text import type_definitions
@@ -131,7 +131,7 @@ def _type(column: Column) -> Schema:
 
 def _comparison() -> tuple[Schema, dict[str, Schema]]:
     """Describe a comparison as its types do, and give the definitions that this refers to."""
-    definitions = type_definitions(Comparison)
+    definitions = type_definitions(RunComparison)
     own = definitions["Comparison"]
     own["properties"] = {"v": {"const": COMPARISON_FORMAT}, "headline": TEXT, **own["properties"]}
     own["required"] = ["v", "headline", *own["required"]]

@@ -1,7 +1,6 @@
-"""Looks at a run's first repetitions: which suites get more of them, and at which levels verdicts are then.
+"""The interim analysis of a run: after its first repetitions, which suites get more, and at which levels.
 
-The levels of two looks spend together what one look may: ``docs/gates.md`` says how often they are wrong.
-"""
+The levels of two looks spend together what one look may: ``docs/gates.md`` says how often they are wrong."""
 
 from __future__ import annotations
 
@@ -10,12 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import SuiteComparison
-from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.compare.verdict import ScoreChange
 from pytest_agenteval.store.run_documents import Group, Reading, SuiteLook
 from pytest_agenteval.store.run_folder import Levels, RepetitionRule
 
 
-def read_changes(suite: Change | None, buckets: Iterable[Change], rule: RepetitionRule) -> Reading:
+def interim_reading(
+    suite: ScoreChange | None, buckets: Iterable[ScoreChange], rule: RepetitionRule
+) -> Reading:
     """Say what becomes of a suite that was judged at the first look's levels; None for one without scores.
 
     Only a verdict on tasks like these ends a suite: one on these tasks alone may become one with more trials.
@@ -31,12 +32,14 @@ def read_changes(suite: Change | None, buckets: Iterable[Change], rule: Repetiti
     return "hopeless" if suite.p > rule.futile and not promising else "open"
 
 
-def make_look(group: Group, part: SuiteComparison | None, baseline: str, rule: RepetitionRule) -> SuiteLook:
+def interim_look(
+    group: Group, part: SuiteComparison | None, baseline: str, rule: RepetitionRule
+) -> SuiteLook:
     """Look at a suite that was compared at the first look's levels; None where the baseline has none like it.
 
     ``baseline`` is the name of the run that was compared with.
     """
-    reading = read_changes(part.suite, part.buckets, rule) if part else "no counterpart"
+    reading = interim_reading(part.suite, part.buckets, rule) if part else "no counterpart"
     goes_on = reading in ("open", "few tasks")
     return SuiteLook(
         *group,
@@ -50,7 +53,7 @@ def make_look(group: Group, part: SuiteComparison | None, baseline: str, rule: R
     )
 
 
-def with_room(
+def within_trial_limit(
     looks: Sequence[SuiteLook], trials: int, extra: Mapping[Group, int], rule: RepetitionRule
 ) -> tuple[SuiteLook, ...]:
     """Leave suites, in their order, at the first look whose extra trials are more than a run may have.

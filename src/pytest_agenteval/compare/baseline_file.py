@@ -1,0 +1,403 @@
+"""Baselines as files: what is kept of a run's trials, so that another run can be compared with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from msgspec import to_builtins
+from msgspec.structs import asdict, replace
+
+from pytest_agenteval.compare.pairing import ComparedRun, compared_run
+from pytest_agenteval.records.evidence import Grade
+from pytest_agenteval.records.plan import Kind, TrialKey
+from pytest_agenteval.records.record import NOTHING, Record
+from pytest_agenteval.records.transcript import NO_USAGE, UNSEEN_USAGE
+from pytest_agenteval.records.trial import Digests, Ending
+from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation, check_entry
+from pytest_agenteval.store.record_files import replace_text
+from pytest_agenteval.store.run_documents import SuiteLook
+from pytest_agenteval.store.run_folder import RunHeader, find_run
+from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.tasks.file_names import BASELINE_MARK
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.json_values import plain_json
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
+
+NOWHERE = TranscriptLocation("", 0, 0)
+"""A baseline holds no transcripts."""
+
+SHARED = ("prompt", "settings", "tools", "model", "code")
+"""Digests that the tasks of an agent and model have in common as a rule: said once, above the tasks."""
+
+Owner: TypeAlias = tuple[str, str, str, str]
+"""Suite, agent, model and variant."""
+
+
+class TaskLine(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What a baseline keeps of one task's trials, each list in the order of the repetitions.
+
+    ``repetitions`` are their numbers where these do not count from 1. ``digests`` are those that trials have,
+    None for a trial that broke before it had any, without what is shared; ``digests_of`` says for each trial
+    which of them are its own, where there are several. ``runs_of`` says for each trial which of the file's
+    runs it is of; empty in a file of one run.
+    """
+
+    suite: str
+    task: str
+    agent: str
+    model: str
+    variant: str = ""
+    bucket: str = ""
+    file: str = ""
+    kind: Kind = "mixed"
+    scores: tuple[float | None, ...]
+    endings: tuple[Ending, ...]
+    grades: Mapping[str, tuple[float | None, ...]] = NOTHING
+    repetitions: tuple[int, ...] = ()
+    digests: tuple[dict[str, Any] | None, ...] = ()
+    digests_of: tuple[int, ...] = ()
+    runs_of: tuple[int, ...] = ()
+
+    @property
+    def owner(self) -> Owner:
+        """The suite, agent, model and variant that the task was tried with."""
+        return self.suite, self.agent, self.model, self.variant
+
+
+class CommonLine(Record, frozen=True):
+    """The digests that the trials of an agent and model have, where they do not say otherwise."""
+
+    suite: str
+    agent: str
+    model: str
+    variant: str
+    digests: Mapping[str, str]
+
+    @property
+    def owner(self) -> Owner:
+        """Whose they are."""
+        return self.suite, self.agent, self.model, self.variant
+
+
+class SpentLine(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What one task's trials took; apart from the scores, for seconds differ from run to run."""
+
+    suite: str
+    task: str
+    agent: str
+    model: str
+    variant: str = ""
+    tokens: tuple[int | None, ...]
+    seconds: tuple[float, ...]
+    cost_usd: tuple[float | None, ...]
+
+
+def tasks_of(entries: Iterable[JournalEntry]) -> list[list[JournalEntry]]:
+    """Put trials together that are of one task, agent, model and variant, sorted by key."""
+    tasks: dict[TrialKey, list[JournalEntry]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.key):
+        tasks.setdefault(entry.key._replace(repetition=0), []).append(entry)
+    return list(tasks.values())
+
+
+def shared_digests(entries: Iterable[JournalEntry]) -> dict[Owner, dict[str, str]]:
+    """Give for each agent and model the digests of its first trial that has any."""
+    shared: dict[Owner, dict[str, str]] = {}
+    for entry in entries:
+        if entry.digests != Digests():
+            shared.setdefault(owner_of(entry), {name: getattr(entry.digests, name) for name in SHARED})
+    return shared
+
+
+def owner_of(entry: JournalEntry) -> Owner:
+    """Give the suite, agent, model and variant of a trial."""
+    key = entry.key
+    return key.suite, key.agent, key.model, key.variant
+
+
+def task_line(
+    entries: Sequence[JournalEntry], shared: Mapping[str, str], runs_of: Iterable[int] = ()
+) -> TaskLine:
+    """Put the trials of one task into a line."""
+    first, key = entries[0], entries[0].key
+    numbers = tuple(entry.key.repetition for entry in entries)
+    distinct: dict[Any, int] = {}
+    own = [_own_digests(entry.digests, shared) for entry in entries]
+    places = [distinct.setdefault(_hashable(digests), len(distinct)) for digests in own]
+    return TaskLine(
+        suite=key.suite,
+        task=key.task,
+        agent=key.agent,
+        model=key.model,
+        variant=key.variant,
+        bucket=first.bucket,
+        file=first.file,
+        kind=first.kind,
+        scores=tuple(entry.score for entry in entries),
+        endings=tuple(entry.ending for entry in entries),
+        grades=_grades(entries),
+        repetitions=() if numbers == tuple(range(1, len(entries) + 1)) else numbers,
+        digests=tuple(own[places.index(place)] for place in distinct.values()),
+        digests_of=tuple(places) if len(distinct) > 1 else (),
+        runs_of=tuple(runs_of),
+    )
+
+
+def spent_line(entries: Sequence[JournalEntry]) -> SpentLine:
+    """Put what the trials of one task took into a line."""
+    key = entries[0].key
+    return SpentLine(
+        suite=key.suite,
+        task=key.task,
+        agent=key.agent,
+        model=key.model,
+        variant=key.variant,
+        tokens=tuple(entry.usage.tokens for entry in entries),
+        seconds=tuple(entry.seconds for entry in entries),
+        cost_usd=tuple(entry.usage.cost_usd for entry in entries),
+    )
+
+
+def entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, str]) -> Iterator[JournalEntry]:
+    """Give the trials of a task back; raises ValueError for a line whose lists do not go together."""
+    count = len(line.scores)
+    lists = [
+        line.endings,
+        *line.grades.values(),
+        *filter(None, (line.repetitions, line.digests_of, line.runs_of)),
+    ]
+    if spent is not None:
+        lists += [spent.tokens, spent.seconds, spent.cost_usd]
+    if any(len(each) != count for each in lists):
+        raise ValueError(f"lists that are not all {count} long, as its scores are")
+    if any(not 0 <= place < len(line.digests) for place in line.digests_of):
+        raise ValueError("a number in digests_of that names none of its digests")
+    for at in range(count):
+        number = line.repetitions[at] if line.repetitions else at + 1
+        digests = line.digests[line.digests_of[at] if line.digests_of else 0] if line.digests else None
+        yield JournalEntry(
+            key=TrialKey(line.suite, line.task, line.agent, line.model, line.variant, number),
+            attempt=1,
+            ending=line.endings[at],
+            score=line.scores[at],
+            grades=tuple(_grade(label, scores[at]) for label, scores in line.grades.items()),
+            location=NOWHERE,
+            digests=Digests() if digests is None else Digests.from_json({**shared, **digests}),
+            usage=replace(NO_USAGE, input_tokens=spent.tokens[at], cost_usd=spent.cost_usd[at])
+            if spent
+            else UNSEEN_USAGE,
+            kind=line.kind,
+            bucket=line.bucket,
+            file=line.file,
+            seconds=spent.seconds[at] if spent else 0.0,
+        )
+
+
+def _grade(label: str, score: float | None) -> Grade:
+    return Grade(label, score, "")
+
+
+def _grades(entries: Sequence[JournalEntry]) -> dict[str, tuple[float | None, ...]]:
+    """Give what each grader gave each trial; None where it gave none, or could not tell."""
+    labels = dict.fromkeys(grade.grader for entry in entries for grade in entry.grades)
+    scores = [{grade.grader: grade.score for grade in entry.grades} for entry in entries]
+    return {label: tuple(of_trial.get(label) for of_trial in scores) for label in labels}
+
+
+def _own_digests(digests: Digests, shared: Mapping[str, str]) -> dict[str, Any] | None:
+    """Give the digests that are not the shared ones; None for a trial without any."""
+    if digests == Digests():
+        return None
+    every = {name: value for name, value in asdict(digests).items() if name not in SHARED and value}
+    return every | {name: getattr(digests, name) for name in SHARED if getattr(digests, name) != shared[name]}
+
+
+def _hashable(digests: dict[str, Any] | None) -> Any:
+    return digests and tuple((name, str(value)) for name, value in digests.items())
+
+
+VERSION = 1
+NOUN = "a baseline's file, as `agenteval baseline set` writes it"
+LineT = TypeVar("LineT", bound=Record)
+
+
+def baseline_text(
+    header: RunHeader,
+    entries: tuple[JournalEntry, ...],
+    looks: Sequence[SuiteLook] = (),
+    run_of: Mapping[TrialKey, str] | None = None,
+) -> str:
+    """Write trials of a run as a baseline's file, with the looks that decided how often they are made.
+
+    ``run_of`` names the run of each trial, where these are of several.
+    """
+    tasks, shared = tasks_of(entries), shared_digests(entries)
+    suites = {entry.key.suite for entry in entries}
+    models = {entry.key.model for entry in entries}
+    runs = {run: at for at, run in enumerate(dict.fromkeys(run_of.values() if run_of else ()))}
+    lines = [
+        task_line(
+            task,
+            shared.get(owner_of(task[0]), {}),
+            (runs[run_of[entry.key]] for entry in task) if run_of else (),
+        )
+        for task in tasks
+    ]
+    head = {
+        BASELINE_MARK: VERSION,
+        "run": header.name,
+        "date": header.started_at,
+        "version": header.package,
+        "suites": [suite.to_json() for suite in header.suites if suite.name in suites],
+        "models": [model.to_json() for model in header.models if model.name in models],
+        "judges": [judge.to_json() for judge in header.judges],
+    }
+    if runs:
+        head["runs"] = list(runs)
+    spent = [look.to_json() for look in looks if look.spent and look.suite in suites and look.model in models]
+    if spent:
+        head["looks"] = spent
+    body = {
+        "common": [to_builtins(CommonLine(*owner, own)) for owner, own in shared.items()],
+        "tasks": [to_builtins(line) for line in lines],
+        "spent": [to_builtins(spent_line(task)) for task in tasks],
+    }
+    return "{\n" + ",\n".join(_rows({**head, **body})) + "\n}\n"
+
+
+def write_baseline(path: Path, text: str) -> None:
+    """Replace a baseline's file; raises UsageMistake where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, KNOWN_SECRETS.text(text))
+    except OSError as refused:
+        raise UsageMistake(f"{path}: cannot be written ({refused.strerror})") from None
+
+
+def read_baseline(path: Path) -> ComparedRun:
+    """Read a baseline as one side of a comparison; raises UsageMistake, naming the line, where it is none."""
+    data = _read(path)
+    shared = _shared(path, data)
+    spent = {
+        (line.task, line.suite, line.agent, line.model, line.variant): line
+        for line in _lines(path, data, "spent", SpentLine)
+    }
+    runs = _runs(path, data)
+    entries: dict[TrialKey, JournalEntry] = {}
+    places: dict[TrialKey, int] = {}
+    for line in _lines(path, data, "tasks", TaskLine):
+        try:
+            of_task = entries_of(line, spent.get((line.task, *line.owner)), shared.get(line.owner, {}))
+            for at, entry in enumerate(of_task):
+                check_entry(entry)
+                if runs or line.runs_of:
+                    places[entry.key] = _run_place(line, at, runs)
+                if entries.setdefault(entry.key, entry) is not entry:
+                    raise ValueError(
+                        f"repetition {entry.key.repetition} twice, as when two files were merged"
+                    )
+        except (ValueError, TypeError) as odd:
+            raise UsageMistake(f"{path}: tasks: {line.task}: it has {odd}") from None
+    judges = tuple(judge["id"] for judge in _maps(data, "judges") if isinstance(judge.get("id"), str))
+    looks = tuple(_lines(path, data, "looks", SuiteLook)) if "looks" in data else ()
+    return ComparedRun(
+        name=", ".join(runs) or str(data.get("run", "")),
+        entries=tuple(entries[key] for key in sorted(entries)),
+        judges=judges,
+        looks=looks,
+        run_of={key: runs[place] for key, place in sorted(places.items(), key=lambda each: each[1])},
+    )
+
+
+def find_compared_run(results: Path, name: str) -> ComparedRun:
+    """Give the side that is meant: a baseline's file, or a run as ``find_run`` finds it."""
+    return read_baseline_run(find_baseline(results, name))
+
+
+def find_baseline(results: Path, name: str) -> Path:
+    """Give the baseline's file, or the folder of the run, that is meant; raises UsageMistake for neither."""
+    path = Path(name)
+    if path.is_file() and path.name != "run.json":
+        return path
+    if path.suffix.lower() == ".json" and not path.exists():
+        raise UsageMistake(f"there is no file {name}; agenteval baseline set RUN --to {name} writes it")
+    return find_run(results, name)
+
+
+def read_baseline_run(path: Path) -> ComparedRun:
+    """Read a baseline's file, or the run in a folder."""
+    return read_baseline(path) if path.is_file() else compared_run(load_run(path))
+
+
+def _rows(value: Mapping[str, Any]) -> Iterator[str]:
+    for name, part in value.items():
+        if isinstance(part, list) and part:
+            lines = ",\n  ".join(map(_line, part))
+            yield f'"{name}": [\n  {lines}\n]'
+        else:
+            yield f'"{name}": {_line(part)}'
+
+
+def _line(value: Any) -> str:
+    return json.dumps(_short(value), ensure_ascii=False, allow_nan=False, default=plain_json)
+
+
+def _short(value: Any) -> Any:
+    """Write whole numbers as such: 1, and not 1.0."""
+    if isinstance(value, Mapping):
+        return {name: _short(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(part) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as broken:
+        why = broken.strerror if isinstance(broken, OSError) else broken
+        raise UsageMistake(f"{path}: expected {NOUN}; it cannot be read ({why})") from None
+    if not isinstance(data, dict) or BASELINE_MARK not in data:
+        raise UsageMistake(f"{path}: expected {NOUN}; found no key {BASELINE_MARK!r}")
+    if data[BASELINE_MARK] != VERSION:
+        found = data[BASELINE_MARK]
+        raise UsageMistake(f"{path}: a baseline of form {found!r}: this pytest-agenteval knows {VERSION}")
+    return data
+
+
+def _runs(path: Path, data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Give the names of the runs that a file is of, where there are several."""
+    runs = data.get("runs", [])
+    if not isinstance(runs, list) or not all(isinstance(run, str) and run for run in runs):
+        raise UsageMistake(f"{path}: runs: expected a list of names")
+    return tuple(runs)
+
+
+def _run_place(line: TaskLine, at: int, runs: Sequence[str]) -> int:
+    place = line.runs_of[at] if line.runs_of else -1
+    if not 0 <= place < len(runs):
+        raise ValueError("no number in runs_of that names one of the file's runs, for each of its trials")
+    return place
+
+
+def _maps(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    part = data.get(name)
+    return [each for each in part if isinstance(each, dict)] if isinstance(part, list) else []
+
+
+def _shared(path: Path, data: Mapping[str, Any]) -> dict[Owner, dict[str, str]]:
+    return {line.owner: dict(line.digests) for line in _lines(path, data, "common", CommonLine)}
+
+
+def _lines(path: Path, data: Mapping[str, Any], name: str, kind: type[LineT]) -> Iterator[LineT]:
+    part = data.get(name)
+    if not isinstance(part, list):
+        raise UsageMistake(f"{path}: {name}: expected a list; found {type(part).__name__}")
+    for number, row in enumerate(part, start=1):
+        try:
+            yield kind.from_json(row)
+        except (TypeError, ValueError) as odd:
+            raise UsageMistake(f"{path}: {name}[{number}]: {odd}") from None
