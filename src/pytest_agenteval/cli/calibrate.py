@@ -1,6 +1,7 @@
 """``agenteval calibrate`` and ``review``: judges against people's labels, and labels for them.
 
-``calibrate`` starts pytest, where judges are called; nothing here calls one."""
+``calibrate`` starts pytest, where judges are called; nothing here calls one.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A verb has two functions: ``NAME_arguments(parser)`` declares its arguments, and ``NAME(args)`` gives the exit
 status. They stand in a module of this room that bears the verb's name, or in the one that ``MODULES`` names;
-it is imported when the verb is typed, and not before."""
+it is imported when the verb is typed, and not before.
+"""
 
 from __future__ import annotations
 

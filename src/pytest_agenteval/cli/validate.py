@@ -1,6 +1,7 @@
 """``agenteval validate``: everything that is wrong with task files; nothing is run.
 
-pytest collects them, because conftests may register graders."""
+pytest collects them, because conftests may register graders.
+"""
 
 from __future__ import annotations
 

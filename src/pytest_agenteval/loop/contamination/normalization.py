@@ -5,7 +5,8 @@ left are letters, the signs that belong to them, and digits, in any script, with
 
 A copy is eight words in a row, or as many signs as say as much. A word of a script with spaces counts as one.
 Elsewhere signs are counted: 10 of Han, 16 of Hangul (whose spaces people set as they like), 24 of kana, or of
-Thai, Lao, Burmese, Khmer and Tibetan, say about what eight English words do."""
+Thai, Lao, Burmese, Khmer and Tibetan, say about what eight English words do.
+"""
 
 from __future__ import annotations
 

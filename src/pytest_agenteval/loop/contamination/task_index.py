@@ -1,7 +1,8 @@
 """The texts of a suite's tasks by their alphanumeric forms: whose each is, and whether anybody may write it.
 
 An answer has to hold "phone" and "sewing": a prompt that says "phone" leaks nothing. One that says both near
-each other does."""
+each other does.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 What is sure comes before what is likely: a call that holds what a failed check found, or that failed for
 good; then a call that never came, with what a failed check expected; then where the trial leaves the way of
 one that passed; then what it changed otherwise than the reference solution, which is one way of many, or
-called otherwise; then the answer that a failed check quotes; then a limit that was reached."""
+called otherwise; then the answer that a failed check quotes; then a limit that was reached.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A round of the user's coding agent: feedback goes in, and what it leaves is checked before it counts.
 
-The coding agent is any command. It is left to work in a tree of its own, and ended when it hangs."""
+The coding agent is any command. It is left to work in a tree of its own, and ended when it hangs.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """How far an improvement has come: what it set out to do, each round, what held-out tasks found; and its log.
 
-Written after every step, so that whatever ends the process loses no more than the step it was at."""
+Written after every step, so that whatever ends the process loses no more than the step it was at.
+"""
 
 from __future__ import annotations
 
