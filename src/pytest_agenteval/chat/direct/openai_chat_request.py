@@ -16,6 +16,9 @@ from pytest_agenteval.chat.direct.provider_schemas import openai_tool, response_
 from pytest_agenteval.records.tool_spec import parse_arguments
 from pytest_agenteval.text.json_values import compact_json
 
+FORMAT = "openai.chat"
+PATH = "/chat/completions"
+
 SUMMARY_SETTINGS = ("reasoning_summary", "reasoningSummary")
 """Settings in ``extra_body`` for a summary of the thoughts, which only the responses API has."""
 
@@ -27,6 +30,8 @@ _RARE_EFFORTS = ("xhigh",)
 _ALWAYS_SENT_EFFORTS = ("max",)
 """Efforts that the table does not cover: only one of the two APIs accepts them."""
 
+_PARALLEL_TOOL = "multi_tool_use.parallel"
+"""A tool that no ask offers: models call it to make several calls at once."""
 _SEARCH_SETTINGS = ("max_completion_tokens", "reasoning_effort")
 
 
@@ -166,33 +171,6 @@ def _bare_name(model: str) -> str:
     return model.rpartition("/")[2]
 
 
-_PARALLEL_TOOL = "multi_tool_use.parallel"
-"""A tool that no ask offers: models call it to make several calls at once."""
-
-
-def agent_calls_only(parts: ReplyParts) -> ReplyParts:
-    """Give a reply without calls that the provider answered itself."""
-    calls = tuple(meant for call in parts.calls if call.by == "agent" for meant in _parallel_calls(call))
-    return replace(parts, calls=calls)
-
-
-def _parallel_calls(call: WireCall) -> Iterator[WireCall]:
-    """Give the calls within a call of the parallel tool, or the call itself."""
-    uses = (
-        maps_in(parse_arguments(call.arguments_text)[0].get("tool_uses"))
-        if call.name == _PARALLEL_TOOL
-        else []
-    )
-    if not uses:
-        yield call
-    for place, use in enumerate(uses):
-        name = as_text(use.get("recipient_name")).removeprefix("functions.")
-        yield WireCall(f"{call.id}_{place}", name, compact_json(as_map(use.get("parameters"))))
-
-
-FORMAT = "openai.chat"
-PATH = "/chat/completions"
-
 _ECHOED = ("thinking_blocks", "reasoning_details")
 """Where servers that forward to other providers put signed thoughts that these want back."""
 _MEDIA = {"image_url": "images", "file": "files", "input_audio": "sounds"}
@@ -216,7 +194,10 @@ def body_of(ask: ModelAsk) -> dict[str, Any]:
         body["stream"] = True
         if ask.counts_streamed:
             body["stream_options"] = {"include_usage": True}
-    return {**body, **ask.further, **_extra_body(ask)}
+    # This API does not know the settings for a summary.
+    unknown = SUMMARY_SETTINGS if is_gpt_5(ask) else ()
+    extra = {name: value for name, value in ask.extra_body.items() if name not in unknown}
+    return {**body, **ask.further, **extra}
 
 
 def headers_of(key: str, body: Mapping[str, Any]) -> dict[str, str]:
@@ -231,14 +212,23 @@ def echo_of(whole: Json) -> Any:
 
 
 def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
-    """Give a reply in the terms of the ask."""
-    return agent_calls_only(parts)
+    """Give a reply without calls that the provider answered itself."""
+    own = (call for call in parts.calls if call.by == "agent")
+    return replace(parts, calls=tuple(meant for call in own for meant in _parallel_calls(call)))
 
 
-def _extra_body(ask: ModelAsk) -> dict[str, Any]:
-    # This API does not know the settings for a summary.
-    unknown = SUMMARY_SETTINGS if is_gpt_5(ask) else ()
-    return {name: value for name, value in ask.extra_body.items() if name not in unknown}
+def _parallel_calls(call: WireCall) -> Iterator[WireCall]:
+    """Give the calls within a call of the parallel tool, or the call itself."""
+    uses = (
+        maps_in(parse_arguments(call.arguments_text)[0].get("tool_uses"))
+        if call.name == _PARALLEL_TOOL
+        else []
+    )
+    if not uses:
+        yield call
+    for place, use in enumerate(uses):
+        name = as_text(use.get("recipient_name")).removeprefix("functions.")
+        yield WireCall(f"{call.id}_{place}", name, compact_json(as_map(use.get("parameters"))))
 
 
 def _openai_messages(ask: ModelAsk) -> list[dict[str, Any]]:

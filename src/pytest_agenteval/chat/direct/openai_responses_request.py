@@ -12,7 +12,6 @@ from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic, as_
 from pytest_agenteval.chat.direct.model_request import RESPONSES, SHARED_SETTINGS, ModelAsk
 from pytest_agenteval.chat.direct.openai_chat_request import (
     SUMMARY_SETTINGS,
-    agent_calls_only,
     chat_settings,
     known_abilities,
     takes_schema,
@@ -21,8 +20,13 @@ from pytest_agenteval.chat.direct.openai_chat_request import (
     with_known_role,
 )
 from pytest_agenteval.chat.direct.openai_chat_request import headers_of as bearer_headers
+from pytest_agenteval.chat.direct.openai_chat_request import reply_of as agent_reply
 from pytest_agenteval.chat.direct.provider_schemas import openai_tool, response_format, tool_choice
 from pytest_agenteval.records.tool_spec import parse_arguments
+
+FORMAT = "openai.responses"
+PATH = "/responses"
+headers_of = bearer_headers
 
 _FILE_FIELDS = ("file_id", "file_data", "filename")
 _ECHOED_FIELDS = {
@@ -33,7 +37,7 @@ _ECHOED_FIELDS = {
 """The fields of an item that go back. Its id does not: the provider may not have stored the item."""
 
 
-def instructions_of(messages: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[str, Any]]]:
+def _instructions(messages: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[str, Any]]]:
     """Split the instructions at the beginning from the rest, for a provider that may truncate it there.
 
     Without a rest, the instructions are the input.
@@ -60,16 +64,6 @@ def items_of(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> list[dict
     speaks = content or not calls
     spoken = [{"type": "message", "role": role, "content": _item_parts(content, role)}] if speaks else []
     return [*spoken, *map(_call_item, calls)]
-
-
-def echoed_items(items: Sequence[Json]) -> list[dict[str, Any]] | None:
-    """Give a reply's items as they go back, if they hold calls and thoughts that can be sent."""
-    kinds = set(map(kind_of, items))
-    thoughts = [item for item in items if kind_of(item) == "reasoning"]
-    sendable = all(as_text(item.get("encrypted_content")) for item in thoughts)
-    if not (thoughts and sendable and "function_call" in kinds and kinds <= _ECHOED_FIELDS.keys()):
-        return None
-    return [_echoed_item(item) for item in items]
 
 
 def _echoed_item(item: Json) -> dict[str, Any]:
@@ -125,7 +119,7 @@ def _text_part(text: Any, role: str) -> dict[str, Any]:
     return {"type": "output_text" if role == "assistant" else "input_text", "text": text}
 
 
-def further_responses_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
+def _further_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
     """Give what further settings add to a body, without those that the API lacks."""
     written = {name: value for name, value in further.items() if name in SHARED_SETTINGS}
     if (most := further.get("max_completion_tokens")) is not None:
@@ -134,10 +128,6 @@ def further_responses_settings(body: Mapping[str, Any], further: Mapping[str, An
         written["text"] = {**as_map(body.get("text")), "verbosity": verbosity}
     return written
 
-
-FORMAT = "openai.responses"
-PATH = "/responses"
-headers_of = bearer_headers
 
 _FEWEST_TOKENS = 16
 """The API accepts no lower limit."""
@@ -151,7 +141,10 @@ def body_of(ask: ModelAsk) -> dict[str, Any]:
     """Write the request's body; nothing of ``ask`` is written into."""
     model = ask.model.removeprefix(RESPONSES)
     messages: Sequence[Mapping[str, Any]] = [with_known_role(message, ask) for message in ask.messages]
-    instructions, rest = instructions_of(messages) if _may_lose_instructions(ask) else ("", messages)
+    extra = {name: value for name, value in ask.extra_body.items() if name not in SUMMARY_SETTINGS}
+    # If the provider may truncate the conversation, or continues one that it stores, instructions are apart.
+    stands_apart = extra.get("previous_response_id") or extra.get("truncation") == "auto"
+    instructions, rest = _instructions(messages) if stands_apart else ("", messages)
     items = [item for message in rest for item in items_of(message, ask.echoes)]
     body = {"model": model, "input": items, **_settings(ask), **_tool_settings(ask, model)}
     if instructions:
@@ -161,27 +154,30 @@ def body_of(ask: ModelAsk) -> dict[str, Any]:
         body["text"] = {"format": {"type": "json_schema", **named}}
     if ask.streamed and known_abilities(ask).get("supports_native_streaming") is not False:
         body["stream"] = True
-    return {**body, **further_responses_settings(body, ask.further), **_extra_body(ask)}
+    body |= _further_settings(body, ask.further)
+    if (effort := extra.pop("reasoning_effort", None)) is not None:
+        extra["reasoning"] = _reasoning_settings(ask, effort)
+    return {**body, **extra}
 
 
 def echo_of(whole: Json) -> Any:
     """Give the items of a whole reply whose thoughts led to its calls, or None."""
-    return echoed_items(maps_in(whole.get("output")))
+    items = maps_in(whole.get("output"))
+    kinds = set(map(kind_of, items))
+    thoughts = [item for item in items if kind_of(item) == "reasoning"]
+    sendable = all(as_text(item.get("encrypted_content")) for item in thoughts)
+    if not (thoughts and sendable and "function_call" in kinds and kinds <= _ECHOED_FIELDS.keys()):
+        return None
+    return [_echoed_item(item) for item in items]
 
 
 def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
     """Give a reply in the terms of the ask; raises UnreadableTraffic if it is empty."""
-    reply = agent_calls_only(parts)
+    reply = agent_reply(parts, ask)
     spoke = reply.content or reply.calls or any(kind_of(item) == "message" for item in reply.items.values())
     if reply.finish == "stop" and not spoke:
         raise UnreadableTraffic("the reply holds neither a message nor a call")
     return reply
-
-
-def _may_lose_instructions(ask: ModelAsk) -> bool:
-    """Whether the provider may truncate the conversation, or continues one that it stores."""
-    extra = ask.extra_body
-    return bool(extra.get("previous_response_id")) or extra.get("truncation") == "auto"
 
 
 def _settings(ask: ModelAsk) -> dict[str, Any]:
@@ -225,11 +221,3 @@ def _responses_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
         return dict(tool)
     names = ("name", "description", "parameters", "strict")
     return {"type": "function", **{name: function.get(name) for name in names}}
-
-
-def _extra_body(ask: ModelAsk) -> dict[str, Any]:
-    """Give what is merged over the body; the effort has another name here."""
-    extra = {name: value for name, value in ask.extra_body.items() if name not in SUMMARY_SETTINGS}
-    if (effort := extra.pop("reasoning_effort", None)) is not None:
-        extra["reasoning"] = _reasoning_settings(ask, effort)
-    return extra

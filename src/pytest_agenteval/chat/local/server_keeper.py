@@ -1,7 +1,7 @@
-"""A process beside the run that keeps one model server: it ends it with the run, whoever started it.
+"""A process beside the run that keeps one model server, and ends it with the run.
 
-``python -m pytest_agenteval.chat.local.server_keeper FOLDER NAME OWNER COMMAND...``. The run's workers may be
-killed one by one; the server goes on until the process ``OWNER`` is gone, or the file ``NAME.stop`` is there.
+``python -m pytest_agenteval.chat.local.server_keeper FOLDER NAME OWNER COMMAND...``. Workers may be killed
+one by one; the server runs until the process ``OWNER`` is gone, or the file ``NAME.stop`` exists.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pytest_agenteval.processes.signals import signals_as_ctrl_c
 LOOK_S = 0.1
 GRACE_S = 10.0
 VARIABLE = "AGENTEVAL_SERVER"
-"""Marks the server's processes in their environment, also those that leave its group."""
+"""Marks the server's processes in their environment, even those that leave its group."""
 
 
 def process_marker(folder: Path, name: str) -> str:
-    """Give the variable by which a server's processes are known, as ``NAME=value``."""
+    """Give the variable that marks a server's processes, as ``NAME=value``."""
     return f"{VARIABLE}={(folder / name).as_posix()}"
 
 
 def keep_server(folder: Path, name: str, owner: int, command: Sequence[str]) -> None:
-    """Run the server until it ends or has to; its exit status is the text of ``NAME.ended`` then."""
+    """Run the server until it ends or has to end, and write how into ``NAME.ended``."""
     stop = folder / f"{name}.stop"
     with (folder / f"{name}.log").open("ab") as log:
         try:
@@ -48,7 +48,7 @@ def keep_server(folder: Path, name: str, owner: int, command: Sequence[str]) -> 
 
 
 def _write_ending(folder: Path, name: str, how: str) -> None:
-    if folder.is_dir():  # a run that is kept nowhere takes its folder along
+    if folder.is_dir():  # a run without a folder of its own has removed it
         (folder / f"{name}.ended").write_text(how, encoding="utf-8", newline="\n")
 
 

@@ -25,11 +25,11 @@ from pytest_agenteval.chat.local.loading import Loading
 from pytest_agenteval.text.errors import NotInstalled, ProviderDown
 
 SHORTEST_WAIT = 1e-30
-"""A time that is taken for none."""
+"""A draw below this counts as this, since it divides."""
 
 
 class ModelSampling:
-    """How the model's own settings have it sampled."""
+    """The sampling settings of the model's own configuration."""
 
     def __init__(self, config: Any) -> None:
         sampled = bool(config.do_sample)
@@ -38,7 +38,7 @@ class ModelSampling:
         self._penalty = getattr(config, "repetition_penalty", None)
 
     def fill(self, sampling: Sampling) -> Sampling:
-        """Give the settings of a request, with the model's own where it says nothing."""
+        """Give the settings of a request, with the model's own where it has none."""
         own = {**self._others, "temperature": self._temperature, "repetition_penalty": self._penalty}
         unsaid = {name: value for name, value in own.items() if getattr(sampling, name) is None}
         return replace(sampling, **unsaid)
@@ -62,7 +62,7 @@ class BatchRow:
         self.ended_at: int | None = None
 
     def is_over(self, tokens: Any) -> bool:
-        """Whether this row is at an end that is not one of the model's own."""
+        """Whether this row ends for another reason than the model's own end token."""
         if self.ended_at is None:
             count = len(tokens) - self._longest
             if count >= self.request.max_tokens or self.request.unwanted() or self._at_stop(tokens):
@@ -72,13 +72,13 @@ class BatchRow:
     def _at_stop(self, tokens: Any) -> bool:
         if not self.sampling.stop:
             return False
-        # A token has at least a byte, mostly several: so many hold the longest text, and a letter cut in two.
+        # A token has at least one byte: so many tokens hold the longest text, and a letter cut in two.
         window = max(len(stop.encode()) for stop in self.sampling.stop) + 8
         tail = self._decode(tokens[self._longest :][-window:].tolist())
         return any(stop in tail for stop in self.sampling.stop)
 
     def generation(self, tokens: Sequence[int], seconds: float, first_token_s: float | None) -> Generation:
-        """Give the reply, of which ``tokens`` may hold more than there is of it."""
+        """Give the reply; ``tokens`` may go on behind its end."""
         own = tokens[: self.ended_at]
         at = next((place for place, token in enumerate(own) if token in self._ends), None)
         text_tokens = own if at is None else own[:at]
@@ -95,15 +95,16 @@ class BatchRow:
 
 
 class TokenChooser:
-    """Has each row choose its next token, and leaves transformers no other.
+    """Lets each row choose its next token, and leaves transformers no other.
 
-    A row's chance is its own generator's, whatever stands beside it. Each token waits for a time drawn
-    from the exponential distribution with its chance p as the rate: token i is the first with the chance p_i.
+    Each row draws from its own generator, so that the rest of the batch does not change it. Each token gets a
+    time drawn from the exponential distribution with its probability p as the rate: token i is the first with
+    probability p_i.
     """
 
     def __init__(self, rows: Sequence[BatchRow], torch: Any, device: Any) -> None:
         self._rows, self._torch, self._device = rows, torch, device
-        # What a row does not want is given as what cuts nothing.
+        # A setting that a row lacks becomes one that cuts nothing.
         self._temperature = self._column(lambda sampling: sampling.temperature or 1.0)
         self._greedy = self._column(lambda sampling: not sampling.temperature) > 0
         self._top_k = self._column(lambda sampling: sampling.top_k or float("inf"))
@@ -116,7 +117,7 @@ class TokenChooser:
         return self._torch.tensor(values, device=self._device)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Give scores in which nothing but the chosen tokens is possible."""
+        """Give scores in which only the chosen tokens are possible."""
         logits = self._penalized(input_ids, scores.float())
         chances = self._torch.softmax(logits / self._temperature, -1)
         if self._cuts:
@@ -130,7 +131,7 @@ class TokenChooser:
         return self._torch.full_like(scores, float("-inf")).scatter(1, chosen, 0.0)
 
     def _penalized(self, input_ids: Any, logits: Any) -> Any:
-        """Make what a row has already said, or was told, less likely, where it wants that."""
+        """Make tokens of a row's prompt and reply less likely, if it has a repetition penalty."""
         for place, row in enumerate(self._rows):
             penalty = row.sampling.repetition_penalty
             if penalty and penalty != 1.0:
@@ -151,14 +152,14 @@ class TokenChooser:
 
 
 class RowStops:
-    """Ends each row where its own request ends, and notes when the first tokens came."""
+    """Ends each row with its own request, and notes when the first tokens came."""
 
     def __init__(self, rows: Sequence[BatchRow], longest: int, torch: Any) -> None:
         self._rows, self._longest, self._torch = rows, longest, torch
         self.first_at: float | None = None
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        """Say of each row whether it is over."""
+        """Tell transformers which rows are over."""
         if self.first_at is None:
             self.first_at = time.perf_counter()
         over = [row.is_over(tokens) for row, tokens in zip(self._rows, input_ids, strict=True)]
@@ -169,7 +170,7 @@ NEEDED = ("torch", "transformers")
 NEEDED_QUANTIZED = ("accelerate", "bitsandbytes")
 HOW_TO_INSTALL_LOCAL = "pip install 'pytest-agenteval[local]'"
 UNKNOWN_CONTEXT = 32768
-"""Tokens that a model is taken to read where it does not say how many."""
+"""The context of a model whose configuration does not state it, in tokens."""
 
 LAST_LETTERS = 200
 HELLO = ({"role": "user", "content": "Hello"},)
@@ -186,13 +187,13 @@ ANY_TOOL = (
 
 
 def missing_packages(quantization: str) -> list[str]:
-    """Name what is not installed of what a model in this process needs; nothing is imported."""
+    """Name the packages that a model in this process needs and that are missing, without importing any."""
     needed = NEEDED + (NEEDED_QUANTIZED if quantization else ())
     return [name for name in needed if find_spec(name) is None]
 
 
 def missing_device(device: str, quantization: str) -> str:
-    """Say which device is not there that is asked for; imports torch, so to be asked only where one is."""
+    """Say why torch lacks a device; imports torch, so call it only if a device is set."""
     import torch
 
     kind, _, number = device.partition(":")
@@ -250,7 +251,7 @@ class TransformersModel:
         named = self._model.generation_config.eos_token_id
         ends = named if isinstance(named, list) else [named]
         self._ends = frozenset(end for end in (*ends, self._tokenizer.eos_token_id) if end is not None)
-        # Left of a prompt stands a token that is masked: any will do.
+        # The padding left of a prompt is masked, so any token will do.
         self._pad = (
             next(iter(self._ends), 0)
             if self._tokenizer.pad_token_id is None
@@ -277,9 +278,9 @@ class TransformersModel:
         tools: Sequence[Mapping[str, Any]],
         template_kwargs: Mapping[str, Any],
     ) -> Prompt:
-        """Write a conversation as the model's own template does; raises NoTemplate where that cannot be.
+        """Write a conversation with the model's own template; raises NoTemplate if it cannot.
 
-        For a template that takes no tools or no system message, these are said in the user's.
+        For a template without tools or system messages, they become the user's text.
         """
         if not self._tokenizer.chat_template:
             raise NoTemplate("the model has no chat template: a model that was trained on chats has one")
@@ -289,7 +290,7 @@ class TransformersModel:
         ):
             try:
                 tokens = self._tokens(conversation, offered, template_kwargs)
-            except Exception as raised:  # a template is its author's code
+            except Exception as raised:  # a template is its author's code and may raise anything
                 refusal = refusal or _one_line(raised)
             else:
                 end = self._tokenizer.decode(tokens[-LAST_LETTERS:], skip_special_tokens=False)
@@ -312,7 +313,7 @@ class TransformersModel:
     def _template_tokens(self, *conversation: Any) -> list[int]:
         try:
             return self._tokens(*conversation)
-        except Exception:  # no template, or one that raises: it is asked again with what there is to say
+        except Exception:  # no template, or one that raises: ``prompt`` tries again and reports it
             return []
 
     def count_tokens(self, text: str) -> int:
@@ -364,7 +365,7 @@ class TransformersModel:
         return BatchRow(request, sampling, generator, left, longest, self._ends, self._decode)
 
     def _decode(self, tokens: Sequence[int]) -> str:
-        # With special tokens: some of them are the marks of thoughts and calls.
+        # With special tokens, which may mark thoughts and calls.
         text: str = self._tokenizer.decode(
             tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
@@ -375,7 +376,7 @@ class TransformersModel:
         return [] if plain else [TokenChooser(rows, self._torch, self._model.device)]
 
     def _config(self, max_new_tokens: int) -> Any:
-        """Give how transformers shall generate: greedily, for what is sampled has been chosen by each row."""
+        """Give the configuration for transformers: greedy, since each row has sampled already."""
         config = copy.deepcopy(self._model.generation_config)
         config.update(
             max_new_tokens=max_new_tokens,
@@ -396,7 +397,7 @@ class TransformersModel:
         return config
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the memory."""
         self._model = self._tokenizer = None
         self._free()
 
@@ -407,7 +408,7 @@ class TransformersModel:
 
 
 def _load_options(loading: Loading) -> dict[str, Any]:
-    """Give how transformers shall load the weights."""
+    """Give transformers' options for loading the weights."""
     import torch
 
     how: dict[str, Any] = {"dtype": "auto" if loading.dtype == "auto" else getattr(torch, loading.dtype)}

@@ -52,7 +52,7 @@ HOW_TO_INSTALL_VLLM = "pip install vllm"
 HOST = "127.0.0.1"
 
 VLLM_QUANTIZATIONS: Mapping[str, str] = {"4bit": "bitsandbytes", "8bit": "fp8"}
-"""vLLM's words for weights that are made smaller while they are loaded."""
+"""vLLM's names of quantizations that are made while the weights are loaded."""
 
 TOOL_CALL_PARSERS = (
     (r"qwen3.?coder|qwen3\.[5-9]", "qwen3_coder"),
@@ -78,11 +78,11 @@ TOOL_CALL_PARSERS = (
 
 
 GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg")
-"""What a system has that has a GPU: NVIDIA's, AMD's, Windows's for Linux."""
+"""Files that show a GPU: NVIDIA's, AMD's, Windows's for Linux."""
 
 
 def missing_for_vllm(loading: Loading) -> Iterator[str]:
-    """Say what keeps ``vllm serve`` from being started here; vLLM may be another Python's."""
+    """Name what ``vllm serve`` lacks here; vLLM may belong to another Python."""
     if loading.quantization in VLLM_QUANTIZATIONS and not any(map(os.path.exists, GPU_FILES)):
         yield f"{loading.quantization} needs a GPU; leave --agent-quantization out"
     if shutil.which(PROGRAM) is None:
@@ -115,7 +115,7 @@ def serve_command(loading: Loading, port: int) -> list[str]:
 
 
 def serve_environment(loading: Loading, keys: Collection[str]) -> dict[str, str]:
-    """Give the environment of the server: ours without ``keys``, and with the GPU that was named."""
+    """Give the server's environment: ours without ``keys``, and with the GPU that the device names."""
     ours = {name: value for name, value in os.environ.items() if name not in keys}
     kind, _, number = loading.device.partition(":")
     return {**ours, "CUDA_VISIBLE_DEVICES": number} if kind == "cuda" and number else ours
@@ -128,7 +128,7 @@ LAST_BYTES = 8000
 
 
 class ModelServer(NamedTuple):
-    """A server that was started: where it listens, and who keeps it."""
+    """A started server: its port, and the process id of its keeper."""
 
     port: int
     keeper: int
@@ -142,9 +142,8 @@ class ModelServer(NamedTuple):
 class ModelServers:
     """Finds or starts the servers of one run, whose processes share ``folder``.
 
-    A server lives as long as the process ``owner``: the run's controller where it is on this machine, else
-    this one. Without a folder the servers are this process's alone. ``keys`` are variables that no server is
-    given.
+    A server lives as long as the process ``owner``: the run's controller if it is on this machine, else this
+    one. Without a folder the servers are this process's own. No server gets the variables ``keys``.
     """
 
     def __init__(self, folder: str = "", owner: int = 0, keys: Collection[str] = ()) -> None:
@@ -160,14 +159,14 @@ class ModelServers:
         return self._healthy[loading].address
 
     def end_of(self, loading: Loading) -> str:
-        """Say how a server ended that is gone, with the end of its log; empty for one that is there."""
+        """Say how a server ended, with the end of its log; empty for a running one."""
         ended = self._place(f"{_server_name(loading)}.ended")
         if not ended.exists():
             return ""
         return f"vllm serve: {ended.read_text(encoding='utf-8')}{self._log(loading)}"
 
     async def close(self) -> None:
-        """End the servers where they are this process's own."""
+        """End the servers if this process owns them."""
         self._healthy.clear()
         if self._folder is not None and self._owner == os.getpid():
             await in_daemon_thread(end_servers, self._folder)
@@ -189,7 +188,7 @@ class ModelServers:
         return server
 
     def _server(self, loading: Loading) -> ModelServer:
-        """Give the run's server of a model; the first process that asks starts it, while others wait."""
+        """Give the run's server of a model; the first process starts it while others wait."""
         name = _server_name(loading)
         state = self._place(f"{name}.json")
         with file_lock(state):
@@ -231,7 +230,7 @@ class ModelServers:
 
 
 def end_servers(folder: Path) -> None:
-    """End every server that was started in a run's folder, and wait until it is gone."""
+    """End every server of a run's folder, and wait until it is gone."""
     states = list(folder.glob("*.json")) if folder.is_dir() else []
     for state in states:
         state.with_suffix(".stop").touch()
@@ -240,9 +239,7 @@ def end_servers(folder: Path) -> None:
         until = time.monotonic() + 2 * GRACE_S
         while is_running(keeper) and time.monotonic() < until:
             time.sleep(LOOK_S)
-        end_processes_with_variable(
-            process_marker(folder, state.stem), 0
-        )  # where the keeper itself was killed
+        end_processes_with_variable(process_marker(folder, state.stem), 0)  # if the keeper itself was killed
         for ending in (".json", ".stop", ".ended"):
             state.with_suffix(ending).unlink(missing_ok=True)
 
@@ -274,7 +271,7 @@ REQUEST_SECONDS = 600.0
 
 
 class VllmChat:
-    """Asks the run's server of one model, which is started for the first that asks."""
+    """Asks the run's server of one model, which the first ask starts."""
 
     def __init__(self, model: Model, servers: ModelServers, recorder: Recorder | None = None) -> None:
         self.model, self._recorder = model, recorder
