@@ -56,7 +56,14 @@ def task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
     first = counted[0]
     metrics = _metrics(level, first)
     if len(trials) > 1 and PASS_NAME in metrics:
-        metrics[PASS_NAME] = _repeated_share(counted, len(trials))
+        repetitions = len(trials)
+        answered = sum(map(_success, counted))
+        details = {
+            "repetitions": repetitions,
+            "actual_repetitions": len(counted),
+            "success_count": answered,
+        }
+        metrics[PASS_NAME] = {"score": answered / len(counted), "details": details}
     log = _log(first)
     prompt, completion, tokens = _tokens(first)
     return TaskReport(
@@ -106,16 +113,6 @@ def _metric(grade: Grade) -> Mapping[str, Any]:
 
 def _is_upstream(grade: Grade) -> bool:
     return grade.score is None or DETAILS in grade.details or UPSTREAM_ERROR in grade.details
-
-
-def _repeated_share(counted: Sequence[Trial], repetitions: int) -> Mapping[str, Any]:
-    answered = sum(map(_success, counted))
-    details = {
-        "repetitions": repetitions,
-        "actual_repetitions": len(counted),
-        "success_count": answered,
-    }
-    return {"score": answered / len(counted), "details": details}
 
 
 def _log(trial: Trial) -> Mapping[str, Any]:
@@ -183,7 +180,15 @@ def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
             trials = tasks.setdefault((entry.key.task, entry.key.agent), [])
             trials += [trial] if (trial := run.trial_if_readable(entry)) else []
         reports = [report for trials in tasks.values() if (report := task_report(name, trials))]
-        planned = max(_planned_tasks(run, suite, name), len(tasks))
+        group = (suite.suite, suite.model, suite.variant, name)
+        planned = max(
+            sum(
+                planned.tasks
+                for planned in run.planned
+                if (planned.suite, planned.model, planned.variant, planned.bucket) == group
+            ),
+            len(tasks),
+        )
         if planned:
             levels[name] = _level(name, run.header, suite, reports, planned)
             upstream = upstream and all(report.upstream for report in reports)
@@ -192,15 +197,6 @@ def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
         "summary": summary if upstream else {**summary, "mode": DEFAULT_MODE},
         "by_level": levels,
     }
-
-
-def _planned_tasks(run: Run, suite: SuiteView, level: str) -> int:
-    group = (suite.suite, suite.model, suite.variant, level)
-    return sum(
-        planned.tasks
-        for planned in run.planned
-        if (planned.suite, planned.model, planned.variant, planned.bucket) == group
-    )
 
 
 def _summary(header: RunHeader, suite: SuiteView, levels: Mapping[str, Any]) -> dict[str, Any]:

@@ -215,14 +215,16 @@ def summary_csv(evaluation: Evaluation) -> str:
 def combined_csv(evaluations: Iterable[tuple[str, Evaluation]]) -> str:
     """Give a row for each model, named as its folder is; a level that was not evaluated leaves blanks."""
     # Its two tables end their lines differently: a file of ours is to be the same to the byte.
-    return _csv([_titles(), *(_csv_row(name, evaluation) for name, evaluation in evaluations)], "\n")
-
-
-def _titles() -> list[str]:
     facts = [f"{level}_{fact}" for fact in FACTS for level in LEVELS]
     common = [f"{level}_{metric}" for metric in _common() for level in LEVELS]
     own = [f"{level}_{metric}" for level in LEVELS for metric in _own(level)]
-    return ["Model", "Vendor", "Model Type", *facts, *common, *(MISSPELT.get(name, name) for name in own)]
+    return _csv(
+        [
+            ["Model", "Vendor", "Model Type", *facts, *common, *(MISSPELT.get(name, name) for name in own)],
+            *(_csv_row(name, evaluation) for name, evaluation in evaluations),
+        ],
+        "\n",
+    )
 
 
 def _csv_row(name: str, evaluation: Evaluation) -> list[str]:

@@ -275,7 +275,11 @@ def scorecard(entries: Sequence[JournalEntry], weights: Mapping[str, float] = WE
     """
     if not has_levels(entries):
         return None
-    lacking = _count_unjudged(entries)
+    tasks: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for entry in entries:
+        for grade in grades_lacking_judge(entry) if entry.averaged else ():
+            tasks.setdefault((entry.bucket, grade.grader), set()).add((entry.key.task, entry.key.agent))
+    lacking = {name: len(lacking) for name, lacking in tasks.items()}
     observed = list(_trial_metrics(entries))
     levels = tuple(_with_unjudged(level, lacking, entries) for level in levels_of(observed))
     return Scorecard(levels, composite(level_means(observed), weights))
@@ -301,14 +305,6 @@ def _trial_metrics(entries: Iterable[JournalEntry]) -> Iterator[TrialMetric]:
                 for grade in entry.grades
                 if grade.grader in metrics
             )
-
-
-def _count_unjudged(entries: Iterable[JournalEntry]) -> Lacking:
-    tasks: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    for entry in entries:
-        for grade in grades_lacking_judge(entry) if entry.averaged else ():
-            tasks.setdefault((entry.bucket, grade.grader), set()).add((entry.key.task, entry.key.agent))
-    return {name: len(lacking) for name, lacking in tasks.items()}
 
 
 def _with_unjudged(level: MetricGroup, lacking: Lacking, entries: Iterable[JournalEntry]) -> MetricGroup:

@@ -70,24 +70,15 @@ def find_suites(root: Path) -> list[SourceSuite]:
         raise UsageMistake(f"{root}: expected a folder of Memex's suites; there is no such folder")
     folders: dict[Path, list[Path]] = {}
     for path in sorted(root.rglob(TASK)):
-        if not _inside_a_tree(path.relative_to(root)):
-            folders.setdefault(_folder_of(path, root), []).append(path)
+        inner = path.relative_to(root).parts[:-1]
+        if not any(part == "workspace" or part.startswith(("_", ".")) for part in inner):
+            above = [folder for folder in path.parents if folder.is_relative_to(root)]
+            with_file = [folder for folder in above if any((folder / name).is_file() for name in SUITE_NAMES)]
+            with_tasks = [folder.parent for folder in above if folder.name == TASKS and folder != root]
+            folders.setdefault((with_file or with_tasks or [root])[0], []).append(path)
     if not folders:
         raise UsageMistake(f"{root}: expected a folder of Memex's suites; there is no {TASK} below it")
     return [_read_suite(folder, tuple(tasks), root) for folder, tasks in folders.items()]
-
-
-def _inside_a_tree(path: Path) -> bool:
-    """Whether a file is part of what a task works on."""
-    return any(part == "workspace" or part.startswith(("_", ".")) for part in path.parts[:-1])
-
-
-def _folder_of(task: Path, root: Path) -> Path:
-    """Give the nearest folder with a suite file, else that which holds ``tasks``, else the root."""
-    above = [folder for folder in task.parents if folder.is_relative_to(root)]
-    with_file = [folder for folder in above if any((folder / name).is_file() for name in SUITE_NAMES)]
-    with_tasks = [folder.parent for folder in above if folder.name == TASKS and folder != root]
-    return (with_file or with_tasks or [root])[0]
 
 
 def _read_suite(folder: Path, tasks: tuple[Path, ...], root: Path) -> SourceSuite:
@@ -248,7 +239,11 @@ def _check_free(places: Sequence[Path], force: bool) -> None:
 def _import(
     suite: SourceSuite, place: Path, source: Path, names: RegisteredNames, mode: str
 ) -> ImportedSuite:
-    _write_mark(suite, place)  # first: what Ctrl-C leaves behind can be replaced
+    # First: an import that Ctrl-C ends can be replaced by the next.
+    write_yaml(place / SUITE_FILE, suite.settings)
+    (place / SUITE_FILE).write_text(
+        MARK + (place / SUITE_FILE).read_text(encoding="utf-8"), encoding="utf-8", newline="\n"
+    )
     _copy(suite.folder, place)
     if mode != "default":
         for path in suite.tasks:
@@ -263,25 +258,19 @@ def _import(
     return ImportedSuite(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems), tuple(others))
 
 
-def _write_mark(suite: SourceSuite, place: Path) -> None:
-    write_yaml(place / SUITE_FILE, suite.settings)
-    (place / SUITE_FILE).write_text(
-        MARK + (place / SUITE_FILE).read_text(encoding="utf-8"), encoding="utf-8", newline="\n"
-    )
-
-
 def _copy(source: Path, place: Path) -> None:
     try:
         shutil.copytree(
-            source, place, ignore=lambda folder, _: _suite_file_names(folder, source), dirs_exist_ok=True
+            source,
+            place,
+            # Their suite file stays behind: ours stands in its place.
+            ignore=lambda folder, _: (
+                {SOURCE_SUITE_FILE, "suite.yaml", "suite.yml"} if Path(folder) == source else set()
+            ),
+            dirs_exist_ok=True,
         )
     except (shutil.Error, OSError) as refused:
         raise UsageMistake(f"{source} cannot be copied to {place}: {refused}") from None
-
-
-def _suite_file_names(folder: str, source: Path) -> set[str]:
-    """Leave out their suite file: ours stands in its place."""
-    return {SOURCE_SUITE_FILE, "suite.yaml", "suite.yml"} if Path(folder) == source else set()
 
 
 def _foreign_files(source: Path, place: Path) -> Iterator[Path]:

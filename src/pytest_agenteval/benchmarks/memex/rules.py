@@ -187,7 +187,13 @@ def play_card(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Mov
     place, note = entry[0], _card_entry(*entry[1:])
     answers = [message for message in messages[place:] if message["role"] == "tool"]
     if not answers:
-        return _save(note, _first_templates(note), tags=[{"name": tag} for tag in hashtags(note.text)])
+        filled = ((id, fill_template(id, note)) for id in template_cues(note.text))
+        configs: list[Config] = [{"template_id": id, "data": data} for id, data in filled if data]
+        return _save(
+            note,
+            configs[:MOST_TEMPLATES] or _plainest(note),
+            tags=[{"name": tag} for tag in hashtags(note.text)],
+        )
     if len(answers) == 1 and is_failed_result(answers[0]):
         return _save(note, _plainest(note))
     return Move(
@@ -197,13 +203,6 @@ def play_card(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Mov
 
 def _card_entry(fact: str, text: str) -> CardEntry:
     return CardEntry(fact, block(text, "published") or "", (block(text, "entry") or "").strip())
-
-
-def _first_templates(note: CardEntry) -> list[Config]:
-    """Take the first templates that come to mind, where their fields can be filled."""
-    filled = ((id, fill_template(id, note)) for id in template_cues(note.text))
-    configs: list[Config] = [{"template_id": id, "data": data} for id, data in filled if data]
-    return configs[:MOST_TEMPLATES] or _plainest(note)
 
 
 def _plainest(note: CardEntry) -> list[Config]:
@@ -299,7 +298,8 @@ def best_file(text: str, paths: Iterable[str]) -> str | None:
     """Give the file whose path shares most with the entry, its own name counting twice; None: no word."""
     best, most = None, 0
     for path in paths:
-        here = _path_score(text, path)
+        *folders, _ = PurePosixPath(path).parts
+        here = 2 * _hits(text, PurePosixPath(path).stem) + _hits(text, " ".join(folders))
         if here > most:
             best, most = path, here
     return best
@@ -319,12 +319,6 @@ def new_file(text: str) -> str:
 
 def _sentences(text: str) -> list[str]:
     return [part.strip() for part in re.split(r"(?<=[.!?。！？])\s*|\n", text) if part.strip()]
-
-
-def _path_score(text: str, path: str) -> int:
-    """Count the words of a path that the entry has too, a word of the file's own name twice."""
-    *folders, _ = PurePosixPath(path).parts
-    return 2 * _hits(text, PurePosixPath(path).stem) + _hits(text, " ".join(folders))
 
 
 def _hits(text: str, name: str) -> int:

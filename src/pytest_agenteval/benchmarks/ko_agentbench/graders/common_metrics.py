@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +11,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     JudgedMetric,
     JudgedMetricGrader,
     JudgePanel,
-    UpstreamVote,
     ask_upstream,
     before_the_question,
     calls_alone,
@@ -129,7 +127,18 @@ async def success_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
     }
     rubric = own_rubric(VOTE_RUBRIC)
     messages = rubric.messages(values)
-    return _vote_result([await ask_upstream(panel.judges[0], rubric, messages) for _ in range(ASKS)])
+    replies = [await ask_upstream(panel.judges[0], rubric, messages) for _ in range(ASKS)]
+    votes = [reply.number == 1 for reply in replies]
+    done = majority_upstream(votes)
+    reason = f"{sum(votes)} of {len(votes)} votes say that it was done"
+    details = {
+        "success": done,
+        "votes": votes,
+        "vote_count": {"success": sum(votes), "fail": len(votes) - sum(votes)},
+        "reasons": [reply.reason for reply in replies],
+        "final_reason": reason,
+    }
+    return MetricResult(float(done), reason, details)
 
 
 def _is_five(level: Any) -> bool:
@@ -153,20 +162,6 @@ def _failure_result(reason: str) -> MetricResult:
         "final_reason": reason,
     }
     return MetricResult(0.0, reason, details)
-
-
-def _vote_result(replies: Sequence[UpstreamVote]) -> MetricResult:
-    votes = [reply.number == 1 for reply in replies]
-    done = majority_upstream(votes)
-    reason = f"{sum(votes)} of {len(votes)} votes say that it was done"
-    details = {
-        "success": done,
-        "votes": votes,
-        "vote_count": {"success": sum(votes), "fail": len(votes) - sum(votes)},
-        "reasons": [reply.reason for reply in replies],
-        "final_reason": reason,
-    }
-    return MetricResult(float(done), reason, details)
 
 
 async def repeat_share(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -250,11 +250,9 @@ def _needed_calls(task: KoTask, trace: KoTrace) -> int:
 
 def _distinct(task: KoTask) -> int:
     """Count the different golden calls."""
-    return len({(call["tool"], _args_text(call.get("args"))) for call in task.golden_calls})
-
-
-def _args_text(args: object) -> str:
-    return as_json(args or {}, sorted_keys=True)
+    return len(
+        {(call["tool"], as_json(call.get("args") or {}, sorted_keys=True)) for call in task.golden_calls}
+    )
 
 
 def _vote_details(judge_votes: Sequence[UpstreamVote]) -> list[dict[str, object]]:
@@ -274,7 +272,8 @@ class KoEffScore(JudgedMetricGrader):
 
 def first_failure(task: KoTask, calls: Sequence[KoCall]) -> int:
     """Give the place of the first call that the failure hit; -1 for none."""
-    return next((at for at in _injected_places(task, calls) if is_failure(task, calls, at)), -1)
+    injected = (at for at, call in enumerate(calls) if call.tool == task.injected_tool)
+    return next((at for at in injected if is_failure(task, calls, at)), -1)
 
 
 def is_failure(task: KoTask, calls: Sequence[KoCall], at: int) -> bool:
@@ -289,7 +288,15 @@ def is_failure(task: KoTask, calls: Sequence[KoCall], at: int) -> bool:
     kind = (task.error_injection or {}).get("error_type")
     if kind == "malformed":
         return isinstance(call.result, str)
-    return kind == "partial" or (kind == "stale" and _is_old(call, calls[:at]))
+    return kind == "partial" or (
+        kind == "stale"
+        and any(
+            previous.tool == call.tool
+            and json_equal(previous.result, call.result)
+            and not equal_calls((previous.tool, previous.args), (call.tool, call.args))
+            for previous in calls[:at]
+        )
+    )
 
 
 def is_repaired(task: KoTask, trace: KoTrace) -> bool:
@@ -309,19 +316,6 @@ def recovers(task: KoTask, calls: Sequence[KoCall], at: int, hit: int) -> bool:
 def in_same_reply(call: KoCall, other: KoCall) -> bool:
     """Whether two calls were made in one reply: neither knew what came of the other."""
     return call.step is not None and call.step == other.step
-
-
-def _injected_places(task: KoTask, calls: Sequence[KoCall]) -> Iterator[int]:
-    return (at for at, call in enumerate(calls) if call.tool == task.injected_tool)
-
-
-def _is_old(call: KoCall, earlier: Sequence[KoCall]) -> bool:
-    return any(
-        previous.tool == call.tool
-        and json_equal(previous.result, call.result)
-        and not equal_calls((previous.tool, previous.args), (call.tool, call.args))
-        for previous in earlier
-    )
 
 
 def routing(task: KoTask, trace: KoTrace) -> MetricResult:

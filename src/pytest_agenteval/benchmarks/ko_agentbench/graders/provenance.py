@@ -137,7 +137,9 @@ def _has_travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> boo
         earlier = [
             source
             for source in trace.calls[:place]
-            if source.tool in sources and _is_known_before(source, call)
+            if source.tool in sources
+            # A result is not known to the calls of the same reply.
+            and (is_valid(source) and (source.seeded or source.step is None or source.step != call.step))
         ]
         if any(
             _comes_from(source.result, flow["from_output"], call.args[flow["to_parameter"]])
@@ -153,11 +155,6 @@ def _tools(task: KoTask, step: int) -> set[str]:
     return {
         str(call["tool"]) for number, place, call in numbered if step == (place if number is None else number)
     }
-
-
-def _is_known_before(source: KoCall, call: KoCall) -> bool:
-    """Whether a call's result was known when another was made: not so within one reply of the model."""
-    return is_valid(source) and (source.seeded or source.step is None or source.step != call.step)
 
 
 def _comes_from(result: Any, output: str, value: Any) -> bool:

@@ -74,7 +74,11 @@ def render_report(
             "",
             *section("Changes", _group_changes(changes(findings)), NOTHING),
             *section("Oddities of the data, kept as they are", oddities(findings), NOTHING),
-            *section("Keys of the data that no grader reads, left out", _key_counts(left_out), NOTHING),
+            *section(
+                "Keys of the data that no grader reads, left out",
+                [f"- `{key}` ({number} tasks)" for key, number in sorted(left_out.items())],
+                NOTHING,
+            ),
             *_cassette_section(cache),
             *_answered_section(tasks, cache),
             *_collision_section(cache),
@@ -108,10 +112,6 @@ def _group_changes(findings: Sequence[Finding]) -> list[str]:
     for change in findings:
         by_text[change.text].append(change.task)
     return [f"- {', '.join(tasks)}: {text}" for text, tasks in by_text.items()]
-
-
-def _key_counts(left_out: Mapping[str, int]) -> list[str]:
-    return [f"- `{key}` ({number} tasks)" for key, number in sorted(left_out.items())]
 
 
 def _cassette_section(cache: Cache) -> list[str]:

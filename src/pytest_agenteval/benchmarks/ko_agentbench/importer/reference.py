@@ -106,7 +106,16 @@ class GoldenPath:
             missing = ", ".join(text for text, match in resolved.items() if match is None)
             self.lost.append(f"{call['tool']}({name}): {missing}")
             return escape(value), value
-        return self._with_references(value, resolved), self._with_values(value, resolved)
+
+        def reference(match: re.Match[str]) -> str:
+            text = (resolved[match[0]] or ("", None))[0]
+            runs_on = re.match(r"[\w.\[]", value[match.end() :]) is not None
+            if runs_on:
+                self.spaced.append(value)
+            return f"{text} " if runs_on else text
+
+        # Doubled: to the oracle a dollar sign begins a reference.
+        return PLACEHOLDER.sub(reference, value.replace("$", "$$")), self._with_values(value, resolved)
 
     def _resolve(self, call: Fields, name: str, inside: str) -> tuple[str, Any] | None:
         """Give the reference and the value of a placeholder, or None where it leads nowhere."""
@@ -153,17 +162,6 @@ class GoldenPath:
         places = [p for p in range(here) if _step_of(self.calls[p], p) == mine.get("from_step")]
         nth = next(number for number, flow in enumerate(alike) if flow is mine)
         return (places[min(nth, len(places) - 1)], mine) if places else None
-
-    def _with_references(self, value: str, resolved: Mapping[str, tuple[str, Any] | None]) -> str:
-        def reference(match: re.Match[str]) -> str:
-            text = (resolved[match[0]] or ("", None))[0]
-            runs_on = re.match(r"[\w.\[]", value[match.end() :]) is not None
-            if runs_on:
-                self.spaced.append(value)
-            return f"{text} " if runs_on else text
-
-        # Doubled: to the oracle a dollar sign begins a reference.
-        return PLACEHOLDER.sub(reference, value.replace("$", "$$"))
 
     def _with_values(self, value: str, resolved: Mapping[str, tuple[str, Any] | None]) -> Any:
         if value in resolved:
@@ -334,16 +332,15 @@ def argument_problems(tool: str, args: Mapping[str, Any]) -> Iterator[str]:
             if rule.get("required"):
                 yield f"{name!r} is missing, the tool requires it"
         elif not (isinstance(args[name], str) and PLACEHOLDER.search(args[name])):
-            yield from _argument_problem(name, args[name], rule)
-
-
-def _argument_problem(name: str, value: Any, rule: Mapping[str, Any]) -> Iterator[str]:
-    if not isinstance(value, KINDS[rule["type"]]):
-        yield f"{name!r} is {value!r}, the tool takes {rule['type']}"
-    elif "enum" in rule and value not in rule["enum"]:
-        yield f"{name!r} is {value!r}, the tool takes {', '.join(rule['enum'])}"
-    elif isinstance(value, int) and not rule.get("minimum", value) <= value <= rule.get("maximum", value):
-        yield f"{name!r} is {value}, outside of what the tool takes"
+            value = args[name]
+            if not isinstance(value, KINDS[rule["type"]]):
+                yield f"{name!r} is {value!r}, the tool takes {rule['type']}"
+            elif "enum" in rule and value not in rule["enum"]:
+                yield f"{name!r} is {value!r}, the tool takes {', '.join(rule['enum'])}"
+            elif isinstance(value, int) and not rule.get("minimum", value) <= value <= rule.get(
+                "maximum", value
+            ):
+                yield f"{name!r} is {value}, outside of what the tool takes"
 
 
 PLANT_KINDS = frozenset({"preference", "constraint", "fact"})

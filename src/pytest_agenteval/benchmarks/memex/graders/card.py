@@ -324,11 +324,9 @@ def _leaves(value: Any) -> Iterator[str]:
 def _check(wordings: Sequence[str], values: Sequence[str]) -> Check:
     expected = " or ".join(wordings)
     passed = any(mentions(value, text) for text in wordings for value in values)
-    return Check(f"the card says {expected!r}", passed, expected, _values_text(values))
-
-
-def _values_text(values: Sequence[str]) -> str:
-    return cut(" | ".join(values)) or "no card that can be read"
+    return Check(
+        f"the card says {expected!r}", passed, expected, cut(" | ".join(values)) or "no card that can be read"
+    )
 
 
 def _raw_check(text: str, blob: str) -> Check:
@@ -383,7 +381,9 @@ class CardNumbersGiven:
         allowed = frozenset(_numbers_of_entry(" ; ".join((entry, *self.also)))) | _SCALES | year
         disagreements = disagreement_checks(stated, on_disk, "card_yaml_blob")
         values = card_values(card_text(merge_states(stated, on_disk)))
-        days_known, times_known = self._days_known(entry, own), find_times(normalize_mention(entry))
+        normal_entry = normalize_mention(entry)
+        days_known = self._days_meant(own) | find_days(normal_entry, short=False)
+        times_known = find_times(normal_entry)
         checks = tuple(
             Check(f"{number} comes from the entry", bool(readings & allowed), "a number of the entry", number)
             for value in values
@@ -394,9 +394,6 @@ class CardNumbersGiven:
         if not checks:
             return Grade(NUMBERS_GIVEN, None, "the card has no number to look at")
         return Grade.from_checks(NUMBERS_GIVEN, (*checks, *disagreements))
-
-    def _days_known(self, entry: str, own: date | None) -> frozenset[Day]:
-        return self._days_meant(own) | find_days(normalize_mention(entry), short=False)
 
     def _days_meant(self, own: date | None) -> frozenset[Day]:
         return days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())

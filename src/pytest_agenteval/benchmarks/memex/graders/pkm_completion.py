@@ -142,8 +142,22 @@ class PkmFactsFiled:
             return Grade(NAME, None, "the entry was skipped: there is nothing to file")
         new = new_text(evidence)
         checks = [_fact_check(tuple(wordings), new) for wordings in self.facts]
+        entry = [
+            token.text for token in tokens(normalize_mention(str(evidence.task_input.get("content") or "")))
+        ]
+        there = [token.text for token in tokens(normalize_mention(new))]
+        # Without autojunk: in a long text it would pass over the commonest words, and find no long run.
+        run = SequenceMatcher(None, entry, there, autojunk=False).find_longest_match().size
+        pasted = len(entry) >= LEAST_WORDS and run >= SHARE * len(entry)
+        finding = f"{run} of its {len(entry)} words in one run"
         return Grade.from_checks(
-            NAME, [*checks, _paste_check(evidence, new), _stray_check(evidence), self._days(evidence, new)]
+            NAME,
+            [
+                *checks,
+                Check("the entry is worked in, not pasted as it is", not pasted, "words of its own", finding),
+                _stray_check(evidence),
+                self._days(evidence, new),
+            ],
         )
 
     def _days(self, evidence: Evidence, new: str) -> Check:
@@ -177,16 +191,6 @@ def _fact_check(wordings: Sequence[str], new: str) -> Check:
     expected = " or ".join(wordings)
     passed = any(mentions(new, wording) for wording in wordings)
     return Check(f"the notes newly say {expected!r}", passed, expected, cut(new) or "nothing new")
-
-
-def _paste_check(evidence: Evidence, new: str) -> Check:
-    entry = [token.text for token in tokens(normalize_mention(str(evidence.task_input.get("content") or "")))]
-    there = [token.text for token in tokens(normalize_mention(new))]
-    # Without autojunk: in a long text it would pass over the commonest words, and find no long run.
-    run = SequenceMatcher(None, entry, there, autojunk=False).find_longest_match().size
-    pasted = len(entry) >= LEAST_WORDS and run >= SHARE * len(entry)
-    finding = f"{run} of its {len(entry)} words in one run"
-    return Check("the entry is worked in, not pasted as it is", not pasted, "words of its own", finding)
 
 
 def _stray_check(evidence: Evidence) -> Check:
@@ -296,13 +300,12 @@ def _filing_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
             _contrast_finding(has_insight, fact in insights, _short_list(insights, "no insight")),
         ),
         _check("the entry was not skipped", not _is_true(state, "skipped_pkm")),
-        *_failed_check("no other entry of the day was dealt with", _other_facts(fact, insights, evidence)),
+        *_failed_check(
+            "no other entry of the day was dealt with",
+            list(dict.fromkeys((*other_entries_filed(evidence), *(id for id in insights if id != fact)))),
+        ),
         *_failed_check("no line that was there is gone", _files_that_lost_words(evidence)),
     )
-
-
-def _other_facts(fact: str, insights: list[str], evidence: Evidence) -> list[str]:
-    return list(dict.fromkeys((*other_entries_filed(evidence), *(id for id in insights if id != fact))))
 
 
 def _files_that_lost_words(evidence: Evidence) -> list[str]:

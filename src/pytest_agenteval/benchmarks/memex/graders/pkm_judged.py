@@ -108,7 +108,8 @@ def parse_upstream_reply(reply: str, rubric: Rubric) -> Verdict:
     Of a reply with a code fence only what stands in the first one counts; of that, all from the first brace
     to the last. Scores are bent into the scale; what is no number is unknown.
     """
-    text = _first_fence(reply)
+    _, fence, after = reply.partition("```")
+    text = after.partition("\n")[2].partition("```")[0] if fence else reply
     start, end = text.find("{"), text.rfind("}")
     try:
         verdict = json.loads(text[start : end + 1], parse_constant=_refuse_constant) if start >= 0 else None
@@ -120,11 +121,6 @@ def parse_upstream_reply(reply: str, rubric: Rubric) -> Verdict:
         {name: _clamped_score(verdict.get(name), rubric) for name in rubric.names},
         verdict.get(RATIONALE) or "",
     )
-
-
-def _first_fence(reply: str) -> str:
-    _, fence, after = reply.partition("```")
-    return after.partition("\n")[2].partition("```")[0] if fence else reply
 
 
 def _clamped_score(value: Any, rubric: Rubric) -> float | None:
@@ -179,13 +175,10 @@ class PkmInsightQuality(PkmJudgedGrader):
             )
         insight = insight_of(evidence)
         if insight is None or not insight.text:
-            return self._without_insight()
+            check = Check("an insight was written", False, "some words", "none")
+            checks = () if self.mode == "upstream" else (check,)
+            return Grade(INSIGHT_QUALITY, 0.0, "no insight was written, or a blank one", checks)
         return {**notes_for_judges(evidence, insight), "insight": insight.text}
-
-    def _without_insight(self) -> Grade:
-        check = Check("an insight was written", False, "some words", "none")
-        checks = () if self.mode == "upstream" else (check,)
-        return Grade(INSIGHT_QUALITY, 0.0, "no insight was written, or a blank one", checks)
 
 
 def knowledge_base(tree: Tree) -> Tree:
@@ -205,7 +198,9 @@ def notes_for_judges(evidence: Evidence, insight: Insight | None) -> dict[str, s
     changed = sorted((*changes.created, *changes.modified, *changes.deleted))
     related = insight.related if insight else ()
     read = FileAccess.of((), evidence.calls, before).read
-    paths = (*_files_with_marker(before, related), *changed, *read)
+    markers = [f"fact_id: {id}" for id in related]
+    marked = [path for path in before if any(count_marker(marker, before.text(path)) for marker in markers)]
+    paths = (*marked, *changed, *read)
     notes = [
         *_entry_texts(evidence.before, related),
         *(
@@ -223,11 +218,6 @@ def notes_for_judges(evidence: Evidence, insight: Insight | None) -> dict[str, s
 
 def _text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
-
-
-def _files_with_marker(before: Tree, ids: Sequence[str]) -> list[str]:
-    """Give the files that hold the marker of one of these entries."""
-    return [path for path in before if any(count_marker(f"fact_id: {id}", before.text(path)) for id in ids)]
 
 
 def _entry_texts(before: Tree, ids: Sequence[str]) -> Iterator[str]:

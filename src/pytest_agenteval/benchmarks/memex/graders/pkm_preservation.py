@@ -185,12 +185,10 @@ def file_survivals(before: Files, after: Files) -> dict[str, LineSurvival]:
         elif file.text is None:
             survivals[path] = LineSurvival(1, 0, lost=(f"({file.why}, {file.size} bytes)",))
         elif file.text.strip():
-            survivals[path] = line_survival(file.text, there, new, _text_now(path, after))
+            survivals[path] = line_survival(
+                file.text, there, new, after[path].text if path in after else None
+            )
     return survivals
-
-
-def _text_now(path: str, after: Files) -> str | None:
-    return after[path].text if path in after else None
 
 
 def score_of(survival: LineSurvival) -> float:

@@ -300,7 +300,8 @@ class PkmReadBeforeWrite:
     @undecided_where_unreadable(READ_BEFORE_WRITE)
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the turns of reads and changes."""
-        if _has_unseen_changes(evidence):
+        changes = changed_below(evidence)
+        if bool(changes.modified or changes.deleted) and not evidence.calls:
             return Grade(READ_BEFORE_WRITE, None, UNSEEN)
         if self.mode == "upstream":
             return Grade.from_checks(
@@ -315,12 +316,6 @@ class PkmReadBeforeWrite:
         if not checks:
             return Grade(READ_BEFORE_WRITE, None, "no call changed a file that was there before")
         return Grade.from_checks(READ_BEFORE_WRITE, checks)
-
-
-def _has_unseen_changes(evidence: Evidence) -> bool:
-    """Whether files were changed past the tool box: there, what was read before is not known either."""
-    changes = changed_below(evidence)
-    return bool(changes.modified or changes.deleted) and not evidence.calls
 
 
 def _seeded_calls(evidence: Evidence) -> Iterable[ToolCall]:

@@ -368,13 +368,12 @@ class _AttemptEnd:
     def is_reached(self, answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
         if self._guard.is_stuck(answered):
             return True
-        self._reminded = self._reminded or any(_has_reminder(call, result) for call, result in answered)
+        self._reminded = self._reminded or any(
+            call.tool == READ and result.error is None and REMINDER in result.content
+            for call, result in answered
+        )
         successful = {call.tool for call, result in answered if result.error is None}
         return SKIP in successful or (INSIGHT in successful and not self._reminded)
-
-
-def _has_reminder(call: ToolCall, result: ToolResult) -> bool:
-    return call.tool == READ and result.error is None and REMINDER in result.content
 
 
 # Kept: all trials of a run share one system prompt.

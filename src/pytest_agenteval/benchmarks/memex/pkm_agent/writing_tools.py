@@ -58,20 +58,18 @@ def edit(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
         raise bad_argument("old_string and new_string are the same, so there is nothing to do")
     place = _file(base, path)
     if not old:
-        return _create(base, place, new)
+        if place.real.exists():
+            raise ToolFailed(
+                f"{place} is there already; give the old_string that is to be replaced", "exists"
+            )
+        base.save(place, new)
+        return f"Created {place}: {_line_count(new)}."
     before = base.text(place)
     old, new = _with_line_ends_of(before, old), _with_line_ends_of(before, new)
     count = _count_single(place, before, old) if not everywhere else _count(place, before, old)
     after = before.replace(old, new)
     base.save(place, after)
     return f"Edited {place}: {count_of(count, 'place')}, {_line_count(after)} now."
-
-
-def _create(base: KnowledgeBase, place: PkmPath, content: str) -> str:
-    if place.real.exists():
-        raise ToolFailed(f"{place} is there already; give the old_string that is to be replaced", "exists")
-    base.save(place, content)
-    return f"Created {place}: {_line_count(content)}."
 
 
 def _file(base: KnowledgeBase, path: str) -> PkmPath:
@@ -213,7 +211,9 @@ def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) 
     """Write an entry's insight into its card, and nothing else there; a card that is missing is begun."""
     fact = _fact("fact_id", args.get("fact_id"))
     text = required_text(args, "insight_text").strip()
-    related = _related_facts(fact, texts(args, "related_fact_ids"))
+    named_ids = texts(args, "related_fact_ids")
+    ids = (_fact("each of related_fact_ids", id).text for id in named_ids)
+    related = [id for id in dict.fromkeys(ids) if id != fact.text]
     entry = find_entry(read_file(workspace, fact.daily_file), fact)
     if entry is None:
         raise ToolFailed(f"there is no entry {fact.entry} in {fact.daily_file}", "not_found")
@@ -237,12 +237,6 @@ def _fact(name: str, value: Any) -> FactId:
         described = "nothing" if value is None else describe_value(value)
         raise bad_argument(f"{name} must look like 2026/09/17.md#ts_1, not {described}")
     return fact
-
-
-def _related_facts(fact: FactId, named_ids: list[str]) -> list[str]:
-    """Give the other entries, each once, in the order in which they were named."""
-    ids = (_fact("each of related_fact_ids", id).text for id in named_ids)
-    return [id for id in dict.fromkeys(ids) if id != fact.text]
 
 
 def _card(workspace: Workspace, fact: FactId) -> dict[str, Any] | None:
