@@ -14,7 +14,6 @@ from pytest_agenteval.cassettes.interaction import (
     Request,
     chat_interaction,
     tool_answer,
-    tool_call,
     tool_interaction,
     tool_request,
     tool_response,
@@ -87,32 +86,6 @@ def test_keys_of_hand_written_arguments_may_stand_in_any_order(tmp_path: Path) -
 
     assert tape.play(tool_request("t", {"a": "가", "b": [1, 2]})) == tool_response("found")
     assert tape.play(tool_request("t", {"a": "가", "b": [2, 1]})) is None
-
-
-def test_a_matcher_is_asked_when_no_call_is_equal(library: Library) -> None:
-    """An equal call comes first; then the first unplayed one of the same tool that the matcher accepts."""
-
-    def same_word(recorded: Request, request: Request) -> bool:
-        seen.append(tool_call(recorded)[1]["q"])
-        return bool(tool_call(recorded)[1]["q"] == tool_call(request)[1]["q"].lower())
-
-    seen: list[str] = []
-    tape = library.open(Path("x.yaml"), "none", "tool")
-
-    def answer(word: str, tool: str = "search") -> str | None:
-        played = tape.play(tool_request(tool, {"q": word}), same_word)
-        return tool_answer(played).result if played else None
-
-    assert answer("a") == "a1"
-    assert seen == []
-    assert [answer("A"), answer("A"), answer("B"), answer("Z"), answer("A", "other")] == [
-        "a2",
-        "a2",
-        "b1",
-        None,
-        None,
-    ]
-    assert seen[:4] == ["a", "b", "a", "c"]
 
 
 def test_threads_play_each_recording_once(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 What our own reader refuses and vcrpy may have written is read by vcrpy's own deserialiser, loaded only then.
 Its releases, and the clients it records, differ in a file-like or iterated body (a Python tag), in a map for
-what aiohttp sent, and in httpx's responses before vcrpy 6. vcrpy's loader makes plain values: no tag runs code."""
+what aiohttp sent, and in httpx's responses before vcrpy 6. vcrpy's loader makes plain values: no tag runs
+code.
+"""
 
 from __future__ import annotations
 

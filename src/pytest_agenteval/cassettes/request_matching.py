@@ -12,7 +12,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Protocol, TypeAlias
+from operator import itemgetter
+from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from pytest_agenteval.cassettes.interaction import (
@@ -49,7 +50,7 @@ class ParamMatcher(FrozenValue, frozen=True):
             return json_equal(_folded(recorded), _folded(argument))
         if self.word == "contains":
             return _is_contained(recorded, argument)
-        return self.word == "number" and _near(recorded, argument, self.tolerance)
+        return self.word == "number" and _numbers_apart(recorded, argument) <= self.tolerance
 
 
 EXACT = ParamMatcher("exact")
@@ -126,19 +127,15 @@ def _whole(value: Any) -> Any:
 
 
 def _is_contained(recorded: Any, argument: Any) -> bool:
-    """Find one text in the other; an empty text, which is in every other, says nothing."""
     if not isinstance(recorded, str) or not isinstance(argument, str):
         return False
     there, here = _folded(recorded), _folded(argument)
+    # An empty text is in every other one.
     return there == here or (bool(there and here) and (there in here or here in there))
 
 
 def _letters_apart(recorded: Any, argument: Any) -> int:
     return abs(len(_folded(recorded)) - len(_folded(argument)))
-
-
-def _near(recorded: Any, argument: Any, tolerance: Decimal) -> bool:
-    return _numbers_apart(recorded, argument) <= tolerance
 
 
 def _numbers_apart(recorded: Any, argument: Any) -> Decimal:
@@ -165,7 +162,6 @@ def _tolerance(value: Any, place: str) -> Decimal:
 
 EndpointKey: TypeAlias = tuple[str, str]
 RequestKey: TypeAlias = tuple[str, str, str]
-Match: TypeAlias = Callable[[Request, Request], bool]
 CallArgs: TypeAlias = Mapping[str, Any]
 
 _FORM = re.compile(r"[\w.%+*\[\]-]+=[^\s{}\"<>]*")
@@ -175,12 +171,12 @@ class CallMatcher(FrozenValue, frozen=True):
     """How the arguments of calls are read out of requests, and when two calls are the same.
 
     ``read_recorded`` gives the arguments of a recorded request, or None for one that is not this tool's,
-    ``read_asked`` those of a request that is. Those of equal ``ident`` read alike.
+    ``read_request`` those of a request that is. Those of equal ``ident`` read alike.
     """
 
     ident: Hashable
     read_recorded: Callable[[Request], CallArgs | None]
-    read_asked: Callable[[Request], CallArgs | None]
+    read_request: Callable[[Request], CallArgs | None]
     matchers: ParamMatchers
 
 
@@ -290,12 +286,11 @@ RUN_LENGTH = 3
 
 
 class InteractionIndex:
-    """The interactions of one cassette, by slot, by equal request, by endpoint and by what a tool asked."""
+    """The interactions of one cassette, by slot, by equal request and by the arguments of a tool's calls."""
 
     def __init__(self) -> None:
         self._interactions: list[Interaction] = []
         self._by_request: dict[RequestKey, list[InteractionSlot]] = defaultdict(list)
-        self._by_endpoint: dict[EndpointKey, list[InteractionSlot]] = defaultdict(list)
         self._candidates: dict[Hashable, CandidateIndex] = {}
 
     def __len__(self) -> int:
@@ -309,7 +304,6 @@ class InteractionIndex:
         slot = len(self._interactions)
         self._interactions.append(interaction)
         self._by_request[key_of(interaction.request)].append(slot)
-        self._by_endpoint[address_of(interaction.request)].append(slot)
         return slot
 
     def replace_response(self, slot: InteractionSlot, interaction: Interaction) -> Interaction:
@@ -320,10 +314,6 @@ class InteractionIndex:
     def by_request(self, key: RequestKey) -> Sequence[InteractionSlot]:
         """Give the slots of equal requests, in the order in which they were recorded."""
         return self._by_request.get(key, ())
-
-    def by_endpoint(self, address: EndpointKey) -> Sequence[InteractionSlot]:
-        """Give the slots of requests to the same tool or endpoint."""
-        return self._by_endpoint.get(address, ())
 
     def by_call(self, matcher: CallMatcher) -> CandidateIndex:
         """Give the index of one tool's calls, made when first asked for and up to date."""
@@ -350,7 +340,7 @@ class CandidateIndex:
 
     def __init__(self, matcher: CallMatcher) -> None:
         self._matcher = matcher
-        self._buckets: dict[Hashable, CallBucket] = defaultdict(lambda: CallBucket(matcher.matchers))
+        self._buckets: dict[Hashable, _CallBucket] = defaultdict(lambda: _CallBucket(matcher.matchers))
         self._args: dict[InteractionSlot, CallArgs] = {}
         self._seen = 0
 
@@ -373,52 +363,32 @@ class CandidateIndex:
         return self._args[slot]
 
 
-class ValueIndex(Protocol):
-    """One parameter's values in a bucket."""
-
-    def add(self, value: Any, slot: InteractionSlot) -> None:
-        """Take in a recorded value."""
-        ...
-
-    def near(self, value: Any) -> Collection[int] | None:
-        """Give the places of all values that may be accepted for this one; None where it cannot tell."""
-        ...
-
-    def slots(self, near: Collection[int]) -> Iterable[InteractionSlot]:
-        """Give the slots of these places."""
-        ...
-
-
-class NumberIndex:
-    """Numbers in their order."""
+class _NumberIndex:
+    """One parameter's numbers in a bucket, in their order; ``slots`` are those of the places ``near`` one."""
 
     def __init__(self, tolerance: Decimal) -> None:
         self._tolerance = tolerance
         self._sorted: list[tuple[Decimal, InteractionSlot]] = []
 
     def add(self, value: Any, slot: InteractionSlot) -> None:
-        """Take in a recorded value; one that is no number is near none."""
         number = number_of(value)
         if number is not None:
             insort(self._sorted, (number, slot))
 
     def near(self, value: Any) -> Collection[int] | None:
-        """Give the places of the numbers within the tolerance."""
         number = number_of(value)
         if number is None:  # it may still equal a recorded text, which stands in no order
             return None
-        first = bisect_left(self._sorted, number - self._tolerance, key=_number_of_entry)
-        return range(
-            first, bisect_right(self._sorted, number + self._tolerance, lo=first, key=_number_of_entry)
-        )
+        first = bisect_left(self._sorted, number - self._tolerance, key=itemgetter(0))
+        most = number + self._tolerance
+        return range(first, bisect_right(self._sorted, most, lo=first, key=itemgetter(0)))
 
     def slots(self, near: Collection[int]) -> Iterable[InteractionSlot]:
-        """Give the slots of these places."""
         return (self._sorted[place][1] for place in near)
 
 
-class FoldedTextIndex:
-    """Folded texts, whole and by the few letters in a row that are in them."""
+class _FoldedTextIndex:
+    """One parameter's folded texts in a bucket, whole and by the few letters in a row that are in them."""
 
     def __init__(self) -> None:
         self._whole: dict[str, list[InteractionSlot]] = defaultdict(list)
@@ -426,7 +396,6 @@ class FoldedTextIndex:
         self._lengths: set[int] = set()
 
     def add(self, value: Any, slot: InteractionSlot) -> None:
-        """Take in a recorded value; one that is no text is in none."""
         if isinstance(value, str):
             text = fold_compact(value)
             self._whole[text].append(slot)
@@ -445,22 +414,20 @@ class FoldedTextIndex:
         return contained | min((self._parts.get(part, set()) for part in parts), key=len)
 
     def slots(self, near: Collection[int]) -> Iterable[InteractionSlot]:
-        """Give the places themselves: they are slots."""
         return near
 
 
-class CallBucket:
+class _CallBucket:
     """Recorded calls that the matchers cannot tell apart by one value alone."""
 
     def __init__(self, matchers: ParamMatchers) -> None:
         self._all: list[InteractionSlot] = []
-        self._by_name: Mapping[str, ValueIndex] = {
-            **{name: NumberIndex(tolerance) for name, tolerance in matchers.numbers.items()},
-            **{name: FoldedTextIndex() for name in matchers.texts},
+        self._by_name: Mapping[str, _NumberIndex | _FoldedTextIndex] = {
+            **{name: _NumberIndex(tolerance) for name, tolerance in matchers.numbers.items()},
+            **{name: _FoldedTextIndex() for name in matchers.texts},
         }
 
     def add(self, args: CallArgs, slot: InteractionSlot) -> None:
-        """Take in a recorded call."""
         self._all.append(slot)
         for name, values in self._by_name.items():
             if name in args:
@@ -478,10 +445,6 @@ class CallBucket:
             return self._all
         values, near = min(narrowed, key=lambda pair: len(pair[1]))
         return sorted(values.slots(near))
-
-
-def _number_of_entry(entry: tuple[Decimal, InteractionSlot]) -> Decimal:
-    return entry[0]
 
 
 def _letter_runs(text: str, size: int) -> set[str]:

@@ -27,7 +27,6 @@ from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.request_matching import (
     CallMatcher,
     InteractionSlot,
-    Match,
     RequestKey,
     address_of,
     json_body,
@@ -200,32 +199,32 @@ class Tape:
         """May a request that was not played be sent and recorded?"""
         return self.cassette.recording
 
-    def play(self, request: Request, match: Match | None = None) -> Response | None:
-        """Give the recorded response, or None; ``match(recorded, asked)`` is asked when none is equal.
-
-        Both of its requests are redacted, and of the same method and address.
-        """
-        interaction = self.find((request,), match=match)
+    def play(self, request: Request) -> Response | None:
+        """Give the recorded response to an equal request, or None, which is counted as a miss."""
+        interaction = self.find((request,))
         if interaction is None:
             self.missed()
         return interaction.response if interaction else None
 
-    def find(
-        self, ways: Sequence[Request], matcher: CallMatcher | None = None, *, match: Match | None = None
-    ) -> Interaction | None:
-        """Play what answers one question, written in several ways; None, which is not counted, if nothing.
+    def find(self, ways: Sequence[Request], matcher: CallMatcher | None = None) -> Interaction | None:
+        """Play what answers one request, written in several ways; None, which is not counted, if nothing.
 
-        A request equal to one of the ways comes first, then what ``match`` accepts, then what ``matcher``
-        takes for the same call.
+        A recording equal to one of the ways comes first, then one that ``matcher`` takes for the same call.
         """
         redacted_ways = [self.cassette.redactor.request(way) for way in ways]
         with self.cassette.lock:
-            slot = self._find(redacted_ways, matcher, match) if self.cassette.plays else None
-            if slot is None:
+            if not self.cassette.plays:
                 return None
-            self.hits += 1
-            self._played.add(slot)
-            return self.cassette.use(slot)
+            slots = (self._find_equal(key_of(way)) for way in redacted_ways)
+            slot = next((slot for slot in slots if slot is not None), None)
+            if slot is None and matcher is not None:
+                slot = self._find_accepted(redacted_ways[0], matcher)
+            return None if slot is None else self._use(slot)
+
+    def _use(self, slot: InteractionSlot) -> Interaction:
+        self.hits += 1
+        self._played.add(slot)
+        return self.cassette.use(slot)
 
     def find_next(self, accepts: Callable[[Request], bool]) -> Interaction | None:
         """Play the first recording, in the order of the file, that is accepted and was not played; or None.
@@ -237,9 +236,7 @@ class Tape:
                 return None
             for slot, recorded in enumerate(self.cassette.requests):
                 if slot not in self._played and accepts(recorded):
-                    self.hits += 1
-                    self._played.add(slot)
-                    return self.cassette.use(slot)
+                    return self._use(slot)
             return None
 
     def find_nearest(self, nearness: Callable[[Request], float | None]) -> Interaction | None:
@@ -253,12 +250,7 @@ class Tape:
             requests = enumerate(self.cassette.requests)
             near = {slot: nearness(recorded) for slot, recorded in requests if slot not in self._played}
             known = {slot: each for slot, each in near.items() if each is not None}
-            if not known:
-                return None
-            slot = max(known, key=lambda slot: known[slot])
-            self.hits += 1
-            self._played.add(slot)
-            return self.cassette.use(slot)
+            return self._use(max(known, key=lambda slot: known[slot])) if known else None
 
     def missed(self) -> None:
         """Count a request that nothing answered; no miss if it may be sent and recorded."""
@@ -300,30 +292,14 @@ class Tape:
             same = len(self.cassette.recorded.by_request(key_of(redacted)))
         nearest = nearest_recording(redacted, same, self.cassette.requests if recorded is None else recorded)
         what = "reply" if self.cassette.kind == "chat" else "call"
-        expected = f"a recorded {what} (mode is {self._mode_and_reason()}: nothing is sent)"
+        mode = self.cassette.mode
+        mode_text = "replay" if mode == "none" else f"{mode}, and the file was there before"
+        expected = f"a recorded {what} (mode is {mode_text}: nothing is sent)"
         ways = [f"record it:  {retry_command}" if retry_command else "", other_way]
         hint = f"\n{' ' * 12}".join(filter(None, ways))
         return CassetteMiss(
             Problem(self.cassette.name, None, (describe_request(redacted),), expected, nearest, hint)
         )
-
-    def _mode_and_reason(self) -> str:
-        if self.cassette.mode == "none":
-            return "replay"
-        return f"{self.cassette.mode}, and the file was there before"
-
-    def _find(
-        self, requests: Sequence[Request], matcher: CallMatcher | None, match: Match | None
-    ) -> InteractionSlot | None:
-        """Look for an equal request, then for one that is accepted; unplayed ones come first."""
-        for way in requests:
-            slot = self._find_equal(key_of(way))
-            if slot is not None:
-                return slot
-        slot = self._find_matching(requests[0], match) if match is not None else None
-        if slot is None and matcher is not None:
-            slot = self._find_accepted(requests[0], matcher)
-        return slot
 
     def _find_equal(self, key: RequestKey) -> InteractionSlot | None:
         same = self.cassette.recorded.by_request(key)
@@ -342,17 +318,9 @@ class Tape:
         self._next[key] = at
         return same[at] if at < len(same) else None
 
-    def _find_matching(self, request: Request, match: Match) -> InteractionSlot | None:
-        slots: Sequence[InteractionSlot] = self.cassette.recorded.by_endpoint(address_of(request))
-        accepted = [slot for slot in slots if match(self.cassette.recorded[slot].request, request)]
-        unplayed = next((slot for slot in accepted if slot not in self._played), None)
-        if unplayed is None and accepted and self._repeats:
-            return accepted[-1]
-        return unplayed
-
     def _find_accepted(self, request: Request, matcher: CallMatcher) -> InteractionSlot | None:
         """Prefer the nearest call, so that who asks the same again is told the same again."""
-        args = matcher.read_asked(request)
+        args = matcher.read_request(request)
         if args is None:
             return None
         index = self.cassette.recorded.by_call(matcher)

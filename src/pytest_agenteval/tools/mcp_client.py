@@ -200,8 +200,8 @@ async def call_tool(session: Session, name: str, args: Mapping[str, Any]) -> dic
 async def _answer(request: Awaitable[Any]) -> Any:
     try:
         return await request
-    except ValueError as odd:  # pydantic's, of the package's classes
-        raise InvalidResult(first_error_line(odd)) from None
+    except ValueError as invalid:  # pydantic's, of the package's classes
+        raise InvalidResult(first_error_line(invalid)) from None
     except RuntimeError as broken:  # a result that does not fit the schema that the server gave of it
         raise RequestRejected(str(broken)) from None
     except Exception as raised:
@@ -240,7 +240,7 @@ async def line_streams(
 
     incoming, received = anyio.create_memory_object_stream[Any](0)
     sent, outgoing = anyio.create_memory_object_stream[Any](0)
-    gone = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+    closed = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
     async def receive() -> None:
         async with incoming:
@@ -255,15 +255,15 @@ async def line_streams(
                 text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await write(text.encode() + b"\n")
 
-    async def until_gone(work: Callable[[], Awaitable[None]]) -> None:
+    async def until_closed(work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
-        except gone:
+        except closed:
             incoming.close()  # whoever waits for an answer hears that none comes
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(until_gone, receive)
-        tasks.start_soon(until_gone, send)
+        tasks.start_soon(until_closed, receive)
+        tasks.start_soon(until_closed, send)
         try:
             yield received, sent
         finally:

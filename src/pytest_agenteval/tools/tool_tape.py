@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from pytest_agenteval.cassettes.http.patches import taped_http
 from pytest_agenteval.cassettes.http.scope import let_out, untaped
@@ -42,20 +42,8 @@ from pytest_agenteval.tools.tool import (
 )
 
 
-class RequestCodec(Protocol):
-    """How the calls of a tool are written as HTTP requests, and read again."""
-
-    def request(self, args: Mapping[str, Any]) -> Request:
-        """Write a call as a request."""
-        ...
-
-    def args(self, request: Request) -> Mapping[str, Any]:
-        """Read the arguments of a request."""
-        ...
-
-
 def tool_call_matcher(
-    tool: str, schema: Mapping[str, Any], matchers: ParamMatchers, wire: RequestCodec | None = None
+    tool: str, schema: Mapping[str, Any], matchers: ParamMatchers, wire: Wire | None = None
 ) -> CallMatcher:
     """Read a tool's calls with the defaults and types of its schema, to compare them by its matchers."""
 
@@ -63,13 +51,13 @@ def tool_call_matcher(
         args = _args_of_tool(request, tool, wire)
         return None if args is None else normalize_arguments(args, schema)
 
-    def read_asked(request: Request) -> Mapping[str, Any] | None:
+    def read_request(request: Request) -> Mapping[str, Any] | None:
         if wire is None or request.uri.startswith(TOOL):
             return read_recorded(request)
         return normalize_arguments(wire.args(request), schema)
 
     return CallMatcher(
-        (tool, matchers.ident, canonical_json(schema), id(wire)), read_recorded, read_asked, matchers
+        (tool, matchers.ident, canonical_json(schema), id(wire)), read_recorded, read_request, matchers
     )
 
 
@@ -85,25 +73,18 @@ def as_tool_call(request: Request, tool: str, matcher: CallMatcher) -> Request:
     return tool_request(tool, compared)
 
 
-def _args_of_tool(request: Request, tool: str, wire: RequestCodec | None) -> Mapping[str, Any] | None:
-    if request.uri.startswith(TOOL):
-        name, args = tool_call(request)
-        return _args_on_the_wire(args, wire) if name == tool else None
-    return None if wire is None or request.uri.startswith(CHAT) else _args_if_of_tool(request, wire)
+def _args_of_tool(request: Request, tool: str, wire: Wire | None) -> Mapping[str, Any] | None:
+    if not request.uri.startswith(TOOL):
+        return None if wire is None or request.uri.startswith(CHAT) else _args_if_of_tool(request, wire)
+    name, args = tool_call(request)
+    if name == tool and wire is not None:  # only what reaches the provider is compared
+        with suppress(Exception):  # arguments that the tool would refuse today
+            return wire.args(wire.request(args))
+    return args if name == tool else None
 
 
-def _args_on_the_wire(args: Mapping[str, Any], wire: RequestCodec | None) -> Mapping[str, Any]:
-    """Give what of a call by name reaches the provider, to compare it with what was really asked."""
-    if wire is None:
-        return args
-    try:
-        return wire.args(wire.request(args))
-    except Exception:  # arguments that the tool would refuse today
-        return args
-
-
-def _args_if_of_tool(request: Request, wire: RequestCodec) -> Mapping[str, Any] | None:
-    """Give the arguments if the tool, called with them, would ask this; several may share an address."""
+def _args_if_of_tool(request: Request, wire: Wire) -> Mapping[str, Any] | None:
+    """Give the arguments if the tool, called with them, makes this request; tools may share an address."""
     try:
         args = wire.args(request)
         again = wire.request(args)
@@ -112,12 +93,10 @@ def _args_if_of_tool(request: Request, wire: RequestCodec) -> Mapping[str, Any] 
     if address_of(again) != address_of(request):
         return None
     would = request_parameters(again)
-    sent = request_parameters(request).items()
-    return args if all(name in would and _same(would[name], value) for name, value in sent) else None
-
-
-def _same(left: Any, right: Any) -> bool:
-    return json_equal(left, right) or str(left) == str(right)
+    for name, value in request_parameters(request).items():
+        if name not in would or not (json_equal(would[name], value) or str(would[name]) == str(value)):
+            return None
+    return args
 
 
 _SCALARS = frozenset({str, int, bool, float})
@@ -154,15 +133,15 @@ def _as_type(value: Any, shape: Any) -> Any:
 
 
 def _integer(value: Any) -> Any:
-    if isinstance(value, float) and not value.is_integer():
-        return value
-    return value if isinstance(value, bool) else int(value)
+    return (
+        value
+        if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer())
+        else int(value)
+    )
 
 
 def _number(value: Any) -> Any:
-    if isinstance(value, bool | int):
-        return value
-    number = float(value)
+    number = value if isinstance(value, bool | int) else float(value)
     return number if math.isfinite(number) else value
 
 
@@ -172,7 +151,6 @@ def _boolean(value: Any) -> Any:
 
 
 _AS: Mapping[str | None, Any] = {"integer": _integer, "number": _number, "boolean": _boolean, "string": str}
-
 
 Shared: TypeAlias = Callable[[str], Tape | None]
 MakeCall: TypeAlias = Callable[[], Awaitable[ToolResult]]

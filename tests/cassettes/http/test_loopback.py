@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
-from pytest_agenteval.cassettes.http.loopback import trial_address
+from pytest_agenteval.cassettes.http.loopback import open_address
 from pytest_agenteval.cassettes.http.loopback_address import HOST, Connections, TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.scope import Scope
 from pytest_agenteval.cassettes.tape import Library
@@ -141,7 +141,7 @@ def trial(
     """Open the addresses of a trial with a tape of its own; what it records is on disk at the end."""
     library = Library(folder)
     scope = Scope((library.open(Path(f"{name}.yaml"), mode, "tool"),))
-    with trial_address(scope, [openai(base, **more)]) as address:
+    with closing(open_address(scope, [openai(base, **more)])) as address:
         yield address, scope
     library.save()
 
@@ -178,7 +178,7 @@ def test_a_redirect_leads_back_to_the_trials_own_address(tmp_path: Path, provide
         upstream = Upstream("TOOL_API", provider.base)
         library = Library(tmp_path)
         scope = Scope((library.open(Path("t.yaml"), mode, "tool"),))  # type: ignore[arg-type]  # both are modes
-        with trial_address(scope, [upstream]) as address:
+        with closing(open_address(scope, [upstream])) as address:
             told = Program(address, "TOOL_API").ask("/redirect", method="GET")
             assert told.headers["Location"] == f"{address.url('TOOL_API')}/landed?n=1"
         library.save()

@@ -7,12 +7,13 @@ import json
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pytest_agenteval.cassettes.cassette import RecordMode
-from pytest_agenteval.cassettes.http.loopback import trial_address
+from pytest_agenteval.cassettes.http.loopback import open_address
 from pytest_agenteval.cassettes.http.loopback_address import Upstream
 from pytest_agenteval.cassettes.http.scope import Scope
 from pytest_agenteval.cassettes.tape import Library
@@ -42,15 +43,15 @@ def overhead(place: Path) -> Overhead:
     with serving(text="It is so. " * 100) as base:
         upstream = [Upstream("openai", f"{base}/v1", version="v1")]
         with (
-            trial_address(Scope(passing=True), upstream) as unread,
-            trial_address(_scope(), upstream) as read,
-            trial_address(_scope(library, "all"), upstream) as taped,
+            closing(open_address(Scope(passing=True), upstream)) as unread,
+            closing(open_address(_scope(), upstream)) as read,
+            closing(open_address(_scope(library, "all"), upstream)) as taped,
         ):
             bases = (f"{base}/v1", *(address.url("openai") for address in (unread, read, taped)))
             # Interleaved: whatever else the machine does meets all of them.
             rows = list(zip(*map(_milliseconds, bases), strict=True))
     library.save()
-    with trial_address(_scope(Library(place), "none"), upstream) as address:
+    with closing(open_address(_scope(Library(place), "none"), upstream)) as address:
         played = statistics.median(_milliseconds(address.url("openai")))
     return Overhead(*(statistics.median(column) for column in zip(*rows, strict=True)), played)
 

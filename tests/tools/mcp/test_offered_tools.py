@@ -9,13 +9,14 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_agenteval.cassettes.http.loopback import trial_address
+from pytest_agenteval.cassettes.http.loopback import open_address
 from pytest_agenteval.cassettes.http.loopback_address import TrialAddress
 from pytest_agenteval.cassettes.http.scope import Scope
 from pytest_agenteval.cassettes.tape import Library
@@ -101,7 +102,7 @@ def offered(tmp_path: Path) -> Iterator[Offered]:
         Tool(ToolSpec("wait", "Waits."), wait),
         Tool(ToolSpec("late"), lambda args: "here"),
     )
-    with trial_address(Scope(tape.of_agent), []) as address:
+    with closing(open_address(Scope(tape.of_agent), [])) as address:
         url = address.mount("tools", OfferedTools(box, recorder, address.note_broken))
         yield Offered(url, address, recorder)
 
@@ -177,7 +178,7 @@ def test_what_breaks_a_trial_is_told_to_whoever_runs_the_program(tmp_path: Path)
     tape = ToolTape(Library(tmp_path).open(Path("t.yaml"), "none", "tool"), retry_command="pytest")
     box = ToolBox(recorder, tape=tape)
     box.offer(Tool(ToolSpec("weather", parameters=CITY, taped=True), weather))
-    with trial_address(Scope(tape.of_agent), []) as address:
+    with closing(open_address(Scope(tape.of_agent), [])) as address:
         offered = Offered(
             address.mount("tools", OfferedTools(box, recorder, address.note_broken)), address, recorder
         )

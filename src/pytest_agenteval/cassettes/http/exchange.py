@@ -153,7 +153,7 @@ class Exchange:
         self._parts: list[bytes] = []
         self._status, self._reason = 0, ""
         self._headers: list[tuple[str, str]] = []
-        self._has_begun = False
+        self._has_body = False
         self._is_recorded = False
         self.over = False
         self.timed_out: Callable[[], bool] = lambda: False
@@ -175,12 +175,12 @@ class Exchange:
     @property
     def worth_reading_on(self) -> bool:
         """Whether the rest is read where somebody closes it unread, who wanted its status; no stream is."""
-        return not self._has_begun and not is_event_stream(self._headers)
+        return not self._has_body and not is_event_stream(self._headers)
 
     def take(self, part: bytes) -> None:
         """Take the next part of the body; raises what ends a thread, or a task, whose trial has ended."""
         answering()
-        if not self._has_begun:
+        if not self._has_body:
             self.note_part(part)
         self._parts.append(part)
         if part.rstrip().endswith(_LAST_EVENTS) and is_event_stream(self._headers):
@@ -188,7 +188,7 @@ class Exchange:
 
     def note_part(self, part: bytes) -> None:
         """Note that some of the body has come, which is taken later."""
-        self._has_begun = self._has_begun or bool(part)
+        self._has_body = self._has_body or bool(part)
         self._note_first_byte()
 
     def end(self, body: bytes | None = None) -> Response:

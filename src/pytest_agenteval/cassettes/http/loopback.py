@@ -11,7 +11,7 @@ import threading
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -111,8 +111,8 @@ class LoopbackExchange:
             self._method, self._url, headers, self._body, is_awaited=lambda: not self._address.closed
         )
         self._address.note_response(connections)
-        said = [(name, self.clean(value.encode("latin-1", "replace"))) for name, value in incoming.headers]
-        incoming.headers = [(name, value.decode("latin-1")) for name, value in said]
+        cleaned = [(name, self.clean(value.encode("latin-1", "replace"))) for name, value in incoming.headers]
+        incoming.headers = [(name, value.decode("latin-1")) for name, value in cleaned]
         return incoming
 
     def note_part(self) -> None:
@@ -141,8 +141,8 @@ class LoopbackExchange:
         rest = b""
         for part in parts:
             data = self.clean(rest + part)
-            begun = max((_partial_key_length(data, key) for key in self._keys), default=0)
-            data, rest = data[: len(data) - begun], data[len(data) - begun :]
+            partial_key = max((_partial_key_length(data, key) for key in self._keys), default=0)
+            data, rest = data[: len(data) - partial_key], data[len(data) - partial_key :]
             if data:
                 yield data
         if rest:
@@ -393,32 +393,17 @@ MOST_WAITING = 256
 """Connections that may wait to be taken: every agent of a run may open some at once."""
 
 
-@contextmanager
-def trial_address(
-    scope: Scope,
-    upstreams: Iterable[Upstream],
-    ignored: Sequence[str] = (),
-    named_by: Callable[[str], str] = str,
-) -> Iterator[TrialAddress]:
-    """Give a trial's addresses, one for each name; at the end of the block they refuse whatever is asked.
-
-    What went around them is not counted for hosts that fit a pattern of ``ignored``. ``named_by`` gives, of
-    a path at the address that stands for all upstreams, the name of the one that it is for.
-    """
-    address = open_address(scope, upstreams, ignored, named_by)
-    try:
-        yield address
-    finally:
-        address.close()
-
-
 def open_address(
     scope: Scope,
     upstreams: Iterable[Upstream],
     ignored: Sequence[str] = (),
     named_by: Callable[[str], str] = str,
 ) -> TrialAddress:
-    """Give a trial's addresses, for whoever closes them; that may take seconds."""
+    """Give a trial's addresses, one for each name; who closes them may wait for seconds.
+
+    What went around them is not counted for hosts that fit a pattern of ``ignored``. ``named_by`` gives, of
+    a path at the address that stands for all upstreams, the name of the one that it is for.
+    """
     server = _serving()
     named = {upstream.name: upstream for upstream in upstreams}
     address = TrialAddress(

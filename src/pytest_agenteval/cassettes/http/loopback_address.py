@@ -350,10 +350,10 @@ class TrialAddress:
             mounted.close()
         end = time.monotonic() + grace_s + CUTTING_S
         with self._changed:
-            self._cut(begun=False)
+            self._cut(also_responding=False)
             self._changed.wait_for(lambda: not self._under_way, grace_s)
             while self._under_way and time.monotonic() < end:  # one that is not yet there to be cut will be
-                self._cut(begun=True)
+                self._cut(also_responding=True)
                 self._changed.wait(CUT_S)
 
     def cut(self) -> None:
@@ -363,9 +363,9 @@ class TrialAddress:
         for mounted in self.mounted.values():
             mounted.close()
         with self._changed:
-            self._cut(begun=True)
+            self._cut(also_responding=True)
 
-    def _cut(self, *, begun: bool) -> None:
-        for connections, has_begun in tuple(self._under_way.items()):
-            if begun or not has_begun:
+    def _cut(self, *, also_responding: bool) -> None:
+        for connections, is_responding in tuple(self._under_way.items()):
+            if also_responding or not is_responding:
                 connections.cut()

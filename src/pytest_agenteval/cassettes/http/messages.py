@@ -157,15 +157,15 @@ def recordable_response(
     listed = _header_lists(headers)
     coding = _encodings(listed)
     body = _decode(coding, raw) if whole else _decode_beginning(coding, raw)
-    gone, extra = set(_OF_TRAVEL), {}
+    dropped, extra = set(_OF_TRAVEL), {}
     if body is not None and coding:
-        gone.add("content-encoding")
+        dropped.add("content-encoding")
         if raw and whole and coding != ["identity"]:
             bare = coding == ["deflate"] and not _has_zlib_header(raw)
             extra[ENCODED] = _BARE_DEFLATE if bare else ", ".join(coding)
     if method.upper() == "HEAD":  # there it tells of a body that is not sent
-        gone.discard("content-length")
-    held_headers = {name: values for name, values in listed.items() if name.lower() not in gone}
+        dropped.discard("content-length")
+    held_headers = {name: values for name, values in listed.items() if name.lower() not in dropped}
     return Response(status, message, held_headers, raw if body is None else body, extra)
 
 
@@ -195,11 +195,11 @@ def playable_response(response: Response, method: str) -> tuple[list[tuple[str, 
     raw = _body_bytes(response.body) if _has_body(response, method) else b""
     headers = _header_pairs(response.headers)
     zipped = raw.startswith(_GZIP) or not raw
-    gone = set() if method.upper() == "HEAD" else set(_OF_TRAVEL)
+    dropped = set() if method.upper() == "HEAD" else set(_OF_TRAVEL)
     played_headers = [
         (name, value)
         for name, value in headers
-        if name.lower() not in gone
+        if name.lower() not in dropped
         and (name.lower(), value) != ("set-cookie", MARK)
         and not (name.lower() == "content-encoding" and "gzip" in value.lower() and not zipped)
     ]

@@ -1,7 +1,8 @@
 """http.client, and what stands on it: urllib.request, urllib3 and requests.
 
-The requests of these arrive at http.client only where they are sent: they are replayed above it. A response is
-recorded here, whichever library has sent the request."""
+The requests of these arrive at http.client only where they are sent: they are replayed above it. A response
+is recorded here, whichever library has sent the request.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +58,8 @@ class _TeeFile:
         return getattr(self._file, name)
 
     def read(self, *size: int) -> bytes:
-        wanted = size[0] if size and size[0] is not None else -1
-        return self._tee(lambda: self._file.read(*size), ends=wanted != 0, wanted=wanted)
+        expected = size[0] if size and size[0] is not None else -1
+        return self._tee(lambda: self._file.read(*size), ends=expected != 0, expected=expected)
 
     def read1(self, *size: int) -> bytes:
         return self._tee(lambda: self._file.read1(*size), ends=not size or size[0] != 0)
@@ -74,17 +75,17 @@ class _TeeFile:
             count = self._file.readinto(buffer)
             return bytes(memoryview(buffer)[:count])
 
-        self._tee(read, ends=len(buffer) > 0, wanted=len(buffer))
+        self._tee(read, ends=len(buffer) > 0, expected=len(buffer))
         return count
 
-    def _tee(self, read: Callable[[], bytes], ends: bool = True, wanted: int = 1) -> bytes:
-        """Read a part; at the end there are fewer bytes than ``wanted``."""
+    def _tee(self, read: Callable[[], bytes], ends: bool = True, expected: int = 1) -> bytes:
+        """Read a part; at the end there are fewer bytes than ``expected``."""
         answering()  # a trial that has ended reads no more
         with self._exchange.reading():
             part = read()
         self._exchange.note_part(part)
         self._raw.write(part)
-        self._at_end = self._at_end or (ends and len(part) < max(wanted, 1))
+        self._at_end = self._at_end or (ends and len(part) < max(expected, 1))
         return part
 
     def close(self) -> None:
@@ -308,8 +309,7 @@ _UNPREPARED = "_agenteval_unprepared"
 def urllib3_patch_points(urllib3: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
     pools = urllib3.connectionpool
-    sending = _patch_version_2 if int(urllib3.__version__.partition(".")[0]) > 1 else _patch_version_1
-    yield pools.HTTPConnectionPool, "_make_request", lambda real: sending(urllib3, real)
+    yield pools.HTTPConnectionPool, "_make_request", partial(_patch_make_request, urllib3)
     yield pools.HTTPSConnectionPool, "_prepare_proxy", _patch_prepare_proxy
 
 
@@ -332,23 +332,24 @@ def _prepare_proxy_now(pool: Any, connection: Any) -> None:
         real(pool, connection)
 
 
-def _patch_version_2(urllib3: Any, real: Any) -> Any:
-    def _make_request(
-        pool: Any, connection: Any, method: str, url: str, body: Any = None, headers: Any = None, **rest: Any
-    ) -> Any:
+def _patch_make_request(urllib3: Any, real: Any) -> Any:
+    def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **rest: Any) -> Any:
         scope = answering()
         if scope is None:
-            return real(pool, connection, method, url, body=body, headers=headers, **rest)
-        sent = whole_body(body)
-        question = recordable_request(method, _pool_address(pool, url), (headers or {}).items(), sent)
+            return real(pool, connection, method, url, *args, **rest)
+        rest["body"] = whole_body(rest.get("body"))
+        address = whole_address(pool.scheme, pool.host, pool.port, url)
+        question = recordable_request(method, address, (rest.get("headers") or {}).items(), rest["body"])
         if scope.lets_by(question):
             _prepare_proxy_now(pool, connection)
-            return real(pool, connection, method, url, body=sent, headers=headers, **rest)
+            return real(pool, connection, method, url, *args, **rest)
         answer = replay(scope, question, partial(_urllib3_error, urllib3, pool, connection, url))
         if answer is None:
             with sending(Exchange(scope, question, method)):
                 _prepare_proxy_now(pool, connection)
-                return real(pool, connection, method, url, body=sent, headers=headers, **rest)
+                return real(pool, connection, method, url, *args, **rest)
+        if urllib3.__version__.startswith("1."):  # there the pool makes its own response of http.client's
+            return as_received(answer, method)
         return _urllib3_response(urllib3, pool, answer, method, url, rest)
 
     return _make_request
@@ -394,29 +395,3 @@ def _urllib3_response(urllib3: Any, pool: Any, answer: Response, method: str, ur
         request_method=method,
         request_url=url,
     )
-
-
-def _patch_version_1(urllib3: Any, real: Any) -> Any:
-    def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **rest: Any) -> Any:
-        scope = answering()
-        if scope is None:
-            return real(pool, connection, method, url, *args, **rest)
-        rest["body"] = whole_body(rest.get("body"))
-        question = recordable_request(
-            method, _pool_address(pool, url), (rest.get("headers") or {}).items(), rest["body"]
-        )
-        if scope.lets_by(question):
-            _prepare_proxy_now(pool, connection)
-            return real(pool, connection, method, url, *args, **rest)
-        answer = replay(scope, question, partial(_urllib3_error, urllib3, pool, connection, url))
-        if answer is None:
-            with sending(Exchange(scope, question, method)):
-                _prepare_proxy_now(pool, connection)
-                return real(pool, connection, method, url, *args, **rest)
-        return as_received(answer, method)
-
-    return _make_request
-
-
-def _pool_address(pool: Any, url: str) -> str:
-    return whole_address(pool.scheme, pool.host, pool.port, url)

@@ -1,6 +1,8 @@
 """Sockets, gRPC and programs: in a replay no connection is opened, and programs are noted for their trial.
 
-Programs are not refused: many agents run ``git`` or ``ls``. One that still runs when its trial is over is ended."""
+Programs are not refused: many agents run ``git`` or ``ls``. One that still runs when its trial is over is
+ended.
+"""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def intercepted_requests(
         if closing:
             scope.close()
         else:
-            scope.last()
+            scope.keep_open()
 
 
 def _request_matcher(matching: Mapping[str, Any] | ParamMatchers | None = None) -> CallMatcher:

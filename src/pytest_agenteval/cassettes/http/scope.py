@@ -234,7 +234,7 @@ class Scope:
         while self._closers:
             self._closers.pop()()
 
-    def last(self) -> None:
+    def keep_open(self) -> None:
         """Answer for ever what is asked where nothing says which trial asks: an agent was made here."""
         self.lasting = True
         _open.discard(self)
@@ -318,8 +318,8 @@ class Scope:
         if os.getpid() != self._process:
             from pytest_agenteval.cassettes.tape import describe_request
 
-            asked = describe_request(self._own.cassette.redactor.request(request))
-            raise NothingSent(f"{asked}: {_OF_A_COPY}")
+            described = describe_request(self._own.cassette.redactor.request(request))
+            raise NothingSent(f"{described}: {_OF_A_COPY}")
 
     def _is_ignored(self, request: Request) -> bool:
         host = urlsplit(request.uri).hostname or ""

@@ -182,19 +182,19 @@ class TranscriptBuilder:
         fields = {"started": 0.0, "ended": 0.0, "usage": UNKNOWN_USAGE, "finish": _finish_of(calls), **ask}
         self._asks.append(Ask(turn, **fields))
 
-    def result(self, call_id: str, outcome: CallResult, *, is_shown: bool = True) -> None:
+    def result(self, call_id: str, result: CallResult, *, is_shown: bool = True) -> None:
         """Add what came of a call; the model was shown it, unless it is said otherwise."""
         if is_shown:
-            self.say("tool", outcome.content, call_id)
+            self.say("tool", result.content, call_id)
         for place, call in enumerate(self._calls):
             if call.id == call_id and call.error is UNFINISHED:
-                self._calls[place] = _ended(call, outcome)
+                self._calls[place] = _ended(call, result)
                 return
 
-    def own_call(self, request: CallRequest, outcome: CallResult | None) -> None:
+    def own_call(self, request: CallRequest, result: CallResult | None) -> None:
         """Add a call that no reply asks for."""
         call = ToolCall(request.id, self.replies, 0, request.tool, request.args, request.raw_args)
-        self._calls.append(replace(call, error=UNFINISHED) if outcome is None else _ended(call, outcome))
+        self._calls.append(replace(call, error=UNFINISHED) if result is None else _ended(call, result))
 
     def offer(self, tools: Sequence[ToolSpec]) -> None:
         """Say which tools the model was told of."""
@@ -215,11 +215,9 @@ def shown_text(value: Any) -> str:
     return value if isinstance(value, str) else compact_json(jsonable(value))
 
 
-def _ended(call: ToolCall, outcome: CallResult) -> ToolCall:
-    value = (
-        None if outcome.error else shown_value(outcome.content) if outcome.value is None else outcome.value
-    )
-    return replace(call, result=value, error=outcome.error, started=outcome.started, ended=outcome.ended)
+def _ended(call: ToolCall, result: CallResult) -> ToolCall:
+    value = None if result.error else shown_value(result.content) if result.value is None else result.value
+    return replace(call, result=value, error=result.error, started=result.started, ended=result.ended)
 
 
 def _finish_of(calls: Sequence[ToolCall]) -> str:

@@ -1,7 +1,8 @@
 """What an agent returned as its transcript, in any of the known forms, as a transcript of ours.
 
-Messages of OpenAI (chat completions, and items of Responses) and of Anthropic may stand mixed in one list. What
-a model wrote as arguments is kept as text where it is no JSON object; what is no message names its place."""
+Messages of OpenAI (chat completions, and items of Responses) and of Anthropic may stand mixed in one list.
+What a model wrote as arguments stays a text where it is no JSON object; what is no message names its place.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ class _OpenReply:
         self.texts: list[str] = []
         self.reasoning: list[str] = []
         self.calls: list[CallRequest] = []
-        self.outcomes: list[tuple[str, CallResult]] = []
+        self.results: list[tuple[str, CallResult]] = []
         self.ask: dict[str, Any] = {}
 
 
@@ -100,7 +101,7 @@ class _MessageReader:
         else:  # a tool of the provider's, such as a web search, carried out before the reply was there
             request = _provider_call(item, kind)
             reply.calls.append(request)
-            reply.outcomes.append((request.id, CallResult(result_text(item.get("output")))))
+            reply.results.append((request.id, CallResult(result_text(item.get("output")))))
 
     def _read_message(self, message: Place, kind: str) -> None:
         role = message.get("role")
@@ -114,7 +115,7 @@ class _MessageReader:
             self._read_assistant(message, is_item=kind == "message" and not _is_anthropic(message))
         elif word in PROMPT_ROLES:
             self._close()
-            self._read_said(message, word)
+            self._read_prompt(message, word)
         else:
             raise role.wrong(ROLES)
 
@@ -122,7 +123,7 @@ class _MessageReader:
         id = message.get("tool_call_id") or message.at("name", "the tool_call_id of a call")
         self._built.result(id.text(), _call_result(result_text(message.get("content")), _failed(message)))
 
-    def _read_said(self, message: Place, role: str) -> None:
+    def _read_prompt(self, message: Place, role: str) -> None:
         """Read what a user said; Anthropic's has the results of tools within."""
         content, texts = message.get("content"), []
         for part in content.items() if content and isinstance(content.value, list | tuple) else ():
@@ -169,8 +170,8 @@ class _MessageReader:
             reasoning = "\n".join(filter(None, reply.reasoning))
             text = "\n".join(filter(None, reply.texts))
             self._built.reply(text, reply.calls, reasoning=reasoning, **reply.ask)
-            for call_id, outcome in reply.outcomes:
-                self._built.result(call_id, outcome, is_shown=False)
+            for call_id, result in reply.results:
+                self._built.result(call_id, result, is_shown=False)
 
 
 def _read_part(part: Place, reply: _OpenReply) -> None:
@@ -180,7 +181,7 @@ def _read_part(part: Place, reply: _OpenReply) -> None:
         reply.calls.append(replace(call_request(part), by=by))
     elif kind.endswith("_tool_result"):  # of a tool of the provider's
         id = part.at("tool_use_id", "the tool_use_id of a call").text()
-        reply.outcomes.append((id, CallResult(result_text(part.get("content")))))
+        reply.results.append((id, CallResult(result_text(part.get("content")))))
     elif kind in REASONING:
         reply.reasoning.append(part.text_of("thinking"))
     else:
@@ -245,11 +246,11 @@ def read_transcript(value: Any, path: KeyPath = ("transcript",), *, usage: Any =
     place = Place(_parse_json(value), path)
     try:
         return _read_form(place, read_usage(None if usage is None else Place(usage, ("usage",))))
-    except _STUMBLES as odd:
+    except _STUMBLES as why:
+        found = f"what cannot be read as one: {type(why).__name__}: {' '.join(str(why).split())[:MOST_CHARS]}"
         raise UnreadableTranscript(
-            f"{format_path(path)}: expected {TRANSCRIPT_FORMS}, found what cannot be read as one: {type(odd).__name__}: "
-            + " ".join(str(odd).split())[:MOST_CHARS]
-        ) from odd
+            f"{format_path(path)}: expected {TRANSCRIPT_FORMS}, found {found}"
+        ) from why
 
 
 def _read_form(place: Place, total: Usage | None) -> Transcript:

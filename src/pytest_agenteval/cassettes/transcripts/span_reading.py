@@ -1,7 +1,9 @@
 """Spans of instrumented frameworks as a transcript.
 
-``gen_ai.*`` is the dialect of OpenTelemetry's own conventions; ``llm.*`` and ``tool.*`` that of OpenInference,
-which writes a conversation as one attribute for each word of it: ``llm.input_messages.0.message.content``."""
+``gen_ai.*`` is the dialect of OpenTelemetry's own conventions; ``llm.*`` and ``tool.*`` that of
+OpenInference, which writes a conversation as one attribute for each word of it:
+``llm.input_messages.0.message.content``.
+"""
 
 from __future__ import annotations
 
