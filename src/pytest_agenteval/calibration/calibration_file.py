@@ -152,6 +152,7 @@ def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> Calibratio
     labels = path.parent / calibration.labels
     examples: tuple[LabelledExample, ...] = ()
     try:
+        # So that problems of the labels are listed together with those of the thresholds.
         examples = _examples(calibration, document, rubric, labels)
     except ProblemsFound as wrong:
         problems += wrong.problems

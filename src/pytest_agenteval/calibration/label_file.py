@@ -25,6 +25,9 @@ from pytest_agenteval.text.errors import ProblemsFound, UndefinedStatistic, Usag
 from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
+Labels = Mapping[str, Mapping[str, float]]
+"""Labels from 0 to 1 by dimension, by a digest of what was shown."""
+
 
 class PersonLabels(FrozenValue, frozen=True):
     """What one person says of one example: a number for each dimension answered, None for "cannot tell"."""
@@ -196,10 +199,6 @@ def _as_usage_mistakes(path: Path) -> Iterator[None]:
         yield
     except OSError as refused:
         raise UsageMistake(f"{path}: labels cannot be kept there ({refused.strerror})") from None
-
-
-Labels = Mapping[str, Mapping[str, float]]
-"""Labels from 0 to 1 by dimension, by a digest of what was shown."""
 
 
 class PeopleAgreement(FrozenValue, frozen=True):

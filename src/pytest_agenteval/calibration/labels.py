@@ -24,6 +24,16 @@ from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_yo
 LabelSource = Literal["human", "constructed"]
 SOURCES: tuple[LabelSource, ...] = get_args(LabelSource)
 
+ROW_KEYS = ("id", "input", "output", "scores", "scale", "label_source", "labeller", "note")
+NO_COLUMNS = ("scores", "scale")
+"""What a CSV file has no single column for."""
+
+JSON_LINES, CSV = (".jsonl", ".ndjson"), (".csv",)
+A_ROW = "an object with input, output and scores"
+
+Scale = tuple[float, float]
+ZERO_TO_ONE: Scale = (0.0, 1.0)
+
 
 class LabelledExample(FrozenValue, frozen=True):
     """One thing to judge, with a label from 0 to 1 for some or all dimensions.
@@ -82,14 +92,6 @@ def describe_label_sources(examples: Iterable[LabelledExample]) -> str:
     return f"{' and '.join(named)} {label}" if named else "no labels"
 
 
-ROW_KEYS = ("id", "input", "output", "scores", "scale", "label_source", "labeller", "note")
-NO_COLUMNS = ("scores", "scale")
-"""What a CSV file has no single column for."""
-
-JSON_LINES, CSV = (".jsonl", ".ndjson"), (".csv",)
-A_ROW = "an object with input, output and scores"
-
-
 class LabelRow(FrozenValue, frozen=True):
     """One example as it was written: its line, its parts by key, and the column that each came from."""
 
@@ -133,6 +135,7 @@ def _file_text(path: Path) -> str:
 
 
 def _json_rows(path: Path, text: str, problems: list[Problem]) -> Iterator[LabelRow]:
+    # Not splitlines: U+2028 and the like may stand within a text of JSON.
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -162,6 +165,7 @@ def _csv_rows(
         places = _column_places(path, head, dimensions, problems)
         before = reader.line_num
         for cells in reader:
+            # A cell in quotes may span lines: a row is named by its first one.
             line, before = before + 1, reader.line_num
             if not any(cell.strip() for cell in cells):
                 continue
@@ -252,10 +256,6 @@ _decode = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refus
 
 def _refuse_file(path: Path, line: int | None, expected: str, found: str) -> NoReturn:
     raise ProblemsFound([Problem(short_path(path), line, (), expected, found)]) from None
-
-
-Scale = tuple[float, float]
-ZERO_TO_ONE: Scale = (0.0, 1.0)
 
 
 def read_labels(path: Path, rubric: Rubric, scale: Scale = ZERO_TO_ONE) -> tuple[LabelledExample, ...]:

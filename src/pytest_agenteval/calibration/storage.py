@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have
 VERSION = 1
 PREFIX = "calibration-"
 
+MOST_DISAGREEMENTS = 20
+
 
 def store_calibration(folder: Path, data: Mapping[str, Any], page: str) -> None:
     """Write a calibration and its page into the run's folder; what was there under its id is replaced."""
@@ -41,9 +43,6 @@ def read_calibrations(folder: Path) -> list[dict[str, Any]]:
 def page_path(folder: Path, id: str) -> Path:
     """Give where the page of a calibration lies."""
     return folder / f"{PREFIX}{id}.html"
-
-
-MOST_DISAGREEMENTS = 20
 
 
 def calibration_json(analysis: CalibrationAnalysis) -> dict[str, Any]:

@@ -36,6 +36,24 @@ MOST_SHOWN = 30
 COMPLETED = (0, 1)
 """Exit statuses of a pytest that came to its end: all passed, or some failed."""
 
+ADDED = 1
+"""The exit status where something was added that leaks."""
+
+MOST_BEFORE = 20
+"""Warnings beyond which nobody reads on."""
+
+MOST_QUOTED = 160
+MOST_NAME = 200
+
+LEAK_KINDS: dict[LeakKind, str] = {
+    "task_id": "the id",
+    "expected_value": "what is expected",
+    "reference_solution": "the reference solution",
+    "input": "the input",
+    "workspace": "the starting workspace",
+}
+"""Which part of a task stands in a prompt, in words."""
+
 
 def audit_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
@@ -133,25 +151,6 @@ def _print_end(output: Path) -> None:
     lines = output.read_text(encoding="utf-8", errors="replace").splitlines()[-MOST_SHOWN:]
     for line in lines:
         print(KNOWN_SECRETS.text(printable(line)), file=sys.stderr)
-
-
-ADDED = 1
-"""The exit status where something was added that leaks."""
-
-MOST_BEFORE = 20
-"""Warnings beyond which nobody reads on."""
-
-MOST_QUOTED = 160
-MOST_NAME = 200
-
-LEAK_KINDS: dict[LeakKind, str] = {
-    "task_id": "the id",
-    "expected_value": "what is expected",
-    "reference_solution": "the reference solution",
-    "input": "the input",
-    "workspace": "the starting workspace",
-}
-"""Which part of a task stands in a prompt, in words."""
 
 
 def leaks_arguments(parser: argparse.ArgumentParser) -> None:

@@ -45,6 +45,11 @@ STANDARD_ERROR = 2
 USAGE_ERROR = 4
 YAML = (".yaml", ".yml")
 
+INTERRUPTED = 130
+JINJA = ".jinja"
+FILTERS = ("bucket", "task", "model", "variant")
+SPLITS = {"dev": ("dev",), "held_out": ("held_out",), "all": ("dev", "held_out")}
+
 
 def calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
@@ -176,12 +181,6 @@ def _temporary_calibration(labels: Path, content: dict[str, Any]) -> Iterator[Pa
         yield Path(name)
     finally:
         Path(name).unlink(missing_ok=True)
-
-
-INTERRUPTED = 130
-JINJA = ".jinja"
-FILTERS = ("bucket", "task", "model", "variant")
-SPLITS = {"dev": ("dev",), "held_out": ("held_out",), "all": ("dev", "held_out")}
 
 
 def review_arguments(parser: argparse.ArgumentParser) -> None:

@@ -75,6 +75,12 @@ MOST_OBSTACLES = 20
 MOST_LINE = 1000
 """Characters of the line that says what came of gates."""
 
+BASELINES = Path("evals") / "baselines"
+MOST_NAMED = 5
+
+MOST_ROWS = 30
+MOST_NAME = 200
+
 
 def compare_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
@@ -122,7 +128,7 @@ def compare(args: argparse.Namespace) -> int:
         print_lines(comparison_lines(comparison, shutil.get_terminal_size().columns, whole=args.verbose))
     if STDOUT not in (args.json, args.markdown) and not compared and (line := _gate_line(args)):
         print_lines([StyledLine(line)])
-    for line in comparison.odd:
+    for line in comparison.unreadable:
         print(line, file=sys.stderr)
     if not comparison.has_scores:
         return REFUSED
@@ -202,13 +208,6 @@ def _refuse_obstacles(comparison: RunComparison, args: argparse.Namespace) -> No
         raise UsageMistake("\n".join([head, *lines, hint]))
 
 
-BASELINES = Path("evals") / "baselines"
-MOST_NAMED = 5
-
-MOST_ROWS = 30
-MOST_NAME = 200
-
-
 def baseline_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.description = (
@@ -279,6 +278,7 @@ def _refuse_shared_trials(runs: Sequence[Run]) -> None:
     before: set[str] = set()
     for run in runs:
         name = run.header.name or run.folder.name
+        # A run that regrades or reuses another one holds its trials.
         sources = {name, *(Path(other).name for other in (*run.header.regraded, *run.header.reused))}
         if shared := before & sources:
             twice = name if name in shared else min(shared)

@@ -33,6 +33,15 @@ MODEL_HELP = "this model's trials only"
 VARIANT_HELP = "this prompt variant's trials only"
 AGAIN_HELP = "; may be given again"
 
+STDOUT = "-"
+"""What a user writes in the place of a file's name."""
+
+ANSI_STYLES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "green": "32", "cyan": "36"}
+
+PAGER = "less"
+PAGER_SETTINGS = {"LESS": "FRX", "LV": "-c"}
+"""What pagers get unless the user's environment has it: colours, and to end where all fits."""
+
 
 def add_results_option(parser: argparse.ArgumentParser) -> None:
     """Declare the folder in which runs are looked up."""
@@ -89,12 +98,6 @@ def positive_seconds(text: str) -> float:
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0; found {text!r}")
     return value
-
-
-STDOUT = "-"
-"""What a user writes in the place of a file's name."""
-
-ANSI_STYLES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "green": "32", "cyan": "36"}
 
 
 class TakesOptions(Protocol):
@@ -183,11 +186,6 @@ def wrapped(line: str, width: int = 100) -> Iterator[str]:
     yield from textwrap.wrap(
         line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
-
-
-PAGER = "less"
-PAGER_SETTINGS = {"LESS": "FRX", "LV": "-c"}
-"""What pagers get unless the user's environment has it: colours, and to end where all fits."""
 
 
 def page_lines(lines: Iterable[StyledLine], paged: bool = True) -> None:

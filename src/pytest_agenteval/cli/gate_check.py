@@ -276,6 +276,7 @@ def _checked_suite(
         source, floors = pool.newest, [*floors_of(of_run)]
     drifts = run_drifts(entries, pool.side.run_of)
     tasks = group_by_task(entries).values()
+    # Without tasks of capability suites, where a miss fails nothing.
     counts = [
         (sum(entry.ending == "passed" for entry in trials), len(trials))
         for trials in tasks

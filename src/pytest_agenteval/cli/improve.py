@@ -47,6 +47,13 @@ ROUNDS, REPETITIONS, CODING_TIMEOUT = 5, 3, 1800.0
 WIDTH, STEP = 100, 9
 MOST_LINE = 1000
 
+NOTHING_BETTER = 1
+MOST_UNANSWERED = 3
+"""Questions in a row that COMMAND does not answer, after which nothing is spent on more."""
+MOST_GEPA_LINE = 200
+MOST_REFUSED = 5
+"""Candidates refused one after the other, after which the optimizer is ended."""
+
 
 def improve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
@@ -233,14 +240,6 @@ def _safe_line(text: str) -> str:
 
 def _path_from_here(path: Path) -> str:
     return (path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path).as_posix()
-
-
-NOTHING_BETTER = 1
-MOST_UNANSWERED = 3
-"""Questions in a row that COMMAND does not answer, after which nothing is spent on more."""
-MOST_GEPA_LINE = 200
-MOST_REFUSED = 5
-"""Candidates refused one after the other, after which the optimizer is ended."""
 
 
 def gepa_arguments(parser: argparse.ArgumentParser) -> None:

@@ -45,6 +45,11 @@ AGENT_KINDS = ("python", "command", "tools", "workspace")
 MOST_FILES_NAMED = 12
 """Files of a folder beyond which they are counted, not named."""
 
+RECORDINGS = "cassettes"
+"""The folder of a kind's templates that does not go into the suite."""
+
+_SUITE_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+
 
 class InitDocument(Document, frozen=True, kw_only=True):
     """What was written: a suite of somebody's own, or an example, and what to type next.
@@ -140,10 +145,6 @@ def program_command(name: str, root: Path) -> str:
     words: Sequence[str] = [beside] if beside else [sys.executable, "-m", name]
     program = path_in_root(Path(words[0]), root) if Path(words[0]).is_relative_to(root) else words[0]
     return shlex.join([program, *words[1:]])
-
-
-RECORDINGS = "cassettes"
-"""The folder of a kind's templates that does not go into the suite."""
 
 
 class Starter(FrozenValue, frozen=True):
@@ -260,9 +261,6 @@ def _files_below(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path
-
-
-_SUITE_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 
 
 class InitPlan(FrozenValue, frozen=True):

@@ -61,6 +61,12 @@ MODULES: Mapping[str, str] = {
 WITHOUT_JSON: Mapping[str, str] = {"schema": "what it prints is JSON"}
 """Verbs that have no ``--json``, and why."""
 
+INTERRUPTED = 130
+"""What shells give for a command that Ctrl-C has ended."""
+
+AFTER_DASHES = "pytest_options"
+"""The argument that holds what stands behind ``--``, of verbs that declare a default for it."""
+
 
 def verb_function(verb: str, part: str = "") -> Callable[..., Any]:
     """Import a verb's function, or with ``_arguments`` the one that declares its arguments."""
@@ -69,13 +75,6 @@ def verb_function(verb: str, part: str = "") -> Callable[..., Any]:
     own = f"{name}{part}" if part or not iskeyword(name) else f"{name}_"
     function: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), own)
     return function
-
-
-INTERRUPTED = 130
-"""What shells give for a command that Ctrl-C has ended."""
-
-AFTER_DASHES = "pytest_options"
-"""The argument that holds what stands behind ``--``, of verbs that declare a default for it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -25,6 +25,32 @@ from pytest_agenteval.session.planning.suites import SuiteSearch, read_suite
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
+OWN_CONFIGS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
+SHARED_CONFIGS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
+"""Files that configure pytest only where they have this section."""
+
+NO_PACKAGES = (
+    "ci bin debian doc docs documentation manpages news newsfragments changelog test tests unit_test "
+    "unit_tests example examples scripts tools util utils python build dist venv env requirements tasks "
+    "fabfile site_scons benchmark benchmarks exercise exercises htmlcov"
+)
+NO_MODULES = (
+    "setup conftest test tests example examples build toxfile noxfile pavement dodo tasks fabfile conanfile "
+    "manage benchmark benchmarks exercise exercises SConstruct sconstruct"
+)
+"""Top-level folders and modules that setuptools leaves out of a flat layout (setuptools.discovery)."""
+
+GUIDE_MARK = "printed by `agenteval guide`"
+RESULTS_FOLDER = ".agenteval/"
+PACKAGE = "pytest-agenteval"
+PYTEST_INI = "[pytest]\ntestpaths = {evals}\n"
+
+FILL_IN = "PYTEST_AGENTEVAL"
+FILL_IN_LINE = (
+    f'env: {{{FILL_IN}: ""}}  # fill in what pip installs: a wheel in this repository, git+https://...\n'
+)
+"""The one line of a workflow that nobody but its author can know: where this package comes from."""
+
 
 class NewFile(FrozenValue, frozen=True):
     """A file and its whole content; ``adds`` says that it goes on from what was there."""
@@ -67,11 +93,6 @@ def edited_file(path: Path, text: str) -> NewFile:
     before, content = path.read_bytes() if path.is_file() else b"", text.encode("utf-8", "surrogateescape")
     content = content.replace(b"\n", b"\r\n") if b"\r\n" in before else content
     return NewFile(path, content, adds=bool(before))
-
-
-OWN_CONFIGS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
-SHARED_CONFIGS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
-"""Files that configure pytest only where they have this section."""
 
 
 class Project(FrozenValue, frozen=True):
@@ -160,18 +181,6 @@ def fill(text: str, words: Mapping[str, str]) -> str:
 def shared_template(name: str) -> str:
     """Give the text of a template that is of no kind."""
     return (files(__package__) / "templates" / "shared" / name).read_text(encoding="utf-8")
-
-
-NO_PACKAGES = (
-    "ci bin debian doc docs documentation manpages news newsfragments changelog test tests unit_test "
-    "unit_tests example examples scripts tools util utils python build dist venv env requirements tasks "
-    "fabfile site_scons benchmark benchmarks exercise exercises htmlcov"
-)
-NO_MODULES = (
-    "setup conftest test tests example examples build toxfile noxfile pavement dodo tasks fabfile conanfile "
-    "manage benchmark benchmarks exercise exercises SConstruct sconstruct"
-)
-"""Top-level folders and modules that setuptools leaves out of a flat layout (setuptools.discovery)."""
 
 
 class Discovery(FrozenValue, frozen=True):
@@ -301,18 +310,6 @@ def read_pyproject(root: Path) -> dict[str, Any]:
 def _uses_setuptools(root: Path) -> bool:
     system = read_pyproject(root).get("build-system", {})
     return str(system.get("build-backend", "setuptools")).startswith("setuptools")
-
-
-GUIDE_MARK = "printed by `agenteval guide`"
-RESULTS_FOLDER = ".agenteval/"
-PACKAGE = "pytest-agenteval"
-PYTEST_INI = "[pytest]\ntestpaths = {evals}\n"
-
-FILL_IN = "PYTEST_AGENTEVAL"
-FILL_IN_LINE = (
-    f'env: {{{FILL_IN}: ""}}  # fill in what pip installs: a wheel in this repository, git+https://...\n'
-)
-"""The one line of a workflow that nobody but its author can know: where this package comes from."""
 
 
 def shared_files(project: Project) -> Iterator[NewFile]:

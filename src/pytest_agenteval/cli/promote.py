@@ -55,6 +55,12 @@ from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import StyledLine, pluralize
 
+MOST_ROWS = 30
+"""Lines of groups with what they lack."""
+
+MOST_NAMES = 3
+"""Names that the command to be pasted says in full."""
+
 
 def suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
     """Read the suite's runs with the models that count, newest first, one when it is looked at."""
@@ -89,10 +95,6 @@ def add_run_arguments(parser: argparse.ArgumentParser, runs: str) -> None:
     add("--write", action="store_true", help="change suite.yaml (default: show the change)")
     add_json_option(parser)
     add_results_option(parser)
-
-
-MOST_ROWS = 30
-"""Lines of groups with what they lack."""
 
 
 class GroupStanding(FrozenValue, frozen=True):
@@ -178,6 +180,7 @@ def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
     runs = history.mature
     ready = _task_ids(each.group for each in standings if not each.reason)
     before = _task_ids(promoted(tasks, regression))
+    # Offline models are worth a line only where their runs could fill up the others.
     named = args.model or len(runs) == history.needed or not capability
     return SuitePromotion(
         suite=name,
@@ -305,10 +308,6 @@ def promote_arguments(parser: argparse.ArgumentParser) -> None:
     add("suite", nargs="?", metavar="SUITE", help="its name, folder or file (default: all below this folder)")
     add("--tasks", action="store_true", help="single tasks of the other buckets too")
     add_run_arguments(parser, "how many mature runs have to have passed")
-
-
-MOST_NAMES = 3
-"""Names that the command to be pasted says in full."""
 
 
 class GroupLapse(FrozenValue, frozen=True):

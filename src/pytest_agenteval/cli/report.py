@@ -52,6 +52,9 @@ from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
+ROW_FILES = (".csv", ".parquet")
+"""Report files with a row for each thing, of which there are several kinds."""
+
 
 def one_run_lines(
     run: Run,
@@ -108,10 +111,6 @@ def _miss_lines(run: Run, width: int, verbosity: int, room: int) -> Iterator[Sty
         return
     if lines:
         yield from (StyledLine(title, "bold"), *lines, StyledLine(""))
-
-
-ROW_FILES = (".csv", ".parquet")
-"""Report files with a row for each thing, of which there are several kinds."""
 
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -213,6 +212,7 @@ def _with_settings(scorecard: RegisteredScorecard, args: argparse.Namespace) -> 
 
 
 def _load_runs(names: Iterable[str], results: Path) -> Iterator[Run]:
+    # One run may have been named twice, as latest and by its name.
     folders = dict.fromkeys(find_named_run(results, name).resolve() for name in names)
     here = Path.cwd().resolve()
     for folder in folders:

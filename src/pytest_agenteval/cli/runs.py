@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 YOUNG_DAYS, NEWEST = 14, 20
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
+MOST_RUNS = 20
+
+TREND_RUNS = 10
+
 
 def add_prune_options(parser: argparse.ArgumentParser) -> None:
     """Declare what says which runs may go."""
@@ -112,6 +116,7 @@ def _is_in_use(folder: Path) -> bool:
 def _baseline_runs(below: Path) -> Iterator[str]:
     """Name the runs that the baselines below a folder were made of."""
     for folder, folders, files in os.walk(below):
+        # Hidden folders and node_modules hold no baselines, and take long to walk.
         folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
         for path in (Path(folder, name) for name in files if name.endswith(".json")):
             if holds_baseline(path):
@@ -125,7 +130,7 @@ def _baseline_runs(below: Path) -> Iterator[str]:
 
 
 def _pruning_lines(plan: Pruning, root: Path) -> Iterator[str]:
-    stored = len(plan.removable) + len(plan.kept)
+    stored = len(plan.removable) + len(plan.retained)
     if plan.removable:
         total = _size_text(plan.size)
         yield f"{len(plan.removable)} of {pluralize(stored, 'run')} in {root} may go, {total}:"
@@ -135,7 +140,7 @@ def _pruning_lines(plan: Pruning, root: Path) -> Iterator[str]:
             yield f"  {folder.name:{widest}}  {when}  {_size_text(size):>8}"
     else:
         yield f"none of {pluralize(stored, 'run')} in {root} may go"
-    reasons = Counter("referred to" if why.startswith("referred") else why for why in plan.kept.values())
+    reasons = Counter("referred to" if why.startswith("referred") else why for why in plan.retained.values())
     if reasons:
         yield "kept: " + ", ".join(f"{number} {why}" for why, number in reasons.items())
     for path in left_behind(root):
@@ -147,9 +152,6 @@ def _size_text(size: float) -> str:
     while size >= 1000 and unit < len(UNITS) - 1:
         size, unit = size / 1000, unit + 1
     return f"{size:.0f} {UNITS[unit]}" if unit == 0 or size >= 10 else f"{size:.1f} {UNITS[unit]}"
-
-
-MOST_RUNS = 20
 
 
 def runs_arguments(parser: argparse.ArgumentParser) -> None:
@@ -247,9 +249,6 @@ def _queried_runs(folders: Iterable[Path]) -> Iterator[Run]:
         run = load_run(folder)
         yield run
         print_unreadable(run.folder, run)
-
-
-TREND_RUNS = 10
 
 
 def trend_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,35 @@ if TYPE_CHECKING:
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
+RUN_FILES = ("run", "planned", "journal", "transcript", "text")
+"""What a run's folder holds; see ``store/run_schemas.py``."""
+
+DOCUMENTS: Mapping[str, str] = {
+    "init": "cli.init:InitDocument",
+    "validate": "cli.validate:ValidationDocument",
+    "runs": "reports.run_list:RunListDocument",
+    "show": "reports.trial_view:TrialsDocument",
+    "import": "cli.import_:ImportDocument",
+    "report": "reports.exports.json_report:report_schema",
+    "sql": "reports.exports.sql:QueryDocument",
+    "merge": "cli.merge:MergeDocument",
+    "compare": "reports.exports.json_report:comparison_schema",
+    "baseline": "reports.comparison_report:BaselineDocument",
+    "gate-check": "cli.gate_check:GateCheckDocument",
+    "trend": "reports.trend:TrendDocument",
+    "calibrate": "calibration.document:CalibrateDocument",
+    "review": "loop.review:ReviewSummary",
+    "guide": "cli.guide:GuidePage",
+    "leaks": "loop.contamination.task_texts:LeaksDocument",
+    "promote": "cli.promote:PromotionDocument",
+    "demote": "cli.promote:DemotionDocument",
+    "feedback": "loop.feedback.content:Feedback",
+    "improve": "loop.improve.progress:Improvement",
+    "audit": "reports.audit_report:Audit",
+    "gepa": "loop.gepa_adapter:GEPADocument",
+}
+"""What verbs write with ``--json``: a document's class, or a function that gives its schema."""
+
 
 def schema_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
@@ -121,33 +150,5 @@ AUTHORED: dict[str, Callable[[], dict[str, Any]]] = {
 }
 """What people write, and what makes the schema of each."""
 
-RUN_FILES = ("run", "planned", "journal", "transcript", "text")
-"""What a run's folder holds; see ``store/run_schemas.py``."""
-
-DOCUMENTS: Mapping[str, str] = {
-    "init": "cli.init:InitDocument",
-    "validate": "cli.validate:ValidationDocument",
-    "runs": "reports.run_list:RunListDocument",
-    "show": "reports.trial_view:TrialsDocument",
-    "import": "cli.import_:ImportDocument",
-    "report": "reports.exports.json_report:report_schema",
-    "sql": "reports.exports.sql:QueryDocument",
-    "merge": "cli.merge:MergeDocument",
-    "compare": "reports.exports.json_report:comparison_schema",
-    "baseline": "reports.comparison_report:BaselineDocument",
-    "gate-check": "cli.gate_check:GateCheckDocument",
-    "trend": "reports.trend:TrendDocument",
-    "calibrate": "calibration.document:CalibrateDocument",
-    "review": "loop.review:ReviewSummary",
-    "guide": "cli.guide:GuidePage",
-    "leaks": "loop.contamination.task_texts:LeaksDocument",
-    "promote": "cli.promote:PromotionDocument",
-    "demote": "cli.promote:DemotionDocument",
-    "feedback": "loop.feedback.content:Feedback",
-    "improve": "loop.improve.progress:Improvement",
-    "audit": "reports.audit_report:Audit",
-    "gepa": "loop.gepa_adapter:GEPADocument",
-}
-"""What verbs write with ``--json``: a document's class, or a function that gives its schema."""
 
 SCHEMA_NAMES = (*AUTHORED, *RUN_FILES, *DOCUMENTS)

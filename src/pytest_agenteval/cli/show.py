@@ -47,6 +47,8 @@ TRIAL = (
     "like name another run than the latest."
 )
 
+NO_CHECKSUMS = "an earlier version wrote this run, without checksums: damage to its files may go unnoticed"
+
 
 def show_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
@@ -61,14 +63,12 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
     add_results_option(parser)
 
 
-NO_CHECKSUMS = "an earlier version wrote this run, without checksums: damage to its files may go unnoticed"
-
-
 def show(args: argparse.Namespace) -> int:
     """Show the trials that are meant; 2 where a transcript is lost, and the journal all that is shown."""
     run, query = _run_and_query(args)
     entries = _matching_entries(run, query, args)
     runs = [run, load_run(find_named_run(Path(args.results), args.diff))] if args.diff else [run]
+    # Reading trials below adds to it: more than before means that a transcript is lost.
     before = [each.odd for each in runs]
     pairs = list(_matched_pairs(runs[1], entries)) if args.diff else []
     if args.json and args.diff:

@@ -70,6 +70,7 @@ def _suites_named(name: str, here: Path) -> list[SuiteFile]:
             names.append(suite.name)
             of_name += [SuiteFile(file, suite)] if suite.name == name else []
     if of_name:
+        # The same name may stand in a folder that pytest leaves out, as a copy or a template.
         return [each for each in of_name if each.path in search.collected] or of_name
     if broken:
         raise broken[0]

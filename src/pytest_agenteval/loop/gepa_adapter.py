@@ -213,6 +213,7 @@ class GEPAAdapter:
             if not left:
                 break
             tried = self._run(left)
+            # An errored trial says nothing of a prompt, and must not count as 0.
             results |= {task: trials for task, trials in tried.items() if trials.scored}
         missing = [task.id for task in dict.fromkeys(batch) if task not in results]
         if missing:

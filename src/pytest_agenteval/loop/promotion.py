@@ -19,6 +19,12 @@ from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.text.formatting import pluralize
 
+STRAGGLER_TRIALS = 10
+"""From so many trials on, a task that none passes is listed: agent, task or grader may be the reason."""
+
+MOST_NULL_MISSES = 0.05
+"""The share of runs in which nothing changed that may have a miss, by which the passes needed are counted."""
+
 
 class SuiteTask(FrozenValue, frozen=True):
     """A task as it stands in the suite's files today."""
@@ -103,10 +109,12 @@ def _immaturity(run: SuiteRun) -> str:
     errored = sum(entry.ending == "errored" for entry in run.entries)
     if not run.planned:
         return "nobody knows how many trials were planned"
+    # A task without a trial would look as if it had not missed.
     if len(run.entries) < run.planned:
         return f"{run.planned - len(run.entries)} of {run.planned} planned trials never ended"
     if errored:
         return f"{errored} of {len(run.entries)} trials errored"
+    # The same trials must not count in two runs.
     taken_over = sum(entry.origin is not None and bool(entry.origin.run) for entry in run.entries)
     return f"{taken_over} of {len(run.entries)} trials taken over from another run" if taken_over else ""
 
@@ -145,14 +153,6 @@ def trials_by_task(runs: Sequence[SuiteRun]) -> dict[str, list[JournalEntry]]:
             if entry.ending != "errored":
                 trials.setdefault(entry.key.task, []).append(entry)
     return trials
-
-
-STRAGGLER_TRIALS = 10
-"""From so many trials on, a task that none passes is listed: agent, task or grader may be the reason."""
-
-
-MOST_NULL_MISSES = 0.05
-"""The share of runs in which nothing changed that may have a miss, by which the passes needed are counted."""
 
 
 class TaskGroup(FrozenValue, frozen=True):
@@ -260,6 +260,7 @@ def _passed_in_a_row(group: TaskGroup, history: SuiteHistory) -> list[SuiteRun]:
     dev = {task.id for task in group.tasks if not task.is_held_out}
     passed: list[SuiteRun] = []
     for run, immature in history.runs:
+        # A miss in an immature run ends the series, and passes there do not lengthen it.
         if not dev or _misses(group, run) or not (immature or dev <= run.tasks):
             break
         if not immature:

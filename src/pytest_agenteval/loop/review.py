@@ -50,6 +50,8 @@ KEYS = {
     "q": "quit",
 }
 
+MOST_TITLE = 200
+
 
 def key_lines(scale: Scale, width: int) -> Iterator[StyledLine]:
     """Say what can be typed."""
@@ -121,9 +123,6 @@ def _vote_text(vote: VoteView, mine: Mapping[str, float | None], scale: Scale) -
     )
     why = one_line(vote.rationale or vote.problem, MOST_SAID)
     return f"{', '.join(scores)}{f': {why}' if why else ''}"
-
-
-MOST_TITLE = 200
 
 
 class ReviewTerminal(Protocol):
@@ -254,6 +253,7 @@ class Review:
 
     def _write(self, place: int, labels: PersonLabels) -> None:
         trial = self.trials[place]
+        # On disk before the next question: Ctrl-C loses no answer.
         self._file.write(self.ids[place], trial.values, labels)
         self.labelled[place] = None
         self.skipped.discard(place)

@@ -28,6 +28,20 @@ from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, did_you_me
 from pytest_agenteval.text.formatting import one_line
 from pytest_agenteval.text.json_values import json_digest
 
+ALIKE = "the same as another"
+
+UNDECIDED = "undecided"
+ENDING_WORDS = ("passed", "missed", "failed", "errored", "limited", UNDECIDED)
+MOST_LISTED = 1000
+
+FILTERS: Mapping[str, Callable[[JournalEntry], str]] = {
+    "bucket": lambda entry: entry.bucket,
+    "task": lambda entry: entry.key.task,
+    "model": lambda entry: entry.key.model,
+    "variant": lambda entry: entry.key.variant,
+}
+"""What trials are chosen by, each with what a trial has of it."""
+
 
 class PlannedTasks:
     """Today's tasks of a run's trials, with what conftests register; a file with problems has none.
@@ -73,9 +87,6 @@ def _files_root(names: Iterable[str]) -> Path:
             if (folder / name).is_file():
                 return folder
     return here
-
-
-ALIKE = "the same as another"
 
 
 class ReviewTrial(FrozenValue, frozen=True):
@@ -249,6 +260,7 @@ class _PoolBuilder:
         seen: set[str] = set()
         counts: Counter[str] = Counter()
         for entry, grader, shown in questions:
+            # A person would label the same text twice.
             if shown.digest in seen:
                 self.left_out[ALIKE] += 1
                 continue
@@ -267,19 +279,6 @@ def _plain_judge(rubric: Rubric) -> PlannedGrader:
     except ValueError as refused:
         raise UsageMistake(f"no grader of these trials asks by it, and of others: {refused}") from None
     return PlannedGrader("judge", rubric.name, {"rubric": rubric.text})
-
-
-UNDECIDED = "undecided"
-ENDING_WORDS = ("passed", "missed", "failed", "errored", "limited", UNDECIDED)
-MOST_LISTED = 1000
-
-FILTERS: Mapping[str, Callable[[JournalEntry], str]] = {
-    "bucket": lambda entry: entry.bucket,
-    "task": lambda entry: entry.key.task,
-    "model": lambda entry: entry.key.model,
-    "variant": lambda entry: entry.key.variant,
-}
-"""What trials are chosen by, each with what a trial has of it."""
 
 
 def chosen_entries(

@@ -45,6 +45,49 @@ _KATAKANA = range(0x30A1, 0x30F7)
 _TO_HIRAGANA = -0x60
 _MOST_CODE = 0x10FFFF
 
+_LOOK_ALIKE: dict[int, str | None] = {
+    ord(letter): latin
+    for letters, latins in (
+        ("łđøħŧı", "ldohti"),
+        ("авекмнорстухіјѕ", "abekmhopctyxijs"),
+        ("αβεηικμνορτυχζ", "abehikmnoptyxz"),
+    )
+    for letter, latin in zip(letters, latins, strict=True)
+}
+"""Letters with a stroke, and those of Cyrillic and Greek that are drawn like Latin ones, small or capital.
+
+Most are confusable by Unicode's list too (UTS 39). Both sides are folded, so nothing is lost.
+"""
+
+_LEAST_DIGITS, _MOST_DIGITS = 3, 4
+_LEAST_WRITTEN = 5
+"""Characters, with what separates its digits, that a number of four digits has to be written with."""
+
+_MOST_PLAIN_DIGITS = 7
+"""Longer numbers may have other signs between their digits, as telephone numbers have brackets."""
+
+_TWO_NUMBERS = re.compile(r"\d[^\w*`\u00ad\u200b-\u200f\u2060]{2,}\d")
+_NUMBER = re.compile(
+    r"((?<![A-Za-zА-Яа-яΑ-Ωα-ω_\d])\d+(?:[.,:'’·\u066b\u066c]\d+|[ \u00a0\u202f]\d{3}(?!\d))*)"
+)
+_YEAR = re.compile("(?:19|20)..")
+
+LEAST_SIGNS = 10
+"""Signs below which eight words (``a b c d e f g h``) are nobody's."""
+
+_COPY_WORDS = 8
+_PARTS_OF_WORD = 60
+"""In so many parts a word is counted."""
+
+_UNIT = re.compile(
+    "(?P<han>[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])"
+    "|(?P<hangul>[\u1100-\u11ff\uac00-\ud7ff])"
+    "|(?P<spelt>[\u0e00-\u109f\u1780-\u17ff\u19e0-\u19ff\u3040-\u31ff])"
+    "|(?P<word>[^ \u0e00-\u11ff\u1780-\u17ff\u19e0-\u19ff\u3005-\u3007\u3040-\u31ff\u3400-\u9fff\uac00-\ud7ff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]+)"
+)
+_PARTS_OF = {"word": 60, "han": 48, "hangul": 30, "spelt": 20}
+
 
 class _Folding(dict[int, str | None]):
     """What becomes of each character, looked up in Unicode when it is first met."""
@@ -65,20 +108,6 @@ def _folded_character(code: int) -> str | None:
         return str(unicodedata.digit(char))
     return char if category[0] in "LMN" and code not in _INVISIBLE_LETTERS else " "
 
-
-_LOOK_ALIKE: dict[int, str | None] = {
-    ord(letter): latin
-    for letters, latins in (
-        ("łđøħŧı", "ldohti"),
-        ("авекмнорстухіјѕ", "abekmhopctyxijs"),
-        ("αβεηικμνορτυχζ", "abehikmnoptyxz"),
-    )
-    for letter, latin in zip(letters, latins, strict=True)
-}
-"""Letters with a stroke, and those of Cyrillic and Greek that are drawn like Latin ones, small or capital.
-
-Most are confusable by Unicode's list too (UTS 39). Both sides are folded, so nothing is lost.
-"""
 
 _FOLDING = _Folding(_LOOK_ALIKE)
 
@@ -162,20 +191,6 @@ def blank_names(text: str) -> str | None:
     return "\n".join("".join(line) for line in lines)
 
 
-_LEAST_DIGITS, _MOST_DIGITS = 3, 4
-_LEAST_WRITTEN = 5
-"""Characters, with what separates its digits, that a number of four digits has to be written with."""
-
-_MOST_PLAIN_DIGITS = 7
-"""Longer numbers may have other signs between their digits, as telephone numbers have brackets."""
-
-_TWO_NUMBERS = re.compile(r"\d[^\w*`\u00ad\u200b-\u200f\u2060]{2,}\d")
-_NUMBER = re.compile(
-    r"((?<![A-Za-zА-Яа-яΑ-Ωα-ω_\d])\d+(?:[.,:'’·\u066b\u066c]\d+|[ \u00a0\u202f]\d{3}(?!\d))*)"
-)
-_YEAR = re.compile("(?:19|20)..")
-
-
 def is_short_number(value: str) -> bool:
     """Whether a compact text is a number that is short, and not a round one."""
     return value.isdigit() and _LEAST_DIGITS <= len(value) <= _MOST_DIGITS and not is_round(value)
@@ -221,23 +236,6 @@ def short_numbers(line: str, place: int) -> Iterator[tuple[str, int, int]]:
         if is_number and is_short_number(value):
             yield part, place, place + len(value)
         place += len(value)
-
-
-LEAST_SIGNS = 10
-"""Signs below which eight words (``a b c d e f g h``) are nobody's."""
-
-_COPY_WORDS = 8
-_PARTS_OF_WORD = 60
-"""In so many parts a word is counted."""
-
-_UNIT = re.compile(
-    "(?P<han>[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])"
-    "|(?P<hangul>[\u1100-\u11ff\uac00-\ud7ff])"
-    "|(?P<spelt>[\u0e00-\u109f\u1780-\u17ff\u19e0-\u19ff\u3040-\u31ff])"
-    "|(?P<word>[^ \u0e00-\u11ff\u1780-\u17ff\u19e0-\u19ff\u3005-\u3007\u3040-\u31ff\u3400-\u9fff\uac00-\ud7ff"
-    "\uf900-\ufaff\U00020000-\U0003ffff]+)"
-)
-_PARTS_OF = {"word": 60, "han": 48, "hangul": 30, "spelt": 20}
 
 
 class Passage(FrozenValue, frozen=True):

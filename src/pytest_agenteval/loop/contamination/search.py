@@ -23,6 +23,9 @@ from pytest_agenteval.text.errors import UsageMistake
 MOVED_SHARE = 0.5
 """The share of a file's lines that stand in a new file, from which on it has moved there."""
 
+NEAR = 40
+"""Letters and digits, at most, between two ordinary words that are a leak together."""
+
 
 class FilesAtCommit(FrozenValue, frozen=True):
     """Files as they were: the commit that was looked at, or nothing where there is none, and their texts."""
@@ -68,6 +71,7 @@ def files_at_commit(
     patterns = [os.path.relpath(os.path.abspath(pattern), root) for pattern in globs]
     known = [name for name in names if any(matches(pattern, name) for pattern in patterns)]
     below = os.path.abspath(suites if suites.is_dir() else suites.parent)
+    # A prompt may have been renamed since. What lay below the suites was a task and no prompt.
     gone = [
         name
         for name in set(names).difference(known)
@@ -121,6 +125,7 @@ def _texts_at_commit(root: Path, commit: str, names: Sequence[str]) -> Iterator[
     for name in (name for name in names if "\n" not in name):
         head, _, _ = answer[place : place + 4096].partition(b"\n")
         place += len(head) + 1
+        # For what is no file git names another type, or says that it is missing.
         if head.split(b" ")[1:2] == [b"blob"]:
             size = int(head.rpartition(b" ")[2])
             yield name, _decoded(answer[place : place + size])
@@ -134,10 +139,6 @@ def _git(arguments: Sequence[str], folder: Path, given: bytes = b"") -> bytes | 
     except OSError:
         return None
     return done.stdout if done.returncode == 0 else None
-
-
-NEAR = 40
-"""Letters and digits, at most, between two ordinary words that are a leak together."""
 
 
 def prompt_leaks(old: Mapping[str, str], new: Mapping[str, str], suite: Path) -> tuple[Leak, ...]:
@@ -162,6 +163,7 @@ def suite_leaks(
     index, before = PromptIndex(new, code), PromptIndex(old)
     tasks = TaskIndex(suites, index.beginnings)
     hits = [*_value_hits(tasks, index, before), *_passage_hits(tasks, index, before)]
+    # Names in code belong to its authors; an id of a task is a leak there too.
     leaking = (hit for hit in hits if hit.owner.kind == "task_id" or not index.is_name_of_code(hit.span))
     return _in_order(((hit.span.reading, _leak(hit, tasks, index)) for hit in _outermost(leaking)), [*new])
 
@@ -193,6 +195,7 @@ def _value_hits(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterato
         spans = list(new.places_of_value(value))
         if not spans or tasks.is_anybodys(value, owners):
             continue
+        # By text and not by place: a line that only moved is not new.
         added = next(old.places_of_value(value), None) is None
         for owner in owners:
             if tasks.is_leak_as_spelt(value, owner):
@@ -204,6 +207,7 @@ def _value_hits(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterato
         if tasks.says_enough(value, owners):
             yield from (_Hit(span, owner, added) for span in spans)
             continue
+        # Tool descriptions and code have to use ordinary words.
         spans = [span for span in spans if not new.is_code(span)]
         if tasks.is_rare(value, owners):
             yield from (_Hit(span, owner, added) for span in spans if _is_word(span, value, owner, new))

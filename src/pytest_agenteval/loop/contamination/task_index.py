@@ -74,6 +74,20 @@ out, of India and its neighbours."""
 _WORD = re.compile(r"\w+")
 _BEGINNING = re.compile(r"""(?:^|[.!?:;…\n\r\-*#>•"'“”‘’(\[{/|])\s*$""")
 
+COMMON = 3
+"""What so many tasks ask or expect is a category, and no case."""
+
+LEAST_FILE_WORDS = 3
+"""Words from which on a path names a file, and no folder that agents have to know."""
+
+LEAST_INPUT_WORDS = 4
+"""Words of an input that is too short for a piece of eight: from so many on it is looked for as a whole."""
+
+MOST_SAMPLED = 100
+"""Tasks whose texts tell how a suite uses capitals."""
+
+_KINDS: Sequence[LeakKind] = ("task_id", "expected_value", "reference_solution", "input", "workspace")
+
 
 def says_enough(value: str, words: int, alone: bool) -> bool:
     """Whether a compact text of so many words is a leak wherever it stands, names apart.
@@ -171,21 +185,6 @@ class AllTasksTexts:
         return count == tasks
 
 
-COMMON = 3
-"""What so many tasks ask or expect is a category, and no case."""
-
-LEAST_FILE_WORDS = 3
-"""Words from which on a path names a file, and no folder that agents have to know."""
-
-LEAST_INPUT_WORDS = 4
-"""Words of an input that is too short for a piece of eight: from so many on it is looked for as a whole."""
-
-MOST_SAMPLED = 100
-"""Tasks whose texts tell how a suite uses capitals."""
-
-_KINDS: Sequence[LeakKind] = ("task_id", "expected_value", "reference_solution", "input", "workspace")
-
-
 class TextOwner(FrozenValue, frozen=True):
     """What a text is, in the task of this number: which of its facts, of how many words, without another.
 
@@ -221,6 +220,7 @@ class TaskIndex:
                     trees[layer].append(len(self.tasks))
                 self._add_task(loaded.task)
             for layer, tasks in trees.items():
+                # Tasks may share a tree: it counts for the first one that anybody may look at.
                 first = min(tasks, key=lambda task: (self.tasks[task].split == "held_out", task))
                 for text in workspace_texts(layer):
                     self._add_passage(passage(fold(text)), TextOwner("workspace", first))

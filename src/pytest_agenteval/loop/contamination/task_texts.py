@@ -22,6 +22,41 @@ from pytest_agenteval.text.errors import UsageMistake
 
 LeakKind = Literal["task_id", "expected_value", "reference_solution", "input", "workspace"]
 
+_PART = re.compile(
+    r"(?P<never>\(\?<?!)|(?P<open>\((?:\?(?:P?<\w+>|P=\w+|[a-zA-Z-]*:|<?=|>|[a-zA-Z]+(?=\))))?)|(?P<close>\))"
+    r"|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<times>[*+?][?+]?|\{\d*,?\d*\}[?+]?)"
+    r"|(?P<kind>\\(?:[dDwWSbBAZzGXRKN]|[pP]\{[^}]*\}|\d+))|(?P<other>[|.])|(?P<between>\\[snrtfv]|[\^$])"
+    r"|\\?(?P<sign>.)",
+    re.DOTALL,
+)
+_MAY_BE_MISSING = re.compile(r"[*?]|\{0?,")
+_HOLDS_LETTERS = re.compile(r"\\[wWdDS]|[^\W_]")
+_MARKS = re.compile(r"\\[a-zA-Z.]|\(\?")
+
+MOST_WORKSPACE_TEXT = 200_000
+"""Bytes of a file of a starting tree beyond which it is no text that anybody copies from."""
+
+_ROOT_MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
+
+OWN_METADATA = re.compile("needle|marker|canary|expected|answer|secret|gold")
+"""Keys of metadata whose values are no labels, but something that is looked for."""
+
+_PLACES = ("base_fixture", "fixture_dir")
+"""Keys of an input that name folders of ours: the agent is not given them."""
+
+_ID_WORD = re.compile(r"[^\W_]+")
+_LEAST_ID_WORDS = 3
+_DAY = re.compile(r"(\d{4})\D(\d\d)\D(\d\d)")
+_IS_TYPE = re.compile("(?:^t|_t|T)ype$")
+LEAST_STEM = 5
+"""Letters that all forms of a word begin with."""
+
+_FILE_NAME = re.compile(r"[^*?{}\[\]]+\.\w{1,5}")
+
+Spelling = Literal["any", "title", "joined"]
+"""How a prompt has to write a text for it to be this one: in any way; with capitals, or as one word; as one
+word, with hyphens or the like."""
+
 
 class Leak(Record, frozen=True):
     """A text of a task that stands in a prompt: on which line of which file, and in whose words.
@@ -50,18 +85,6 @@ class LeaksDocument(Document, frozen=True):
     suites: tuple[str, ...]
     tasks: int
     leaks: tuple[Leak, ...]
-
-
-_PART = re.compile(
-    r"(?P<never>\(\?<?!)|(?P<open>\((?:\?(?:P?<\w+>|P=\w+|[a-zA-Z-]*:|<?=|>|[a-zA-Z]+(?=\))))?)|(?P<close>\))"
-    r"|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<times>[*+?][?+]?|\{\d*,?\d*\}[?+]?)"
-    r"|(?P<kind>\\(?:[dDwWSbBAZzGXRKN]|[pP]\{[^}]*\}|\d+))|(?P<other>[|.])|(?P<between>\\[snrtfv]|[\^$])"
-    r"|\\?(?P<sign>.)",
-    re.DOTALL,
-)
-_MAY_BE_MISSING = re.compile(r"[*?]|\{0?,")
-_HOLDS_LETTERS = re.compile(r"\\[wWdDS]|[^\W_]")
-_MARKS = re.compile(r"\\[a-zA-Z.]|\(\?")
 
 
 def is_pattern(key: str, text: str) -> bool:
@@ -110,12 +133,6 @@ def _depth_of_never(depth: int, kind: str) -> int:
 def _joined_piece(piece: list[str]) -> Iterator[str]:
     if piece:
         yield "".join(piece)
-
-
-MOST_WORKSPACE_TEXT = 200_000
-"""Bytes of a file of a starting tree beyond which it is no text that anybody copies from."""
-
-_ROOT_MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
 
 
 class LoadedSuite(FrozenValue, frozen=True):
@@ -173,27 +190,6 @@ def _project_root(place: Path) -> Path:
         if any((above / mark).exists() for mark in _ROOT_MARKS):
             return above
     return Path.cwd() if folder.is_relative_to(Path.cwd()) else folder
-
-
-OWN_METADATA = re.compile("needle|marker|canary|expected|answer|secret|gold")
-"""Keys of metadata whose values are no labels, but something that is looked for."""
-
-_PLACES = ("base_fixture", "fixture_dir")
-"""Keys of an input that name folders of ours: the agent is not given them."""
-
-
-_ID_WORD = re.compile(r"[^\W_]+")
-_LEAST_ID_WORDS = 3
-_DAY = re.compile(r"(\d{4})\D(\d\d)\D(\d\d)")
-_IS_TYPE = re.compile("(?:^t|_t|T)ype$")
-LEAST_STEM = 5
-"""Letters that all forms of a word begin with."""
-
-_FILE_NAME = re.compile(r"[^*?{}\[\]]+\.\w{1,5}")
-
-Spelling = Literal["any", "title", "joined"]
-"""How a prompt has to write a text for it to be this one: in any way; with capitals, or as one word; as one
-word, with hyphens or the like."""
 
 
 class TaskText(FrozenValue, frozen=True):

@@ -38,6 +38,46 @@ a character of Chinese, Japanese, Korean, Thai or Ethiopic, two beyond, where em
 need fewer for all of them.
 """
 
+LEAST_BUCKET, LEAST_TRIAL, LEAST_LINE = 450, 220, 10
+"""Tokens below which a bucket is shown by its figures alone, and a trial or a line is left out."""
+
+TITLE, LINE = 6, 2
+"""Tokens of what stands around: a title, and the mark before each line."""
+
+END_SHARE = 0.7
+"""How much of an input that is too long is its end."""
+
+GAP = "(…)"
+
+MOST_GRADERS = 6
+"""Graders of a bucket, and of all of them, that are named in Markdown."""
+
+SECTION_WEIGHTS: dict[SectionKind, float] = {
+    "checks": 4, "input": 4, "calls": 3, "reasons": 2, "reference": 2, "files": 2, "answer": 1.5,
+}  # fmt: skip
+TRIAL_WEIGHTS = (4.0, 2.0, 1.5)
+PASSING_WEIGHT = 1.5
+
+REPEATED_LINES = 4
+"""So many repeated lines in a row are not shown again."""
+
+LineWindows = set[tuple[str, ...]]
+"""Every ``REPEATED_LINES`` lines in a row that inputs of a suite had so far."""
+
+LEAST_ROOM = 250
+"""Tokens for buckets below which feedback says nothing."""
+
+TOKENS_OF_A_NAME = 120
+"""One bucket more is named for so many tokens of the budget."""
+
+LEAST_NAMES = 5
+TOKENS_OF_A_GRADER, LEAST_GRADERS = 700, 2
+PART_WEIGHTS = (10.0, 2.0, 2.0)
+"""How buckets, guide and earlier rounds share what is left of the budget."""
+
+BISECTIONS = 7
+"""How often half of the room that is left in doubt is looked at."""
+
 
 def estimate_tokens(text: str) -> int:
     """Give about how many tokens a text is: a quarter for each ASCII character, more for others."""
@@ -59,27 +99,6 @@ def cut_to_tokens(text: str, most: float) -> str:
     ends = accumulate(map(_exact_tokens, text))
     fits = sum(1 for end in ends if end <= most - 0.5)
     return text[:fits] + "…" if fits else ""
-
-
-LEAST_BUCKET, LEAST_TRIAL, LEAST_LINE = 450, 220, 10
-"""Tokens below which a bucket is shown by its figures alone, and a trial or a line is left out."""
-
-TITLE, LINE = 6, 2
-"""Tokens of what stands around: a title, and the mark before each line."""
-
-END_SHARE = 0.7
-"""How much of an input that is too long is its end."""
-
-GAP = "(…)"
-
-MOST_GRADERS = 6
-"""Graders of a bucket, and of all of them, that are named in Markdown."""
-
-SECTION_WEIGHTS: dict[SectionKind, float] = {
-    "checks": 4, "input": 4, "calls": 3, "reasons": 2, "reference": 2, "files": 2, "answer": 1.5,
-}  # fmt: skip
-TRIAL_WEIGHTS = (4.0, 2.0, 1.5)
-PASSING_WEIGHT = 1.5
 
 
 def weighted_shares(needs: Sequence[float], weights: Sequence[float], total: float) -> list[float]:
@@ -210,6 +229,7 @@ def fit_buckets(buckets: Sequence[BucketFeedback], tokens: float) -> list[Bucket
     needs = [bucket_cost(bucket) for bucket in buckets]
     for many in range(len(buckets), 0, -1):
         parts = weighted_shares(needs[:many], [1 / place for place in range(1, many + 1)], tokens)
+        # Rather fewer buckets that say something than all of them in a line each.
         if many == 1 or all(
             part >= min(need, LEAST_BUCKET + _bucket_head(bucket))
             for part, need, bucket in zip(parts, needs, buckets, strict=False)
@@ -285,13 +305,6 @@ def _lost_lines(whole: BucketFeedback, part: BucketFeedback) -> Iterator[str]:
             yield f"lines of {trial.name}: {', '.join(lost)}"
 
 
-REPEATED_LINES = 4
-"""So many repeated lines in a row are not shown again."""
-
-LineWindows = set[tuple[str, ...]]
-"""Every ``FEWEST`` lines in a row that inputs of a suite had so far."""
-
-
 def without_repeats(buckets: Sequence[BucketFeedback]) -> tuple[BucketFeedback, ...]:
     """Say of lines that an earlier input of the suite has, in that order, how many they are."""
     seen: dict[str, LineWindows] = {bucket.suite: set() for bucket in buckets}
@@ -331,21 +344,6 @@ def _marked_lines(lines: Sequence[str], seen: LineWindows) -> Iterator[str]:
             yield from (lines[at] for at in places)
 
 
-LEAST_ROOM = 250
-"""Tokens for buckets below which feedback says nothing."""
-
-TOKENS_OF_A_NAME = 120
-"""One bucket more is named for so many tokens of the budget."""
-
-LEAST_NAMES = 5
-TOKENS_OF_A_GRADER, LEAST_GRADERS = 700, 2
-PART_WEIGHTS = (10.0, 2.0, 2.0)
-"""How buckets, guide and earlier rounds share what is left of the budget."""
-
-BISECTIONS = 7
-"""How often half of the room that is left in doubt is looked at."""
-
-
 def fit_to_budget(whole: Feedback) -> Feedback:
     """Cut feedback until its Markdown is within the budget; raises UsageMistake where that leaves nothing."""
     least = min(LEAST_ROOM, sum(map(bucket_cost, whole.buckets)))
@@ -354,6 +352,7 @@ def fit_to_budget(whole: Feedback) -> Feedback:
     if _markdown_tokens(best) > whole.budget:
         enough = _sufficient_budget(whole, least)
         raise UsageMistake(f"--budget {whole.budget}: too small to say anything; {enough:,} tokens would do")
+    # How many tokens the Markdown takes is known only when it is made: the room is found by halving.
     for _ in range(BISECTIONS):
         cut = _cut_to(whole, (low + high) / 2)
         if _markdown_tokens(cut) <= whole.budget:

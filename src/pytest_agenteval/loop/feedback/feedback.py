@@ -63,6 +63,26 @@ PROMPT_FOLDER = "prompts"
 SETTINGS = "settings."
 NOT_RECORDED = "not recorded: the run was made before reads of prompts were events, or its agent reads none"
 
+MOST_TASKS = 3
+"""Tasks whose descriptions make a bucket's rule."""
+
+MOST_RULE, MOST_ASKS = 220, 160
+_FIRST_SENTENCE = re.compile(r"(?<=[.?!])\s")
+
+RULES = (
+    "Make the smallest change that could mend a category of failures; do not rewrite what works.",
+    "Change one component at a time: one prompt file, one idea.",
+    "Put no eval case into a prompt: no task id, name, number, phrase or expected value that stands below. "
+    "Write about the category, in words that hold for cases you have not seen.",
+    "What passes has to stay: look at the passing trials and at the buckets that passed.",
+    "Change prompt files only: no grader, no task, no fixture; code only where you were told to.",
+    "Do not try again what an earlier round tried in vain.",
+    "Where the prompt is not the reason (a tool that is down, a task or a grader that is wrong), change "
+    "nothing for it and say so. `not_recorded` and `bad_arguments` are no broken tool: the agent sent what "
+    "no recording, or no schema, knows.",
+)
+"""What holds for whoever changes prompts because of feedback."""
+
 
 class PromptText(FrozenValue, frozen=True):
     """A prompt file of today: its path, the name under which it may be read, and its text's digest."""
@@ -163,13 +183,6 @@ def _read_prompt(name: str, mark: str, times: int, today: Sequence[PromptText]) 
     return PromptFile(name, mark, "", times, "its file is not known")
 
 
-MOST_TASKS = 3
-"""Tasks whose descriptions make a bucket's rule."""
-
-MOST_RULE, MOST_ASKS = 220, 160
-_FIRST_SENTENCE = re.compile(r"(?<=[.?!])\s")
-
-
 def grader_counts(
     entries: Sequence[JournalEntry], trials: Iterable[Trial], tasks: Iterable[Task], registry: Registry
 ) -> tuple[GraderCount, ...]:
@@ -234,21 +247,6 @@ def task_descriptions(tasks: Sequence[Task]) -> str:
     return "; ".join(descriptions[:MOST_TASKS]) + more
 
 
-RULES = (
-    "Make the smallest change that could mend a category of failures; do not rewrite what works.",
-    "Change one component at a time: one prompt file, one idea.",
-    "Put no eval case into a prompt: no task id, name, number, phrase or expected value that stands below. "
-    "Write about the category, in words that hold for cases you have not seen.",
-    "What passes has to stay: look at the passing trials and at the buckets that passed.",
-    "Change prompt files only: no grader, no task, no fixture; code only where you were told to.",
-    "Do not try again what an earlier round tried in vain.",
-    "Where the prompt is not the reason (a tool that is down, a task or a grader that is wrong), change "
-    "nothing for it and say so. `not_recorded` and `bad_arguments` are no broken tool: the agent sent what "
-    "no recording, or no schema, knows.",
-)
-"""What holds for whoever changes prompts because of feedback."""
-
-
 def make_feedback(
     run: Run, options: FeedbackOptions = DEFAULT_OPTIONS, earlier_rounds: Sequence[EarlierRound] = ()
 ) -> Feedback:
@@ -299,6 +297,7 @@ class _WholeFeedback:
         choices = [self._choice(bucket) for bucket in failing]
         shown = [trial for choice in choices for trial in choice.trials]
         changing = self._changing(shown)
+        # Tasks of a suite share long openings, such as instructions and starting trees.
         buckets = without_repeats([self._bucket(choice, changing) for choice in choices])
         prompts, reads = prompt_list(shown, self._prompts())
         return Feedback(

@@ -34,6 +34,16 @@ SHORTEST_LINE = 4
 _EARLIER_RESULT = re.compile(r"\$\d")
 """How an argument of a reference solution refers to what an earlier call gave."""
 
+MOST_SIDE, MOST_CLAIM = 120, 160
+SHORTEST, SHORTEST_PART = 4, 6
+"""Characters from which on a text that a check found is known again: whole, and as a part of another."""
+
+_WORDS = re.compile(r"(?:yes|no|none|never|nothing|no such file|no calls?|once|true|false|[\d.,\s]+)$", re.I)
+"""What checks find that names no call."""
+
+_LIST = re.compile(r",\s|\s\|\s")
+"""What stands between the parts of a list that a check found."""
+
 
 class ComparedCall(FrozenValue, frozen=True):
     """A call by its tool and arguments; ``sent`` is how they are shown."""
@@ -133,6 +143,7 @@ def parting_from_trial(view: TrialView, passing: TrialView) -> FirstWrong | None
     if not other or own == other:
         return None
     tools, others = [each.tool for each in own], [each.tool for each in other]
+    # Other arguments matter only where the tools are the same.
     at = _first_difference(tools, others) if tools != others else _first_difference(own, other)
     here = _place_text(own, at, at)
     there = f"{other[at].text()} in its place" if at < len(other) else "no further call"
@@ -178,6 +189,7 @@ def _unlike_call(
         if same is None:
             more.append((number, each))
         else:
+            # Each call of the reference stands for one call of the trial.
             missing.pop(same)
     if more:
         number, first = more[0]
@@ -199,18 +211,6 @@ def _call_out_of_order(
             here = f"call {number} is {each.text(MOST_ARGS_BESIDE)}"
             return FirstWrong("reference", f"{here}; {REFERENCE} has {there.text()} first", number)
     return None
-
-
-MOST_SIDE, MOST_CLAIM = 120, 160
-SHORTEST, SHORTEST_PART = 4, 6
-"""Characters from which on a text that a check found is known again: whole, and as a part of another."""
-
-_WORDS = re.compile(r"(?:yes|no|none|never|nothing|no such file|no calls?|once|true|false|[\d.,\s]+)$", re.I)
-"""What checks find that names no call."""
-
-
-_LIST = re.compile(r",\s|\s\|\s")
-"""What stands between the parts of a list that a check found."""
 
 
 def first_wrong(
@@ -241,6 +241,7 @@ def first_wrong(
 def _certain_call(view: TrialView, reference: Sequence[ComparedCall]) -> FirstWrong | None:
     """Give the first call that failed for good, or that holds what a failed check found."""
     calls = agent_calls(view)
+    # Reversed, so that of several findings at one call the first one stays.
     blamed = {
         number: finding
         for finding in reversed(list(missed_checks(view)))
@@ -277,6 +278,7 @@ def _first_call_with(
         if call.error is None and _holds_finding(call.args, check.found)
     ]
     found = _unquoted(check.found)
+    # What a check finds in a changed file comes from the call that wrote it, not from one that read it.
     lines = added_lines(file for file in view.files if file.path.endswith(found))
     number, call = next(
         ((number, call) for number, call in holding if wrote_line(call, lines)),

@@ -27,6 +27,9 @@ SHORTEST_TEXT = 12
 SHORTEST_INSTRUCTION = 60
 """Characters from which on a text among an agent's settings is taken for an instruction."""
 
+ROUND_TEXTS = ("summary", "decision", "diff", "sentence")
+HIDDEN = "(a line that quotes a held-out task)"
+
 
 class _SuiteFolder(FrozenValue, frozen=True):
     """A suite of today: what its file says, and its tasks."""
@@ -128,6 +131,7 @@ class TodaysTasks:
             (held_out if is_held_out else dev).update((loaded.task.id, *_texts_of(loaded.task)))
             for layer in self._layers(loaded, of):
                 trees[layer] = trees.get(layer, True) and is_held_out
+        # A tree that dev tasks start from as well gives nothing away.
         held_out.update(text for tree, only in trees.items() if only for text in _texts_below(tree))
         return frozenset(held_out - dev)
 
@@ -171,10 +175,6 @@ def _texts_of(value: object) -> Iterator[str]:
         yield from (text for part in value for text in _texts_of(part))
     elif isinstance(value, Turn):
         yield from _texts_of([value.text, [call.args for call in value.calls]])
-
-
-ROUND_TEXTS = ("summary", "decision", "diff", "sentence")
-HIDDEN = "(a line that quotes a held-out task)"
 
 
 def hide_held_out(rounds: Sequence[EarlierRound], tasks: TodaysTasks) -> tuple[EarlierRound, ...]:

@@ -18,6 +18,12 @@ from pytest_agenteval.text.formatting import one_line, pluralize, tally
 
 MOST_NAMES = 10
 
+MOST_READ = 40
+"""Failing trials of a bucket whose transcripts are read to choose among them."""
+
+Failures = frozenset[tuple[str, str]]
+"""What failed in a trial: each grader that was not passed, with each of its checks that failed."""
+
 
 class BucketTrials(FrozenValue, frozen=True):
     """A bucket's trials that count: of split dev, with a score."""
@@ -83,6 +89,7 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
     variant = _only_name(run, "variant", options.variant if options.variant != "" else BASE, variants)
     entries = [entry for entry in entries if (entry.key.variant or BASE) == variant]
     splits = {entry.key: tasks.split(entry) for entry in entries}
+    # Whoever saw held-out trials would tune prompts to them, and nothing could be confirmed any more.
     dev = [entry for entry in entries if splits[entry.key] == "dev"]
     if not dev:
         raise UsageMistake(f"run {run.name}: no trial of split dev; {_split_counts(splits.values())}")
@@ -172,13 +179,6 @@ def _left_out_lines(held_out: int, unknown: Sequence[JournalEntry], without_file
     return lines
 
 
-MOST_READ = 40
-"""Failing trials of a bucket whose transcripts are read to choose among them."""
-
-Failures = frozenset[tuple[str, str]]
-"""What failed in a trial: each grader that was not passed, with each of its checks that failed."""
-
-
 class FailingTrial(FrozenValue, frozen=True):
     """A failing trial with what failed in it."""
 
@@ -212,6 +212,7 @@ def different_trials(run: Run, entries: Iterable[JournalEntry], most: int) -> li
     while waiting and len(chosen) < most:
         best = max(waiting, key=lambda each: (*_difference_from(each, chosen), -(each.trial.score or 0.0)))
         waiting.remove(best)
+        # All that is left failed just as another repetition of its task did.
         if chosen and _difference_from(best, chosen) == (False, 0.0):
             break
         chosen.append(best)

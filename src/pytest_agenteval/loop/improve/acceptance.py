@@ -34,6 +34,11 @@ MOST_NAME = 200
 FocusBuckets: TypeAlias = Collection[str]
 """The names of the buckets that are to rise."""
 
+NO_CHANGE = 1e-9
+
+LEVEL = 0.05
+"""How often, one-sided, something that is no better may be confirmed: at all looks at the held-out split."""
+
 
 def tasks_in(comparison: RunComparison, focus: FocusBuckets) -> list[TaskChange]:
     """Give the tasks of these buckets, of every suite that is compared."""
@@ -91,9 +96,6 @@ def listed_names(names: Sequence[str]) -> str:
     """Give names in a row: the first of them, and how many more there are."""
     left = len(names) - MOST_NAMES
     return ", ".join([*names[:MOST_NAMES], *([f"and {left} more"] if left > 0 else [])])
-
-
-NO_CHANGE = 1e-9
 
 
 class FocusChange(FrozenValue, frozen=True):
@@ -200,10 +202,6 @@ def _named_changes(comparison: RunComparison) -> Iterator[tuple[ScoreChange, str
             yield change, with_model(comparison, suite, name)
 
 
-LEVEL = 0.05
-"""How often, one-sided, something that is no better may be confirmed: at all looks at the held-out split."""
-
-
 class HeldOutTest(FrozenValue, frozen=True):
     """One of the tests on held-out tasks: ``p`` is two-sided, and 1 where there is no task.
 
@@ -238,6 +236,7 @@ def confirm(comparison: RunComparison, focus: FocusBuckets, looks: int) -> Confi
     enough, if no suite and no testable bucket is worse, which no further look makes harder to see. Errored
     trials, at their worst for the change, must not undo it.
     """
+    # Several models are as many chances to be confirmed by luck.
     level = LEVEL * share_of_look(looks) / max(len(comparison.suites), 1)
     tests = tuple(
         test for suite in comparison.suites for test in _held_out_tests(comparison, suite, focus, level)

@@ -40,6 +40,15 @@ from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.referenced_files import prompt_files
 from pytest_agenteval.text.formatting import one_line, pluralize
 
+HELD_OUT = "held-out"
+MOST_MESSAGE = 200
+NO_EFFECT = (
+    "every trial scored as before: the agent may not read these files from the tree that it runs in, "
+    "but from where it is installed (pip install -e)"
+)
+
+MOST_REPETITIONS = 8
+
 
 class WorktreeTask(FrozenValue, frozen=True):
     """A task of a suite, and the paths of its file and prompts from the top of the tree.
@@ -175,14 +184,6 @@ def _path_from_top(path: Path, tree: Path) -> str:
     return Path(os.path.relpath(path, tree)).as_posix()
 
 
-HELD_OUT = "held-out"
-MOST_MESSAGE = 200
-NO_EFFECT = (
-    "every trial scored as before: the agent may not read these files from the tree that it runs in, "
-    "but from where it is installed (pip install -e)"
-)
-
-
 class PairDecision(FrozenValue, frozen=True):
     """What somebody says of a comparison: a decision in a word or two, and why."""
 
@@ -275,6 +276,7 @@ class Attempts:
         """
         began = time.monotonic()
         (old, new), prompts = trees, self._replaceable(tasks, *commits)
+        # With prompts by name both sides run in the old tree.
         if not prompts:
             self.check_out(new, commits[1])
         paired = run_pair(old, new, order, prompts)
@@ -348,6 +350,7 @@ def trial_needs(improvement: Improvement, start: Run, tasks: WorktreeSuite) -> T
         if _is_dev(entry, improvement.suite)
     }
     files = {task.file for task in tasks.focus(improvement.focus)}
+    # pytest gets files: other tasks in a file of the focus run as well.
     beside = {task.id for task in tasks.dev if task.file in files}
     screen = [once for once in dev if once[0] in beside] if len(beside) < len(tasks.dev) else []
     models = max(1, round(len(dev) / max(1, len(tasks.dev))))
@@ -378,9 +381,6 @@ def worst_bucket(run: Run, suite: str, buckets: Collection[str]) -> str | None:
 def looks_so_far(results: Path, suite: str) -> int:
     """Give how often held-out tasks of a suite were looked at, as the runs of a folder say."""
     return max((run.header.held_out_looks.get(suite, 0) for run in list_runs(results)), default=0)
-
-
-MOST_REPETITIONS = 8
 
 
 def confirm_on_held_out(
@@ -422,6 +422,7 @@ def _held_out_order(
     looks = 1 + looks_so_far(Path(improvement.results), improvement.suite)
     most = max(least, MOST_REPETITIONS)
     needed = repetitions_to_confirm(focus, looks, least, most, tuple(buckets.values()))
+    # Both sides together.
     once = 2 * attempts.count(tree, attempts.order(HELD_OUT, "held_out", 1))
     room = attempts.room()
     fitting = needed if room is None or not once else min(needed, room // once)

@@ -54,6 +54,27 @@ LAST_CHARACTERS = 8_000
 AGENT_MARK = "AGENTEVAL_CODING_AGENT"
 _ASSIGNMENT, _PLAIN = re.compile(r"\w+="), re.compile(r"[\w./+-]+")
 
+MOST_PATHS = 4
+MOST_PATH = 200
+MOST_PROMPT_BYTES = 1_000_000
+"""A prompt that is larger is none."""
+
+WATCHED = (
+    *("config", "config.worktree", "hooks", "info/attributes", "info/exclude", "info/grafts"),
+    *("info/sparse-checkout", "objects/info/alternates", "objects/info/http-alternates"),
+)
+"""What in a repository makes git run programs, overlook files or look elsewhere.
+
+Not what git's own tidying writes beside that, which may come at any time.
+"""
+
+REPLACEMENTS = "refs/replace/"
+OWN_NAMES = ("refs/heads/", "refs/tags/", STASH)
+"""How names begin that only whoever works in the repository moves; others move with each fetch."""
+
+MOST_LINE = 300
+MOST_LEAKS = 3
+
 
 class CodingAgentEnding(FrozenValue, frozen=True):
     """How the command ended: by itself with a status, or ended by us for its time or for all that it printed.
@@ -134,25 +155,6 @@ def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-MOST_PATHS = 4
-MOST_PATH = 200
-MOST_PROMPT_BYTES = 1_000_000
-"""A prompt that is larger is none."""
-
-WATCHED = (
-    *("config", "config.worktree", "hooks", "info/attributes", "info/exclude", "info/grafts"),
-    *("info/sparse-checkout", "objects/info/alternates", "objects/info/http-alternates"),
-)
-"""What in a repository makes git run programs, overlook files or look elsewhere.
-
-Not what git's own tidying writes beside that, which may come at any time.
-"""
-
-REPLACEMENTS = "refs/replace/"
-OWN_NAMES = ("refs/heads/", "refs/tags/", STASH)
-"""How names begin that only whoever works in the repository moves; others move with each fetch."""
-
-
 class RepositoryState(FrozenValue, frozen=True):
     """What a repository looked like before a coding agent worked in a tree of it."""
 
@@ -198,17 +200,17 @@ def check_edit(repository: Repository, before: RepositoryState, pathspecs: Seque
     names = {**before.settings, **settings}
     if tampered := [name for name in names if settings.get(name) != before.settings.get(name)]:
         return Edit(
-            (), f"files that git or pytest obeys were changed, look at them: {_listed_paths(tampered)}"
+            (), f"files that git or pytest obeys were changed, look at them: {listed_paths(tampered)}"
         )
     if named := _take_back_commits(repository, before) or _lost_refs(repository, before):
         return Edit((), named)
     changes = repository.changes(before.start, before.tree, pathspecs)
     if outside := [change.path for change in changes if not change.matching]:
         return Edit(
-            (), f"{pluralize(len(outside), 'file')} outside the prompts changed: {_listed_paths(outside)}"
+            (), f"{pluralize(len(outside), 'file')} outside the prompts changed: {listed_paths(outside)}"
         )
     if refused := [reason for change in changes if (reason := _refused_change(change, before.tree))]:
-        return Edit((), _listed_paths(refused))
+        return Edit((), listed_paths(refused))
     return Edit(tuple(change.path for change in changes))
 
 
@@ -217,7 +219,7 @@ def _take_back_commits(repository: Repository, before: RepositoryState) -> str:
 
     Whoever's history holds the start was made by the agent: the start is a commit that nobody else knows.
     """
-    head = _first_line(before.tree_dir / "HEAD")
+    head = _file_text(before.tree_dir / "HEAD")
     if not head:
         _put_head_back(before)
     replaced = [name for name in _moved_refs(repository, before) if name.startswith(REPLACEMENTS)]
@@ -225,7 +227,7 @@ def _take_back_commits(repository: Repository, before: RepositoryState) -> str:
     for ref in moved:
         repository.put_back(ref, before.refs.get(ref))
     if moved:
-        return f"it made commits or branches of its own, which were taken back: {_listed_paths(moved)}"
+        return f"it made commits or branches of its own, which were taken back: {listed_paths(moved)}"
     if not head:
         return "git no longer knows what its tree is a tree of"
     return "" if head == before.start else "it made a commit of its own: changes are to be left uncommitted"
@@ -257,10 +259,10 @@ def _lost_refs(repository: Repository, before: RepositoryState) -> str:
         and name in before.refs
         and repository.is_lost(name, before.refs[name], now.get(name))
     ]
-    return f"while it worked, names were taken away or led elsewhere: {_listed_paths(lost)}" if lost else ""
+    return f"while it worked, names were taken away or led elsewhere: {listed_paths(lost)}" if lost else ""
 
 
-def _first_line(path: Path) -> str:
+def _file_text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
 
 
@@ -312,14 +314,10 @@ def _refused_change(change: ChangedFile, tree: Path) -> str:
     return ""
 
 
-def _listed_paths(names: Sequence[str]) -> str:
-    lines = [one_line(name, MOST_PATH) for name in names[:MOST_PATHS]]
-    left = len(names) - MOST_PATHS
-    return ", ".join([*lines, *([f"and {left} more"] if left > 0 else [])])
-
-
-MOST_LINE = 300
-MOST_LEAKS = 3
+def listed_paths(paths: Sequence[str], most: int = MOST_PATHS) -> str:
+    """Give the first paths in a row, and how many more there are."""
+    more = [f"and {len(paths) - most} more"] if len(paths) > most else []
+    return ", ".join([*(one_line(path, MOST_PATH) for path in paths[:most]), *more])
 
 
 class RoundChange:
@@ -364,6 +362,7 @@ class RoundChange:
         """Let the coding agent work in a tree without held-out tasks and without history."""
         repository, feedback = self._repository, self._place / "feedback"
         write_feedback(self._feedback(run), feedback)
+        # The tree starts from a commit without history and without these files, so that git cannot show them.
         hidden = held_out_files(self._tasks.tasks, repository.files(current.base))
         start = repository.without(current.base, hidden)
         before = repository_state(repository, start, tree, repository.add_tree(tree, start))

@@ -25,7 +25,12 @@ from pytest_agenteval.loop.improve.attempts import (
     trial_needs,
     worst_bucket,
 )
-from pytest_agenteval.loop.improve.coding_agent import RoundChange, missing_command, pathspecs_of
+from pytest_agenteval.loop.improve.coding_agent import (
+    RoundChange,
+    listed_paths,
+    missing_command,
+    pathspecs_of,
+)
 from pytest_agenteval.loop.improve.paired_runs import PairedRuns, RunFailed
 from pytest_agenteval.loop.improve.progress import (
     LOG,
@@ -51,7 +56,6 @@ from pytest_agenteval.text.formatting import format_duration, format_figure, one
 IMPROVEMENTS = Path(".agenteval") / "improve"
 BRANCH = "agenteval/improve-"
 MOST_NAMES = 5
-MOST_NAME = 200
 LATEST = "latest"
 IMPROVEMENT_VARIABLE = "AGENTEVAL_IMPROVEMENT"
 GRACE_S = 5.0
@@ -67,6 +71,11 @@ OWN_OPTIONS = (
 
 STOPPING_OPTIONS = ("--exitfirst", "--maxfail", "--lf", "--last-failed", "--sw", "--stepwise")
 """Options of pytest by which old and new would not be tried on the same tasks."""
+
+WITHOUT_KEEP = 2
+"""Rounds in a row without a keep after which held-out tasks decide."""
+
+MOST_LINE = 300
 
 
 class ImproveRequest(FrozenValue, frozen=True):
@@ -97,6 +106,7 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
         raise UsageMistake(f"--coding-agent: there is no command {missing!r}")
     start = repository.commit_of("HEAD")
     inside = suite_file.relative_to(os.path.realpath(repository.root)).as_posix()
+    # Worktrees are made of commits, and would lack a suite that is not committed.
     if inside not in repository.files(start, [f":(top,literal){inside}"]):
         raise UsageMistake(f"{request.suite_file}: expected a suite that is committed; git does not know it")
     tasks = read_worktree_suite(repository.root, inside)
@@ -186,7 +196,7 @@ def claim_improvement(folder: Path) -> Iterator[None]:
 
 def _refuse_changes(repository: Repository) -> None:
     if changed := repository.uncommitted():
-        names = _listed(changed)
+        names = listed_paths(changed, MOST_NAMES)
         rule = "expected no uncommitted changes, for trees are made of commits"
         raise UsageMistake(f"{rule}; found {names}; commit or stash them")
 
@@ -209,7 +219,9 @@ def _check_globs(
             raise UsageMistake(f"--prompts {glob!r}: expected files that git tracks; it matches none")
         asking = {suite, *(task.file for task in tasks.tasks)}
         if own := sorted(asking.intersection(files)):
-            raise UsageMistake(f"--prompts {glob!r}: expected prompts only; it matches {_listed(own)}")
+            raise UsageMistake(
+                f"--prompts {glob!r}: expected prompts only; it matches {listed_paths(own, MOST_NAMES)}"
+            )
 
 
 def _check_focus(focus: Sequence[str], tasks: WorktreeSuite) -> None:
@@ -243,6 +255,7 @@ def _make_folder(root: Path, name: str) -> Path:
     try:
         place.mkdir(parents=True)
         ignore = root / IMPROVEMENTS.parent / ".gitignore"
+        # Else git status would list worktrees and logs.
         if not ignore.exists():
             replace_text(ignore, "*\n")
     except OSError as refused:
@@ -255,22 +268,12 @@ def _start_warnings(repository: Repository, tasks: WorktreeSuite, suite: str) ->
     beside = repository.untracked([f":(top,literal){Path(suite).parent.as_posix()}"])
     if beside:
         files = pluralize(len(beside), "file")
-        remarks.append(f"{files} of the suite that git does not know take no part: {_listed(beside)}")
+        remarks.append(
+            f"{files} of the suite that git does not know take no part: {listed_paths(beside, MOST_NAMES)}"
+        )
     if not tasks.held_out:
         remarks.append(f"{tasks.name} has no held-out task (split: held_out): nothing can be confirmed")
     return remarks
-
-
-def _listed(names: Sequence[str]) -> str:
-    left = len(names) - MOST_NAMES
-    lines = [one_line(name, MOST_NAME) for name in names[:MOST_NAMES]]
-    return ", ".join([*lines, *([f"and {left} more"] if left > 0 else [])])
-
-
-WITHOUT_KEEP = 2
-"""Rounds in a row without a keep after which held-out tasks decide."""
-
-MOST_LINE = 300
 
 
 class ProgressListener(Protocol):

@@ -32,6 +32,31 @@ from pytest_agenteval.session.inner_pytest import (
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError
 
+NEW_VARIANT = "new"
+"""The variant that has the new prompts, where both sides are tried in one run; the old ones have no name."""
+
+OUTPUT_COLUMNS = "300"
+"""Columns for which pytest writes: in fewer it cuts off what went wrong."""
+COMPLETED = (0, 1)
+"""Exit statuses of a pytest that tried everything: misses and failures are what it is for."""
+NO_RERUNS = ("-p", "no:rerunfailures")
+"""A trial that is repeated until it passes says nothing of a prompt, and nobody has counted it beforehand."""
+_COMPLAINTS = (re.compile(r"^E  |(^|: )(error|ERROR)\b"), re.compile("^E  "))
+"""How lines begin that say what is wrong, and of these the ones that say most."""
+_PROBLEM = re.compile(r"^(\S.*)\n  (expected: .*)\n  (found: .*)$", re.MULTILINE)
+"""What is wrong with a suite's or a task's file, as ``errors.Problem`` says it."""
+CONFIGURATION = (
+    "pytest.ini",
+    ".pytest.ini",
+    "pytest.toml",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+    "setup.py",
+)
+
+_COLLECTED = re.compile(r"(?:^|\n)(\d+)(?:/\d+)? tests? collected")
+
 
 def python_path(checkout: Path, tree: Path) -> str:
     """Give PYTHONPATH for a pytest that works in ``tree``, a worktree of what ``checkout`` is checked out of.
@@ -64,30 +89,6 @@ def _place_in_tree(place: Path, checkout: Path, tree: Path) -> Path | None:
         if path.is_relative_to(top) and (tree / path.relative_to(top)).is_dir():
             return tree / path.relative_to(top)
     return None
-
-
-NEW_VARIANT = "new"
-"""The variant that has the new prompts, where both sides are tried in one run; the old ones have no name."""
-
-OUTPUT_COLUMNS = "300"
-"""Columns for which pytest writes: in fewer it cuts off what went wrong."""
-COMPLETED = (0, 1)
-"""Exit statuses of a pytest that tried everything: misses and failures are what it is for."""
-NO_RERUNS = ("-p", "no:rerunfailures")
-"""A trial that is repeated until it passes says nothing of a prompt, and nobody has counted it beforehand."""
-_COMPLAINTS = (re.compile(r"^E  |(^|: )(error|ERROR)\b"), re.compile("^E  "))
-"""How lines begin that say what is wrong, and of these the ones that say most."""
-_PROBLEM = re.compile(r"^(\S.*)\n  (expected: .*)\n  (found: .*)$", re.MULTILINE)
-"""What is wrong with a suite's or a task's file, as ``errors.Problem`` says it."""
-CONFIGURATION = (
-    "pytest.ini",
-    ".pytest.ini",
-    "pytest.toml",
-    "pyproject.toml",
-    "tox.ini",
-    "setup.cfg",
-    "setup.py",
-)
 
 
 class RunFailed(AgentEvalError):
@@ -305,9 +306,6 @@ def pytest_complaint(output: Path) -> str:
     if problem := _PROBLEM.search(text):
         complaint = "; ".join(problem.groups())
     return f"{complaint} (all of it: {os.path.relpath(output)})"
-
-
-_COLLECTED = re.compile(r"(?:^|\n)(\d+)(?:/\d+)? tests? collected")
 
 
 def count_collected(tree: Path, order: RunOrder) -> int:

@@ -34,6 +34,12 @@ Step = Literal["coding", "changed", "screened", "decided"]
 Decision = Literal["", "kept for now", "discarded", "refused", "nothing changed"]
 Outcome = Literal["", "confirmed", "kept on dev, not confirmed", "nothing kept"]
 
+STATE, LOG, LOG_JSON = "state.json", "log.md", "log.json"
+MOST_NAMES = 5
+MOST_SENTENCE = 2_000
+MOST_DIFF = 20_000
+"""Characters of a diff in the log; git has all of it."""
+
 
 class Limits(FrozenValue, frozen=True):
     """How far an improvement may go: rounds, trials in all, seconds of the coding agent; None: no limit."""
@@ -158,13 +164,6 @@ class Improvement(Document, frozen=True, kw_only=True):
                 break
             without += 1
         return without
-
-
-STATE, LOG, LOG_JSON = "state.json", "log.md", "log.json"
-MOST_NAMES = 5
-MOST_SENTENCE = 2_000
-MOST_DIFF = 20_000
-"""Characters of a diff in the log; git has all of it."""
 
 
 def write_log(improvement: Improvement, folder: Path) -> None:
