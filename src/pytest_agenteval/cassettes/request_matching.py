@@ -92,7 +92,11 @@ class ParamMatchers:
     def nearness(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> Nearness:
         """Rank accepted calls: equal in all, in how many parameters, how near in their texts and numbers."""
         same = sum(name in recorded and json_equal(recorded[name], value) for name, value in args.items())
-        letters = sum(_letters_apart(recorded[name], args[name]) for name in self.texts if name in args)
+        letters = sum(
+            abs(len(_folded(recorded[name])) - len(_folded(args[name])))
+            for name in self.texts
+            if name in args
+        )
         numbers = (_numbers_apart(recorded[name], args[name]) for name in self.numbers if name in args)
         return same == len(recorded.keys() | args.keys()), same, -letters, -sum(numbers, Decimal(0))
 
@@ -132,10 +136,6 @@ def _is_contained(recorded: Any, argument: Any) -> bool:
     there, here = _folded(recorded), _folded(argument)
     # An empty text is in every other one.
     return there == here or (bool(there and here) and (there in here or here in there))
-
-
-def _letters_apart(recorded: Any, argument: Any) -> int:
-    return abs(len(_folded(recorded)) - len(_folded(argument)))
 
 
 def _numbers_apart(recorded: Any, argument: Any) -> Decimal:

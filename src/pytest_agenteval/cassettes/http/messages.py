@@ -225,9 +225,11 @@ def parts_on_the_wire(response: Response, method: str) -> list[bytes]:
 
 def head_on_the_wire(status: int, message: str, headers: Pairs) -> bytes:
     """Write what comes before a body as a server would send it."""
-    first = f"HTTP/1.1 {status} {message or _phrase(status)}"
+    from http.client import responses
+
+    first = f"HTTP/1.1 {status} {message or responses.get(status, '')}"
     lines = [first, *(f"{name}: {value}" for name, value in headers)]
-    head = "".join(f"{_one_line(line)}\r\n" for line in lines)
+    head = "".join(re.sub(r"[\r\n\x00]", " ", line) + "\r\n" for line in lines)
     return head.encode("utf-8", "surrogateescape") + b"\r\n"
 
 
@@ -287,7 +289,13 @@ def _decode(coding: list[str], raw: bytes) -> bytes | None:
             return zlib.decompress(raw, zlib.MAX_WBITS if _has_zlib_header(raw) else -zlib.MAX_WBITS)
     except (OSError, EOFError, zlib.error):
         return None
-    return _decode_with_httpx(coding, raw)
+    import httpx
+
+    try:  # brotli and the like, for which httpx finds the package if there is one
+        body = httpx.Response(200, headers={"Content-Encoding": ",".join(coding)}, content=raw).content
+    except httpx.DecodingError:
+        return None
+    return None if body == raw else body
 
 
 def _decode_beginning(coding: list[str], raw: bytes) -> bytes | None:
@@ -300,33 +308,12 @@ def _decode_beginning(coding: list[str], raw: bytes) -> bytes | None:
         return None
 
 
-def _decode_with_httpx(coding: list[str], raw: bytes) -> bytes | None:
-    """Undo brotli and the like, for which httpx finds the package if there is one."""
-    import httpx
-
-    try:
-        body = httpx.Response(200, headers={"Content-Encoding": ",".join(coding)}, content=raw).content
-    except httpx.DecodingError:
-        return None
-    return None if body == raw else body
-
-
 def _body_bytes(body: Body) -> bytes:
     return body if isinstance(body, bytes) else (body or "").encode("utf-8", "surrogatepass")
 
 
 def _has_body(response: Response, method: str) -> bool:
     return method.upper() != "HEAD" and response.status not in _NO_BODY and response.status >= 200
-
-
-def _phrase(status: int) -> str:
-    from http.client import responses
-
-    return responses.get(status, "")
-
-
-def _one_line(text: str) -> str:
-    return re.sub(r"[\r\n\x00]", " ", text)
 
 
 def _header_lists(headers: Pairs) -> dict[str, list[str]]:

@@ -155,7 +155,7 @@ def _refuse_sending(connection: Any, address: Any = None) -> None:
 
 def _refuse_looking_up(name: Any, port: Any = None, *_: Any) -> None:
     """Refuse to ask a server for the address of a name: that is a request too."""
-    if name and not _is_here(_address_text(name)):
+    if name and _ip_address(_address_text(name)) is None and not _is_own_name(_address_text(name)):
         _refuse(_uri_of((_address_text(name), port)))
 
 
@@ -188,11 +188,6 @@ def _refuse(uri: str) -> None:
 
 def _is_own_uri(uri: str) -> bool:
     return is_own_address(f"http{uri.removeprefix('socket')}/")
-
-
-def _is_here(name: str) -> bool:
-    """Whether nobody has to be asked for the address of a name."""
-    return _ip_address(name) is not None or _is_own_name(name)
 
 
 def _is_loopback(name: str) -> bool:
@@ -277,7 +272,9 @@ def _patch_popen(real: Any) -> Any:
     def __init__(process: Any, args: Any, *rest: Any, **named: Any) -> None:
         scope = None if _called_by(_OURS, 2) or _asks_about_the_machine() else current()
         if scope is not None and isinstance(named.get("env"), dict):
-            KNOWN_SECRETS.know_environment(_texts(named["env"]))
+            KNOWN_SECRETS.know_environment(
+                {_fs_text(name): _fs_text(it) for name, it in named["env"].items()}
+            )
         real(process, args, *rest, **named)
         if scope is not None:
             _note_program(_first_word(args))
@@ -312,10 +309,6 @@ def _end_process(process: Any) -> None:
 def _note_program(program: str) -> None:
     if (scope := current()) is not None:
         scope.note(STARTED_PROGRAM, PurePath(program).name or program)
-
-
-def _note_system(command: Any) -> None:
-    _note_program(_first_word(command))
 
 
 def _note_spawn(path: Any, *_: Any) -> None:
@@ -356,10 +349,10 @@ def _note_change(what: str) -> None:
 
 
 PROCESS_WATCHERS: Watchers = {
-    "os.system": _note_system,
+    "os.system": lambda command: _note_program(_first_word(command)),
     "os.posix_spawn": _note_spawn,
     "os.spawn": lambda mode, path, *_: _note_program(_fs_text(path)),
-    "os.startfile": _note_system,
+    "os.startfile": lambda path, *_: _note_program(_first_word(path)),
     **dict.fromkeys(FORK_EVENTS, _note_fork),
     "os.putenv": _note_variable,
     "os.unsetenv": _note_variable,
@@ -397,10 +390,6 @@ def _first_word(command: Any) -> str:
     with suppress(ValueError):
         return next((word for word in shlex.split(line) if "=" not in word), line)
     return line.partition(" ")[0]
-
-
-def _texts(environ: dict[Any, Any]) -> dict[str, str]:
-    return {_fs_text(name): _fs_text(value) for name, value in environ.items()}
 
 
 def _fs_text(value: Any) -> str:

@@ -179,7 +179,13 @@ class TranscriptBuilder:
         )
         self._messages.append(Message("assistant", content, calls, turn))
         self._calls += [replace(call, error=UNFINISHED) for call in calls]
-        fields = {"started": 0.0, "ended": 0.0, "usage": UNKNOWN_USAGE, "finish": _finish_of(calls), **ask}
+        fields = {
+            "started": 0.0,
+            "ended": 0.0,
+            "usage": UNKNOWN_USAGE,
+            "finish": "tool_calls" if calls else "stop",
+            **ask,
+        }
         self._asks.append(Ask(turn, **fields))
 
     def result(self, call_id: str, result: CallResult, *, is_shown: bool = True) -> None:
@@ -218,10 +224,6 @@ def shown_text(value: Any) -> str:
 def _ended(call: ToolCall, result: CallResult) -> ToolCall:
     value = None if result.error else shown_value(result.content) if result.value is None else result.value
     return replace(call, result=value, error=result.error, started=result.started, ended=result.ended)
-
-
-def _finish_of(calls: Sequence[ToolCall]) -> str:
-    return "tool_calls" if calls else "stop"
 
 
 TEXT_KEYS: Mapping[str, str] = {
