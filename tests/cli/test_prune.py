@@ -49,7 +49,7 @@ def kept(root: Path, *, newest: int = 1, blessed: tuple[str, ...] = ()) -> dict[
         is_held=lambda folder: (folder / HOLD_FILE).exists(),
         now=NOW,
     )
-    return {folder.name: why for folder, why in plan.kept.items()}
+    return {folder.name: why for folder, why in plan.retained.items()}
 
 
 def test_runs_stay_that_somebody_may_want(tmp_path: Path) -> None:

@@ -107,7 +107,11 @@ class CallableFactory:
         if acting is None:
             raise UsageMistake(f"{name} is {target!r}, which is no function, and has no run")
         self._acting = acting
-        self._parameters = _parameters(acting, bound=self.makes is None or _is_bound(self.makes))
+        self._parameters = _parameters(
+            acting,
+            bound=self.makes is None
+            or isinstance(inspect.getattr_static(self.makes, "run", None), staticmethod | classmethod),
+        )
         self._own = _parameters(target) if self.makes is not None else {}
         self._sources = {key: args.get(key, key) for key in self._parameters}
         self._sources = {key: source for key, source in self._sources.items() if source in FILLED}
@@ -386,11 +390,6 @@ def _acting(thing: Any) -> Callable[..., Any] | None:
     if isinstance(thing, type):  # which can itself be called in any case
         return next((vars(kind)["__call__"] for kind in thing.__mro__ if "__call__" in vars(kind)), None)
     return thing if callable(thing) else None
-
-
-def _is_bound(kind: type) -> bool:
-    """Whether a class has a ``run`` that is given no object of it."""
-    return isinstance(inspect.getattr_static(kind, "run", None), staticmethod | classmethod)
 
 
 def _parameters(function: Any, *, bound: bool = True) -> Parameters:

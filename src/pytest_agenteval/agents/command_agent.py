@@ -124,17 +124,18 @@ class CommandOutput:
             value = json.loads(line)
         except (ValueError, RecursionError) as broken:
             if _BEGINS_AS_EVENT.match(line):
-                self._note_unreadable(line, broken)
+                reason = (
+                    broken.msg
+                    if isinstance(broken, json.JSONDecodeError)
+                    else "nested too deeply, or too large"
+                )
+                quote = KNOWN_SECRETS.text(line.strip())[:LONGEST_QUOTE]
+                self.unreadable = self.unreadable or UnreadableEvent(
+                    f"standard output, line {self._line_number}: expected an event, one whole JSON object, "
+                    f"found {quote!r} ({reason})"
+                )
             return None
         return value if isinstance(value, dict) and isinstance(value.get("type"), str) else None
-
-    def _note_unreadable(self, line: str, broken: Exception) -> None:
-        reason = broken.msg if isinstance(broken, json.JSONDecodeError) else "nested too deeply, or too large"
-        quote = KNOWN_SECRETS.text(line.strip())[:LONGEST_QUOTE]
-        self.unreadable = self.unreadable or UnreadableEvent(
-            f"standard output, line {self._line_number}: expected an event, one whole JSON object, "
-            f"found {quote!r} ({reason})"
-        )
 
     def _begin_call(self, event: Event) -> None:
         args = event.get("args")
@@ -443,7 +444,9 @@ class CommandTrial:
         if self._process.broken is not None:
             raise self._process.broken
         if status := self._process.status:
-            raise AgentCrash(self._crash(status))
+            program = " ".join(self._form["command"])
+            how = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
+            raise AgentCrash(KNOWN_SECRETS.text("\n".join([f"{program}: {how}", *self._process.last_errors])))
         if self._stdout.unreadable is not None:
             raise self._stdout.unreadable
         answer, is_seen = self._stdout.answer(), bool(self._ctx.transcript.usage.asks)
@@ -457,12 +460,6 @@ class CommandTrial:
             if is_seen
             else replace(answer, transcript=_exchange(user_messages, self._stdout.answers or [answer.text]))
         )
-
-    def _crash(self, status: int) -> str:
-        assert self._process is not None
-        program = " ".join(self._form["command"])
-        how = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
-        return KNOWN_SECRETS.text("\n".join([f"{program}: {how}", *self._process.last_errors]))
 
     def _log(self, line: str) -> None:
         if self._log_of_trial is not None:

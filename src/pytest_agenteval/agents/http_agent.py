@@ -120,7 +120,9 @@ class AgentEndpoint:
             secrets = self._secrets()
             KNOWN_SECRETS.know(secrets.values())
             request = self._request({**values, "session": session}, secrets)
-            response = await _Attempts(self._address, self._seconds, ctx).response(request, _trial_name(ctx))
+            response = await _Attempts(self._address, self._seconds, ctx).response(
+                request, quote(ctx.trial.label, safe="/[]@ ,:=+")
+            )
             scope.record(question, response)
             # As it was recorded: so the agent's answer is live what it will be in a replay.
             response = Redactor.from_environ().response(response)
@@ -155,7 +157,7 @@ class AgentEndpoint:
 
 
 class _Failed(Exception):
-    """An attempt that brought no reply; ``again`` says whether another may, ``wait_s`` when, if told."""
+    """An attempt without a reply; ``again``: whether another may bring one, ``wait_s``: the server's wait."""
 
     def __init__(self, why: str, *, again: bool, status: int = 0, wait_s: float | None = None) -> None:
         super().__init__(why)
@@ -207,8 +209,8 @@ class _Attempts:
             raise _Failed(f"it cannot be reached ({_text(failed)})", again=True) from None
         except (httpx.HTTPError, httpx.InvalidURL) as failed:  # it may have acted: nobody asks it again
             raise _Failed(_text(failed), again=False) from None
-        kept = {name: value for name, value in reply.headers.items() if name == "content-type"}
-        response = Response(reply.status_code, reply.reason_phrase, kept, text)
+        content_type = {name: value for name, value in reply.headers.items() if name == "content-type"}
+        response = Response(reply.status_code, reply.reason_phrase, content_type, text)
         if response.status >= 400:
             raise _refused(response, retry_after_s(reply.headers))
         if response.status >= 300:  # nobody knows whether the same may be sent there
@@ -267,10 +269,6 @@ def _missing(template: TemplateValue, values: Mapping[str, Any]) -> Iterator[str
             yield from _missing(inner, values)
     else:
         yield from template.sure_of(values)
-
-
-def _trial_name(ctx: AgentContext) -> str:
-    return quote(ctx.trial.label, safe="/[]@ ,:=+")
 
 
 PATHS = ("answer", "state", "calls", "usage")
@@ -338,12 +336,14 @@ class ReplyReader:
             return EndpointReply()
         try:
             reply = read_reply(FORMATS[self._shape], request, response)
-        except UnreadableTraffic as odd:
-            raise UnreadableEndpointReply(f"{self._address}: {odd}; look at agent.as in suite.yaml") from None
+        except UnreadableTraffic as problem:
+            raise UnreadableEndpointReply(
+                f"{self._address}: {problem}; look at agent.as in suite.yaml"
+            ) from None
         text = str(reply.message.get("content", ""))
         usage = reply.usage if reply.usage.known_tokens else UNKNOWN_USAGE
-        said = text, NOTHING, reply.calls, usage, reply.finish, reply.reasoning, reply.model
-        return EndpointReply(*said, reply.priced_apart)
+        fields = text, NOTHING, reply.calls, usage, reply.finish, reply.reasoning, reply.model
+        return EndpointReply(*fields, reply.priced_apart)
 
     def _json(self, response: Response) -> Any:
         """Give a reply's JSON; a plain text is the answer where the form names no path at all."""
@@ -418,7 +418,7 @@ VERSION_HEADER = {"anthropic-version": "2023-06-01"}
 
 
 class HttpFactory:
-    """Makes the agents of one form; ``takes_model`` says whether the endpoint is told a run's model."""
+    """Makes the agents of one form; ``takes_model`` says whether the endpoint is sent a run's model."""
 
     prompt_names = ()
     prompt_hint = "an endpoint is sent none: change its own, and compare two runs (--agent-baseline)"
@@ -443,9 +443,9 @@ def endpoint_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     for key in PATHS:
         try:
             parse_path(form.get(key) or "x")
-        except PathError as odd:
+        except PathError as problem:
             problems.append(
-                (("agent", key), "a path into the reply, such as reply.text or choices[0].text", str(odd))
+                (("agent", key), "a path into the reply, such as reply.text or choices[0].text", str(problem))
             )
     return problems
 
@@ -506,7 +506,7 @@ class _Talk:
             "task": trial.task,
             "repetition": trial.repetition,
         }
-        if not _asks_its_own(self._ctx):
+        if not (self._ctx.model.offline or self._ctx.model.id == OWN_MODEL):
             self._values["model"] = self._ctx.model.id
 
     async def turn(self, text: str) -> None:
@@ -530,7 +530,9 @@ class _Talk:
         if usage.cost_usd != 0:  # which is a price, where the endpoint says it
             usage = with_price(reply.model, usage, reply.priced_apart, prices)
         ask = Ask(turn, started, recorder.at(), usage, reply.finish, None, reply.reasoning, reply.model)
-        recorder.add_reply(message, tuple(_without_result(call) for call in calls), ask, unpaid=taped)
+        recorder.add_reply(
+            message, tuple(replace(call, result=None, error=None) for call in calls), ask, unpaid=taped
+        )
         self._messages.append(message)
         ctx.limits.spend(usage)
 
@@ -542,12 +544,3 @@ def _spoken(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _placed(call: ToolCall, turn: int, index: int) -> ToolCall:
     return replace(call, id=call.id or f"call_{turn}_{index + 1}", turn=turn, index=index)
-
-
-def _without_result(call: ToolCall) -> ToolCall:
-    """Give a call as a reply asks for it, without what came of it."""
-    return replace(call, result=None, error=None)
-
-
-def _asks_its_own(ctx: AgentContext) -> bool:
-    return ctx.model.offline or ctx.model.id == OWN_MODEL

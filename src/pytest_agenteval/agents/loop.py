@@ -57,10 +57,17 @@ def seed_conversation(turns: Sequence[Any], messages: list[dict[str, Any]], tran
                 {
                     "role": "assistant",
                     "content": "",
-                    "tool_calls": [_tool_call_message(call) for call in calls],
+                    "tool_calls": [
+                        {
+                            "id": call.id,
+                            "type": "function",
+                            "function": {"name": call.tool, "arguments": compact_json(call.args)},
+                        }
+                        for call in calls
+                    ],
                 }
             )
-            messages += [_tool_result_message(call) for call in calls]
+            messages += [ToolResult(call.result, call.error).message(call) for call in calls]
         if turn.get("content") or not calls:
             messages.append({"role": "assistant", "content": turn.get("content", "")})
         for call in calls:
@@ -87,18 +94,6 @@ def _calls(turn: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
             error=None if error is None else ToolError("tool_error", str(error)),
             by="seed",
         )
-
-
-def _tool_call_message(call: ToolCall) -> dict[str, Any]:
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.tool, "arguments": compact_json(call.args)},
-    }
-
-
-def _tool_result_message(call: ToolCall) -> dict[str, Any]:
-    return ToolResult(call.result, call.error).message(call)
 
 
 def is_user_turn(turn: Any) -> bool:

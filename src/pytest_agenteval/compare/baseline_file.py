@@ -30,7 +30,7 @@ NOWHERE = TranscriptLocation("", 0, 0)
 """A baseline holds no transcripts."""
 
 SHARED = ("prompt", "settings", "tools", "model", "code")
-"""Digests that the tasks of an agent and model have in common as a rule: said once, above the tasks."""
+"""Digests that the tasks of an agent and model have in common as a rule: written once, above the tasks."""
 
 Owner: TypeAlias = tuple[str, str, str, str]
 """Suite, agent, model and variant."""
@@ -294,13 +294,18 @@ def read_baseline(path: Path) -> ComparedRun:
             for at, entry in enumerate(of_task):
                 check_entry(entry)
                 if runs or line.runs_of:
-                    places[entry.key] = _run_place(line, at, runs)
+                    place = line.runs_of[at] if line.runs_of else -1
+                    if not 0 <= place < len(runs):
+                        raise ValueError(
+                            "no number in runs_of that names one of the file's runs, for each of its trials"
+                        )
+                    places[entry.key] = place
                 if entries.setdefault(entry.key, entry) is not entry:
                     raise ValueError(
                         f"repetition {entry.key.repetition} twice, as when two files were merged"
                     )
-        except (ValueError, TypeError) as odd:
-            raise UsageMistake(f"{path}: tasks: {line.task}: it has {odd}") from None
+        except (ValueError, TypeError) as problem:
+            raise UsageMistake(f"{path}: tasks: {line.task}: it has {problem}") from None
     judges = tuple(judge["id"] for judge in _maps(data, "judges") if isinstance(judge.get("id"), str))
     looks = tuple(_lines(path, data, "looks", SuiteLook)) if "looks" in data else ()
     return ComparedRun(
@@ -376,13 +381,6 @@ def _runs(path: Path, data: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(runs)
 
 
-def _run_place(line: TaskLine, at: int, runs: Sequence[str]) -> int:
-    place = line.runs_of[at] if line.runs_of else -1
-    if not 0 <= place < len(runs):
-        raise ValueError("no number in runs_of that names one of the file's runs, for each of its trials")
-    return place
-
-
 def _maps(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     part = data.get(name)
     return [each for each in part if isinstance(each, dict)] if isinstance(part, list) else []
@@ -399,5 +397,5 @@ def _lines(path: Path, data: Mapping[str, Any], name: str, kind: type[LineT]) ->
     for number, row in enumerate(part, start=1):
         try:
             yield kind.from_json(row)
-        except (TypeError, ValueError) as odd:
-            raise UsageMistake(f"{path}: {name}[{number}]: {odd}") from None
+        except (TypeError, ValueError) as problem:
+            raise UsageMistake(f"{path}: {name}[{number}]: {problem}") from None

@@ -260,7 +260,7 @@ class RunComparison(FrozenValue, frozen=True):
     unmatched_old: tuple[str, ...] = ()
     unmatched_new: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
-    odd: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
     @property
     def has_scores(self) -> bool:
@@ -309,7 +309,7 @@ def compare_runs(
         unmatched_old=tuple(unmatched_groups(old, {(group.suite, *group.old) for group in groups})),
         unmatched_new=tuple(unmatched_groups(new, {(group.suite, *group.new) for group in groups})),
         judges=tuple(dict.fromkeys((*old.judges, *new.judges))),
-        odd=tuple(dict.fromkeys((*old.odd, *new.odd))),
+        unreadable=tuple(dict.fromkeys((*old.unreadable, *new.unreadable))),
     )
 
 
@@ -470,11 +470,11 @@ def _add(by_trial: dict[tuple[TrialKey, str], list[float]], entry: JournalEntry)
 
 def _with_share(suite: SuiteComparison, gradings: Iterable[tuple[TrialKey, list[float]]]) -> SuiteComparison:
     within = suite.sensitivity.noise.trial_variance if suite.sensitivity else None
-    spreads = [sample_variance(scores) or 0.0 for key, scores in gradings if _belongs(key, suite)]
+    spreads = [
+        sample_variance(scores) or 0.0
+        for key, scores in gradings
+        if key.suite == suite.name and (key.model, key.variant) in (suite.old_who, suite.new_who)
+    ]
     if not spreads or not within:
         return suite
     return replace(suite, judge_share=min(1.0, mean(spreads) / within))
-
-
-def _belongs(key: TrialKey, suite: SuiteComparison) -> bool:
-    return key.suite == suite.name and (key.model, key.variant) in (suite.old_who, suite.new_who)

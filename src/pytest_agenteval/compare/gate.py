@@ -132,8 +132,17 @@ def _findings(suite: GatedSuite) -> Iterator[RuleFinding]:
     if gate.not_worse:
         yield from _not_worse(suite, gate.not_worse)
     if not gate.needs_baseline and (gate.recheck or gate.baseline):
-        yield from _uncompared(suite)
-    yield from _rechecked(suite)
+        change, trouble = _compared(suite)
+        if change is None:
+            yield ("broken" if suite.baseline_named else "not judged"), trouble
+    if suite.recheck_trouble:
+        yield "broken", f"recheck: {suite.recheck_trouble}"
+    for each in suite.rechecks:
+        name = suite.name_of(each.task)
+        if not each.passed:
+            yield "broken", f"{name} is broken, and passed none of {each.trials} trials more"
+        else:
+            yield "held", f"{name} passed {each.passed} of {each.trials} when tried again"
 
 
 def _least(name: str, value: float | None, least: float, narrowed: str, suite: GatedSuite) -> RuleFinding:
@@ -172,13 +181,6 @@ def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[RuleFindi
     elif not worse:
         shown = f"not worse{by_more}" if by_more else "shows no fall"
         yield "held", f"{suite.label} {shown}"
-
-
-def _uncompared(suite: GatedSuite) -> Iterator[RuleFinding]:
-    """Say that broken tasks are unknown, where nothing else needs a baseline that is not there."""
-    change, trouble = _compared(suite)
-    if change is None:
-        yield ("broken" if suite.baseline_named else "not judged"), trouble
 
 
 def _too_few(suite: GatedSuite, change: ScoreChange, tolerance: float) -> str:
@@ -229,14 +231,3 @@ def _better_names(suite: GatedSuite) -> Iterator[str]:
     for change in _changes(suite):
         if change.verdict == "better":
             yield suite.label if change is whole else suite.name_of(change.name)
-
-
-def _rechecked(suite: GatedSuite) -> Iterator[RuleFinding]:
-    if suite.recheck_trouble:
-        yield "broken", f"recheck: {suite.recheck_trouble}"
-    for each in suite.rechecks:
-        name = suite.name_of(each.task)
-        if not each.passed:
-            yield "broken", f"{name} is broken, and passed none of {each.trials} trials more"
-        else:
-            yield "held", f"{name} passed {each.passed} of {each.trials} when tried again"

@@ -32,20 +32,19 @@ BASE = "base"
 
 
 class ComparedRun(FrozenValue, frozen=True):
-    """Old or new: the last attempt of each trial, and what is known of all of them.
+    """One run of a comparison, old or new: the last attempt of each trial, and what is known of all of them.
 
     ``name`` is the run's; of several runs that were pooled, all of theirs, and ``run_of`` then names the run
-    of each trial, in the order of the runs. ``judges`` are the ids of those who could be asked. ``odd`` says
-    what could not be read. ``looks`` say how it was decided how often tasks are repeated, where that was not
-    fixed.
-    ``held_out_looks`` say of suites how often their held-out tasks were tried by then. ``transcript_of``
-    reads what was said in a trial, where that is kept.
+    of each trial, in the order of the runs. ``judges`` are the ids of those who could be asked.
+    ``unreadable`` names what could not be read. ``looks`` say how it was decided how often tasks are
+    repeated, where that was not fixed. ``held_out_looks`` count how often the held-out tasks of each suite
+    had been tried by then. ``transcript_of`` reads the transcript of a trial, where there is one.
     """
 
     name: str
     entries: tuple[JournalEntry, ...]
     judges: tuple[str, ...] = ()
-    odd: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
     looks: tuple[SuiteLook, ...] = ()
     held_out_looks: Mapping[str, int] = NOTHING
     run_of: Mapping[TrialKey, str] = {}
@@ -85,7 +84,11 @@ class ComparedRun(FrozenValue, frozen=True):
         if name not in names:
             known = nearest_names(name, list(names)) or "none"
             raise UsageMistake(f"{self.name} has no {kind} {name!r}; it has {known}")
-        entries = tuple(entry for entry in self.entries if _attribute(entry, kind) == name)
+        entries = tuple(
+            entry
+            for entry in self.entries
+            if (entry.key.model if kind == "model" else entry.key.variant or BASE) == name
+        )
         return replace(self, entries=entries)
 
 
@@ -133,7 +136,7 @@ def pool_runs(sides: Sequence[ComparedRun]) -> ComparedRun:
         name=", ".join(side.name for side in sides),
         entries=tuple(sorted(entries, key=lambda entry: entry.key)),
         judges=tuple(dict.fromkeys(judge for side in sides for judge in side.judges)),
-        odd=tuple(dict.fromkeys(text for side in sides for text in side.odd)),
+        unreadable=tuple(dict.fromkeys(text for side in sides for text in side.unreadable)),
         looks=tuple(dict.fromkeys(look for side in sides for look in side.looks)),
         run_of=run_of,
         transcript_of=transcript_of,
@@ -143,10 +146,6 @@ def pool_runs(sides: Sequence[ComparedRun]) -> ComparedRun:
 def group_of(entry: JournalEntry) -> tuple[str, str, str]:
     """Give the suite, model and variant of a trial."""
     return entry.key.suite, entry.key.model, entry.key.variant
-
-
-def _attribute(entry: JournalEntry, kind: str) -> str:
-    return entry.key.model if kind == "model" else entry.key.variant or BASE
 
 
 class ComparedGroup(FrozenValue, frozen=True):

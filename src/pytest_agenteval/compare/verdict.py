@@ -124,7 +124,19 @@ def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels
     if len(buckets) == 1:
         return SuiteFindings(these, like_these, {})
     share = _bucket_share(buckets) if these.direction else None
-    return SuiteFindings(these, like_these, _bucket_findings(buckets, levels.buckets), share)
+    tests = {bucket: label_test(tasks) for bucket, tasks in buckets.items()}
+    family = tarone_holm(list(tests.values()), 1 - levels.buckets)
+    return SuiteFindings(
+        these,
+        like_these,
+        {
+            bucket: TestFinding(
+                tests[bucket].p, _direction(buckets[bucket]) if member.significant else 0, member.testable
+            )
+            for bucket, member in zip(tests, family, strict=True)
+        },
+        share,
+    )
 
 
 def _finding(test: ExactTest, level: float, direction: int) -> TestFinding:
@@ -150,17 +162,6 @@ def difference(scores: PairedScores) -> float:
     if len(old) == len(new) == 1:  # a hundred thousand tasks with one trial each ask for this several times
         return float(new[0]) - float(old[0])
     return mean(new) - mean(old)
-
-
-def _bucket_findings(buckets: Mapping[str, Sequence[PairedScores]], level: float) -> dict[str, TestFinding]:
-    tests = {bucket: label_test(tasks) for bucket, tasks in buckets.items()}
-    family = tarone_holm(list(tests.values()), 1 - level)
-    return {
-        bucket: TestFinding(
-            tests[bucket].p, _direction(buckets[bucket]) if member.significant else 0, member.testable
-        )
-        for bucket, member in zip(tests, family, strict=True)
-    }
 
 
 def _direction(tasks: Sequence[PairedScores]) -> int:

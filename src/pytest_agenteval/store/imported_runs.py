@@ -197,20 +197,16 @@ def replace_imported_runs(
     """
     earlier = imported_runs(target, begin)
     # Looked up before the runs are written: each of them becomes the latest for a moment.
-    latest = _own_latest(target / ROOT, earlier)
+    root = target / ROOT
+    name = read_pointer(root / LATEST)
+    own = name and name not in {folder.name for folder in earlier} and (root / name).is_dir()
+    latest = name if own else ""
     for folder in earlier:
         shutil.rmtree(folder)
     folders = [_write(target / ROOT, run, command) for run in runs]
     if folders and latest:
         replace_link(target / ROOT / LATEST, latest)
     return folders
-
-
-def _own_latest(root: Path, imported: Sequence[Path]) -> str:
-    """Give the name of the latest run, where it is one that was made here."""
-    name = read_pointer(root / LATEST)
-    own = name and name not in {folder.name for folder in imported} and (root / name).is_dir()
-    return name if own else ""
 
 
 def _write(root: Path, run: ImportedRun, command: Sequence[str]) -> Path:

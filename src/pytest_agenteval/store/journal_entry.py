@@ -44,7 +44,7 @@ NO_TAPE = TapeCounts()
 class JournalEntry(Record, frozen=True, gc=False):
     """The last finished attempt of one trial.
 
-    ``attempts`` counts how often the trial was begun, ``earlier`` and ``earlier_seconds`` hold what the
+    ``attempts`` counts how often the trial began, ``earlier`` and ``earlier_seconds`` hold what the
     finished attempts before this one took. Grades are without checks and details, and long rationales,
     messages and tracebacks are cut: the trial itself has all of it. ``split`` is None in journals of before
     it was written down. ``own_models`` are those that the agent asked by itself, as their replies name them;
@@ -134,7 +134,7 @@ def own_models_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
 
 
 class StartedAttempt(NamedTuple):
-    """An attempt that was begun and, as far as the journal knows, never finished."""
+    """An attempt that began and, as far as the journal knows, never finished."""
 
     key: TrialKey
     attempt: int
@@ -176,12 +176,30 @@ def check_entry(entry: JournalEntry) -> None:
     if entry.score is not None:
         _check_share(entry.score)
     for grade in entry.grades:
-        _check_grade(grade)
+        _check_texts((grade.grader, grade.rationale))
+        if grade.score is not None:
+            _check_share(grade.score)
+        _check_share(grade.threshold)
+        _check_amounts((grade.weight,))
+        if grade.unclamped is not None:
+            _check_number(grade.unclamped)
     _check_amounts((entry.seconds, entry.uncharged_seconds))
     _check_counts(entry.location[1:])
     _check_texts((entry.bucket, entry.cause, entry.message, entry.limit, entry.started_at, entry.traceback))
     _check_texts((entry.file, *entry.tags))
-    _check_digests(entry.digests)
+    *texts, graders, offered, tool_code, acted_out, grader_code, sent = astuple(entry.digests)
+    _check_texts((*texts, offered, tool_code, acted_out))
+    if not isinstance(grader_code, dict):
+        raise ValueError(f"{grader_code!r} in the place of a digest for each grader")
+    _check_texts(grader_code.values())
+    if not isinstance(sent, dict):
+        raise ValueError(f"{sent!r} in the place of a digest for each part of what was sent")
+    _check_texts(sent.values())
+    if not isinstance(graders, dict):
+        raise ValueError(f"{graders!r} in the place of a digest for each grader")
+    for grader in graders.values():
+        if not (isinstance(grader, str) and ":" in grader):
+            raise ValueError(f"{grader!r} in the place of a grader's version and digest")
     _check_usage(entry.usage)
     _check_usage(entry.judging)
     _check_usage(entry.simulating)
@@ -196,16 +214,6 @@ def check_key(key: TrialKey, attempt: Any) -> None:
     if not all(isinstance(part, str) for part in key[:-1]):
         raise ValueError(f"a trial's name of {', '.join(map(repr, key[:-1]))}")
     _check_whole((key.repetition, attempt))
-
-
-def _check_grade(grade: Grade) -> None:
-    _check_texts((grade.grader, grade.rationale))
-    if grade.score is not None:
-        _check_share(grade.score)
-    _check_share(grade.threshold)
-    _check_amounts((grade.weight,))
-    if grade.unclamped is not None:
-        _check_number(grade.unclamped)
 
 
 # A bool is no number here, and what is no number at all satisfies no comparison.
@@ -244,22 +252,6 @@ def _check_texts(texts: Iterable[Any]) -> None:
             raise ValueError(f"{text!r} in the place of a text")
 
 
-def _check_digests(digests: Digests) -> None:
-    *texts, graders, offered, tool_code, acted_out, grader_code, sent = astuple(digests)
-    _check_texts((*texts, offered, tool_code, acted_out))
-    if not isinstance(grader_code, dict):
-        raise ValueError(f"{grader_code!r} in the place of a digest for each grader")
-    _check_texts(grader_code.values())
-    if not isinstance(sent, dict):
-        raise ValueError(f"{sent!r} in the place of a digest for each part of what was sent")
-    _check_texts(sent.values())
-    if not isinstance(graders, dict):
-        raise ValueError(f"{graders!r} in the place of a digest for each grader")
-    for grader in graders.values():
-        if not (isinstance(grader, str) and ":" in grader):
-            raise ValueError(f"{grader!r} in the place of a grader's version and digest")
-
-
 def _check_usage(usage: Usage) -> None:
     if usage is NO_USAGE:
         return
@@ -293,7 +285,7 @@ SHORT_TRACEBACK = 600
 
 
 def started_line(plan: Plan, at: str) -> Line:
-    """Say that a trial was begun."""
+    """Say that a trial began."""
     line: Line = {"v": VERSION, "kind": "started", "attempt": plan.attempt}
     _write_key(line, plan.key)
     line["at"] = at
@@ -377,8 +369,8 @@ def read_started(line: Line) -> tuple[TrialKey, int]:
     """Read a started line: the trial and the attempt; raises ValueError for what is no such line."""
     try:
         key, attempt = read_key(line), line["attempt"]
-    except (LookupError, TypeError) as odd:
-        raise ValueError(_lack(odd)) from None
+    except (LookupError, TypeError) as problem:
+        raise ValueError(_lack(problem)) from None
     check_key(key, attempt)
     return key, attempt
 
@@ -387,8 +379,8 @@ def read_not_run(line: Line) -> NotRunTrial:
     """Read why a trial did not begin; raises ValueError for what is no such line."""
     try:
         key, cause, reason = read_key(line), line["cause"], line["reason"]
-    except (LookupError, TypeError) as odd:
-        raise ValueError(_lack(odd)) from None
+    except (LookupError, TypeError) as problem:
+        raise ValueError(_lack(problem)) from None
     check_key(key, line.get("attempt", 1))
     if not (isinstance(cause, str) and isinstance(reason, str)):
         raise ValueError(f"a trial that was not run for {cause!r}, {reason!r}")
@@ -403,13 +395,13 @@ def read_finished(line: Line, transcripts: str) -> JournalEntry:
     try:
         entry = _entry(line, transcripts)
         check_entry(entry)
-    except (LookupError, TypeError, AttributeError) as odd:
-        raise ValueError(_lack(odd)) from None
+    except (LookupError, TypeError, AttributeError) as problem:
+        raise ValueError(_lack(problem)) from None
     return entry
 
 
-def _lack(odd: Exception) -> str:
-    return f"no key {odd}" if isinstance(odd, KeyError) else str(odd)
+def _lack(problem: Exception) -> str:
+    return f"no key {problem}" if isinstance(problem, KeyError) else str(problem)
 
 
 def _entry(line: Line, transcripts: str) -> JournalEntry:

@@ -74,8 +74,8 @@ def pack(values: Sequence[Any], kinds: Mapping[str, type]) -> bytes:
     """
     try:
         return encode(_column(values, {kind: name for name, kind in kinds.items()}))
-    except (OverflowError, UnicodeEncodeError, TypeError) as odd:
-        raise Unpackable(str(odd)) from odd
+    except (OverflowError, UnicodeEncodeError, TypeError) as problem:
+        raise Unpackable(str(problem)) from problem
 
 
 def unpack(packed: bytes, count: int, kinds: Mapping[str, type]) -> list[Any]:
@@ -112,14 +112,14 @@ def _records(values: Sequence[Any], kind: type, names: Mapping[type, str]) -> Pa
 
 def _scalars(values: Sequence[Any], types: set[type]) -> PackedColumn:
     # With its type: 1, 1.0 and true are equal, and are not the same figure in a report.
-    told = values if len(types) == 1 else list(zip(map(type, values), values, strict=True))
-    distinct = dict.fromkeys(told)
+    keys = values if len(types) == 1 else list(zip(map(type, values), values, strict=True))
+    distinct = dict.fromkeys(keys)
     if len(distinct) * FEW > len(values) and len(distinct) > 1:
         return PackedColumn("list", list(values))
     if float in types and any(value == 0 and copysign(1, value) < 0 for value in values if value is not None):
         return PackedColumn("list", list(values))  # -0.0 is equal to 0.0
     table = list(distinct) if len(types) == 1 else [value for _, value in distinct]
-    return _table(table, told, {value: at for at, value in enumerate(distinct)})
+    return _table(table, keys, {value: at for at, value in enumerate(distinct)})
 
 
 def _plain(values: Sequence[Any]) -> PackedColumn:
@@ -129,16 +129,16 @@ def _plain(values: Sequence[Any]) -> PackedColumn:
         if not {*map(type, inner)} <= SCALARS:
             raise Unpackable(f"a list or a map of scalars was expected, not {value!r:.80}")
     shape = next((name for name, kind in LISTS.items() if type(values[0]) is kind), "map")
-    told = list(map(encode, values))
-    distinct = dict(zip(told, values, strict=True))
+    keys = list(map(encode, values))
+    distinct = dict(zip(keys, values, strict=True))
     where = {text: at for at, text in enumerate(distinct)}
-    return PackedColumn(shape, _table(list(distinct.values()), told, where))
+    return PackedColumn(shape, _table(list(distinct.values()), keys, where))
 
 
-def _table(table: Sequence[Any], told: Sequence[Any], where: Mapping[Any, int]) -> PackedColumn:
+def _table(table: Sequence[Any], keys: Sequence[Any], where: Mapping[Any, int]) -> PackedColumn:
     if len(table) == 1:
         return PackedColumn("same", table[0])
-    return PackedColumn("table", (table, [where[value] for value in told]))
+    return PackedColumn("table", (table, [where[value] for value in keys]))
 
 
 def _values(column: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
@@ -151,21 +151,25 @@ def _values(column: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
     if way == "table":
         return map(parts[0].__getitem__, parts[1])
     if way == "each":
-        return _unpacked_records(kinds[parts[0]], parts[1], kinds)
+        kind = kinds[parts[0]]
+        columns = parts[1]
+        fields = [_values(column, kinds) for column in columns]
+        # A named tuple's own way to be made is Python code.
+        is_tuple = issubclass(kind, tuple)
+        made = map(partial(tuple.__new__, kind), zip(*fields)) if is_tuple else map(kind, *fields)  # noqa: B905
+        return repeat(next(made)) if all(map(_is_same, columns)) else made
     if way == "rows":
-        return _unpacked_rows(parts[0], parts[1], parts[2], kinds)
+        lengths = parts[0]
+        count = parts[1]
+        items = parts[2]
+        flat = islice(_values(items, kinds), count)
+        if _is_same(lengths):
+            return zip(*[flat] * lengths[1], strict=True)
+        return (tuple(islice(flat, length)) for length in _values(lengths, kinds))
     if way == "some":
         some = islice(_values(parts[2], kinds), parts[1])
         return (next(some) if there else None for there in _values(parts[0], kinds))
     return _unpacked_plain(way, *parts)
-
-
-def _unpacked_records(kind: type, columns: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
-    fields = [_values(column, kinds) for column in columns]
-    # A named tuple's own way to be made is Python code.
-    is_tuple = issubclass(kind, tuple)
-    made = map(partial(tuple.__new__, kind), zip(*fields)) if is_tuple else map(kind, *fields)  # noqa: B905
-    return repeat(next(made)) if all(map(_is_same, columns)) else made
 
 
 def _is_same(column: Sequence[Any]) -> bool:
@@ -174,15 +178,6 @@ def _is_same(column: Sequence[Any]) -> bool:
     if way == "each":
         return all(map(_is_same, parts[1]))
     return way == "same" or (way in SHAPES and parts[0] == "same")
-
-
-def _unpacked_rows(
-    lengths: Sequence[Any], count: int, items: Sequence[Any], kinds: Mapping[str, type]
-) -> Iterable[Any]:
-    flat = islice(_values(items, kinds), count)
-    if _is_same(lengths):
-        return zip(*[flat] * lengths[1], strict=True)
-    return (tuple(islice(flat, length)) for length in _values(lengths, kinds))
 
 
 def _unpacked_plain(way: str, inner: str, parts: Any) -> Iterable[Any]:
@@ -207,7 +202,7 @@ class JournalIndex(FrozenValue, frozen=True):
     """The first ``end`` bytes of a journal, which are ``lines`` whole lines.
 
     ``entries`` are the finished attempts, in the order of their keys and then of their lines;
-    ``first_starts`` counts the lines that say a trial was begun for the first time. ``others`` are all other
+    ``first_starts`` counts the lines that say a trial began for the first time. ``others`` are all other
     lines, as they stand there, with their numbers.
     """
 
@@ -332,7 +327,7 @@ def _checksum(path: Path, end: int) -> int:
 
 
 FIRST_START = encode_line({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
-"""How the line begins that says a trial was begun for the first time: half of all lines of most runs."""
+"""How the line begins that says a trial began for the first time: half of all lines of most runs."""
 
 HALF = "half a line, which a crash left behind, or no JSON object"
 
@@ -396,8 +391,8 @@ class Journal:
             if intact is None:
                 check_keys(line)
             return self._take(line, path.name.replace("journal-", "transcripts-", 1))
-        except ValueError as odd:
-            self._note(path, number, f"holds {odd}")
+        except ValueError as problem:
+            self._note(path, number, f"holds {problem}")
             return None
 
     def _take(self, line: Line, transcripts: str) -> JournalEntry | None:
@@ -419,7 +414,7 @@ class Journal:
         attempts = self._finished.setdefault(entry.key, [])
         if attempts and entry in attempts:  # a line that stands there twice: what it took was paid once
             raise ValueError("the same line once more")
-        if entry.attempt == 1 and not _is_reused(entry):
+        if entry.attempt == 1 and (entry.origin is None or entry.origin.regraded):
             self._first_ends += 1
         attempts.append(entry)
         return entry
@@ -436,18 +431,15 @@ class Journal:
             for number, raw in enumerate(_raw_lines(path), start=1):
                 if _is_first_start(raw) and raw not in seen:
                     seen.add(raw)
-                    self._take_start(path, number, raw)
-
-    def _take_start(self, path: Path, number: int, raw: bytes) -> None:
-        line = _parse_line(raw)
-        try:
-            if line is not None and is_intact(raw) is None:
-                check_keys(line)
-            key, attempt = read_started({} if line is None else line)
-        except ValueError as odd:
-            self._note(path, number, HALF if line is None else f"holds {odd}")
-        else:
-            self._started.setdefault(key, []).append(attempt)
+                    line = _parse_line(raw)
+                    try:
+                        if line is not None and is_intact(raw) is None:
+                            check_keys(line)
+                        key, attempt = read_started({} if line is None else line)
+                    except ValueError as problem:
+                        self._note(path, number, HALF if line is None else f"holds {problem}")
+                    else:
+                        self._started.setdefault(key, []).append(attempt)
 
     def entries(self) -> tuple[JournalEntry, ...]:
         """Give the last finished attempt of each trial."""
@@ -461,7 +453,7 @@ class Journal:
         )
 
     def begun(self) -> tuple[StartedAttempt, ...]:
-        """Give the attempts that were begun after the last one that finished."""
+        """Give the attempts that began after the last one that finished."""
         return tuple(
             StartedAttempt(key, attempt)
             for key in sorted(self._started)
@@ -477,13 +469,13 @@ class Journal:
         # reversed: of two lines of one attempt, as a full disk can leave them, the later one holds.
         last = max(reversed(attempts), key=lambda entry: (entry.attempt, entry.started_at))
         started = self._started.get(last.key, ())
-        begun = max(last.attempt, len(attempts), len(started), *started)
-        if begun == 1:
+        attempts_made = max(last.attempt, len(attempts), len(started), *started)
+        if attempts_made == 1:
             return last
         before = _own_attempts(last, attempts)
-        begun -= len(attempts) - 1 - len(before)
+        attempts_made -= len(attempts) - 1 - len(before)
         earlier, seconds = tuple(entry.usage for entry in before), sum(entry.seconds for entry in before)
-        return replace(last, attempts=begun, earlier=earlier, earlier_seconds=seconds)
+        return replace(last, attempts=attempts_made, earlier=earlier, earlier_seconds=seconds)
 
 
 def _own_attempts(last: JournalEntry, attempts: list[JournalEntry]) -> list[JournalEntry]:
@@ -506,11 +498,6 @@ def _own_attempts(last: JournalEntry, attempts: list[JournalEntry]) -> list[Jour
 def _source(entry: JournalEntry) -> tuple[str, int]:
     """Name the run, empty for this one, and the attempt in which an agent acted."""
     return (entry.origin.run, entry.origin.attempt) if entry.origin is not None else ("", entry.attempt)
-
-
-def _is_reused(entry: JournalEntry) -> bool:
-    """Whether a trial was taken over as it is: it never began here."""
-    return entry.origin is not None and not entry.origin.regraded
 
 
 def _raw_lines(path: Path, start: int = 0) -> Iterator[bytes]:

@@ -6,7 +6,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -37,7 +36,7 @@ from pytest_agenteval.store.record_files import (
 from pytest_agenteval.text.errors import UsageMistake, exception_text
 from pytest_agenteval.text.json_values import text_digest
 
-MOST_TOLD = 2000
+MOST_MESSAGE_CHARS = 2000
 FRAMES = 10
 INLINE_CHARS = 1024
 """A longer text is stored beside the transcripts, once, and referred to by its digest."""
@@ -99,7 +98,24 @@ class JournalWriter:
             return self._encode(trial)
         except Exception as raised:  # somebody's value: too deep to be walked, or unable to say what it is
             self._waiting = waiting
-            return self._encode(_unwritable_trial(trial, raised))
+            message = (
+                f"the trial could not be written down: {type(raised).__name__}: {exception_text(raised)}"
+            )
+            return self._encode(
+                replace(
+                    trial,
+                    ending="errored",
+                    score=None,
+                    grades=(),
+                    transcript=Transcript(usage=trial.usage),
+                    outcome=Outcome(),
+                    cause="unwritable",
+                    message=message[:MOST_MESSAGE_CHARS],
+                    traceback="".join(traceback.format_exception(raised, limit=-FRAMES)),
+                    output="",
+                    log="",
+                )
+            )
 
     def _encode(self, trial: Trial) -> tuple[Trial, bytes, bytes]:
         transcript = encode_line(transcript_line(trial, self._keep))
@@ -124,24 +140,6 @@ class JournalWriter:
         self._texts.append(b"".join(lines))
         self._stored.update(self._waiting)
         self._waiting = {}
-
-
-def _unwritable_trial(trial: Trial, raised: Exception) -> Trial:
-    """Give what can be said for certain of a trial that cannot be written down."""
-    message = f"the trial could not be written down: {type(raised).__name__}: {exception_text(raised)}"
-    return replace(
-        trial,
-        ending="errored",
-        score=None,
-        grades=(),
-        transcript=Transcript(usage=trial.usage),
-        outcome=Outcome(),
-        cause="unwritable",
-        message=message[:MOST_TOLD],
-        traceback="".join(traceback.format_exception(raised, limit=-FRAMES)),
-        output="",
-        log="",
-    )
 
 
 def transcript_line(trial: Trial, keep: Keep) -> Line:
@@ -187,7 +185,10 @@ def _call(call: ToolCall, keep: Keep) -> Line:
     add(line, args=call.args)
     if call.raw_args is not None:
         line["raw_args"] = call.raw_args
-    _write_result(line, call.result, keep)
+    if isinstance(call.result, str) and len(call.result) > INLINE_CHARS:
+        line["result_text"] = keep(call.result, "")
+    elif call.result is not None:
+        line["result"] = call.result
     if call.error is not None:
         line["error"] = {"type": call.error.type, "message": call.error.message}
     add(line, started=call.started, ended=call.ended)
@@ -196,13 +197,6 @@ def _call(call: ToolCall, keep: Keep) -> Line:
     if call.tape != "none":
         line["tape"] = call.tape
     return line
-
-
-def _write_result(line: Line, result: Any, keep: Keep) -> None:
-    if isinstance(result, str) and len(result) > INLINE_CHARS:
-        line["result_text"] = keep(result, "")
-    elif result is not None:
-        line["result"] = result
 
 
 def _ask(ask: Ask) -> Line:

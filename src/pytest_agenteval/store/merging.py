@@ -101,11 +101,11 @@ def _place(run: Run) -> tuple[tuple[int, ...], str, str]:
 
 
 def _without_repeated(runs: Sequence[Run]) -> Parts:
-    kept: list[Run] = []
+    distinct: list[Run] = []
     repeated: list[Run] = []
     for run in sorted(runs, key=lambda each: (len(_place(each)[0]), len(each.entries)), reverse=True):
-        (repeated if any(_holds(other, run) for other in kept) else kept).append(run)
-    return Parts(tuple(run for run in runs if run in kept), tuple(repeated))
+        (repeated if any(_holds(other, run) for other in distinct) else distinct).append(run)
+    return Parts(tuple(run for run in runs if run in distinct), tuple(repeated))
 
 
 def _holds(whole: Run, run: Run) -> bool:
@@ -137,7 +137,12 @@ def obstacles(runs: Sequence[Run]) -> Iterator[str]:
     yield from _of_shards(runs)
     yield from _headers(runs)
     yield from _named_things(runs)
-    yield from _gates(runs)
+    first: dict[str, tuple[Run, Mapping[str, Any]]] = {}
+    for run in runs:
+        for gate in read_gates(run.folder):
+            other, before = first.setdefault(gate.suite, (run, gate.gate))
+            if before != gate.gate:
+                yield f"the gate of {gate.suite} is not the same in {other.name} and {run.name}"
     yield from _looked_at(runs)
     yield from _trials_twice(runs)
     yield from _tasks(runs)
@@ -222,7 +227,10 @@ def _headers(runs: Sequence[Run]) -> Iterator[str]:
     taped = [(run.name, run.header.record) for run in runs if run.header.record and _taped(run, "tool_tape")]
     yield from _differ("--agent-record", taped)
     chats = [
-        (run.name, run.header.record_chat) for run in runs if run.header.record_chat and _asks_models(run)
+        (run.name, run.header.record_chat)
+        for run in runs
+        if run.header.record_chat
+        and (_taped(run, "chat_tape") or any(not model.offline for model in run.header.models))
     ]
     yield from _differ("--agent-record-chat", chats)
     yield from _differ("an audit", [(run.name, (run.folder / AUDIT).is_file()) for run in runs])
@@ -232,11 +240,6 @@ def _taped(run: Run, which: str) -> bool:
     return any(
         tape.hits or tape.misses or tape.recorded for tape in (getattr(entry, which) for entry in run.entries)
     )
-
-
-def _asks_models(run: Run) -> bool:
-    """Whether a model was asked that is none of ours, so that it matters where replies came from."""
-    return _taped(run, "chat_tape") or any(not model.offline for model in run.header.models)
 
 
 def _named_things(runs: Sequence[Run]) -> Iterator[str]:
@@ -273,15 +276,6 @@ def _named_twice(what: str, named: Sequence[tuple[Run, str, str]]) -> Iterator[s
             yield f"{what} {name} is {before} in {other.name}, {value} in {run.name}"
 
 
-def _gates(runs: Sequence[Run]) -> Iterator[str]:
-    first: dict[str, tuple[Run, Mapping[str, Any]]] = {}
-    for run in runs:
-        for gate in read_gates(run.folder):
-            other, before = first.setdefault(gate.suite, (run, gate.gate))
-            if before != gate.gate:
-                yield f"the gate of {gate.suite} is not the same in {other.name} and {run.name}"
-
-
 def _looked_at(runs: Sequence[Run]) -> Iterator[str]:
     """Say which suite was looked at as a part of it: what decided its repetitions were not all results."""
     groups = [(run, {(group.suite, group.model, group.variant) for group in run.planned}) for run in runs]
@@ -312,15 +306,15 @@ def _trials_twice(runs: Sequence[Run]) -> Iterator[str]:
 def _tasks(runs: Sequence[Run]) -> Iterator[str]:
     """Say what one task has otherwise in two runs, as with two models."""
     first: dict[tuple[str, ...], tuple[Run, str]] = {}
-    told = set()
+    reported = set()
     for run in runs:
         for entry in run.entries:
             for name, words in SAME.items():
                 digest = getattr(entry.digests, name)
                 key = (*entry.key[:3], name)
                 other, before = first.setdefault(key, (run, digest)) if digest else (run, digest)
-                if before != digest and key not in told:
-                    told.add(key)
+                if before != digest and key not in reported:
+                    reported.add(key)
                     place = f"{entry.key.suite}/{entry.key.task}"
                     yield f"{place} does not have the same {words} in {other.name} and {run.name}"
 
@@ -419,10 +413,10 @@ def _tasks_by_group(run: Run) -> Iterator[tuple[Group, TrialKey]]:
 
 T = TypeVar("T")
 LINES = ("journal", "transcripts", "texts")
-"""The files of each process; which transcripts a journal means is told by what follows these words."""
+"""The files of each process; what follows these words says which transcripts belong to a journal."""
 
 WHOLE = ("calibration-*", "workspaces")
-"""What else is kept: the names in it are those of trials and calibrations."""
+"""What else is copied: the names in it are those of trials and calibrations."""
 
 
 def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[str]) -> Path:
@@ -435,7 +429,33 @@ def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[s
     try:
         for number, run in enumerate(runs, 1):
             _copy(run.folder, folder, number)
-        _write_plans(runs, folder, header)
+        planned = joined_plan(runs)
+        if planned or any((run.folder / PLANNED).is_file() for run in runs):
+            replace_json(folder / PLANNED, KNOWN_SECRETS.value(planned_json(planned)))
+        if header.shards is None:  # else nobody knows the trials of those that are missing
+            keys = [read_planned_trials(run.folder) for run in runs]
+            if all(keys):
+                write_planned_trials(folder, sorted({key for own in keys for key in own or ()}))
+        gates = {gate.suite: gate for run in runs for gate in read_gates(run.folder)}
+        if gates:
+            write_gates(folder, gates.values())
+        audits = [audit for run in runs if (audit := read_audit(run.folder))]
+        if audits:
+            write_audit(
+                folder,
+                RunAudit(
+                    tuple(dict.fromkeys(task for audit in audits for task in audit.tasks)),
+                    tuple(dict.fromkeys(task for audit in audits for task in audit.unaudited)),
+                    tuple(dict.fromkeys(spoiler for audit in audits for spoiler in audit.spoilers)),
+                    tuple(
+                        {
+                            (each.suite, each.rubric): each for audit in audits for each in audit.rubrics
+                        }.values()
+                    ),
+                ),
+            )
+        if header.repetition_rule is not None:
+            _write_repetitions(runs, folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -520,33 +540,6 @@ def _copy_whole(path: Path, target: Path) -> None:
         shutil.copytree(path, target, symlinks=True, dirs_exist_ok=True)
     elif not target.exists():
         shutil.copyfile(path, target)
-
-
-def _write_plans(runs: Sequence[Run], folder: Path, header: RunHeader) -> None:
-    planned = joined_plan(runs)
-    if planned or any((run.folder / PLANNED).is_file() for run in runs):
-        replace_json(folder / PLANNED, KNOWN_SECRETS.value(planned_json(planned)))
-    if header.shards is None:  # else nobody knows the trials of those that are missing
-        keys = [read_planned_trials(run.folder) for run in runs]
-        if all(keys):
-            write_planned_trials(folder, sorted({key for own in keys for key in own or ()}))
-    gates = {gate.suite: gate for run in runs for gate in read_gates(run.folder)}
-    if gates:
-        write_gates(folder, gates.values())
-    audits = [audit for run in runs if (audit := read_audit(run.folder))]
-    if audits:
-        write_audit(folder, _joined_audit(audits))
-    if header.repetition_rule is not None:
-        _write_repetitions(runs, folder)
-
-
-def _joined_audit(audits: Sequence[RunAudit]) -> RunAudit:
-    return RunAudit(
-        tuple(dict.fromkeys(task for audit in audits for task in audit.tasks)),
-        tuple(dict.fromkeys(task for audit in audits for task in audit.unaudited)),
-        tuple(dict.fromkeys(spoiler for audit in audits for spoiler in audit.spoilers)),
-        tuple({(each.suite, each.rubric): each for audit in audits for each in audit.rubrics}.values()),
-    )
 
 
 def _write_repetitions(runs: Sequence[Run], folder: Path) -> None:

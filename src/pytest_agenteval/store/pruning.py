@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from pytest_agenteval.processes.files import read_pointer, replace_file
 from pytest_agenteval.records.record import FrozenValue
@@ -26,7 +25,7 @@ class Pruning(FrozenValue, frozen=True):
     """What may go, with its size in bytes, oldest first; and why each of the other runs stays."""
 
     removable: Mapping[Path, int]
-    kept: Mapping[Path, str]
+    retained: Mapping[Path, str]
 
     @property
     def size(self) -> int:
@@ -50,22 +49,22 @@ def plan_pruning(
     """
     runs, now = list_runs(root), now or datetime.now(UTC)
     latest = read_pointer(root / LATEST)
-    kept: dict[Path, str] = {}
+    retained: dict[Path, str] = {}
     for at, run in enumerate(runs):
         name = run.path.name
         if is_held(run.path):
-            kept[run.path] = "going on"
+            retained[run.path] = "going on"
         elif name in blessed or run.header.name in blessed:
-            kept[run.path] = "a baseline"
+            retained[run.path] = "a baseline"
         elif not GENERATED.match(name):
-            kept[run.path] = "named"
+            retained[run.path] = "named"
         elif at < newest or name == latest:
-            kept[run.path] = "among the newest"
+            retained[run.path] = "among the newest"
         elif (when := _last_touched(run)) is None or now - when < young:
-            kept[run.path] = "young"
-    _keep_what_is_referred_to(runs, kept)
-    removable = {run.path: _size(run.path) for run in reversed(runs) if run.path not in kept}
-    return Pruning(removable, kept)
+            retained[run.path] = "young"
+    _retain_referenced_runs(runs, retained)
+    removable = {run.path: _size(run.path) for run in reversed(runs) if run.path not in retained}
+    return Pruning(removable, retained)
 
 
 def remove_run(folder: Path) -> None:
@@ -98,15 +97,15 @@ def _moment(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _keep_what_is_referred_to(runs: Sequence[RunFolder], kept: dict[Path, str]) -> None:
+def _retain_referenced_runs(runs: Sequence[RunFolder], retained: dict[Path, str]) -> None:
     by_name = {name: run for run in runs for name in (run.path.name, run.header.name) if name}
-    unseen = [run for run in runs if run.path in kept]
+    unseen = [run for run in runs if run.path in retained]
     while unseen:
         run = unseen.pop()
         for name in _references(run):
             other = by_name.get(Path(name).name)
-            if other is not None and other.path not in kept:
-                kept[other.path] = f"referred to by {run.path.name}"
+            if other is not None and other.path not in retained:
+                retained[other.path] = f"referred to by {run.path.name}"
                 unseen.append(other)
 
 
@@ -114,13 +113,10 @@ def _references(run: RunFolder) -> Iterator[str]:
     """Name the runs that a run was graded again from, took trials over from, or was compared with."""
     yield from (*run.header.regraded, *run.header.reused)
     with suppress(OSError, ValueError):
-        yield from _compared_with(read_json(run.path / COMPARISON))
-
-
-def _compared_with(comparison: Mapping[str, Any]) -> Iterable[str]:
-    old = comparison.get("old")
-    # A baseline of several runs, or of several suites, has the names of all of them.
-    return (old, *old.split(", ")) if isinstance(old, str) and old else ()
+        comparison = read_json(run.path / COMPARISON)
+        old = comparison.get("old")
+        # A baseline of several runs, or of several suites, has the names of all of them.
+        yield from (old, *old.split(", ")) if isinstance(old, str) and old else ()
 
 
 def _size(folder: Path) -> int:

@@ -353,7 +353,10 @@ def _run_folders(root: Path) -> Iterator[RunFolder]:
 
 
 def _make_folder(root: Path, header: RunHeader) -> Path:
-    stem, number = _stem(header), 1
+    digits = re.sub(r"\D", "", header.started_at[:19])
+    models = "+".join(model.name for model in header.models)
+    label = re.sub(r"[^A-Za-z0-9._+-]+", "-", models)[:MOST_LABEL].strip("-.")
+    stem, number = "-".join(part for part in (digits[:8], digits[8:14], label) if part), 1
     while True:  # mkdir and not exists(): two runs that begin in one second both look before either makes it
         folder = root / (stem if number == 1 else f"{stem}-{number}")
         try:
@@ -362,13 +365,6 @@ def _make_folder(root: Path, header: RunHeader) -> Path:
             number += 1
         else:
             return folder
-
-
-def _stem(header: RunHeader) -> str:
-    digits = re.sub(r"\D", "", header.started_at[:19])
-    models = "+".join(model.name for model in header.models)
-    label = re.sub(r"[^A-Za-z0-9._+-]+", "-", models)[:MOST_LABEL].strip("-.")
-    return "-".join(part for part in (digits[:8], digits[8:14], label) if part)
 
 
 def _keep_out_of_git(root: Path) -> None:

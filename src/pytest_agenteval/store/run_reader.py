@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_documents import SuiteLook
     from pytest_agenteval.store.transcript_reader import TextIndex
 
-MOST_ODD = 10
+MOST_UNREADABLE = 10
 
 
 class Run:
@@ -79,13 +79,13 @@ class Run:
         One that ran in several is there as often. Of a run that has no end, nobody knows: it may still go on.
         """
         lost: list[StartedAttempt] = []
-        begun = set(self.begun)
+        unfinished = set(self.begun)
         for process in self.header.died:
             journal, path = Journal(), self.folder / f"journal-{process}.jsonl"
             if path.is_file():
                 journal.read(path)
                 journal.settle()
-                lost += begun.intersection(journal.begun())
+                lost += unfinished.intersection(journal.begun())
         return tuple(sorted(lost))
 
     @property
@@ -174,11 +174,11 @@ class Run:
         return TranscriptLost(f"{self.folder}: no transcript at {entry.location} ({why})")
 
 
-def first_unreadable(odd: Sequence[str]) -> Iterator[str]:
+def first_unreadable(problems: Sequence[str]) -> Iterator[str]:
     """Give the first few things that could not be read, and how many more there are."""
-    yield from odd[:MOST_ODD]
-    if len(odd) > MOST_ODD:
-        yield f"and {len(odd) - MOST_ODD} more that could not be read"
+    yield from problems[:MOST_UNREADABLE]
+    if len(problems) > MOST_UNREADABLE:
+        yield f"and {len(problems) - MOST_UNREADABLE} more that could not be read"
 
 
 def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> Run:
@@ -190,16 +190,16 @@ def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> R
     """
     is_name = isinstance(run, str) and not Path(run).is_dir()
     folder = find_run(Path(results), str(run)) if is_name else Path(run)
-    (header, odd), journal = read_header_or_name(folder), Journal()
+    (header, header_problem), journal = read_header_or_name(folder), Journal()
     with garbage_collection_paused():
         for path in sorted(folder.glob("journal-*.jsonl")):
             journal.read(path)
         journal.settle()
-        planned, odd_plan = _read_plan(folder / PLANNED)
-        planned, looks, odd_looks = _after_looks(folder, header, planned)
-        oddities = (*filter(None, (odd, odd_plan, odd_looks)), *journal.odd)
-        entries, begun, not_run = journal.entries(), journal.begun(), journal.not_run()
-        return Run(folder, header, planned, entries, begun, oddities, looks, not_run)
+        planned, plan_problem = _read_plan(folder / PLANNED)
+        planned, looks, looks_problem = _after_looks(folder, header, planned)
+        problems = (*filter(None, (header_problem, plan_problem, looks_problem)), *journal.odd)
+        entries, unfinished, not_run = journal.entries(), journal.begun(), journal.not_run()
+        return Run(folder, header, planned, entries, unfinished, problems, looks, not_run)
 
 
 def _after_looks(

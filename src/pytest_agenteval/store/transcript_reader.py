@@ -84,8 +84,8 @@ def check_types(trial: Trial) -> None:
     for name, (part, kind) in parts.items():
         try:
             from_builtins(kind, msgspec.to_builtins(part))
-        except msgspec.ValidationError as odd:
-            raise ValueError(str(odd).replace("`$", f"`{name}")) from None
+        except msgspec.ValidationError as problem:
+            raise ValueError(str(problem).replace("`$", f"`{name}")) from None
 
 
 def _transcript(entry: JournalEntry, line: Line, text_of: TextOf) -> Transcript:

@@ -120,18 +120,15 @@ def lines_of_ids(document: ParsedDocument) -> tuple[int, ...]:
     wanted_ids = set(filter(None, (id for id in ids if isinstance(id, str))))
     hits = [match for match in _MENTIONED_ID.finditer(document.text) if match[1] in wanted_ids]
     if [match[1] for match in hits] == ids:
-        return _lines_at(document.text, [match.start() for match in hits])
+        positions = [match.start() for match in hits]
+        lines, line, seen = [], 1, 0
+        for position in positions:
+            line += document.text.count("\n", seen, position)
+            seen = position
+            lines.append(line)
+        return tuple(lines)
     paths: list[KeyPath] = [(index, "id") for index in range(len(ids))] if tasks is value else [("id",)]
     return tuple(map(document.line_of, paths))
-
-
-def _lines_at(text: str, positions: Sequence[int]) -> tuple[int, ...]:
-    lines, line, seen = [], 1, 0
-    for position in positions:
-        line += text.count("\n", seen, position)
-        seen = position
-        lines.append(line)
-    return tuple(lines)
 
 
 def _decode(data: bytes, file: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import (
@@ -192,7 +192,8 @@ def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Pars
             raise
         if below_suite and _may_be_meant(path, data):
             raise DoubtfulFile(
-                replace(problem, hint=_or_aside(problem.hint)) for problem in wrong.problems
+                replace(problem, hint=f"{problem.hint}; {_ASIDE}" if problem.hint else _ASIDE)
+                for problem in wrong.problems
             ) from None
         return None
 
@@ -201,10 +202,6 @@ def _may_be_meant(path: Path, data: bytes) -> bool:
     """Whether what cannot be read strictly may be meant as a task: nobody can say of a broken file."""
     keys = top_level_keys(path, data)
     return keys is None or any(map(may_be_task, keys))
-
-
-def _or_aside(hint: str) -> str:
-    return f"{hint}; {_ASIDE}" if hint else _ASIDE
 
 
 def _holds_tasks(document: ParsedDocument, sure: bool, *, below_suite: bool) -> bool:
@@ -223,11 +220,12 @@ def _holds_tasks(document: ParsedDocument, sure: bool, *, below_suite: bool) -> 
     if not any(map(may_be_task, maps)):
         return False
     hint = _LABELS if any({"labels", "rubric"} <= entry.keys() for entry in maps) else _ASIDE
-    raise _doubtful(file, document.line_of(()), _entries_text(value, maps), hint)
-
-
-def _entries_text(value: JSON, maps: Sequence[Mapping[str, Any]]) -> str:
-    return value_text(value) if value is maps[0] else f"{value_text(value)}, the first {value_text(maps[0])}"
+    raise _doubtful(
+        file,
+        document.line_of(()),
+        value_text(value) if value is maps[0] else f"{value_text(value)}, the first {value_text(maps[0])}",
+        hint,
+    )
 
 
 def _doubtful(file: str, line: int | None, found: str, hint: str = _ASIDE) -> DoubtfulFile:

@@ -195,7 +195,14 @@ def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _BrokenRows) -> RowT
             continue
         if not columns:
             columns = tuple(cell.strip() for cell in cells)
-            if not _is_header(columns, line, wrong):
+            for at, name in enumerate(columns):
+                if not name:
+                    wrong.add(line, f"a name for column {at + 1}", "nothing")
+                elif name in columns[:at]:
+                    wrong.add(
+                        line, "each column's name only once", f"{name!r} a second time, in column {at + 1}"
+                    )
+            if wrong:
                 return RowTable(columns, ())
         elif len(cells) != len(columns):
             hint = "a text with a delimiter in it stands in quotes" if len(cells) > len(columns) else ""
@@ -205,32 +212,18 @@ def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _BrokenRows) -> RowT
     return RowTable(columns, rows)
 
 
-def _is_header(columns: Sequence[str], line: int, wrong: _BrokenRows) -> bool:
-    """Whether each column has a name of its own; else that is told."""
-    for at, name in enumerate(columns):
-        if not name:
-            wrong.add(line, f"a name for column {at + 1}", "nothing")
-        elif name in columns[:at]:
-            wrong.add(line, "each column's name only once", f"{name!r} a second time, in column {at + 1}")
-    return not wrong
-
-
 def _json_lines(text: str, wrong: _BrokenRows) -> Iterator[Row]:
     # Not splitlines: JSON's texts may hold what Unicode calls a line break.
     for line, written in enumerate(text.split("\n"), start=1):
         if written.strip():
-            yield from _json_row(written, line, wrong)
-
-
-def _json_row(written: str, line: int, wrong: _BrokenRows) -> Iterator[Row]:
-    try:
-        value = STRICT_JSON.decode(written)
-    except RecursionError:
-        wrong.add(line, "lists and maps not nested too deeply", "more levels than can be read")
-    except ValueError as broken:
-        wrong.add(line, "a JSON object", _reason(broken))
-    else:
-        yield from _checked(value, line, wrong)
+            try:
+                value = STRICT_JSON.decode(written)
+            except RecursionError:
+                wrong.add(line, "lists and maps not nested too deeply", "more levels than can be read")
+            except ValueError as broken:
+                wrong.add(line, "a JSON object", _reason(broken))
+            else:
+                yield from _checked(value, line, wrong)
 
 
 def _checked(value: Any, line: int, wrong: _BrokenRows) -> Iterator[Row]:

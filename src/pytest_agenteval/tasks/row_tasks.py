@@ -300,7 +300,11 @@ def _tasks_of_table(
         return
     compiled = _compiled(rows, table, document, at, is_split=tables.split_is_datasets)
     place = partial(RowPlace, document, at, _as_written(rows), name, file)
-    meant = [row for row in table.rows if _is_meant(row, rows.where)][: rows.limit]
+    meant = [
+        row
+        for row in table.rows
+        if all(_is_one_of(row.values.get(column), value) for column, value in rows.where.items())
+    ][: rows.limit]
     if not meant and wrong.rows == before:  # else the row that is meant may be one that cannot be read
         expected = f"at least one row of {name} for which this holds"
         raise ProblemsFound([_in_suite(document, (*at, "where"), expected, "none")])
@@ -439,10 +443,6 @@ def _unknown_where(rows: Rows, table: RowTable, document: ParsedDocument, at: Ke
             known = f"a column: one of {nearest_names(column, table.columns)}"
             hint = did_you_mean(column, table.columns)
             yield _in_suite(document, (*at, "where", column), known, repr(column), hint)
-
-
-def _is_meant(row: Row, where: Mapping[str, Any]) -> bool:
-    return all(_is_one_of(row.values.get(column), value) for column, value in where.items())
 
 
 def _is_one_of(value: Any, meant: Any) -> bool:

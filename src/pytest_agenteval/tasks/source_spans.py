@@ -1,4 +1,4 @@
-"""Where values stand in the text of a file: places in JSON, and lines put in or taken out with their style."""
+"""Where values stand in the text of a file, and how lines are put in or taken out without other changes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,11 @@ def remove_part(text: str, container: TextSpan, index: int) -> str:
     """Take a part out of a list or map of several, with the lines that hold nothing else."""
     part = container.parts[index]
     if not container.is_flow:
-        return _remove_lines(text, part)
+        start, end = _line_start(text, part.start), _lines_end(text, part.end)
+        before = text[:start]
+        if end == len(text) and not text.endswith(("\r", "\n")):
+            before = before.removesuffix(newline_of(text))
+        return before + text[end:]
     rest = _REST_OF_LINE.match(text, part.end)
     if rest is not None and _begins_line(text, container, part):
         return _remove_flow_line(text, container, index, rest)
@@ -98,14 +102,6 @@ def _insert_lines(text: str, container: TextSpan, block: Sequence[str]) -> str:
     if at == len(text) and not text.endswith(("\r", "\n")):
         return f"{text}{newline}{lines}"
     return f"{text[:at]}{lines}{newline}{text[at:]}"
-
-
-def _remove_lines(text: str, part: SpanPart) -> str:
-    start, end = _line_start(text, part.start), _lines_end(text, part.end)
-    before = text[:start]
-    if end == len(text) and not text.endswith(("\r", "\n")):
-        before = before.removesuffix(newline_of(text))
-    return before + text[end:]
 
 
 def _remove_flow_line(text: str, container: TextSpan, index: int, rest: re.Match[str]) -> str:

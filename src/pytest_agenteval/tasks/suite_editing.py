@@ -92,7 +92,8 @@ class _SuiteText:
     def edited(self, before: JSON, regression: Regression, *, at_top: bool = False) -> str:
         """Give the text with these names promoted, a new key at the end or ``at_top``."""
         if not any(getattr(regression, key) for key in _LISTS):
-            return self._without_key(self._text)
+            root = self._span(self._text)
+            return self._text if root.part(_KEY) is None else _without_part(self._text, root, _KEY)
         text = self._text
         for key in _LISTS:  # what is new comes first: else the key, emptied, would go, and come elsewhere
             for name in dict.fromkeys(getattr(regression, key)):
@@ -120,10 +121,6 @@ class _SuiteText:
                 last = len(names.parts) == 1
                 text = _without_part(text, promoted, key) if last else remove_part(text, names, index)
         return text
-
-    def _without_key(self, text: str) -> str:
-        root = self._span(text)
-        return text if root.part(_KEY) is None else _without_part(text, root, _KEY)
 
     def _with(self, text: str, key: str, name: str, *, at_top: bool) -> str:
         root = self._span(text)

@@ -49,11 +49,15 @@ def without_consequences(problems: Iterable[Problem]) -> list[Problem]:
     for problem in problems:
         first_at.setdefault(problem.path, problem)
     parents = {path[:length] for path in first_at for length in range(len(path))}
-    meant = {(*problem.path[:-1], name) for problem in first_at.values() if (name := _proposed_key(problem))}
+    meant = {
+        (*problem.path[:-1], name)
+        for problem in first_at.values()
+        if (name := problem.hint.split("'")[1] if problem.hint.startswith("did you mean '") else "")
+    }
     causes = [
         problem
         for path, problem in first_at.items()
-        if path not in parents and not (_is_missing(problem) and path in meant)
+        if path not in parents and not (problem.found.startswith("no key ") and path in meant)
     ]
     return sorted(causes, key=lambda problem: problem.line or 0)
 
@@ -195,15 +199,6 @@ def _at(value: Any, path: KeyPath) -> Any:
             return _MISSING
         value = value[step]
     return value
-
-
-def _proposed_key(problem: Problem) -> str:
-    """Give the key that a hint proposes."""
-    return problem.hint.split("'")[1] if problem.hint.startswith("did you mean '") else ""
-
-
-def _is_missing(problem: Problem) -> bool:
-    return problem.found.startswith("no key ")
 
 
 def _short(text: str) -> str:

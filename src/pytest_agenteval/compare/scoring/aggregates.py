@@ -105,7 +105,10 @@ def task_passed(
     if kind not in {"capability", "regression", "mixed"}:
         raise ValueError(f"a kind is capability, regression or mixed, not {kind!r}")
     if checked_score(threshold) < 1:
-        return _mean_reaches(threshold, scores)
+        if scores is None:
+            raise ValueError("a threshold below 1 asks about the mean score: scores are needed")
+        mean = mean_score(scores)
+        return None if mean is None else mean >= threshold - ROUNDING
     decided = [passed for passed in passes if passed is not None]
     if not decided:
         return None
@@ -116,13 +119,6 @@ def pass_rate(passes: Iterable[bool | None]) -> float | None:
     """Give the share of trials (or tasks) that passed, over those decided; None when there is none."""
     decided = [passed for passed in passes if passed is not None]
     return sum(decided) / len(decided) if decided else None
-
-
-def _mean_reaches(threshold: float, scores: Iterable[float | None] | None) -> bool | None:
-    if scores is None:
-        raise ValueError("a threshold below 1 asks about the mean score: scores are needed")
-    mean = mean_score(scores)
-    return None if mean is None else mean >= threshold - ROUNDING
 
 
 def _check_counts(n: int, c: int) -> None:

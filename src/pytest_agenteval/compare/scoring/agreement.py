@@ -135,7 +135,7 @@ def _measure(
     if level == "interval":
         return _squared, units
     ordered = sorted(values)
-    ranks = {value: _mid_rank(value, ordered) for value in set(values)}
+    ranks = {value: (bisect_left(ordered, value) + bisect_right(ordered, value)) / 2 for value in set(values)}
     return _squared, [[ranks[value] for value in unit] for unit in units]
 
 
@@ -152,10 +152,6 @@ def _squared(values: Sequence[float]) -> float:
         return 2.0 * (values[0] - values[1]) ** 2
     mean = math.fsum(values) / len(values)
     return 2 * len(values) * math.fsum((value - mean) ** 2 for value in values)
-
-
-def _mid_rank(value: float, ordered: Sequence[float]) -> float:
-    return (bisect_left(ordered, value) + bisect_right(ordered, value)) / 2
 
 
 class Confusion(FrozenValue, frozen=True):
@@ -263,9 +259,15 @@ def agreement(
     asks = max(map(len, examples), default=0)
     corners = [[(label, score)] * asks for label, score in corner_scores(2)]
     categories = categories_of([label for example in examples for label, _ in example])
+    statistics: Mapping[str, Callable[[list[Pair]], float]] = {
+        "spearman": spearman,
+        "pearson": pearson,
+        "mae": mean_absolute_error,
+        "within": partial(share_within, tolerance=tolerance),
+        "alpha": partial(_alpha, level="interval"),
+    }
     figures = {
-        name: bootstrap_estimate(decided, statistic, corners, how)
-        for name, statistic in _of_scores(tolerance).items()
+        name: bootstrap_estimate(decided, statistic, corners, how) for name, statistic in statistics.items()
     }
     figures["alpha_ordinal"] = point_estimate(decided, partial(_alpha, level="ordinal"), TOO_LOW)
     placed, placed_corners = (
@@ -304,16 +306,6 @@ def reaches(name: str, value: float, threshold: float) -> bool:
     if name in AT_MOST:
         return value <= threshold + ROUNDING
     return value >= threshold - ROUNDING
-
-
-def _of_scores(tolerance: float) -> Mapping[str, Callable[[list[Pair]], float]]:
-    return {
-        "spearman": spearman,
-        "pearson": pearson,
-        "mae": mean_absolute_error,
-        "within": partial(share_within, tolerance=tolerance),
-        "alpha": partial(_alpha, level="interval"),
-    }
 
 
 def _alpha(pairs: Sequence[Pair] | Sequence[CategoryPair], level: MeasurementLevel) -> float:

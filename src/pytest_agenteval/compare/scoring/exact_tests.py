@@ -5,11 +5,12 @@ cases are counted by adding up distributions: how likely each sum is, in whole n
 made whole: fractions with a small common denominator (halves, quarters, twelfths) exactly, others on a grid.
 Rounding treats old and new alike, so the test keeps its level.
 
-Where the grid would have to be too coarse, and the sum is smooth enough, p is the saddlepoint approximation of
-Lugannani and Rice (1980), for sums on a lattice with Daniels' (1987) second correction for continuity. Its
+Where the grid would have to be too coarse, and the sum is smooth enough, p is the saddlepoint approximation
+of Lugannani and Rice (1980), for sums on a lattice with Daniels' (1987) second correction for continuity. Its
 relative error falls with the number of parts: of a thousand and more it is in the third digit or behind, also
-far out in the tail. Either is within about 3 % of the exact p, unless a few tasks change wholly and all others
-by less than a hundredth of that."""
+far out in the tail. Either is within about 3 % of the exact p, unless a few tasks change wholly and all
+others by less than a hundredth of that.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,10 @@ class SumTail:
     def __init__(self, parts: Iterable[Part], spacing: float = 0.0) -> None:
         self._parts = tuple(parts)
         self._spacing = spacing
-        self.mean = math.fsum(count * _mean_of_part(values, shares) for count, values, shares in self._parts)
+        self.mean = math.fsum(
+            count * math.fsum(value * share for value, share in zip(values, shares, strict=True))
+            for count, values, shares in self._parts
+        )
         self.highest = math.fsum(count * max(values) for count, values, _ in self._parts)
         self.lowest = math.fsum(count * min(values) for count, values, _ in self._parts)
         self._deviation = math.sqrt(self._at(0.0).curvature)
@@ -126,10 +130,6 @@ def _within(t: float, low: float, high: float) -> float:
     if math.isinf(high):
         return 2 * low if low > 0 else 1.0
     return (low + high) / 2
-
-
-def _mean_of_part(values: Sequence[float], shares: Sequence[float]) -> float:
-    return math.fsum(value * share for value, share in zip(values, shares, strict=True))
 
 
 def _cumulants(part: Part, t: float) -> tuple[float, float, float]:
@@ -440,8 +440,8 @@ def _shares(ways: Iterable[Ways]) -> int:
         size += max(each)
         certainty *= sum(each.values())
         if excess := max(0, certainty.bit_length() - WHOLE_BITS):
-            kept = ((1 << (DIGIT_BITS - excess)) - 1).to_bytes(width, "little") * (size + 1)
-            packed = (packed >> excess) & int.from_bytes(kept, "little")
+            mask = ((1 << (DIGIT_BITS - excess)) - 1).to_bytes(width, "little") * (size + 1)
+            packed = (packed >> excess) & int.from_bytes(mask, "little")
             certainty >>= excess
     return packed
 
@@ -471,7 +471,14 @@ def _approximated(blocks: _Blocks, exact: int | None) -> ExactTest:
 def _tested(ways: Mapping[frozenset[tuple[int, int]], int], observed: int, is_symmetric: bool) -> ExactTest:
     lattice = math.gcd(*(value - low for key in ways for low, _ in [min(key)] for value, _ in key))
     up = SumTail((part_of(dict(key), count) for key, count in ways.items()), lattice)
-    down = up if is_symmetric else _mirrored(ways, lattice)
+    down = (
+        up
+        if is_symmetric
+        else SumTail(
+            (part_of({-value: number for value, number in key}, count) for key, count in ways.items()),
+            lattice,
+        )
+    )
 
     def share(distance: float) -> float:
         if distance <= SAME:
@@ -480,12 +487,6 @@ def _tested(ways: Mapping[frozenset[tuple[int, int]], int], observed: int, is_sy
         return min(1.0, math.fsum(sides) * 2 / len(sides))
 
     return ExactTest(share(abs(observed - up.mean)), share(max(up.highest - up.mean, up.mean - up.lowest)))
-
-
-def _mirrored(ways: Mapping[frozenset[tuple[int, int]], int], lattice: int) -> SumTail:
-    return SumTail(
-        (part_of({-value: number for value, number in key}, count) for key, count in ways.items()), lattice
-    )
 
 
 ROUNDING = 1e-12

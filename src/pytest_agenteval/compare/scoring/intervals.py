@@ -1,7 +1,7 @@
 """How sure a mean or a difference is: intervals, the distributions behind them, and the bootstrap.
 
-Two trials of a task share its difficulty, so a hundred trials of ten tasks say less than a hundred trials of a
-hundred tasks. Hence tasks, not trials, are the units drawn (Miller 2024, "Adding Error Bars to Evals").
+Two trials of a task share its difficulty, so a hundred trials of ten tasks say less than a hundred trials of
+a hundred tasks. Hence tasks, not trials, are the units drawn (Miller 2024, "Adding Error Bars to Evals").
 
 An interval of a difference also allows for rare breaks that no drawn task showed. So its lower end is worked
 out with one more task, which fell by 1, and the upper end with one that rose by 1 (Gaffke 2005; Phan, Thomas
@@ -11,9 +11,10 @@ the exact sign test; where nothing changed in n tasks it is that of the exact bi
 1 - tail^(1/n). No other shape of differences is known in which the interval holds the truth less often than
 it says.
 
-Quantiles of the normal and of Student's distribution need no scipy: both tails are convex above 0, so Newton's
-method, started at or below the quantile, climbs towards it and never overshoots. The first step that does not
-climb is rounding, and ends it. Tests hold all to scipy within 1e-8, relatively."""
+Quantiles of the normal and of Student's distribution need no scipy: both tails are convex above 0, so
+Newton's method, started at or below the quantile, climbs towards it and never overshoots. The first step that
+does not climb is rounding, and ends it. Tests hold all to scipy within 1e-8, relatively.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""What chance does: the change that a comparison could have seen, and how a run scores in which nothing changed.
+"""What chance does: the change that a comparison could have seen, and how a run scores that changed nothing.
 
-The differences of tasks vary for two reasons: an agent does not do the same twice, and a change moves tasks by
-different amounts. Repetitions average out the first and never the second: ``error(r)^2 = (V + 2 W / r) / n``
-over n tasks with r repetitions on both sides, W the variance between trials of a task, V the variance of the
-tasks' true changes.
+The differences of tasks vary for two reasons: an agent does not do the same twice, and a change moves tasks
+by different amounts. Repetitions average out the first and never the second: ``error(r)^2 = (V + 2 W / r) /
+n`` over n tasks with r repetitions on both sides, W the variance between trials of a task, V the variance of
+the tasks' true changes.
 
-A run in which nothing changed is the same agent on the same tasks, tried anew. Its mean differs from the stored
-one for two reasons: its own trials scatter, and the stored mean is an estimate too. Both need the scatter of a
-task's trials, so that most tasks need 2 stored trials or more; else the answer is None."""
+A run in which nothing changed is the same agent on the same tasks, tried anew. Its mean differs from the
+stored one for two reasons: its own trials scatter, and the stored mean is an estimate too. Both need the
+scatter of a task's trials, so that most tasks need 2 stored trials or more; else the answer is None.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +159,12 @@ class NullMean(FrozenValue, frozen=True):
         # Halfway between the highest mean that is below and the lowest that is not.
         between = (min(least, self.steps) - 0.5) / self.steps
         if self.units > MOST_UNITS:
-            return self._beta_below(between)
+            known = self.passes + self.misses
+            # By the beta distribution of the same mean and variance: over m (1 - m), the variance of a beta
+            # variable is 1 / (k + 1), and the beta-binomial's is on the right.
+            k = 1 / (1 / self.units + (1 - 1 / self.units) / (known + 1)) - 1
+            share = self.passes / known
+            return beta_cdf(between, share * k, (1 - share) * k)
         at = between * self.units - 0.5
         whole = math.floor(at)
         below = (at - whole) * self._chance_of(whole + 1)
@@ -185,14 +191,6 @@ class NullMean(FrozenValue, frozen=True):
         ways = -math.log(self.units + 1) - log_beta(passed + 1, missed + 1)
         known = log_beta(self.passes, self.misses)
         return math.exp(ways + log_beta(self.passes + passed, self.misses + missed) - known)
-
-    def _beta_below(self, mean: float) -> float:
-        """Give the chance by the beta distribution of the same mean and variance."""
-        known = self.passes + self.misses
-        # Over m (1 - m), the variance of a beta variable is 1 / (k + 1); the beta-binomial's is on the right.
-        k = 1 / (1 / self.units + (1 - 1 / self.units) / (known + 1)) - 1
-        share = self.passes / known
-        return beta_cdf(mean, share * k, (1 - share) * k)
 
 
 class PassRates(FrozenValue, frozen=True):

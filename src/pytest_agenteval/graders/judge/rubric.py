@@ -232,7 +232,10 @@ class _Reader:
         self._keys()
         low, high = self._scale()
         shows = self._texts("shows", "what the value is")
-        dimensions = self._dimensions()
+        questions = self._texts("dimensions", "what it asks")
+        if RATIONALE in questions:
+            self._problem(("dimensions", RATIONALE), f"another name than {RATIONALE}", repr(RATIONALE))
+        dimensions = tuple(Dimension(name, " ".join(str(says).split())) for name, says in questions.items())
         rubric = Rubric(
             name=self._text("name"),
             version=self._version(),
@@ -300,12 +303,6 @@ class _Reader:
             if not isinstance(text, str) or not text.strip():
                 self._wrong((key, name), f"{what}, as text", text)
         return texts
-
-    def _dimensions(self) -> tuple[Dimension, ...]:
-        questions = self._texts("dimensions", "what it asks")
-        if RATIONALE in questions:
-            self._problem(("dimensions", RATIONALE), f"another name than {RATIONALE}", repr(RATIONALE))
-        return tuple(Dimension(name, " ".join(str(says).split())) for name, says in questions.items())
 
     def _combine(self, low: float, high: float) -> Combine:
         ways = get_args(Combine)

@@ -60,7 +60,10 @@ def parse_reply(reply: str, rubric: Rubric, material: Sequence[str] = ()) -> Ver
     number outside the scale is no score: it is not bent to the nearest.
     """
     verdict, words_before = _scored_object(reply, _has_key(rubric.names), material)
-    _check_words(words_before, verdict, rubric.names)
+    for name in rubric.names:
+        for stated in re.finditer(_STATED.format(re.escape(name)), words_before, re.IGNORECASE):
+            if _number(stated[1]) != _number(verdict.get(name)):
+                raise UnreadableReply(f"the words before the JSON object have another score: {stated[0]}")
     return _verdict(verdict, rubric)
 
 
@@ -107,7 +110,8 @@ def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -
     """Give the one object of a reply that holds scores, and the words before it."""
     if len(reply) > MOST_READ:
         raise UnreadableReply(f"it has more than {MOST_READ:,} characters")
-    text = _mend_escapes(reply)
+    # Models write LaTeX and Markdown into JSON: a backslash that begins no escape of JSON stands for itself.
+    text = _ESCAPE.sub(lambda match: match[0] if match[1] else r"\\", reply)
     try:
         objects, broken = _objects(text, holds)
         if not objects:
@@ -158,11 +162,6 @@ def _objects(text: str, holds: Predicate) -> tuple[list[_ScoredObject], str]:
                 objects.append(_ScoredObject(scored, value, at, end))
         at = text.find("{", end)
     return objects, ""
-
-
-def _mend_escapes(text: str) -> str:
-    """Double each backslash that begins no escape of JSON, such as that of ``\\_``."""
-    return _ESCAPE.sub(lambda match: match[0] if match[1] else r"\\", text)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -239,14 +238,6 @@ def _stands_alone(text: str, holder: _ScoredObject) -> bool:
     """Whether no words but a label stand on the lines on which an object begins and ends."""
     before, after = text[: holder.start].rpartition("\n")[2], text[holder.end :].partition("\n")[0]
     return not re.search(r"\w", _LABEL.sub("", f"{before} {after}"))
-
-
-def _check_words(words: str, verdict: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Refuse a verdict before which another score is written, as in ``tone: 1``."""
-    for name in names:
-        for stated in re.finditer(_STATED.format(re.escape(name)), words, re.IGNORECASE):
-            if _number(stated[1]) != _number(verdict.get(name)):
-                raise UnreadableReply(f"the words before the JSON object have another score: {stated[0]}")
 
 
 def _candidate(verdicts: Mapping[str, Any], letter: str) -> Mapping[str, Any]:
@@ -385,14 +376,11 @@ def combine_scores(rubric: Rubric, votes: Sequence[float]) -> float | None:
     if not votes:
         return None
     if rubric.combine == "majority":
-        return _majority(votes, rubric.high - rubric.low)
+        steps = rubric.high - rubric.low
+        # A vote that went through a division may lie a hair below the half step that it stands for.
+        (step, count), *_ = Counter(floor(vote * steps + 0.5 + 1e-9) for vote in votes).most_common(1)
+        return step / steps if 2 * count > len(votes) else None
     return median(votes) if rubric.combine == "median" else fmean(votes)
-
-
-def _majority(votes: Sequence[float], steps: float) -> float | None:
-    # A vote that went through a division may lie a hair below the half step that it stands for.
-    (step, count), *_ = Counter(floor(vote * steps + 0.5 + 1e-9) for vote in votes).most_common(1)
-    return step / steps if 2 * count > len(votes) else None
 
 
 def mean_of_known(scores: Iterable[float | None]) -> float | None:
