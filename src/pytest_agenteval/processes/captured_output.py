@@ -6,6 +6,7 @@ import io
 import logging
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +19,17 @@ MOST_CAPTURED = 1024 * 1024
 
 
 class CapturedOutput:
-    """The output and the log of one trial, bounded; each is made when first written to."""
+    """The output and the log of one trial, each bounded."""
 
     __slots__ = ("_log", "_output")
 
     def __init__(self) -> None:
+        # Made when first written to: most trials print and log nothing.
         self._output: _BoundedText | None = None
         self._log: _BoundedText | None = None
 
     def print(self, text: str) -> int:
-        """Add to what was printed."""
+        """Add to the output; give the number of characters, as ``write`` of a stream does."""
         self._output = self._output or _BoundedText()
         return self._output.write(text)
 
@@ -56,7 +58,6 @@ class _BoundedText:
         self._text, self._room, self._left_out = io.StringIO(), MOST_CAPTURED, 0
 
     def write(self, text: str) -> int:
-        """Add to the text; gives what ``write`` of a stream gives."""
         begin = text[: self._room]
         self._room -= len(begin)
         self._left_out += len(text) - len(begin)
@@ -65,13 +66,12 @@ class _BoundedText:
 
     @property
     def text(self) -> str:
-        """What was kept; where something was not, the end says how much."""
         text = self._text.getvalue()
         return f"{text}… (cut: {self._left_out} characters more)\n" if self._left_out else text
 
 
 current_output: ContextVar[CapturedOutput | None] = ContextVar("agenteval_captured", default=None)
-"""Whose output is being written: set while a trial runs, in its own context only."""
+"""The trial that is running: set in its own context only."""
 
 
 class TrialLogHandler(logging.Handler):
@@ -82,15 +82,10 @@ class TrialLogHandler(logging.Handler):
         self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record down, if a trial made it."""
+        """Add the record to the log of the trial that made it, if a trial did."""
         captured = current_output.get()
         if captured is not None:
             captured.log(self.format(record))
-
-
-def is_outside_trials(record: logging.LogRecord) -> bool:
-    """Whether a log record was made by no trial."""
-    return current_output.get() is None
 
 
 def redirect_streams(streams: Iterable[Any]) -> Callable[[], None]:
@@ -98,43 +93,34 @@ def redirect_streams(streams: Iterable[Any]) -> Callable[[], None]:
 
     The method is replaced on the stream objects themselves, because pytest swaps streams between phases.
     """
-    undo = [_route_one(stream) for stream in {id(stream): stream for stream in streams}.values()]
-
-    def undo_all() -> None:
-        for undo_one in undo:
-            undo_one()
-
-    return undo_all
+    undoing = ExitStack()
+    for stream in {id(stream): stream for stream in streams}.values():
+        _redirect_stream(stream, undoing)
+    return undoing.close
 
 
-def _route_one(stream: Any) -> Callable[[], None]:
+def _redirect_stream(stream: Any, undoing: ExitStack) -> None:
     write = stream.write
 
     def write_to_trial(text: str) -> int:
         captured = current_output.get()
         return int(write(text)) if captured is None else captured.print(text)
 
-    try:
+    with suppress(AttributeError):  # a stream that takes no attributes stays as it is
         stream.write = write_to_trial
-    except AttributeError:  # a stream that takes no attributes keeps its output
-        return lambda: None
-    return lambda: stream.__dict__.pop("write", None)
+        undoing.callback(lambda: stream.__dict__.pop("write", None))
 
 
 def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
     """Send prints and log records of trials to their own records; give the undoing.
 
-    With ``-s`` prints are left where they are: somebody wants to see them as they come.
+    With ``-s`` prints are left where they are: the user wants to see them as they come.
     """
-    undo = [_divert_log(config)]
+    undoing = ExitStack()
+    _redirect_log(config, undoing)
     if config.getoption("capture", "fd") != "no":
-        undo.append(redirect_streams(_capturable_streams(config)))
-
-    def undo_all() -> None:
-        for undo_one in reversed(undo):
-            undo_one()
-
-    return undo_all
+        undoing.callback(redirect_streams(_capturable_streams(config)))
+    return undoing.close
 
 
 def _capturable_streams(config: pytest.Config) -> list[Any]:
@@ -153,24 +139,23 @@ def _capturable_streams(config: pytest.Config) -> list[Any]:
 
 
 def is_captured(capture: Any) -> bool:
-    """Whether pytest keeps what is written now, which it does not between its phases."""
+    """Whether pytest captures what is written now, which it does not between its phases."""
     captured = getattr(capture, "_global_capturing", None)
     return captured is not None and captured.is_started()
 
 
-def _divert_log(config: pytest.Config) -> Callable[[], None]:
+def _redirect_log(config: pytest.Config, undoing: ExitStack) -> None:
     root, handler = logging.getLogger(), TrialLogHandler()
     root.addHandler(handler)
+    undoing.callback(root.removeHandler, handler)
     plugin = config.pluginmanager.get_plugin("logging-plugin")
-    handlers = (getattr(plugin, name, None) for name in ("caplog_handler", "report_handler"))
-    others: list[logging.Handler] = [other for other in handlers if other is not None]
-    # Pytest's handlers hang on the same logger, and would show a trial's lines with the item at hand.
-    for other in others:
-        other.addFilter(is_outside_trials)
 
-    def undo() -> None:
-        root.removeHandler(handler)
-        for other in others:
-            other.removeFilter(is_outside_trials)
+    def is_outside_trials(record: logging.LogRecord) -> bool:
+        return current_output.get() is None
 
-    return undo
+    for name in ("caplog_handler", "report_handler"):
+        # pytest's handlers hang on the same logger, and would show a trial's lines with the item at hand.
+        other = getattr(plugin, name, None)
+        if other is not None:
+            other.addFilter(is_outside_trials)
+            undoing.callback(other.removeFilter, is_outside_trials)

@@ -21,17 +21,17 @@ except ImportError:  # Windows
 POSIX = os.name == "posix"
 
 SHORT_TEMP = "/tmp" if POSIX else None
-"""A folder for temporary ones in which sockets are made: their paths have to be short; TMPDIR may be long."""
+"""A folder for temporary folders in which sockets are made: their paths must be short, TMPDIR may be long."""
 
 STALE_LOCK_S = 30.0
-"""Seconds after which a lock that no system gives back is taken for that of a dead process."""
+"""Seconds after which a lock file, without flock, is taken for that of a dead process."""
 LOCK_POLL_S = 0.01
-"""Seconds between two looks at a lock."""
+"""Seconds between two attempts to take a lock."""
 REPLACE_RETRIES_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""Seconds between the tries to replace a file that somebody may be reading."""
+"""Seconds between the attempts to replace a file that another process may be reading."""
 
 APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-"""How a file that only grows is opened: without O_BINARY Windows would write ``\\r\\n``."""
+"""Flags to open a file that only grows: without O_BINARY Windows would write ``\\r\\n``."""
 
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?=\.|$)")
 _REFUSED = re.compile(r'[<>:"/\\|?*\x00-\x1f]|[. ]$')
@@ -39,7 +39,7 @@ _REFUSED = re.compile(r'[<>:"/\\|?*\x00-\x1f]|[. ]$')
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Hold the file's lock, ``.<name>.lock`` beside it, which is gone when nobody holds it."""
+    """Hold the file's lock, ``.<name>.lock`` beside it, which is deleted when nobody holds it."""
     lock = path.with_name(f".{path.name}.lock")
     handle = _lock_by_kernel(lock) if fcntl else _lock_by_creation(lock)
     try:
@@ -49,11 +49,11 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 def _lock_by_kernel(lock: Path) -> int:
-    """Take the lock that a dying process gives back by itself."""
+    """Take the lock by flock, which the kernel releases for a process that dies."""
     while True:
         handle = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
         fcntl.flock(handle, fcntl.LOCK_EX)
-        # The holder before us removed the file: another process may hold a new one by now.
+        # The last holder deleted the file: another process may hold a new one by now.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), os.stat(lock)):
                 return handle
@@ -61,7 +61,7 @@ def _lock_by_kernel(lock: Path) -> int:
 
 
 def _lock_by_creation(lock: Path) -> int:
-    """Take the lock by being the one who makes the file; one left behind by a dead process is thrown away."""
+    """Take the lock by creating its file; one that a dead process left behind is deleted after a while."""
     while True:
         try:
             return os.open(lock, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
@@ -73,20 +73,18 @@ def _lock_by_creation(lock: Path) -> int:
 
 
 def _release_lock(lock: Path, handle: int) -> None:
-    """Remove the file and let go; without flock the other way round: Windows removes no open file."""
     if fcntl:
         lock.unlink(missing_ok=True)
         os.close(handle)
-    else:
+    else:  # Windows deletes no open file
         os.close(handle)
         lock.unlink(missing_ok=True)
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Put a file or link in the place of another, at once; raises OSError where that cannot be.
+    """Replace a file or link by another atomically; raises OSError where that fails.
 
-    Windows refuses it while anybody has the other one open, as a reader or a virus scanner does for a moment:
-    so it is tried for about a second.
+    Windows refuses while a reader or a virus scanner has the target open: so it is tried for about a second.
     """
     for seconds in () if POSIX else REPLACE_RETRIES_S:
         try:
@@ -99,7 +97,7 @@ def replace_file(source: Path, target: Path) -> None:
 
 
 def make_pointer(path: Path, target: str) -> None:
-    """Make a relative link to a folder; where links are a privilege, a file with the target as its text."""
+    """Make a relative link to a folder; where links need a privilege, a file with the target as its text."""
     try:
         path.symlink_to(target, target_is_directory=True)
     except (OSError, NotImplementedError):
@@ -107,31 +105,31 @@ def make_pointer(path: Path, target: str) -> None:
 
 
 def replace_pointer(source: Path, target: Path) -> None:
-    """Put a pointer in the place of another; Windows puts nothing in the place of a link to a folder."""
-    if not POSIX and target.is_symlink():
+    """Replace a pointer by another."""
+    if not POSIX and target.is_symlink():  # Windows replaces no link to a folder
         target.unlink(missing_ok=True)
     replace_file(source, target)
 
 
 def read_pointer(path: Path) -> str:
-    """Give what a pointer leads to, as a name; nothing where there is none."""
+    """Give the name of the folder that a pointer leads to; empty where there is no pointer."""
     if path.is_symlink():
         return path.readlink().name
     return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
 
 
 def portable_name(name: str) -> str:
-    """Give a name that every system takes for a file: the same one, wherever all take it.
+    """Give a file name that every system accepts: the name itself, where all do.
 
-    What Windows refuses (``<>:"/\\|?*``, control characters, a last dot or space) is written as ``%3A``; a
-    name that it keeps for a device, such as ``con`` or ``nul.yaml``, gets an underscore: ``con_``.
+    What Windows refuses (``<>:"/\\|?*``, control characters, a last dot or space) is written like ``%3A``;
+    a name that it reserves for a device, such as ``con`` or ``nul.yaml``, gets an underscore: ``con_``.
     """
     allowed = _REFUSED.sub(lambda match: f"%{ord(match[0]):02X}", name)
     return _RESERVED.sub(r"\1_", allowed, count=1) if _RESERVED.match(allowed) else allowed
 
 
 def unportable_name_reason(name: str) -> str:
-    """Say why a name that becomes part of files' names is none for every system; empty where it is one."""
+    """Say why some system refuses a name as part of a file name; empty where all accept it."""
     if re.search(r"[\x00-\x1f\x7f]", name):
         return "which holds a control character"
     if name.endswith((".", " ")):
@@ -140,14 +138,14 @@ def unportable_name_reason(name: str) -> str:
 
 
 def same_file_key(name: str) -> str:
-    """Give what is equal for names that some system takes for one: letters' cases, forms of Unicode."""
+    """Give a key that is equal for names that some system takes for one file: case, Unicode forms."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def name_or_older(folder: str, name: str, *endings: str) -> str:
-    """Give the path of a file that every system can hold; the name as it is where such a file stands there.
+    """Give ``folder/name`` with the portable name, but with the name itself where such a file exists already.
 
-    ``endings`` are those that the file's name is used with. Slashes stay slashes.
+    ``endings`` are the suffixes that the file's name is used with. Slashes stay slashes.
     """
     allowed = portable_name(name)
     if allowed != name and any(os.path.exists(f"{folder}/{name}{ending}") for ending in endings or ("",)):
@@ -156,7 +154,7 @@ def name_or_older(folder: str, name: str, *endings: str) -> str:
 
 
 def long_path(path: str) -> str:
-    """Give a path that may be longer than 260 characters: on Windows it needs a mark and must be absolute."""
+    """Give a path that may have more than 260 characters: on Windows an absolute one after ``\\\\?\\``."""
     if POSIX or path.startswith("\\\\?\\"):
         return path
     whole = os.path.abspath(path)
@@ -164,14 +162,14 @@ def long_path(path: str) -> str:
 
 
 BY_HANDLE = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
-"""Whether the system can name a file by the folder that is open; else trees are deleted by path."""
+"""Whether the system can name a file relative to an open folder; else trees are deleted by path."""
 
 
 def remove_tree(root: Path) -> None:
-    """Delete a folder with all that is in it; what cannot be deleted is left, and nothing is raised.
+    """Delete a folder and everything in it, whatever its depth and permissions; follow no link.
 
-    A folder within a folder is first moved up to the top: so neither the length of a path nor the number of
-    open folders grows with the depth, and no function calls itself. No link is followed.
+    Raises nothing: what cannot be deleted is left. Inner folders are moved up to the top first, so neither
+    the length of paths nor the number of open folders grows with the depth, and nothing is recursive.
     """
     if not BY_HANDLE:
         _remove_by_path(root)
@@ -191,7 +189,6 @@ def remove_tree(root: Path) -> None:
 
 
 def _remove_by_path(root: Path) -> None:
-    """Delete a tree by the names of what is in it, and once more where something forbade it."""
     place = long_path(str(root))
     with suppress(RecursionError):  # Python 3.12 and older call themselves for each folder in a folder
         if sys.version_info >= (3, 12):
@@ -202,7 +199,6 @@ def _remove_by_path(root: Path) -> None:
 
 
 def _permit(function: object, path: str, error: object) -> None:
-    """Let a file be deleted that may only be read, or a folder be emptied."""
     for place in (os.path.dirname(path), path):
         with suppress(OSError):
             os.chmod(place, 0o700)

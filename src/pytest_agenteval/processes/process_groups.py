@@ -21,7 +21,7 @@ FORK_EVENTS = ("os.fork", "os.forkpty")
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is a process of that number; where nobody can tell (Windows), there is none."""
+    """Whether a process with that number is running; always False on Windows, where we cannot look."""
     if not POSIX:
         return False
     try:
@@ -31,13 +31,13 @@ def is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     now = _stat(pid)
-    if now is None:  # it has ended since; or there is no /proc, and a signal is all that can be tried
+    if now is None:  # it has ended since; or there is no /proc, and the signal was all that could be tried
         return not Path("/proc/self").exists()
     return not now.has_ended
 
 
 def signal_each(started: dict[int, str], number: int) -> None:
-    """Send a signal to processes that are still who they were: a number may have gone to another."""
+    """Send a signal to processes that are still the same: the number may have gone to another."""
     for pid, born in started.items():
         with suppress(ProcessLookupError, PermissionError):
             if (now := _stat(pid)) is not None and now.born == born:
@@ -45,10 +45,7 @@ def signal_each(started: dict[int, str], number: int) -> None:
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """Give the processes that one started, and those that they did, each with when it was born.
-
-    Only where the system has /proc: elsewhere the group is all that is known.
-    """
+    """Give the numbers of all descendants of a process, each with its start time; empty without /proc."""
     every = {int(entry.name): _stat(int(entry.name)) for entry in Path("/proc").glob("[0-9]*")}
     out: dict[int, str] = {}
     left = [pid]
@@ -61,15 +58,15 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 def kill_descendants(pid: int) -> None:
-    """Kill the processes that one started, and those that they did, where the system tells which they are."""
+    """Kill all descendants of a process, where the system has /proc."""
     if POSIX:
         signal_each(descendants(pid), signal.SIGKILL)
 
 
 def processes_with_variable(variable: str) -> dict[int, str]:
-    """Give the other processes that were started with a variable, each with when it was born.
+    """Give the other processes that have ``variable``, ``NAME=value``, in their environment; needs /proc.
 
-    Only with /proc. This one is left out: who ends them has to live to see them gone.
+    This process is left out: whoever ends them has to live to see them gone.
     """
     pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _has_variable(folder, variable)]
     return {pid: now.born for pid in pids if pid != os.getpid() and (now := _stat(pid)) is not None}
@@ -83,7 +80,7 @@ def _has_variable(folder: Path, variable: str) -> bool:
 
 
 def has_members(leader: int) -> bool:
-    """Whether a group has a process that has not ended, though nobody may have asked yet how it did."""
+    """Whether a process group has a member that has not ended; zombies do not count."""
     try:
         os.killpg(leader, 0)
     except (ProcessLookupError, PermissionError):
@@ -93,7 +90,7 @@ def has_members(leader: int) -> bool:
 
 
 class _ProcessStat(NamedTuple):
-    """What /proc says of a process; ``has_ended`` is one that nobody has asked yet how it ended."""
+    """What /proc says of a process; ``has_ended`` is true of a zombie, ``born`` is its start time."""
 
     has_ended: bool
     parent: int
@@ -102,7 +99,6 @@ class _ProcessStat(NamedTuple):
 
 
 def _stat(pid: int) -> _ProcessStat | None:
-    """Look at a process; None where it is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -132,11 +128,11 @@ for group in groups:
     except OSError:
         pass
 """
-"""What the other process runs: it reads ``+NUMBER`` of a group to end, ``-NUMBER`` of one that has ended."""
+"""What the guard runs: it reads ``+NUMBER`` for a group to end, ``-NUMBER`` for one that has ended."""
 
 
 class GroupGuard:
-    """Tells the guard which groups there are; it is started before the first."""
+    """A process beside this one that ends its process groups where it is killed: no Python here can then."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -144,36 +140,33 @@ class GroupGuard:
         self._process = 0
 
     def start(self) -> None:
-        """Be ready before a group is started: it takes longer than some programs do to begin."""
+        """Start the guard, before a group is started: it takes longer than some programs do."""
         with self._lock:
             if self._guard is None or self._process != os.getpid():
-                self._process, self._guard = os.getpid(), _start_guard()
+                self._process = os.getpid()
+                # Without site and what PYTHON* variables name: it starts fast, and runs nobody else's code.
+                self._guard = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-c", GUARD, str(self._process)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
 
     def add(self, group: int) -> None:
-        """Have a group ended with this process, however it ends."""
+        """Have a group ended with this process, however that ends."""
         self.start()
-        self._tell(f"+{group}\n")
+        self._send(f"+{group}\n")
 
     def discard(self, group: int) -> None:
-        """Leave a group alone: it has ended, and its number may be another's."""
-        self._tell(f"-{group}\n")
+        """Leave a group alone that has ended: its number may be another's now."""
+        self._send(f"-{group}\n")
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         guard = self._guard
         if guard is not None and guard.stdin is not None and self._process == os.getpid():
-            with suppress(OSError):  # somebody has killed it
+            with suppress(OSError):  # the guard was killed
                 os.write(guard.stdin.fileno(), line.encode())
-
-
-def _start_guard() -> subprocess.Popen[bytes]:
-    # Without site and what PYTHON* variables name: it starts fast, and runs nobody else's code.
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", GUARD, str(os.getpid())],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
 
 
 GROUP: dict[str, Any] = (
@@ -198,15 +191,15 @@ _guard = GroupGuard()
 
 
 def prepare_to_own() -> None:
-    """Start what ends groups where this process is killed: best before the group is."""
+    """Start the guard, best before the group is started."""
     if POSIX:
         _guard.start()
 
 
 def own_group(process: subprocess.Popen[bytes]) -> None:
-    """Have a process started with GROUP, and its group, end with this process at the latest.
+    """Have a process that was started with GROUP, and its group, end with this process at the latest.
 
-    Where this one is killed, the group alone is ended, and not on Windows.
+    If this process is killed, only the group is ended, and on Windows nothing.
     """
     _owned.add(process)
     if POSIX:
@@ -214,24 +207,24 @@ def own_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def disown_group(process: subprocess.Popen[bytes]) -> None:
-    """Leave a process alone that has ended."""
+    """Forget a process that has ended."""
     _owned.discard(process)
     _guard.discard(process.pid)
 
 
 @atexit.register
 def end_owned_groups() -> None:
-    """End at once what is owned and still there: nobody else would."""
+    """Kill the groups that are owned and still there: nobody else would."""
     for process in tuple(_owned):
         end_group(process, 0)
 
 
 def end_group(process: subprocess.Popen[bytes], grace: float, variable: str = "") -> None:
-    """End a process started with GROUP, and what it started: asked first, forced after ``grace`` seconds.
+    """End a process started with GROUP and what it started: SIGTERM first, SIGKILL after ``grace`` seconds.
 
-    What is left in its group is ended also where the process itself has ended before; so is what left the
-    group, wherever ``variable``, which is ``NAME=value``, stands in its environment. All of it is gone when
-    this returns: its ports and files are free.
+    The rest of its group is ended even where the process itself has ended before. So are processes that left
+    the group, if ``variable``, ``NAME=value``, stands in their environment. When this returns all of them are
+    gone: their ports and files are free.
     """
     if not POSIX:
         if process.poll() is None:
@@ -264,7 +257,7 @@ def _any_running(started: Iterable[int]) -> bool:
 
 
 def _started_by(process: subprocess.Popen[bytes], variable: str) -> dict[int, str]:
-    """Give what a process started, as far as it can be told: what it left behind has no parent that tells."""
+    # What a process that has ended left behind has another parent: only its variables are known then.
     started = descendants(process.pid) if process.poll() is None else {}
     return started | (processes_with_variable(variable) if variable else {})
 
@@ -275,9 +268,9 @@ def _signal_group(leader: int, number: int) -> None:
 
 
 def end_processes_with_variable(variable: str, grace: float) -> None:
-    """End the processes started with ``variable``, ``NAME=value``, in their environment; only with /proc.
+    """End the processes with ``variable``, ``NAME=value``, in their environment; needs /proc.
 
-    They are asked first, and forced after ``grace`` seconds.
+    They get SIGTERM first, and SIGKILL after ``grace`` seconds.
     """
     if not POSIX or not (left := processes_with_variable(variable)):
         return
@@ -294,10 +287,10 @@ MOST_ROUNDS = 100
 
 @contextmanager
 def ending_orphans() -> Iterator[None]:
-    """End, when the block ends, what was started in it and lost its parent, whatever it did to be forgotten.
+    """End, when the block ends, processes that were started in it and lost their parents, as daemons do.
 
-    Only on Linux: there such processes become this one's children meanwhile. Nobody else in this process may
-    start any within the block.
+    Only on Linux: there they become this process's children meanwhile. Other threads of this process must
+    not start any within the block.
     """
     before = set(descendants(os.getpid()))
     adopting = _adopt_orphans(True)
@@ -305,7 +298,7 @@ def ending_orphans() -> Iterator[None]:
         yield
     finally:
         try:
-            for _ in range(MOST_ROUNDS if adopting else 0):  # what is ended may leave others behind
+            for _ in range(MOST_ROUNDS if adopting else 0):  # processes that end may leave children behind
                 left = {pid: born for pid, born in descendants(os.getpid()).items() if pid not in before}
                 if not left:
                     break
@@ -336,10 +329,9 @@ CLOSING_S = 1.0
 
 
 def end_with_parent(parent: int, close: Callable[[], object]) -> None:
-    """End this process soon after the one that started it is gone; ``close`` has a second before.
+    """End this process soon after ``parent``, which started it, is gone; ``close`` is given a second before.
 
-    Nothing is done where the process of that number is not its parent, nor where a process keeps the number
-    of a parent that is gone (Windows).
+    Does nothing if ``parent`` did not start it, and on Windows, where a child never gets another parent.
     """
     if POSIX and os.getppid() == parent:
         threading.Thread(

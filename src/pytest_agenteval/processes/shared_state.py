@@ -24,10 +24,11 @@ CLAIM_POLL_S = 0.05
 
 
 class PresenceLock:
-    """One process's hold on a file, with many others or, while it is claimed, alone.
+    """Says that this process is at work on something: a lock that many share, or that one claims alone.
 
-    What a process forks has no part in it: a child that an agent has left running keeps nothing going. On
-    Windows, and where a file system knows no locks, nobody is ever found at work.
+    The system releases it for a process that dies, so no process number has to be believed. Forked children
+    have no part in it: a child that an agent has left running does not count as work. On Windows, and on a
+    file system without locks, nobody is ever found at work.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,11 +37,11 @@ class PresenceLock:
         _open_locks.add(self)
 
     def hold(self) -> None:
-        """Say that this process is at work, until it lets go or ends."""
+        """Share the lock until this process releases it or ends."""
         self._lock(fcntl.LOCK_SH if fcntl else 0)
 
     def claim(self, patience_s: float) -> bool:
-        """Hold the file if nobody else does, or within so many seconds does no more; false where not."""
+        """Take the lock if nobody else has it, waiting that long; False where another process still does."""
         until = time.monotonic() + patience_s
         while not self._claim_now():
             if time.monotonic() >= until:
@@ -57,21 +58,21 @@ class PresenceLock:
         return is_free
 
     def write(self, text: str) -> None:
-        """Write into the file that is held, for whoever finds it held."""
+        """Write into the lock file, for whoever finds it locked."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
             os.lseek(self._file, 0, os.SEEK_SET)
             os.write(self._file, text.encode())
 
     def read(self) -> str:
-        """Give what a holder has written into the file; empty where there is none."""
+        """Give what a holder has written into the lock file; empty where there is none."""
         try:
             return self._path.read_text(encoding="utf-8")
         except OSError:
             return ""
 
     def release(self) -> None:
-        """Let go, and take the file away where nobody else holds it."""
+        """Release the lock, and delete its file where nobody else has it."""
         if self._file is None:
             return
         with suppress(OSError):
@@ -82,7 +83,7 @@ class PresenceLock:
         self.forget()
 
     def forget(self) -> None:
-        """Close the file; whoever else of this process's family has it open goes on holding it."""
+        """Close the file; a parent or child that has it open keeps the lock."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -100,7 +101,7 @@ class PresenceLock:
                 return True
             if self._is_in_place(file):
                 return True
-            self.forget()  # whoever held it before has taken it away: another may hold a new one
+            self.forget()  # its last holder has deleted the file: another process may hold a new one
 
     def _open(self) -> int:
         if self._file is None:
@@ -118,8 +119,8 @@ _open_locks: weakref.WeakSet[PresenceLock] = weakref.WeakSet()
 
 
 def _close_all_locks() -> None:
-    for each in tuple(_open_locks):
-        each.forget()
+    for lock in tuple(_open_locks):
+        lock.forget()
 
 
 if hasattr(os, "register_at_fork"):
@@ -144,9 +145,9 @@ class LockedState:
         self._file: int | None = None
 
     def change(self, change: Callable[[dict[str, Any]], T]) -> T:
-        """Have the value changed in place under the lock; give what ``change`` gives.
+        """Let ``change`` change the value in place under the lock, and give what it returns.
 
-        What it raises leaves the value as it was. Raises OSError where the file cannot be written.
+        Where it raises, the value stays as it was. Raises OSError where the file cannot be written.
         """
         with self._turn, self._held() as file:
             before = _read_text(file)
@@ -154,7 +155,7 @@ class LockedState:
             result = change(state)
             try:
                 _write_text(file, json.dumps(state, separators=(",", ":")).encode())
-            except OSError:  # a full disk; what stood there has its place still
+            except OSError:  # a full disk; there is still room for the old value
                 _write_text(file, before)
                 raise
             return result
@@ -167,7 +168,7 @@ class LockedState:
         return state
 
     def close(self) -> None:
-        """Let go of the file, which stays."""
+        """Close the file, which stays."""
         with self._turn:
             if self._file is not None:
                 os.close(self._file)
@@ -175,7 +176,7 @@ class LockedState:
 
     @contextmanager
     def _held(self) -> Iterator[int]:
-        """Hold the lock. The value's own file is locked where the kernel can: no other is made each time."""
+        # The value's own file is locked where the kernel can: no lock file is made each time.
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from pytest_agenteval.processes.files import POSIX
 
@@ -19,7 +19,7 @@ BEAT_S = 0.5
 """Seconds between two signs of life."""
 
 SILENCE_S = 3.5
-"""Seconds without one, after Ctrl-C, until the process is ended: with what is around them, less than 5."""
+"""Seconds without a sign of life after Ctrl-C until the process is ended: in all less than 5 seconds."""
 
 WATCHER = """
 import os, select, signal, sys, time
@@ -47,24 +47,25 @@ while True:
         os.kill(pid, signal.SIGKILL)
         sys.exit()
 """
-"""What another process runs: it reads the numbers of signals, and zeros as signs of life."""
+"""What the watching process runs: it reads the numbers of signals, and zeros as signs of life."""
 
 
 def watch_interrupts(
     stop: str, start: Callable[[list[str], int], subprocess.Popen[bytes]], notice: str = ""
 ) -> Callable[[], None]:
-    """Have this process ended where Ctrl-C, or the file ``stop`` (none where empty), reaches no Python.
+    """Have this process ended where no Python code reacts to Ctrl-C, or to the file ``stop`` (empty: none).
 
-    ``start`` starts a program, given its arguments and what it reads from. Give the undoing. Where this
-    process ends before it was called (a kill, C code that exits), the program prints ``notice``. Signals are
-    noted by C code, which writes their numbers into a pipe; a thread of ours writes zeros there as long as it
-    gets its turn. Where none follows on an interrupt, a watching process acts. Nothing is watched without
-    signals of that kind (Windows), and outside the main thread.
+    ``start`` starts a program, given its arguments and what it reads from; what is returned ends the watch.
+    If this process ends before that (a kill, C code that exits), the program prints ``notice``.
+
+    How: CPython's C handler writes the number of each signal into a pipe, and a thread of ours writes zeros
+    there as long as it gets its turn. If no zero follows an interrupt, the watching process kills this one.
+    Nothing is watched on Windows, or outside the main thread.
     """
     if not POSIX or threading.current_thread() is not threading.main_thread():
         return lambda: None
     read_end, write_end = os.pipe()
-    # signal takes no other: its C code must never wait for a reader.
+    # set_wakeup_fd accepts no other: its C code must never wait for a reader.
     os.set_blocking(write_end, False)
     watcher = start(
         # Without site and what PYTHON* variables name: it starts fast, and runs nobody else's code.
@@ -91,12 +92,12 @@ def watch_interrupts(
 
 def _beat(write_end: int, over: threading.Event) -> None:
     while not over.wait(BEAT_S):
-        with suppress(OSError):  # full: whoever should read it is gone
+        with suppress(OSError):  # the pipe is full: the watching process is gone
             os.write(write_end, b"\0")
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Do to another process what Ctrl-C does; where one process alone cannot be told so, it is ended."""
+    """Do to another process what Ctrl-C does; on Windows end it, as no signal reaches one process alone."""
     if POSIX:
         process.send_signal(signal.SIGINT)
     else:
@@ -105,7 +106,7 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def signals_as_ctrl_c() -> Iterator[None]:
-    """Have every signal that ends this process do what Ctrl-C does: what it started must not go on alone."""
+    """Have SIGTERM and its like do what Ctrl-C does: processes started by this one must not go on alone."""
 
     def interrupted(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -121,10 +122,10 @@ def signals_as_ctrl_c() -> Iterator[None]:
 
 
 WITHOUT_ESCAPES = ("", "dumb", "unknown")
-"""Values of TERM, which names the kind of terminal, that promise nothing."""
+"""Values of TERM whose terminals may not understand escape sequences."""
 
 VIRTUAL_TERMINAL = 0x0004
-"""The bit of a Windows console's mode that says: it reads escape sequences."""
+"""The bit of a Windows console's mode that says that it understands escape sequences."""
 
 
 def is_terminal_with_escapes(fd: int) -> bool:
@@ -137,19 +138,19 @@ def is_terminal_with_escapes(fd: int) -> bool:
 
 
 def is_in_foreground(fd: int) -> bool:
-    """Whether a terminal's keys go to this process; of a job in the background they go to the shell."""
+    """Whether this process is in the terminal's foreground; False for a background job of a shell."""
     if sys.platform == "win32":
         return True
     try:
         return os.tcgetpgrp(fd) == os.getpgrp()
-    except OSError:  # it is not the terminal that controls this process: there are no jobs
+    except OSError:  # not this process's controlling terminal: there are no jobs
         return True
 
 
 def on_ctrl_z(call: Callable[[Callable[[], None]], None]) -> Callable[[], None]:
-    """Have Ctrl-Z call a function with what stops this process until it goes on; give the undoing.
+    """Have Ctrl-Z call ``call`` with a function that stops this process until it goes on; give the undoing.
 
-    Nothing changes without such a signal (Windows), outside the main thread, and where others handle it.
+    Changes nothing on Windows, outside the main thread, and where others handle the signal.
     """
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         return lambda: None
@@ -173,7 +174,6 @@ def on_ctrl_z(call: Callable[[Callable[[], None]], None]) -> Callable[[], None]:
 
 
 def _console_mode(fd: int) -> int:
-    """Give the mode of a Windows console; 0 for what is none."""
     if sys.platform != "win32":
         return 0
     import ctypes
@@ -185,15 +185,15 @@ def _console_mode(fd: int) -> int:
 
 
 SIGACTION_BYTES = 1024
-"""Bytes that hold what any system keeps of one signal's handler."""
+"""Bytes that hold the ``struct sigaction`` of any system."""
 
 
 @contextmanager
 def preserved_signal_handlers() -> Iterator[None]:
-    """Put back, when the block ends, who hears of signals, of uncaught exceptions and of crashes.
+    """Restore, when the block ends, the handlers of signals, of uncaught exceptions and of crashes.
 
-    Signals as the system knows them: a library in C replaces them behind Python's back, and Python itself can
-    set them from its main thread only.
+    ``ray.init`` replaces them. They are saved as the system knows them: C code replaces them behind Python's
+    back, and Python itself can set them from its main thread only.
     """
     hook, dumps = sys.excepthook, faulthandler.is_enabled()
     before = _native_handlers()
@@ -203,30 +203,20 @@ def preserved_signal_handlers() -> Iterator[None]:
         sys.excepthook = hook
         if faulthandler.is_enabled() and not dumps:
             faulthandler.disable()
-        _restore_handlers(before)
+        for number, (in_python, native) in before.items():
+            # The main thread may have set a handler of its own meanwhile: that one stays.
+            if signal.getsignal(number) is in_python:
+                ctypes.CDLL(None).sigaction(number, native, None)
 
 
-class _SignalHandler(NamedTuple):
-    """Who hears of a signal, as Python knows it and as the system does."""
-
-    in_python: Any
-    native: ctypes.Array[ctypes.c_char]
-
-
-def _native_handlers() -> dict[int, _SignalHandler]:
+def _native_handlers() -> dict[int, tuple[Any, ctypes.Array[ctypes.c_char]]]:
+    """Give each signal's handler, as Python knows it and as the system does."""
     if not POSIX:
         return {}
     sigaction = ctypes.CDLL(None).sigaction
-    kept = {}
+    handlers = {}
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         native = ctypes.create_string_buffer(SIGACTION_BYTES)
         if sigaction(int(number), None, native) == 0:
-            kept[int(number)] = _SignalHandler(signal.getsignal(number), native)
-    return kept
-
-
-def _restore_handlers(kept: dict[int, _SignalHandler]) -> None:
-    for number, held in kept.items():
-        # The main thread may have set one of its own meanwhile: that one stays.
-        if signal.getsignal(number) is held.in_python:
-            ctypes.CDLL(None).sigaction(number, held.native, None)
+            handlers[int(number)] = signal.getsignal(number), native
+    return handlers

@@ -18,7 +18,7 @@ THREAD_NAME = "agenteval-blocking"
 
 
 class DaemonThread(threading.Thread):
-    """A thread that works for a loop, and does not hold up the end of the process."""
+    """A thread that works for an event loop, and does not hold up the end of the process."""
 
     def __init__(
         self, work: Callable[[], None], loop: asyncio.AbstractEventLoop | None, name: str = THREAD_NAME
@@ -28,7 +28,7 @@ class DaemonThread(threading.Thread):
         self.busy = True
 
     def run(self) -> None:
-        """Work, until that is done or nobody wants it any more."""
+        """Work until the work is done, or ``end_daemon_threads`` ends it."""
         with suppress(SystemExit):
             super().run()
 
@@ -42,9 +42,9 @@ class DaemonThread(threading.Thread):
 
 
 def end_daemon_threads(loop: asyncio.AbstractEventLoop) -> None:
-    """Raise SystemExit in each thread that is busy for this loop, for as far as that is Python.
+    """Raise SystemExit in each thread that is busy for this loop, as far as it runs Python code.
 
-    Whatever nobody waits for takes turns all the same from those who have to say how the run ended.
+    Threads that nobody waits for would go on taking the interpreter from the end of the run.
     """
     for thread in threading.enumerate():
         if isinstance(thread, DaemonThread) and thread.loop is loop and thread.busy:
@@ -151,12 +151,12 @@ _closers: dict[Callable[[], Awaitable[None]], None] = {}
 
 
 def close_at_end(close: Callable[[], Awaitable[None]]) -> None:
-    """Have this awaited at the end, once, on the loop of the trials; said twice it is awaited once."""
+    """Have ``close`` awaited after the last trial, on the trials' loop; once, however often it is added."""
     _closers[close] = None
 
 
 async def close_clients() -> None:
-    """Close whatever has been opened since the last time; the first that raises keeps no other from it."""
+    """Close whatever has been opened since the last call; one that raises does not stop the others."""
     raised: list[Exception] = []
     while _closers:
         close, _ = _closers.popitem()

@@ -89,7 +89,7 @@ def jsonable(value: Any) -> Any:
 
 
 def encoder_fallback(value: Any) -> Any:
-    """Give what is written for a value that msgspec does not know: what it holds, or else its ``repr``."""
+    """Give what msgspec writes for a value that it does not know: what it holds, or else its ``repr``."""
     if value is None or isinstance(value, bool):  # as a key, which has to be a text
         return compact_json(value)
     if isinstance(value, str):
@@ -108,12 +108,12 @@ def encoder_fallback(value: Any) -> Any:
 
 
 def float_name(number: float) -> str:
-    """Name what is no number as a run's files do."""
+    """Name a float that is no finite number as a run's files do."""
     return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def _json_form(value: Any, around: tuple[int, ...]) -> Any:
-    """Give the form of a value that lies within others, whose identities are known."""
+    # ``around`` holds the identities of the objects that the value lies in.
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
@@ -131,34 +131,30 @@ def _json_form_of_object(value: Any, around: tuple[int, ...]) -> Any:
     if id(value) in around:
         raise _HoldsItself(value)
     within = (*around, id(value))
+    names: Iterable[str] | None = None
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+    elif is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in fields(value)]
     try:
-        if (names := _field_names(value)) is not None:
-            # One that was declared and never set is left out, as msgspec does.
+        if names is not None:
+            # A field that was declared and never set is left out, as msgspec does.
             return {name: _json_form(getattr(value, name), within) for name in names if hasattr(value, name)}
         return _json_form(msgspec.to_builtins(value, enc_hook=encoder_fallback), within)
     except _HoldsItself as again:
         if again.identity != id(value):
             raise
-    except (TypeError, ValueError, RecursionError):  # nobody can say what it holds
+    except (TypeError, ValueError, RecursionError):  # msgspec cannot read what it holds
         pass
     return repr(value)
 
 
 def _json_key(key: Any) -> str:
-    """Give a key as a text, as encoders of JSON do; the ``repr`` of what they do not know."""
+    # As encoders of JSON write keys; the ``repr`` of those that they do not know.
     form = key if isinstance(key, str) else _json_form(key, ())
     if isinstance(form, str):
         return form
     return compact_json(form) if form is None or isinstance(form, bool | int | float) else repr(key)
-
-
-def _field_names(value: object) -> Iterable[str] | None:
-    """Give the names of the fields of a record or a dataclass; of anything else None."""
-    if isinstance(value, msgspec.Struct):
-        return value.__struct_fields__
-    if is_dataclass(value) and not isinstance(value, type):
-        return [field.name for field in fields(value)]
-    return None
 
 
 # Bounded, so that a short text with a huge exponent cannot become a number that fills the memory.
@@ -167,7 +163,7 @@ _LONG_RUN_OF_MARKS = re.compile(rb"[^\0]{33}")
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal: 1 is 1.0, but true is not 1, and a list is a list in its order.
+    """Whether two JSON values are equal: 1 equals 1.0, but not true; lists compare in order.
 
     Tuples are lists. NaN, which is no JSON, equals nothing.
     """
@@ -203,29 +199,26 @@ def is_part_of(part: Any, whole: Any) -> bool:
 
 def fold_text(text: str) -> str:
     """Take away case, width (NFKC), spaces at the ends, and all but one of the white space between words."""
-    done, text = "", _fold_once(text)
-    while done != text:  # folding the case of some letters gives letters that NFKC writes otherwise
-        done, text = text, _fold_once(text)
-    return done
+    folded = ""
+    while folded != text:  # folding the case of some letters gives letters that NFKC writes otherwise
+        folded, text = text, " ".join(_normalize("NFKC", text.casefold()).split())
+    return folded
 
 
 def normal_text(text: str) -> str:
-    """Give a text in one form, so that equal ones compare as equal.
-
-    The form is NFC, with newlines between lines, and without a byte order mark before anything else.
-    """
+    """Give a text in NFC, with ``\\n`` between lines and without a byte order mark before anything else."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return composed_text(text.removeprefix("\ufeff") or text)
 
 
 def composed_text(text: str) -> str:
-    """Give a text in NFC, with its own ends of lines and byte order mark."""
+    """Give a text in NFC, its line ends and byte order mark unchanged."""
     return text if unicodedata.is_normalized("NFC", text) else _normalize("NFC", text)
 
 
 def normal_texts(value: Any) -> Any:
-    """Give a JSON value with every text and key in one form; maps and lists are new ones."""
+    """Apply ``normal_text`` to every text and key of a JSON value; maps and lists are new ones."""
     if isinstance(value, str):
         return normal_text(value)
     if isinstance(value, Mapping):
@@ -234,14 +227,14 @@ def normal_texts(value: Any) -> Any:
 
 
 def with_normal_keys(value: Any) -> Any:
-    """Give a JSON value whose keys, but not its texts, are in one form; maps and lists are new ones."""
+    """Apply ``normal_text`` to every key of a JSON value, not to its texts; maps and lists are new ones."""
     if isinstance(value, Mapping):
         return {key: with_normal_keys(inner) for key, inner in normal_keys(value).items()}
     return list(map(with_normal_keys, value)) if isinstance(value, list | tuple) else value
 
 
 def normal_keys(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a map with its keys in one form, except those whose form is already another's key."""
+    """Apply ``normal_text`` to the keys of a map, except where the result is another key's already."""
     normal: dict[str, Any] = {}
     for key, value in values.items():
         name = normal_text(key) if isinstance(key, str) else key
@@ -268,18 +261,14 @@ def fold_texts(value: Any) -> Any:
 def number_of(value: Any) -> Decimal | None:
     """Read a number, or a text that is written as JSON writes numbers; anything else is None.
 
-    It is the number that is written: between 37.5 and 37.6 lies 0.1, which floats would not say.
+    The number is exact as it is written: 37.6 - 37.5 is 0.1, which it is not with floats.
     """
     if isinstance(value, str):
         return Decimal(value.strip()) if _JSON_NUMBER.fullmatch(value) else None
-    return _number(value)
-
-
-def _number(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, float):
-        # By way of its shortest text: Decimal(0.1) would be 0.1000000000000000055…
+        # From its shortest text: Decimal(0.1) would be 0.1000000000000000055…
         return Decimal(repr(value)) if math.isfinite(value) else None
     return Decimal(value)
 
@@ -295,23 +284,17 @@ def _equal_scalars(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _fold_once(text: str) -> str:
-    return " ".join(_normalize("NFKC", text.casefold()).split())
-
-
 def _normalize(form: Literal["NFC", "NFKC"], text: str) -> str:
-    # A run of marks is put in order in a time that grows with the square of its length. No language has runs
-    # of so many.
+    # Normalizing sorts a run of combining marks in quadratic time. No language has runs of more than 32.
     if text.isascii() or _LONG_RUN_OF_MARKS.search(bytes(map(unicodedata.combining, text))):
         return text
     return unicodedata.normalize(form, text)
 
 
 def mend_surrogates(text: str) -> str:
-    """Give a text in which halves of one character that came apart are one; what stays half is U+FFFD.
+    """Join surrogates of one character that came apart; a lone half becomes U+FFFD.
 
-    The halves are surrogates that a server escaped in two events, or bytes of UTF-8 that a reader kept as
-    ``surrogateescape`` does.
+    A server may escape the halves in two events, and a reader with ``surrogateescape`` turns bytes into them.
     """
     if text.isascii() or not _SURROGATE.search(text):
         return text
@@ -323,7 +306,7 @@ def mend_surrogates(text: str) -> str:
 
 
 def mend_surrogates_in(value: Any) -> Any:
-    """Give a JSON value whose texts and keys are whole, as by ``whole_text``."""
+    """Apply ``mend_surrogates`` to every text and key of a JSON value."""
     if isinstance(value, str):
         return mend_surrogates(value)
     if isinstance(value, dict):
@@ -379,7 +362,7 @@ def parse_path(text: str) -> KeyPath:
 
 
 def loose_path(text: str) -> KeyPath:
-    """Read a path that others wrote: keys, and places such as ``[0]``; whatever else is passed over.
+    """Read a path that others wrote: keys, and indices such as ``[0]``; anything else is skipped.
 
     An empty text is the path of the whole value.
     """
@@ -401,15 +384,19 @@ def format_path(path: Iterable[str | int]) -> str:
 def value_at(value: Any, path: KeyPath) -> Any:
     """Give what stands at a path, or ABSENT."""
     for step in path:
-        value = _value_below(value, step)
+        if isinstance(step, str):
+            value = value.get(step, ABSENT) if isinstance(value, Mapping) else ABSENT
+        elif isinstance(value, list | tuple) and -len(value) <= step < len(value):
+            value = value[step]
+        else:
+            return ABSENT
     return value
 
 
 def _read_step(match: re.Match[str], *, first: bool) -> str | int | None:
-    """Give one step; a key has a dot before it unless it comes first."""
     if match["index"] is not None:
         return int(match["index"][1:-1])
-    if bool(match["dot"]) is first:
+    if bool(match["dot"]) is first:  # a key has a dot before it unless it comes first
         return None
     if match["bare"] is not None:
         return match["bare"]
@@ -418,11 +405,3 @@ def _read_step(match: re.Match[str], *, first: bool) -> str | int | None:
     except ValueError:
         return None
     return key
-
-
-def _value_below(value: Any, step: str | int) -> Any:
-    if isinstance(step, str):
-        return value.get(step, ABSENT) if isinstance(value, Mapping) else ABSENT
-    if isinstance(value, list | tuple) and -len(value) <= step < len(value):
-        return value[step]
-    return ABSENT

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 SECONDS = 3.0
-"""How much of the processor's time one search may take."""
+"""Seconds of processor time that one search may take."""
 
 _NAMES_LINE_ENDS = re.compile(r"(?<!\\)(?:\\\\)*\\(?:r|x0d|u000d|ufeff)|[\r\ufeff]", re.IGNORECASE)
 _TOKEN = re.compile(
@@ -54,7 +54,7 @@ class Pattern:
     flags: int = 0
 
     def search(self, text: str) -> regex.Match[str] | None:
-        """Give the first match; raises PatternTooSlow where that takes longer than anyone waits."""
+        """Give the first match; raises PatternTooSlow after ``SECONDS``."""
         with _naming_the_pattern(self.pattern, text):
             return _compiled(self.pattern, self.flags).search(text, concurrent=True, timeout=SECONDS)
 
@@ -109,12 +109,7 @@ def _compiled(pattern: str, flags: int) -> regex.Pattern[str]:
     for name in ("IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "ASCII"):
         if flags & re.RegexFlag[name]:
             meant |= regex.RegexFlag[name]
-    return regex.compile(_as_re_reads_it(pattern), meant)
-
-
-def _as_re_reads_it(pattern: str) -> str:
-    """Escape what ``regex`` gives a meaning that ``re`` does not: ``{e<=1}``, and ``[:alpha:]`` in a set."""
-    return _TOKEN.sub(_plain, pattern)
+    return regex.compile(_TOKEN.sub(_plain, pattern), meant)
 
 
 def _plain(token: re.Match[str]) -> str:
@@ -148,12 +143,12 @@ class _TimedRe:
 
     @staticmethod
     def search(pattern: str, text: str) -> Any:
-        """Search for a pattern as ``re`` does, for as long as anyone waits."""
+        """Search for a pattern as ``re`` does, within ``SECONDS``."""
         return Pattern(pattern).search(text)
 
 
 def _with_timed_re(function: Any, spaces: dict[str, dict[str, Any]]) -> Any:
-    """Give a copy of a function of jsonschema that finds our ``re`` by that name, as do those it calls."""
+    """Give a copy of a function of jsonschema in which ``re`` is ours, as in the functions that it calls."""
     if not isinstance(function, FunctionType) or not function.__module__.startswith("jsonschema."):
         return function
     space = _namespace_of(function.__module__, spaces)
@@ -165,7 +160,7 @@ def _with_timed_re(function: Any, spaces: dict[str, dict[str, Any]]) -> Any:
 
 
 def _namespace_of(module: str, spaces: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Give the names that functions of a module see."""
+    # The names that functions of the module see.
     if module not in spaces:
         names = spaces[module] = dict(vars(sys.modules[module]))
         names |= {name: _with_timed_re(value, spaces) for name, value in names.items()}

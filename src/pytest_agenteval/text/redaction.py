@@ -49,7 +49,7 @@ class Secrets:
         self.know_patterns(patterns)
 
     def forget(self) -> None:
-        """Know nothing but the shapes of keys, as at the beginning: another session, other secrets."""
+        """Know nothing but the shapes of keys again: another session has other secrets."""
         self._values, self._forms, self._patterns = set(), SecretForms(), {}
         self._environment = {}
         self._clean_texts = set()
@@ -62,15 +62,15 @@ class Secrets:
         with self._learning:  # an agent's thread sets a variable while another trial is written down
             self._values |= fresh
             self._forms = self._forms.with_more({form for value in fresh for form in secret_spellings(value)})
-        self._clean_texts = set()  # last: a thread that still looks for fewer has the other one
+        self._clean_texts = set()  # last: a thread that still looks for fewer secrets fills the old set
 
     def all_known(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Give the values and the patterns of all that is known, for another process to know the same."""
+        """Give all known values and patterns, for another process to know the same."""
         return tuple(sorted(self._values)), tuple(self._patterns)
 
     @property
     def generation(self) -> object:
-        """What is another object once more is known: texts that were looked at before may hold that."""
+        """An object that changes when more is known: texts that were clean before may not be now."""
         return self._clean_texts
 
     def know_patterns(self, patterns: Iterable[str]) -> None:
@@ -94,16 +94,16 @@ class Secrets:
             self._know_variables([(name, variables.get(name, "")) for name in tuple(variables)])
 
     def _know_changes(self, environ: os._Environ[str]) -> None:
-        """Look at what has changed since the last look.
+        """Look at the variables that have changed since the last look.
 
-        To read all variables, in each turn of the loop, takes longer than half a small trial. What Python
-        keeps inside is copied at once: pytest's thread sets and unsets variables meanwhile.
+        Reading all of them in each turn of the loop takes longer than half a small trial. ``_data`` is copied
+        in one step: pytest's thread sets and unsets variables meanwhile.
         """
         now, seen = dict(environ._data), self._environment  # type: ignore[attr-defined]
         changed = [(name, value) for name, value in now.items() if seen.get(name) != value]
         name_of, value_of = environ.decodekey, environ.decodevalue
         self._know_variables([(name_of(name), value_of(value)) for name, value in changed])
-        if self._environment is seen:  # else all was forgotten meanwhile, by another session
+        if self._environment is seen:  # else another session has made us forget everything meanwhile
             self._environment = now
 
     def _know_variables(self, variables: Iterable[tuple[str, str]]) -> None:
@@ -122,7 +122,7 @@ class Secrets:
             return
         signed_in = parts.netloc.rpartition("@")[0] if password else ""
         if "@" not in parts.netloc and _ends_in_no_port(parts.netloc):
-            # A password that holds "/", "?" or "#" as they are: no client takes the address, and all tell it.
+            # A password with an unescaped "/", "?" or "#": every client refuses the address and prints it.
             signed_in = address.partition("://")[2].rpartition("@")[0]
             password = signed_in.partition(":")[2]
         pairs = (pair.partition("=") for pair in parts.query.split("&"))
@@ -146,9 +146,9 @@ class Secrets:
                 self.know((str(value), str(value).rpartition(" ")[2]))
 
     def dirty(self, text: str, *, shapeless: bool = False) -> bool:
-        """Whether there may be a secret in a text: never wrongly False.
+        """Whether a text may hold a secret; never False where it does.
 
-        ``shapeless`` says that nothing in it has the shape of a key, where who asks has looked.
+        ``shapeless``: the caller knows already that nothing in it has the shape of a key.
         """
         if len(text) < SHORTEST and not self._patterns:
             return False
@@ -157,13 +157,13 @@ class Secrets:
         return bool(self._patterns) or (not shapeless and has_shape(text))
 
     def all_clean(self, texts: Mapping[str, str]) -> bool:
-        """Whether none of many texts holds a secret; each stands under what it is remembered by.
+        """Whether none of the texts holds a secret; keys are the texts themselves or their digests.
 
-        That is the text itself or its digest. Most texts are those of other trials, and looked at once.
+        Most texts are those of other trials too: a key that was clean before is not looked at again.
         """
         clean_texts = self._clean_texts
         fresh = texts.keys() - clean_texts
-        # One long text: every start of a secret is looked for once, not once in each.
+        # As one long text: each start of a secret is looked for once, not once in each text.
         if self.dirty("\n".join(map(texts.__getitem__, fresh))):
             return False
         if len(clean_texts) < MOST_CLEAN_TEXTS:
@@ -180,11 +180,10 @@ class Secrets:
         return text
 
     def known_only(self, text: str) -> str:
-        """Give the text without the known values: shapes and patterns, which ordinary text may fit, stay."""
+        """Take only known values out of a text, not what fits a shape or pattern, as ordinary text may."""
         return self._forms.removed_from(text) if self._forms.may_stand_in(text) else text
 
     def _without_matches(self, text: str, pattern: Pattern) -> str:
-        """Take what a user's pattern matches out of a text; all of it, where looking takes too long."""
         try:
             return pattern.sub(MARK, text, SECONDS_ONCE_SLOW if pattern in self._slow else SECONDS)
         except PatternTooSlow:
@@ -193,9 +192,9 @@ class Secrets:
             return f"{MARK} ({reason})"
 
     def value(self, value: Any) -> Any:
-        """Give a JSON value with clean texts and keys, and with marks in place of numbers that are secret.
+        """Take secrets out of the texts, keys and numbers of a JSON value.
 
-        What JSON does not know is written as text: it is given so where that holds a secret.
+        An object that JSON does not know is replaced by its written form where that holds a secret.
         """
         if isinstance(value, str):
             return self.text(value)
@@ -222,9 +221,9 @@ class Secrets:
 
 
 def _written_forms(value: Any) -> Iterator[Any]:
-    """Give what can be told of a value that JSON does not know: its ``repr``, and what a run's files hold.
+    """Give the texts that a value which JSON does not know is written as: its ``repr``, and its JSON form.
 
-    Neither says all: a field may be left out of a ``repr``, and bytes are written in base64.
+    Neither says everything: a ``repr`` may leave a field out, and the JSON form has bytes in base64.
     """
     from pytest_agenteval.text.json_values import jsonable  # most values are JSON's
 
@@ -244,4 +243,4 @@ def _ends_in_no_port(netloc: str) -> bool:
 
 
 KNOWN_SECRETS = Secrets()
-"""What this process knows of secrets: every door asks it."""
+"""What this process knows of secrets."""

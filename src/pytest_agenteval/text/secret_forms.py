@@ -30,7 +30,7 @@ CUT = ("…", "...")
 
 
 def worth_hiding(value: str) -> bool:
-    """Whether a value is long and odd enough that its place in a text is no accident."""
+    """Whether a value is so long and unusual that it stands in no text by accident."""
     value = value.strip()
     if len(value) < SHORTEST or value in MARK:
         return False
@@ -41,7 +41,11 @@ def worth_hiding(value: str) -> bool:
 
 def secret_spellings(value: str) -> set[str]:
     """Give the forms in which a value can stand in a text, a body or an address."""
-    plain = {value.strip(), unquote(value.strip()), *_long_lines(value)}
+    plain = {
+        value.strip(),
+        unquote(value.strip()),
+        *{line.strip() for line in value.splitlines() if len(line.strip()) >= SHORTEST_WORD},
+    }
     plain |= {normalize(form, text) for text in plain for form in _UNICODE_FORMS}
     spelled = {value} | _in_json(plain)
     for text in plain:
@@ -60,13 +64,9 @@ def secret_spellings(value: str) -> set[str]:
 
 _UNICODE_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _JSON_IN_JSON = 3
-"""So many times a value is looked for that is a text in JSON that is a text in JSON."""
+"""How many levels of JSON within JSON texts a value is looked for in."""
 _ESCAPE = re.compile("%[0-9A-F]{2}")
 _CODE_POINT = re.compile(r"\\u[0-9a-f]{4}")
-
-
-def _long_lines(value: str) -> set[str]:
-    return {line.strip() for line in value.splitlines() if len(line.strip()) >= SHORTEST_WORD}
 
 
 def _in_latin_1(text: str) -> set[bytes]:
@@ -110,7 +110,7 @@ def _character_by_character(text: str) -> set[str]:
 
 
 def _in_base32(raw: bytes) -> Iterator[str]:
-    """Give what base32 makes of bytes wherever they stand, without letters that hold bits of neighbours."""
+    """Give what base32 makes of bytes at any offset, without letters that hold bits of their neighbours."""
     for before in range(5):
         encoded = base64.b32encode(bytes(before) + raw).decode().rstrip("=")
         torn = (before + len(raw)) % 5 != 0
@@ -118,7 +118,7 @@ def _in_base32(raw: bytes) -> Iterator[str]:
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:
-    """Give what base64 makes of bytes wherever they stand, as after a name in a basic authorization."""
+    """Give what base64 makes of bytes at any offset, as after a name in a basic authorization."""
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + raw)[(0, 2, 3)[before] :].decode()
         torn = (before + len(raw)) % 3  # then the last letter holds bits of what follows
@@ -131,7 +131,7 @@ _IN_ADDRESS = str.maketrans("+/", "-_")
 
 
 _LONG_FORM = 24
-"""Forms as long are looked for by what stands here and there in a text, others wherever they begin."""
+"""Forms at least as long are looked for by samples of a text, shorter ones by their starts."""
 
 _MOST_STEP = 32
 _CUTS = re.compile(r"…+|\.{3,}")
@@ -140,9 +140,9 @@ _CUTS = re.compile(r"…+|\.{3,}")
 class SecretForms:
     """The forms of secrets, and a quick look at whether one may stand in a text.
 
-    There are hundreds of them, and each text of each trial comes by. Of a long form, wherever it stands, some
-    ``SHORTEST`` characters lie where a text is looked at every ``step`` characters: a set knows these of all
-    forms. So a look takes the same time for any number of secrets.
+    There are hundreds of forms, and every text of every trial is checked. A text is sampled every ``step``
+    characters, ``SHORTEST`` at a time; wherever a long form stands, one of the samples is a part of it, and
+    ``_marks`` holds these parts of all forms. So a look takes the same time for any number of secrets.
     """
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class SecretForms:
         self._parts: set[str] = set()
 
     def with_more(self, forms: set[str]) -> SecretForms:
-        """Give these forms and more."""
+        """Give these forms and others together."""
         more = SecretForms()
         every = {*self._longest_first, *forms}
         more._longest_first = tuple(sorted(every, key=lambda form: (-len(form), form)))
@@ -169,7 +169,7 @@ class SecretForms:
         return more
 
     def may_stand_in(self, text: str) -> bool:
-        """Whether one of the forms, or a part that was cut off, may stand in a text: never wrongly False."""
+        """Whether a form, or a part that was cut off, may stand in a text; never False where one does."""
         if not self._longest_first:
             return False
         for start in self._short_starts:
@@ -193,7 +193,7 @@ class SecretForms:
         return [text[at : at + SHORTEST] for at in range(0, len(text) - SHORTEST + 1, self._step)]
 
     def _cut_parts(self, text: str) -> set[str]:
-        """Give what stands beside each cut, and at the end of the text, and may be part of a form."""
+        # The pieces beside each cut, and at the end of the text, that may be part of a form.
         near, cuts = {""}, [*_CUTS.finditer(text)] if _is_cut(text) else []
         for end in (*(cut.start() for cut in cuts), len(text)):
             before = text[max(0, end - self._step - SHORTEST) : end]
@@ -207,7 +207,7 @@ def _is_cut(text: str) -> bool:
 
 
 def _parts(form: str) -> Iterator[str]:
-    """Give what of a form is as long as the shortest secret, wherever it begins."""
+    # Every piece of the form that is SHORTEST long.
     return (form[at : at + SHORTEST] for at in range(len(form) - SHORTEST + 1))
 
 
@@ -275,10 +275,10 @@ def _shapes_of(*literals: str, then: str, begins: bool = False, removal: str = "
 
 
 def _at_word_start(literal: str) -> str:
-    """Look back over a literal: it stands within no word; the letter of JSON's line break is part of none.
+    """Look back over a literal: it does not stand within a word; the ``n`` of JSON's ``\\n`` is part of none.
 
-    It is written after the literal: a pattern is looked for by what it begins with, and by a literal a
-    hundred times as quickly as by what may stand before one.
+    The look-back comes after the literal: a pattern that begins with a literal is found a hundred times as
+    quickly as one that begins with a look-back.
     """
     literal = re.escape(literal)
     return rf"(?:(?<![A-Za-z0-9]{literal})|(?<=\\[nrt]{literal}))"
@@ -288,8 +288,8 @@ _BEARER = r"(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*"
 _BASIC = r"(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{12,}=*"
 _SIGNED_IN = rf"(?i:(?<=bearer ){_BEARER}|(?<=basic ){_BASIC})"
 
-# What stays of a match is its first group. None goes over a text twice: it may be hostile, and of many
-# megabytes. ``none`` is where what begins like a secret is over.
+# The first group of a match stays. No pattern backtracks over a text: it may be hostile, and of many
+# megabytes. The group ``none`` matches where something only begins like a secret.
 _SHAPES: tuple[_Shape, ...] = (
     *_shapes_of(
         "sk-",
@@ -332,10 +332,10 @@ _SHAPES: tuple[_Shape, ...] = (
 )
 
 _SIGNS = "@=J_Ix-Bb."
-"""Characters of which each literal holds one, those first that are rare in what models read and write."""
+"""Characters of which each literal holds one; first those that are rare in what models read and write."""
 
 _LONG_TEXT = 2_000
-"""Characters from which on it is quicker to look beside each sign than for each literal."""
+"""Characters of a text from which on it is quicker to look beside each sign than for each literal."""
 
 
 class _Literal(NamedTuple):
@@ -348,7 +348,7 @@ class _Literal(NamedTuple):
 
 
 class _Sign(NamedTuple):
-    """The literals that hold a sign: sought beside it by what stands before it, else by what stands after."""
+    """The literals that hold a sign, found by what stands before it or, if that is longer, after it."""
 
     sign: str
     literals: tuple[_Literal, ...]
@@ -356,7 +356,7 @@ class _Sign(NamedTuple):
     after: tuple[str, ...]
 
     def patterns_for(self, text: str) -> Iterable[str]:
-        """Give the patterns that may match in a text which holds the sign: no other does."""
+        """Give the patterns that may match in a text which holds the sign; no other of its patterns does."""
         if len(text) < _LONG_TEXT:
             return [literal.pattern for literal in self.literals if literal.text in text]
         parts = text.split(self.sign)
