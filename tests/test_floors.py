@@ -168,7 +168,7 @@ def _guests_imported(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(SOURCE)} imports {name}"
 
 
-SPELLINGS_OF_A_GUEST = {"tasks/field_types.py"}
+SPELLINGS_OF_A_GUEST = {"tasks/task_spec.py"}
 """Keys of task files that may be spelled as a benchmark does: a documented alias of the file format."""
 
 

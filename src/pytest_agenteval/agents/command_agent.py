@@ -565,7 +565,6 @@ def _tell(loop: asyncio.AbstractEventLoop, news: asyncio.Queue[str], what: str) 
 
 
 async def _converse(trial: CommandTrial, task: str, lines: TaskLines, news: asyncio.Queue[str]) -> None:
-    """Say turn after turn, until the program ends."""
     work = [asyncio.ensure_future(in_daemon_thread(trial.wait))]
     # Not waited for: a program need not read what it is told.
     work.append(asyncio.ensure_future(in_daemon_thread(trial.write, task, not lines.goes_on)))

@@ -95,7 +95,6 @@ def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem
 
 
 def _missing_program(folder: Path, program: str) -> tuple[str, str]:
-    """Say what there is in a program's place, and what to do."""
     if _is_file(folder / program):
         hint = f"chmod +x {program}, or name before it what carries it out, such as bash"
         return f"{program!r}, a file that may not be executed", hint

@@ -73,7 +73,6 @@ def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
 
 
 def _idle_keys(form: Mapping[str, Any], kind: str) -> Sequence[InputProblem]:
-    """Name the keys that are said and that only another kind of agent has."""
     return [
         (
             (key,) if key in KEYS_OF_SUITE else ("agent", key),

@@ -262,7 +262,6 @@ def _text(raised: Exception) -> str:
 
 
 def _missing(template: TemplateValue, values: Mapping[str, Any]) -> Iterator[str]:
-    """Give the names that a template needs and that have no value."""
     if isinstance(template, NestedValue):
         below = template.inner.values() if isinstance(template.inner, Mapping) else template.inner
         for inner in below:

@@ -374,7 +374,6 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _runs(path: Path, data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Give the names of the runs that a file is of, where there are several."""
     runs = data.get("runs", [])
     if not isinstance(runs, list) or not all(isinstance(run, str) and run for run in runs):
         raise UsageMistake(f"{path}: runs: expected a list of names")

@@ -127,7 +127,6 @@ def run_drifts(entries: Iterable[JournalEntry], run_of: Mapping[TrialKey, str]) 
 
 
 def _against_others(run: str, scores: Iterable[Mapping[str, list[float]]]) -> list[PairedScores]:
-    """Give each task's scores in the other runs, and in this one."""
     pairs: list[PairedScores] = []
     for of_task in scores:
         others = [score for other, own in of_task.items() if other != run for score in own]
@@ -418,7 +417,6 @@ def _grader_means(entries: Iterable[JournalEntry]) -> dict[str, float]:
 
 
 def _repetitions(tasks: Sequence[Sequence[JournalEntry]]) -> tuple[int, int]:
-    """Give the fewest and the most trials of a task."""
     counts = [len(entries) for entries in tasks]
     return min(counts, default=0), max(counts, default=0)
 
@@ -428,7 +426,6 @@ def _count_errored(entries: Iterable[JournalEntry]) -> int:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """Give the mean of what is known; None where something is not."""
     known = [value for value in values if value is not None]
     return mean(known) if known and len(known) == len(values) else None
 

@@ -72,7 +72,6 @@ def within_trial_limit(
 
 
 def _levels_after(reading: Reading, rule: RepetitionRule) -> Levels:
-    """Give the levels at which a suite is judged that goes on, or not, for this reason."""
     if reading in ("few tasks", "no counterpart"):
         return Levels()
     return rule.second_look if reading == "open" else rule.first_look

@@ -176,7 +176,6 @@ def _models_of_suite(side: ComparedRun, suite: str) -> list[ModelVariant]:
 
 
 def _equal_part(who: ModelVariant, compared: Compared) -> tuple[str, ...]:
-    """Give what has to be equal on both sides."""
     model, variant = who
     return {"model": (variant,), "variant": (model,), "": who}[compared]
 

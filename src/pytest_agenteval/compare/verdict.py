@@ -58,7 +58,7 @@ FEWEST_FOR_SIGNS = 7
 """Tasks from which on the sign-flip test can be significant: of 2^6 cases the least p is 3.1 %."""
 
 
-class TestFinding(FrozenValue, frozen=True):
+class ChangeFinding(FrozenValue, frozen=True):
     """What a test says of a change: ``direction`` is 1 for better, -1 for worse, 0 for nothing significant.
 
     What is not ``testable`` could not have been significant whatever its trials had shown.
@@ -69,7 +69,7 @@ class TestFinding(FrozenValue, frozen=True):
     testable: bool = True
 
 
-NOT_TESTED = TestFinding(1.0, testable=False)
+NOT_TESTED = ChangeFinding(1.0, testable=False)
 
 TASKS_OF_LARGE_BUCKETS = 4
 """Tasks that buckets have on average, from which on they are looked at as units."""
@@ -97,13 +97,13 @@ class SuiteFindings(FrozenValue, frozen=True):
     ``share`` says which bucket has most of a change that is significant.
     """
 
-    these: TestFinding
-    like_these: TestFinding
-    buckets: Mapping[str, TestFinding]
+    these: ChangeFinding
+    like_these: ChangeFinding
+    buckets: Mapping[str, ChangeFinding]
     share: BucketShare | None = None
 
     @property
-    def suite(self) -> TestFinding:
+    def suite(self) -> ChangeFinding:
         """What the suite stands for: tasks like its own where it has enough of them, else these alone."""
         return self.like_these if self.like_these is not NOT_TESTED else self.these
 
@@ -130,7 +130,7 @@ def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels
         these,
         like_these,
         {
-            bucket: TestFinding(
+            bucket: ChangeFinding(
                 tests[bucket].p, _direction(buckets[bucket]) if member.significant else 0, member.testable
             )
             for bucket, member in zip(tests, family, strict=True)
@@ -139,8 +139,8 @@ def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels
     )
 
 
-def _finding(test: ExactTest, level: float, direction: int) -> TestFinding:
-    return TestFinding(test.p, direction if test.p <= 1 - level else 0, test.smallest_p <= 1 - level)
+def _finding(test: ExactTest, level: float, direction: int) -> ChangeFinding:
+    return ChangeFinding(test.p, direction if test.p <= 1 - level else 0, test.smallest_p <= 1 - level)
 
 
 def _bucket_share(buckets: Mapping[str, Sequence[PairedScores]]) -> BucketShare:
@@ -305,7 +305,7 @@ def _suite(
     return replace(change, of_these_tasks=True, like_these=beyond)
 
 
-def _agreed(findings: Sequence[TestFinding]) -> int:
+def _agreed(findings: Sequence[ChangeFinding]) -> int:
     """Give the direction that all findings have; 0 where they differ."""
     directions = {finding.direction for finding in findings}
     return directions.pop() if len(directions) == 1 else 0
@@ -315,7 +315,7 @@ def _tasks(scores: Buckets) -> list[PairedScores]:
     return [pair for of_bucket in scores.values() for pair in of_bucket]
 
 
-def _interval(scores: Buckets, like_these: TestFinding, level: float) -> Interval:
+def _interval(scores: Buckets, like_these: ChangeFinding, level: float) -> Interval:
     """Give the interval of the mean change, which leaves out 0 if and only if the change is significant."""
     differences = [difference(pair) for pair in _tasks(scores)]
     interval = difference_interval(differences, level)
@@ -331,7 +331,7 @@ def _around_zero(interval: Interval) -> Interval:
     return replace(interval, low=min(interval.low, 0.0), high=max(interval.high, 0.0))
 
 
-def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[TestFinding]) -> ScoreChange:
+def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[ChangeFinding]) -> ScoreChange:
     """Judge tasks by what was found of their scores and, where trials errored, of their bounds."""
     finding, direction = findings[0], _agreed(findings)
     verdict = WORDS[direction]

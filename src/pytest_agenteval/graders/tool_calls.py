@@ -228,7 +228,6 @@ class CallArguments:
         return max(grades, key=lambda grade: grade.score or 0.0)
 
     def _numbered_calls(self, calls: Sequence[ToolCall]) -> list[tuple[int, ToolCall]]:
-        """Give the calls that are asked about, each with its number."""
         numbered = list(enumerate(calls, start=1))
         if isinstance(self.which, int):
             return numbered[self.which - 1 : self.which]

@@ -287,7 +287,6 @@ class FileValue:
 
 
 def _values_grade(grader: str, file: SelectedFile, expected: Mapping[str, Any], parsed: ParsedText) -> Grade:
-    """Compare each value in one file; undecided where it is a text that nobody can read."""
     if parsed.problem and not file.problem:
         return Grade(grader, None, f"{file.path}: {parsed.problem}", undecided="unreadable")
     checks = check_values(file.path, values("values", expected), parsed.readings, file.problem)

@@ -173,7 +173,6 @@ def _values(column: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
 
 
 def _is_same(column: Sequence[Any]) -> bool:
-    """Whether all of a column is one value."""
     way, parts = column
     if way == "each":
         return all(map(_is_same, parts[1]))

@@ -241,7 +241,6 @@ def _file(file: FileText, keep: Keep) -> Line:
 
 
 def _rest(grade: Grade) -> Line:
-    """Give what the journal line does not hold of a grade."""
     line: Line = {}
     if grade.checks:
         line["checks"] = [_check(check) for check in grade.checks]

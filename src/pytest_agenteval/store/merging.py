@@ -256,7 +256,6 @@ def _named_things(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _prices(run: Run) -> Iterator[tuple[Run, str, str]]:
-    """Give where the price of each model comes from that has one."""
     prices = run.header.prices
     for model in run.header.models if prices is not None else ():
         if prices is not None and not model.offline:
@@ -320,7 +319,6 @@ def _tasks(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _owners(runs: Sequence[Run]) -> Iterator[str]:
-    """Say which agent, model or grader is not the same in two runs, where no task of theirs is in both."""
     for what, values_of in (("code of the agent", _codes), ("model", _models), ("grader", _versions)):
         seen: dict[str, list[tuple[Run, set[str]]]] = defaultdict(list)
         for run in runs:
@@ -353,7 +351,6 @@ def _models(run: Run) -> Mapping[str, set[str]]:
 
 
 def _versions(run: Run) -> Mapping[str, set[str]]:
-    """Give the versions of each suite's graders, by their labels."""
     versions: dict[str, set[str]] = defaultdict(set)
     for entry in run.entries:
         for label, ruler in entry.digests.graders.items():

@@ -52,7 +52,6 @@ def replace_link(path: Path, target: str) -> None:
 
 
 def _beside(path: Path) -> Path:
-    """Give a name next to the file that no other process uses."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)
     return beside

@@ -288,7 +288,6 @@ MESSAGES: tuple[Column, ...] = (
 
 
 def _names(part: str) -> Any:
-    """Give what names all things of one part of a header."""
     return lambda run: [item.name for item in getattr(run.header, part)]
 
 

@@ -151,7 +151,6 @@ def load_rows(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
 
 
 def _row_task(row: RowTask, suite: Suite) -> tuple[Task | None, list[Problem]]:
-    """Give the task that a row is, or what is wrong with it."""
     document = _FilledRow(row)
     wrong: list[Problem] = [
         *_repeated_titles(row.value, document, ()),

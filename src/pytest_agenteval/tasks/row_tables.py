@@ -171,7 +171,6 @@ def _read_csv(text: str, delimiter: str, wrong: _BrokenRows) -> RowTable:
 
 
 def _cells(reader: Any, wrong: _BrokenRows) -> Iterator[tuple[int, list[str]]]:
-    """Give the cells of each row, with the line on which it begins."""
     begins = 1
     try:
         for cells in reader:
@@ -265,7 +264,6 @@ def _json_list(text: str, wrong: _BrokenRows) -> Iterator[Row]:
 
 
 def _next(text: str, at: int) -> int:
-    """Give the place of the next character that is no blank."""
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
     return at

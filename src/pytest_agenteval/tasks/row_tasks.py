@@ -399,7 +399,6 @@ def _in_suite(document: ParsedDocument, path: KeyPath, expected: str, found: str
 
 
 def _template(rows: Rows, columns: Sequence[str], *, is_split: bool) -> dict[str, Any]:
-    """Give the task that rows are filled into; a column's bare name is that column."""
     task: dict[str, Any] = {}
     id = rows.id or ("id" if "id" in columns else None)
     if id is not None:

@@ -164,7 +164,6 @@ def _described(shape: ModelSchema) -> str:
 
 
 def _shape_at(root: ModelSchema, path: KeyPath, *, resolve_last: bool = True) -> ModelSchema:
-    """Give the part of a JSON Schema that describes a key."""
     shape = root
     for step in path:
         shape = _branch_with(step, shape, root)

@@ -82,7 +82,6 @@ class _Room:
 
 
 def _unseen(why: Why) -> FileText:
-    """Give what stands for something that is there and was not looked at."""
     return FileText(_digest(b""), 0, None, why)
 
 
@@ -119,7 +118,6 @@ def _merged_layers(layers: tuple[Path, ...]) -> Tree:
 
 
 def _folders_above(path: str) -> Iterator[str]:
-    """Give the folders that a path lies in."""
     cut = path.rfind("/")
     while cut > 0:
         yield path[:cut]
@@ -201,7 +199,6 @@ def _size(path: Path) -> int:
 
 
 def _digest_of(path: Path) -> str:
-    """Give the digest of a file that is too large to be read at once."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:DIGEST_CHARS]
 

@@ -205,15 +205,15 @@ def test_no_text_breaks_the_reading(text: str) -> None:
 
 def test_the_digest_is_of_all_that_judges_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another word in the rubric is another rubric, and so is another word in what every judge is told."""
-    from pytest_agenteval.graders.judge import rubric
+    from pytest_agenteval.graders.judge import rubric as rubric_module
     from pytest_agenteval.records.prompts import Prompts
 
     own = rubric().digest()
     assert own == rubric().digest()
     assert own != rubric(dimensions="dimensions: # asked").digest()
-    frame = rubric._frame()
+    frame = rubric_module._frame()
     changed = Prompts({**frame.texts, "system": frame.texts["system"] + " "}, {})
-    monkeypatch.setattr(rubric, "_frame", lambda: changed)
+    monkeypatch.setattr(rubric_module, "_frame", lambda: changed)
     assert own != rubric().digest()
 
 

@@ -140,7 +140,6 @@ def _measure(
 
 
 def _differing(values: Sequence[float]) -> float:
-    """Count the ordered pairs of values that differ."""
     if len(values) == 2:  # two coders: by far the most common, and asked for in every draw
         return 2.0 * (values[0] != values[1])
     return float(len(values) ** 2 - sum(count * count for count in Counter(values).values()))

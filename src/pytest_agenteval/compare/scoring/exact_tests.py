@@ -350,7 +350,6 @@ def _rounding(blocks: _Blocks) -> float:
 
 
 def _deviation(blocks: _Blocks) -> float:
-    """Give the standard deviation of the sum over all labellings."""
     return math.sqrt(math.fsum(count * block.variance for block, count in blocks))
 
 

@@ -276,7 +276,6 @@ def _check(rubric: Rubric, against: Mapping[str, str]) -> None:
 
 
 def _comparison_grade(comparison: CandidateComparison) -> Grade:
-    """Make a grade of a comparison: one check for each text that the answer is compared with."""
     scores = comparison.scores
     own = scores[OWN]
     score_list = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())

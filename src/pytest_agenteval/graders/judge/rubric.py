@@ -291,7 +291,6 @@ class _Reader:
         return scale["low"], scale["high"]
 
     def _texts(self, key: str, what: str) -> Mapping[str, str]:
-        """Read a map of names to texts."""
         texts = self._front_matter.get(key)
         if not isinstance(texts, dict) or not texts:
             if key in self._front_matter:

@@ -201,7 +201,6 @@ def _states_choice(value: Any) -> bool:
 
 
 def _parts(value: Any) -> list[Any]:
-    """Give what an object or a list holds, but for a rationale."""
     if isinstance(value, dict):
         return [part for key, part in value.items() if key.strip().casefold() != RATIONALE]
     return value if isinstance(value, list) else []
