@@ -131,7 +131,9 @@ def _type(column: Column) -> Schema:
 
 def _comparison() -> tuple[Schema, dict[str, Schema]]:
     """Describe a comparison as its types do, and give the definitions that this refers to."""
-    definitions = type_definitions(RunComparison)
+    # The published name of the type is older than that of its class.
+    published_names = {RunComparison.__name__: "Comparison"}
+    definitions = {published_names.get(k, k): v for k, v in type_definitions(RunComparison).items()}
     own = definitions["Comparison"]
     own["properties"] = {"v": {"const": COMPARISON_FORMAT}, "headline": TEXT, **own["properties"]}
     own["required"] = ["v", "headline", *own["required"]]
