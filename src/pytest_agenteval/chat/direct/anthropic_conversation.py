@@ -49,7 +49,7 @@ def user_blocks(message: Mapping[str, Any]) -> list[Block]:
     """Give a user's texts, images and files."""
     content = message.get("content")
     if isinstance(content, str):
-        return [marked(text_block(_filled_text(content)), message)]
+        return [marked(text_block(content if content.strip() else EMPTY_TEXT), message)]
     return list(_visible_blocks(_content_parts(content), blank=EMPTY_TEXT))
 
 
@@ -96,16 +96,10 @@ def call_blocks(calls: Iterable[Mapping[str, Any]], names: Mapping[str, str]) ->
     for call in calls:
         function = as_map(call.get("function"))
         name = as_text(function.get("name"))
-        args = arguments_of(as_text(function.get("arguments")))
+        args, raw = parse_arguments(as_text(function.get("arguments")))
         use = {"type": "tool_use", "id": wire_id(call.get("id")), "name": names.get(name, name)}
         if call.get("type", "function") == "function":
-            yield marked({**use, "input": args}, call)
-
-
-def arguments_of(text: str) -> Mapping[str, Any]:
-    """Give a call's arguments as an object, which wraps a text that is none."""
-    args, raw = parse_arguments(text)
-    return dict(args) if raw is None else {UNREADABLE: raw}
+            yield marked({**use, "input": dict(args) if raw is None else {UNREADABLE: raw}}, call)
 
 
 def wire_id(id: Any) -> str:
@@ -118,18 +112,13 @@ def _content_parts(content: Any) -> Sequence[Mapping[str, Any]]:
     return [part for part in listed if isinstance(part, Mapping)]
 
 
-def _filled_text(text: Any) -> str:
-    return text if isinstance(text, str) and text.strip() else EMPTY_TEXT
-
-
 def _visible_blocks(parts: Iterable[Mapping[str, Any]], *, blank: str) -> Iterator[Block]:
     """Give the blocks of parts; ``blank`` replaces a blank text, unless it is empty."""
     for part in parts:
         kind = part.get("type")
         if kind == "text":
-            yield marked(
-                text_block(_filled_text(part.get("text")) if blank else as_text(part.get("text"))), part
-            )
+            text = as_text(part.get("text"))
+            yield marked(text_block(text if text.strip() or not blank else blank), part)
         elif kind == "image_url":
             yield marked(_image_block(part.get("image_url")), part)
         elif kind == "document":
