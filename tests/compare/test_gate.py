@@ -9,7 +9,7 @@ import pytest
 from pytest_agenteval.compare.comparison import Pair, SuiteComparison
 from pytest_agenteval.compare.gate import GatedSuite, Recheck, judge_gates
 from pytest_agenteval.compare.scoring.intervals import Interval
-from pytest_agenteval.compare.verdict import ScoreChange, Verdict
+from pytest_agenteval.compare.verdict import Change, Verdict
 from pytest_agenteval.tasks.suite_spec import Gate
 
 NOBODY = Pair(None, None)
@@ -37,9 +37,9 @@ def compared(suite: Verdict | None, low: float = -0.5, **buckets: Verdict) -> Su
     )
 
 
-def change(name: str, verdict: Verdict, low: float) -> ScoreChange:
+def change(name: str, verdict: Verdict, low: float) -> Change:
     """Give a change from 0.9 to 0.8 of 100 tasks."""
-    return ScoreChange(name, 100, 0.9, 0.8, verdict, 0.01, Interval(low, low + 0.1, 0.975), floor=low)
+    return Change(name, 100, 0.9, 0.8, verdict, 0.01, Interval(low, low + 0.1, 0.975), floor=low)
 
 
 def gated(label: str = "s", *, gate: Gate, **more: Any) -> GatedSuite:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.compare.comparison import RunComparison, SuiteComparison, compare_runs
-from pytest_agenteval.compare.verdict import ScoreChange
+from pytest_agenteval.compare.verdict import Change
 from tests.compare.samples import Scores, side, tasks
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, None])
@@ -27,7 +27,7 @@ def compared(old: Scores, new: Scores) -> SuiteComparison:
     return suite
 
 
-def bucket(suite: SuiteComparison, name: str) -> ScoreChange:
+def bucket(suite: SuiteComparison, name: str) -> Change:
     """One bucket of a suite."""
     return next(change for change in suite.buckets if change.name == name)
 
@@ -281,7 +281,7 @@ def test_verdict_interval_and_words_agree_whatever_the_scores(old: Scores, new: 
         assert change.floor is None or change.interval is None or change.floor <= change.interval.low + 1e-9
 
 
-def _changes(comparison: RunComparison) -> list[ScoreChange]:
+def _changes(comparison: RunComparison) -> list[Change]:
     return sorted(
         (change for suite in comparison.suites for change in suite.changes), key=lambda change: change.name
     )

@@ -128,7 +128,7 @@ def compare(args: argparse.Namespace) -> int:
         print_lines(comparison_lines(comparison, shutil.get_terminal_size().columns, whole=args.verbose))
     if STDOUT not in (args.json, args.markdown) and not compared and (line := _gate_line(args)):
         print_lines([StyledLine(line)])
-    for line in comparison.unreadable:
+    for line in comparison.odd:
         print(line, file=sys.stderr)
     if not comparison.has_scores:
         return REFUSED

@@ -31,7 +31,7 @@ from pytest_agenteval.compare.scoring.power import (
     sample_variance,
     smallest_visible_change,
 )
-from pytest_agenteval.compare.verdict import PLAIN, ScoreChange, SuiteScoreChange, at_look, suite_change
+from pytest_agenteval.compare.verdict import PLAIN, Change, SuiteScoreChange, at_look, suite_change
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
@@ -214,8 +214,8 @@ class SuiteComparison(FrozenValue, frozen=True):
     name: str
     old_who: ModelVariant
     new_who: ModelVariant
-    suite: ScoreChange | None
-    buckets: tuple[ScoreChange, ...]
+    suite: Change | None
+    buckets: tuple[Change, ...]
     tasks: tuple[TaskChange, ...]
     graders: tuple[GraderChange, ...]
     sensitivity: Sensitivity | None
@@ -237,7 +237,7 @@ class SuiteComparison(FrozenValue, frozen=True):
     sent: tuple[SentDifference, ...] = ()
 
     @property
-    def changes(self) -> Iterator[ScoreChange]:
+    def changes(self) -> Iterator[Change]:
         """The suite and its buckets: what a verdict is given of."""
         if self.suite is not None:
             yield self.suite
@@ -259,7 +259,7 @@ class RunComparison(FrozenValue, frozen=True):
     unmatched_old: tuple[str, ...] = ()
     unmatched_new: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
-    unreadable: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()  # a key of published documents
 
     @property
     def has_scores(self) -> bool:
@@ -272,12 +272,12 @@ class RunComparison(FrozenValue, frozen=True):
         return tuple(obstacle for suite in self.suites for obstacle in suite.obstacles)
 
     @property
-    def worse(self) -> tuple[ScoreChange, ...]:
+    def worse(self) -> tuple[Change, ...]:
         """The suites and buckets that are worse."""
         return tuple(change for suite in self.suites for change in suite.changes if change.verdict == "worse")
 
     @property
-    def better(self) -> tuple[ScoreChange, ...]:
+    def better(self) -> tuple[Change, ...]:
         """The suites and buckets that are better."""
         return tuple(
             change for suite in self.suites for change in suite.changes if change.verdict == "better"
@@ -308,7 +308,7 @@ def compare_runs(
         unmatched_old=tuple(unmatched_groups(old, {(group.suite, *group.old) for group in groups})),
         unmatched_new=tuple(unmatched_groups(new, {(group.suite, *group.new) for group in groups})),
         judges=tuple(dict.fromkeys((*old.judges, *new.judges))),
-        unreadable=tuple(dict.fromkeys((*old.unreadable, *new.unreadable))),
+        odd=tuple(dict.fromkeys((*old.unreadable, *new.unreadable))),
     )
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import SuiteComparison
 from pytest_agenteval.compare.scoring.intervals import tasks_to_exclude
-from pytest_agenteval.compare.verdict import LEVEL, ScoreChange
+from pytest_agenteval.compare.verdict import LEVEL, Change
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.suite_spec import Gate
 
@@ -183,7 +183,7 @@ def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[RuleFindi
         yield "held", f"{suite.label} {shown}"
 
 
-def _too_few(suite: GatedSuite, change: ScoreChange, tolerance: float) -> str:
+def _too_few(suite: GatedSuite, change: Change, tolerance: float) -> str:
     """Say how many tasks a rule needs that so few tasks cannot hold, whatever they score."""
     level = suite.comparison.levels.suite if suite.comparison else LEVEL
     needed = tasks_to_exclude(tolerance, level)
@@ -193,11 +193,11 @@ def _too_few(suite: GatedSuite, change: ScoreChange, tolerance: float) -> str:
     return f": {few} too few to exclude it, even if all score as before ({needed} are not)"
 
 
-def _worse_text(change: ScoreChange, name: str, here: str = "") -> str:
+def _worse_text(change: Change, name: str, here: str = "") -> str:
     return f"{name} is worse{here} ({change.old:.2f} -> {change.new:.2f})"
 
 
-def _compared(suite: GatedSuite) -> tuple[ScoreChange | None, str]:
+def _compared(suite: GatedSuite) -> tuple[Change | None, str]:
     """Give the suite's change; else why nothing can be compared."""
     if suite.trouble:
         return None, f"{suite.label}: {suite.trouble}"
@@ -205,7 +205,7 @@ def _compared(suite: GatedSuite) -> tuple[ScoreChange | None, str]:
     return change, "" if change else f"{suite.label}: no task can be compared with the baseline"
 
 
-def _changes(suite: GatedSuite) -> list[ScoreChange]:
+def _changes(suite: GatedSuite) -> list[Change]:
     return list(suite.comparison.changes) if suite.comparison else []
 
 

@@ -9,14 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import SuiteComparison
-from pytest_agenteval.compare.verdict import ScoreChange
+from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.store.run_documents import Group, Reading, SuiteLook
 from pytest_agenteval.store.run_folder import Levels, RepetitionRule
 
 
-def interim_reading(
-    suite: ScoreChange | None, buckets: Iterable[ScoreChange], rule: RepetitionRule
-) -> Reading:
+def interim_reading(suite: Change | None, buckets: Iterable[Change], rule: RepetitionRule) -> Reading:
     """Say what becomes of a suite that was judged at the first look's levels; None for one without scores.
 
     Only a verdict on tasks like these ends a suite: one on these tasks alone may become one with more trials.

@@ -182,7 +182,7 @@ AT_WORST, AT_BEST = (1.0, 0.0), (0.0, 1.0)
 """What an errored trial counts as, on the old side and on the new one."""
 
 
-class ScoreChange(FrozenValue, frozen=True):
+class Change(FrozenValue, frozen=True):
     """What became of the mean over tasks of mean scores, of a suite or of a bucket.
 
     ``p`` is that of the test on these tasks, ``p_like_these`` that of tasks like these, None where that is
@@ -227,8 +227,8 @@ class ScoreChange(FrozenValue, frozen=True):
 class SuiteScoreChange(FrozenValue, frozen=True):
     """A suite's change, those of its buckets, and the scores of its tasks by bucket."""
 
-    suite: ScoreChange
-    buckets: tuple[ScoreChange, ...]
+    suite: Change
+    buckets: tuple[Change, ...]
     scores: Buckets
 
 
@@ -279,7 +279,7 @@ def _scores(entries: Sequence[JournalEntry], errored: float | None) -> list[floa
 
 def _suite(
     name: str, sides: Sequence[Buckets], findings: Sequence[SuiteFindings], tolerance: float, level: float
-) -> ScoreChange:
+) -> Change:
     """Judge a suite by its scores and, where trials errored, by their bounds: worst first, then best."""
     change = _change(name, _tasks(sides[0]), [finding.these for finding in findings])
     if change.tasks < FEWEST_FOR_SIGNS:
@@ -331,13 +331,13 @@ def _around_zero(interval: Interval) -> Interval:
     return replace(interval, low=min(interval.low, 0.0), high=max(interval.high, 0.0))
 
 
-def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[ChangeFinding]) -> ScoreChange:
+def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[ChangeFinding]) -> Change:
     """Judge tasks by what was found of their scores and, where trials errored, of their bounds."""
     finding, direction = findings[0], _agreed(findings)
     verdict = WORDS[direction]
     if len(findings) == 1 and all(_is_same(old, new) for old, new in tasks):
         verdict = "identical"
-    return ScoreChange(
+    return Change(
         name=name,
         tasks=len(tasks),
         old=mean([mean(old) for old, _ in tasks]),

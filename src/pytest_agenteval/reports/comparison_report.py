@@ -12,7 +12,7 @@ from pytest_agenteval.compare.baseline_file import read_baseline, tasks_of
 from pytest_agenteval.compare.comparison import Pair, RunComparison, RunDrift, SuiteComparison, TaskChange
 from pytest_agenteval.compare.pairing import MUST_EQUAL
 from pytest_agenteval.compare.scoring.aggregates import LEAST_TRIALS
-from pytest_agenteval.compare.verdict import LEAST_SHOWN, ScoreChange
+from pytest_agenteval.compare.verdict import LEAST_SHOWN, Change
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.comparison_text import (
     MOST_NAME,
@@ -131,7 +131,7 @@ def _suite_lines(
         yield from wrapped_lines(f"a trial: {', '.join(parts)}", width)
 
 
-def _score_text(suite: SuiteComparison, change: ScoreChange) -> str:
+def _score_text(suite: SuiteComparison, change: Change) -> str:
     old, new = format_figure(change.old), format_figure(change.new)
     parts = [f"score {old} -> {new}", format_change(change.change)]
     if change.interval is not None:
@@ -161,7 +161,7 @@ def _errored_text(suite: SuiteComparison) -> Iterator[str]:
 
 
 def _sentences(
-    suite: SuiteComparison, change: ScoreChange, comparison: RunComparison, basis: bool
+    suite: SuiteComparison, change: Change, comparison: RunComparison, basis: bool
 ) -> Iterator[str]:
     if change.undone:
         errored = pluralize(sum(suite.errored), "errored trial")
@@ -214,7 +214,7 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
         )
 
 
-def _bucket_table(changes: Sequence[ScoreChange], basis: bool) -> ReportTable:
+def _bucket_table(changes: Sequence[Change], basis: bool) -> ReportTable:
     p = tuple(format_p(change.p) if change.testable else NOT_KNOWN for change in changes)
     columns = (
         TableColumn("tasks", tuple(str(change.tasks) for change in changes)),
@@ -227,7 +227,7 @@ def _bucket_table(changes: Sequence[ScoreChange], basis: bool) -> ReportTable:
     return ReportTable("", "bucket", tuple(map(bucket_name, changes)), (columns,))
 
 
-def _furthest(changes: Iterable[ScoreChange]) -> list[ScoreChange]:
+def _furthest(changes: Iterable[Change]) -> list[Change]:
     """Give those that rose most and those that fell most, in the order of their change."""
     ordered = sorted(changes, key=lambda change: -change.change)
     if len(ordered) <= 2 * MOST_EACH_WAY:
@@ -347,7 +347,7 @@ def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
     yield from wrapped_lines(f"{tasks} compared with {printable(comparison.old)}", width, "dim")
 
 
-def _changed(suite: SuiteComparison) -> list[ScoreChange]:
+def _changed(suite: SuiteComparison) -> list[Change]:
     changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
     return sorted(changed, key=lambda change: change.change)
 

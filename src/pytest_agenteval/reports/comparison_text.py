@@ -8,7 +8,7 @@ from itertools import takewhile
 from pytest_agenteval.compare.comparison import RunComparison, RunDrift, Sensitivity, SuiteComparison
 from pytest_agenteval.compare.pairing import SentDifference
 from pytest_agenteval.compare.scoring.intervals import tasks_to_exclude
-from pytest_agenteval.compare.verdict import ScoreChange, share_of_look
+from pytest_agenteval.compare.verdict import Change, share_of_look
 from pytest_agenteval.reports.run_view import (
     SuiteView,
     acting_model,
@@ -146,7 +146,7 @@ def held_out_text(suite: SuiteComparison) -> Iterator[str]:
         )
 
 
-def verdict_text(change: ScoreChange) -> str:
+def verdict_text(change: Change) -> str:
     """Write the verdict on a suite or bucket; nothing where none is possible."""
     if change.verdict in ("better", "worse"):
         these = "this task" if change.tasks == 1 else "these tasks"
@@ -156,7 +156,7 @@ def verdict_text(change: ScoreChange) -> str:
     return "cannot tell, because of errored trials" if change.undone else change.verdict
 
 
-def share_text(change: ScoreChange) -> str:
+def share_text(change: Change) -> str:
     """Say that one bucket makes most of a suite's change, or that buckets do not agree; else nothing."""
     share = change.share
     if share is None:
@@ -188,7 +188,7 @@ def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str
         yield f"{text} To find {tolerance:g} you need {needed}."
 
 
-def too_few_text(change: ScoreChange, tolerance: float, level: float) -> Iterator[str]:
+def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str]:
     """Say how many tasks it takes to exclude a fall, where so few cannot even if all score as before."""
     needed = tasks_to_exclude(tolerance, level)
     if change.interval is not None and change.tasks < needed:
@@ -253,7 +253,7 @@ def suite_comparison(comparison: RunComparison | None, suite: SuiteView) -> Suit
     return next((part for part in parts if (part.name, part.new_who) == of_suite), None)
 
 
-def bucket_name(change: ScoreChange) -> str:
+def bucket_name(change: Change) -> str:
     """Name a bucket on one line, also that of the tasks that are in none."""
     return one_line(change.name, MOST_NAME) or NO_BUCKET
 
@@ -310,11 +310,11 @@ def _verdict_clauses(comparison: RunComparison) -> Iterator[tuple[str, str]]:
         yield change.verdict, _clause(name, change, comparison)
 
 
-def _has_verdict(change: ScoreChange) -> bool:
+def _has_verdict(change: Change) -> bool:
     return change.verdict in ("better", "worse")
 
 
-def _is_named_by(suite: ScoreChange | None, bucket: ScoreChange) -> bool:
+def _is_named_by(suite: Change | None, bucket: Change) -> bool:
     """Whether a suite's verdict is that of one bucket, and says so."""
     return (
         suite is not None
@@ -325,7 +325,7 @@ def _is_named_by(suite: ScoreChange | None, bucket: ScoreChange) -> bool:
     )
 
 
-def _clause(name: str, change: ScoreChange, comparison: RunComparison) -> str:
+def _clause(name: str, change: Change, comparison: RunComparison) -> str:
     tasks = "this task" if change.tasks == 1 else f"these {change.tasks} tasks"
     on_these = f" on {tasks}" if change.of_these_tasks else ""
     parts = [f"{name} is {change.verdict}{on_these} ({_scores(change)})", share_text(change)]
@@ -337,7 +337,7 @@ def _clause(name: str, change: ScoreChange, comparison: RunComparison) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _scores(change: ScoreChange) -> str:
+def _scores(change: Change) -> str:
     return f"{format_figure(change.old)} -> {format_figure(change.new)}"
 
 
@@ -354,7 +354,7 @@ def _undecided(comparison: RunComparison) -> Iterator[str]:
         yield f"{', '.join(suites)}: {words}"
 
 
-def _words(change: ScoreChange, comparison: RunComparison) -> str:
+def _words(change: Change, comparison: RunComparison) -> str:
     if change.verdict == "not worse":
         return f"not worse by more than {comparison.tolerance:g} ({_scores(change)})"
     if change.verdict == "identical":

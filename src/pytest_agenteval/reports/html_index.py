@@ -14,7 +14,7 @@ from pytest_agenteval.compare.comparison import SuiteComparison, TaskChange
 from pytest_agenteval.compare.pairing import group_of
 from pytest_agenteval.compare.scoring.aggregates import decided_scores
 from pytest_agenteval.compare.scoring.power import mean
-from pytest_agenteval.compare.verdict import ScoreChange
+from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Ending
@@ -283,7 +283,7 @@ def _suite_figures(suite: SuiteView, label: str, run: int, comparison: SuiteComp
     )
 
 
-def _figures(row: GroupStatistics, change: ScoreChange | None) -> IndexFigures:
+def _figures(row: GroupStatistics, change: Change | None) -> IndexFigures:
     interval = row.interval
     return IndexFigures(
         name=row.name,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Literal, NamedTuple, TypeAlias
 
-from pytest_agenteval.compare.verdict import ScoreChange, SuiteScoreChange
+from pytest_agenteval.compare.verdict import Change, SuiteScoreChange
 from tests.extended.simulations.parallel import in_parallel
 from tests.extended.simulations.rows import Row, worst_rows
 from tests.extended.simulations.score_model import MODELS
@@ -111,12 +111,12 @@ def _seen(change: SuiteScoreChange) -> Counts:
     )
 
 
-def direction(change: ScoreChange) -> int:
+def direction(change: Change) -> int:
     """Give 1 for better, -1 for worse, 0 for neither."""
     return {"better": 1, "worse": -1}.get(change.verdict, 0)
 
 
-def contradicts(change: ScoreChange) -> bool:
+def contradicts(change: Change) -> bool:
     """Whether the verdict on tasks like these and the interval beside it deny each other."""
     interval = change.interval
     if interval is None:

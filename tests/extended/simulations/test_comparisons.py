@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from pytest_agenteval.compare.scoring.intervals import Interval
-from pytest_agenteval.compare.verdict import ScoreChange, Verdict
+from pytest_agenteval.compare.verdict import Change, Verdict
 from tests.extended.simulations.broken import broken_by_chance
 from tests.extended.simulations.designs import BUCKETS, contradicts, false_verdicts
 from tests.extended.simulations.drift import PASS_FAIL, drifted
@@ -107,7 +107,7 @@ def test_a_contradiction_is_seen(
     low: float, high: float, verdict: Verdict, like_these: Verdict | None, denies: bool
 ) -> None:
     """An interval speaks of tasks like these, and so only of what is said of them."""
-    change = ScoreChange(
+    change = Change(
         "s",
         9,
         0.5,

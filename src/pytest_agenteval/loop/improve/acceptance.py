@@ -19,7 +19,7 @@ from pytest_agenteval.compare.verdict import (
     AT_WORST,
     FEWEST_FOR_SIGNS,
     PLAIN,
-    ScoreChange,
+    Change,
     share_of_look,
     suite_findings,
 )
@@ -195,7 +195,7 @@ def _why_not_risen(focus: FocusChange) -> str:
     return ""
 
 
-def _named_changes(comparison: RunComparison) -> Iterator[tuple[ScoreChange, str]]:
+def _named_changes(comparison: RunComparison) -> Iterator[tuple[Change, str]]:
     for suite in comparison.suites:
         for change in suite.changes:
             name = f"{suite_name(suite)} as a whole" if change is suite.suite else bucket_name(change)
