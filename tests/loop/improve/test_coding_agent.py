@@ -45,7 +45,7 @@ def test_one_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
     start = f"subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True); "
     began = time.monotonic()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coding_agent, "GRACE_S", 0.2)
+        patch.setattr(coding_agent, "AGENT_GRACE_S", 0.2)
         own = f"{ignore}{start}print(os.getpid(), flush=True); time.sleep(60)"
         ending, out = ended(tmp_path, f"{sys.executable} -c {shlex.quote(own)}; true", timeout=0.4)
     assert ending.how == "timeout"
@@ -69,7 +69,7 @@ def test_a_daemon_that_hides_is_ended(tmp_path: Path) -> None:
 def test_one_that_prints_without_end_is_ended(tmp_path: Path) -> None:
     """Before the disk is full; and its time is not over yet."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coding_agent, "MOST_BYTES", 10_000)
+        patch.setattr(coding_agent, "MOST_OUTPUT_BYTES", 10_000)
         ending, _ = ended(tmp_path, "exec yes")
     assert ending.how == "too much output"
 
