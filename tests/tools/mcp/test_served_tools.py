@@ -322,7 +322,7 @@ def test_a_wrong_entry_is_told_where_it_stands(
     """Nothing is started to find it out."""
     monkeypatch.setattr("pytest_agenteval.tools.mcp_servers.LoopThread._start", None)
     write(tmp_path, {"evals/suite.yaml": suite(more=f"tools: [{tools}]\n")})
-    problems = Suites(tmp_path).of(tmp_path / "evals" / "t.json")
+    problems = Suites(tmp_path).suite_of(tmp_path / "evals" / "t.json")
     assert isinstance(problems, ProblemsFound)
     (problem,) = problems.problems
     assert (key_path_text(problem.path), problem.line) == (path, 4)
