@@ -418,9 +418,6 @@ class CommandTrial:
         self._stdout.close()
         if not (self._trajectory or self._ctx.transcript.usage.attempts):
             self._ctx.transcript.add_unseen_usage()
-        self._note_oddities()
-
-    def _note_oddities(self) -> None:
         record = self._ctx.transcript.event
         if self._process is not None and self._process.cut:
             what = " and ".join(self._process.cut)

@@ -199,7 +199,13 @@ class TaskLines:
             rest = {key: value for key, value in task_input.items() if key != "turns"}
             task_input = {**rest, **({"turns": history} if history else {}), "content": await ctx.turns()}
             if self._answers_once:
-                await self._expect_no_more()
+                is_played = not self._input.get("turns")  # by a model, which would have to be asked
+                if is_played or await self._ctx.turns() is not None:
+                    raise OneAnswerOnly(
+                        "the task has several user turns, and a command with `output: text` answers once; "
+                        "with `output: events` it answers each by a line of JSON"
+                    )
+                self.goes_on = False
         self.user_messages.append(turn_text(task_input))
         return _line(
             {
@@ -213,15 +219,6 @@ class TaskLines:
                 "now": ctx.clock.now().isoformat(),
             }
         )
-
-    async def _expect_no_more(self) -> None:
-        is_played = not self._input.get("turns")  # by a model, which would have to be asked
-        if is_played or await self._ctx.turns() is not None:
-            raise OneAnswerOnly(
-                "the task has several user turns, and a command with `output: text` answers once; "
-                "with `output: events` it answers each by a line of JSON"
-            )
-        self.goes_on = False
 
     async def next(self) -> str | None:
         """Give the line of the next user turn; None where there is no more."""

@@ -221,9 +221,18 @@ class CallArguments:
         numbered = self._numbered_calls(calls)
         expected = matchers("args", self.args)
         if not numbered:
-            return self._without_calls(len(calls), expected)
+            if self.which == "every":
+                return Grade(NAME, None, f"{self.tool} was not called: nothing to check")
+            found_text = f"calls: {len(calls)}" if calls else "no call"
+            claim = f"{self.tool}, call {self.which}" if calls else self.tool
+            checks = [
+                Check(f"{claim}: {name}", False, str(matcher), found_text)
+                for name, matcher in expected.items()
+            ]
+            return Grade.from_checks(NAME, checks)
         if self.which == "every":
             return Grade.from_checks(NAME, [check for call in numbered for check in _checks(*call, expected)])
+        # Of several calls the best one counts: an agent that corrects itself did make the right call.
         grades = [Grade.from_checks(NAME, _checks(*call, expected)) for call in numbered]
         return max(grades, key=lambda grade: grade.score or 0.0)
 
@@ -232,16 +241,6 @@ class CallArguments:
         if isinstance(self.which, int):
             return numbered[self.which - 1 : self.which]
         return {"first": numbered[:1], "last": numbered[-1:]}.get(self.which, numbered)
-
-    def _without_calls(self, count: int, expected: Mapping[str, Matcher]) -> Grade:
-        if self.which == "every":
-            return Grade(NAME, None, f"{self.tool} was not called: nothing to check")
-        found_text = "no call" if not count else f"calls: {count}"
-        claim = f"{self.tool}, call {self.which}" if count else self.tool
-        checks = [
-            Check(f"{claim}: {name}", False, str(matcher), found_text) for name, matcher in expected.items()
-        ]
-        return Grade.from_checks(NAME, checks)
 
 
 def _checks(number: int, call: ToolCall, expected: Mapping[str, Matcher]) -> list[Check]:

@@ -136,7 +136,16 @@ def obstacles(runs: Sequence[Run]) -> Iterator[str]:
     yield from _formats(runs)
     yield from _of_shards(runs)
     yield from _headers(runs)
-    yield from _named_things(runs)
+    # Results by name are put together: what bears one name must be one thing in all runs.
+    models = [(run, model.name, model.id) for run in runs for model in run.header.models]
+    yield from _named_twice("the model", models)
+    suites = [
+        (run, suite.name, f"{suite.kind}, agent {suite.agent}, threshold {suite.threshold:g}")
+        for run in runs
+        for suite in run.header.suites
+    ]
+    yield from _named_twice("the suite", suites)
+    yield from _named_twice("the price of", [each for run in runs for each in _prices(run)])
     first: dict[str, tuple[Run, Mapping[str, Any]]] = {}
     for run in runs:
         for gate in read_gates(run.folder):
@@ -240,19 +249,6 @@ def _taped(run: Run, which: str) -> bool:
     return any(
         tape.hits or tape.misses or tape.recorded for tape in (getattr(entry, which) for entry in run.entries)
     )
-
-
-def _named_things(runs: Sequence[Run]) -> Iterator[str]:
-    """Say of models and suites that bear one name, and are not the same."""
-    models = [(run, model.name, model.id) for run in runs for model in run.header.models]
-    yield from _named_twice("the model", models)
-    suites = [
-        (run, suite.name, f"{suite.kind}, agent {suite.agent}, threshold {suite.threshold:g}")
-        for run in runs
-        for suite in run.header.suites
-    ]
-    yield from _named_twice("the suite", suites)
-    yield from _named_twice("the price of", [each for run in runs for each in _prices(run)])
 
 
 def _prices(run: Run) -> Iterator[tuple[Run, str, str]]:
