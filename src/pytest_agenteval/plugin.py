@@ -151,7 +151,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if _worth_a_look(file_path, parent):
         collected = _collector(parent.config)(file_path, parent)
     if collected is None:
-        _remember_uncollected(file_path, parent.config)
+        from pytest_agenteval.session.stash import uncollected_key
+
+        paths = parent.config.stash.setdefault(uncollected_key, [])
+        if len(paths) < MOST_REMEMBERED:
+            paths.append(file_path)
     return collected
 
 
@@ -372,15 +376,6 @@ def _eval_session(config: pytest.Config) -> EvalSession | None:
 
     evals: EvalSession | None = config.stash.get(eval_session_key, None)
     return evals
-
-
-def _remember_uncollected(path: Path, config: pytest.Config) -> None:
-    """Remember the first files that were nobody's tasks, for a hint where that may be a mistake."""
-    from pytest_agenteval.session.stash import uncollected_key
-
-    paths = config.stash.setdefault(uncollected_key, [])
-    if len(paths) < MOST_REMEMBERED:
-        paths.append(path)
 
 
 def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:

@@ -10,7 +10,6 @@ import pytest
 
 from pytest_agenteval.calibration.calibration_file import CalibrationPlan, read_calibration
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
-from pytest_agenteval.engine.executor import CalibrationResult
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.trial_items import collect_items, declare_marks, marks_of, reported_name
 from pytest_agenteval.tasks.documents import short_path
@@ -23,7 +22,7 @@ _files_by_id: pytest.StashKey[dict[str, Path]] = pytest.StashKey()
 
 
 class BelowThreshold(Exception):
-    """Judges that do not agree with the labels as far as the calibration wants."""
+    """Judges agree less with the labels than the calibration demands."""
 
 
 class CalibrationFile(pytest.File):
@@ -35,10 +34,15 @@ class CalibrationFile(pytest.File):
 
     def _item(self, evals: EvalSession) -> CalibrationItem:
         plan = read_calibration(self.path, self.config.rootpath, evals.registry)
-        self._take_id(plan)
+        files_by_id = self.config.stash.setdefault(_files_by_id, {})
+        first = files_by_id.setdefault(plan.id, self.path)
+        if first != self.path:
+            found = f"{plan.id!r}, which is also in {short_path(first)}"
+            problem = Problem(plan.file, plan.line, ("id",), "an id that no other calibration has", found)
+            raise ProblemsFound([problem])
         judges = "+".join(judge.name for judge in evals.cases.judges)
         name = f"{plan.id}[{judges}]" if judges else plan.id
-        # The whole id: one that pytest 9.2 makes of a name in brackets is not known again by --lf and --sw.
+        # The whole id: --lf and --sw would not recognize the one that pytest 9.2 makes of a name in brackets.
         nodeid = f"{self.nodeid}::{name}"
         item: CalibrationItem = CalibrationItem.from_parent(
             self, name=name, nodeid=nodeid, calibration=plan, evals=evals
@@ -48,20 +52,10 @@ class CalibrationFile(pytest.File):
         return item
 
     def _mark(self, item: CalibrationItem) -> None:
-        """Mark the item with its tags, each declared as it comes."""
         names = dict.fromkeys((MARK, *marks_of(item.calibration.tags)))
         declare_marks(self.config, names, "calibrations")
         for name in names:
             item.add_marker(name)
-
-    def _take_id(self, plan: CalibrationPlan) -> None:
-        """See that no other file has this id: what is found is written down under it."""
-        files_by_id = self.config.stash.setdefault(_files_by_id, {})
-        first = files_by_id.setdefault(plan.id, self.path)
-        if first != self.path:
-            found = f"{plan.id!r}, which is also in {short_path(first)}"
-            problem = Problem(plan.file, plan.line, ("id",), "an id that no other calibration has", found)
-            raise ProblemsFound([problem])
 
 
 class CalibrationItem(pytest.Item):
@@ -73,7 +67,7 @@ class CalibrationItem(pytest.Item):
         self.results: dict[str, Any] | None = None
 
     def chat_cassettes(self) -> Iterator[str]:
-        """Give the files that the judges' chats are played from."""
+        """Give the files that the judges' chats are replayed from."""
         yield from calibration_cassettes(self.calibration)
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -81,7 +75,7 @@ class CalibrationItem(pytest.Item):
         return self.path, self.calibration.line - 1, reported_name(self.name)
 
     def setup(self) -> None:
-        """Ask the judges about every example, and write down what was found."""
+        """Have the judges judge every example, and write the results down."""
         evals, option = self.evals, self.config.option
         if not evals.cases.judges:
             pytest.skip(NO_JUDGE)
@@ -96,7 +90,7 @@ class CalibrationItem(pytest.Item):
             raise BelowThreshold
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Say what was found and what was wanted, without a traceback."""
+        """Name the thresholds that were not reached, without a traceback."""
         if isinstance(excinfo.value, BelowThreshold) and self.results is not None:
             return "\n".join(shortfalls(self.results))
         return super().repr_failure(excinfo)
@@ -109,7 +103,9 @@ class CalibrationItem(pytest.Item):
         runner, plan = evals.runner, self.calibration
         result = runner.calibrate(self, plan)
         if result.answers is None:
-            pytest.fail(_error_text(result), pytrace=False)
+            error = result.error
+            what = f"{error.cause}: {error.message}\n{error.traceback}".rstrip() if error else ""
+            pytest.fail(printable(what), pytrace=False)
         results = calibration_json(analyze_calibration(plan, result.answers))
         try:
             store_calibration(evals.folder, results, calibration_page(results))
@@ -122,14 +118,8 @@ class CalibrationItem(pytest.Item):
         return results
 
 
-def _error_text(result: CalibrationResult) -> str:
-    """Say what broke; the author's own frames follow where somebody's code raised."""
-    error = result.error
-    return "" if error is None else printable(f"{error.cause}: {error.message}\n{error.traceback}".rstrip())
-
-
 def unreadable(results: dict[str, Any]) -> Iterator[str]:
-    """Name each judge of which not one reply could be read: what it is worth is not known."""
+    """Name each judge none of whose replies could be read: its agreement is unknown."""
     from pytest_agenteval.reports.calibration_report import format_unreadable
 
     for judge in results["judges"]:
@@ -139,7 +129,7 @@ def unreadable(results: dict[str, Any]) -> Iterator[str]:
 
 
 def shortfalls(results: dict[str, Any]) -> Iterator[str]:
-    """Say which thresholds were not reached."""
+    """Name the thresholds that were not reached."""
     from pytest_agenteval.reports.calibration_report import format_shortfall
 
     missed = [threshold for threshold in results["thresholds"] if not threshold["reached"]]
@@ -148,7 +138,7 @@ def shortfalls(results: dict[str, Any]) -> Iterator[str]:
 
 
 def properties(results: dict[str, Any]) -> list[tuple[str, str]]:
-    """Give the figures of whoever counts as properties for JUnit's file."""
+    """Give the figures of the judge that counts, as properties for JUnit's file."""
     facts = [
         ("agenteval.calibration", results["id"]),
         ("agenteval.labels", results["labels"]["said"]),

@@ -1,4 +1,4 @@
-"""Everything this plugin knows of one pytest session, made when the first task file is met."""
+"""Everything that pytest-agenteval knows of one pytest session, made when the first task file is met."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 def get_eval_session(config: pytest.Config) -> EvalSession:
-    """Give the session's evals; settings that cannot be obeyed are refused."""
+    """Give the session's evals; a usage mistake in the settings ends the session after collection."""
     if eval_session_key not in config.stash:
         try:
             evals = EvalSession(config, read_settings(config))
@@ -64,7 +64,7 @@ def get_eval_session(config: pytest.Config) -> EvalSession:
             evals.refuse(mistake)
         config.stash[eval_session_key] = evals
         if hasattr(config, "workerinput") and get_run_info(config).mistake:
-            # The controller's own, found before this worker began.
+            # The controller found it before this worker began.
             evals.refuse(UsageMistake(get_run_info(config).mistake))
     session: EvalSession = config.stash[eval_session_key]
     return session
@@ -103,7 +103,7 @@ class EvalSession:
         self._other_models: set[str] = set()
 
     def _schemas(self, root: Path) -> SchemaSource:
-        """Say where it is looked up what servers of tools offer, and whether they may be asked."""
+        """Give where the tools of MCP servers are looked up, and whether the servers may be asked."""
         from pytest_agenteval.tools.mcp_tools import SchemaSource
 
         mode: Any = self.settings.record  # never "off"
@@ -111,7 +111,7 @@ class EvalSession:
 
     @cached_property
     def stored(self) -> RegradedTrials | None:
-        """The trials that are graded again, where that is asked for."""
+        """The trials of ``--agent-regrade``."""
         folders = get_run_info(self.config).regraded if self.settings.regrade else ()
         if not folders:
             return None
@@ -121,7 +121,7 @@ class EvalSession:
 
     @cached_property
     def audit(self) -> AuditCases | None:
-        """How tasks are audited, where that is asked for."""
+        """How tasks are audited under ``--agent-audit``."""
         if not self.settings.audit:
             return None
         from pytest_agenteval.session.planning.audit_cases import AuditCases
@@ -130,7 +130,7 @@ class EvalSession:
 
     @cached_property
     def earlier(self) -> EarlierTrials | None:
-        """The trials that this run goes on from, or takes over, where that is asked for."""
+        """The trials of ``--agent-resume`` or ``--agent-reuse``."""
         info = get_run_info(self.config)
         folders = (info.folder,) if info.resumed_at else info.reused
         if not folders:
@@ -150,17 +150,14 @@ class EvalSession:
         if self.extra is not None:
             dropped = self.extra.dropped_before()
             undecided = self.extra.items if dropped is None else dropped
-            left_out = {id(item) for item in undecided if not self._is_tried(item)}
+            earlier = self.earlier
+            left_out = {id(item) for item in undecided if not any(earlier.trials_of(trial_key(item)))}
             perhaps = len(left_out) if dropped is None else 0
         items = [item for item in self.selected if id(item) not in left_out]
         return self.runner.reuse_summary(items, perhaps=perhaps)
 
-    def _is_tried(self, item: PlannedItem) -> bool:
-        """Whether an earlier run holds anything of an item's trial."""
-        return self.earlier is not None and any(True for _ in self.earlier.trials_of(trial_key(item)))
-
     def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
-        """Give every case in which a task is tried, or was tried when its trials are graded again."""
+        """Give the cases in which a task is tried or, when its trials are graded again, was tried."""
         if self.audit is not None:
             return self.audit.cases_of(task)
         return self.cases.cases_of(task, suite_models) if self.stored is None else self.stored.cases_of(task)
@@ -172,7 +169,7 @@ class EvalSession:
 
     @cached_property
     def runner(self) -> TrialRunner:
-        """The trials of this process; nothing of it exists before the first item asks for its trial."""
+        """The trials of this process; made when the first item needs its trial."""
         return TrialRunner(
             self.config,
             self.settings,
@@ -195,7 +192,7 @@ class EvalSession:
 
     @property
     def has_runner(self) -> bool:
-        """Whether any trial was asked for."""
+        """Whether any item has needed its trial."""
         return "runner" in self.__dict__
 
     def remarks(self) -> Iterator[str]:
@@ -223,7 +220,7 @@ class EvalSession:
             yield f"recordings not written: {problem.file}: {problem.found}"
 
     def _deaf_agents(self) -> Iterator[str]:
-        """Name each agent that the model of the command line does not reach."""
+        """Name each agent that ``--agent-model`` has no effect on."""
         if not self.settings.models or self.stored is not None:
             return
         agents = {
@@ -236,7 +233,7 @@ class EvalSession:
                 yield f"--agent-model has no effect on {agent}: it takes neither `model` nor `model_url`"
 
     def note_answer(self, trial: Trial) -> None:
-        """Remember an agent that asked another model than the named, and one that forgot its ``return``."""
+        """Remember an agent that used another model than the named one, or that forgot its ``return``."""
         if used_other_models(trial.transcript.doubtful_events):
             self._other_models.add(trial.key.agent)
         if trial.ending not in ("missed", "failed") or trial.outcome.answer.text:
@@ -246,8 +243,8 @@ class EvalSession:
 
     @staticmethod
     def complete_report(item: pytest.Item, report: pytest.TestReport) -> None:
-        """Put what an item's trial has to say onto a report of its, and take secrets out of any."""
-        # In this order: grades and agents' output bring secrets of their own.
+        """Put score, reasons and output of an item's trial onto its report, and take secrets out of it."""
+        # In this order: grades and agents' output may hold secrets.
         if getattr(item, "trial", None) is not None:
             annotate_report(item, report)
         hide_in_report(report)
@@ -255,12 +252,12 @@ class EvalSession:
     def refuse(self, mistake: UsageMistake) -> None:
         """Remember a usage mistake, which ends the session once everything is collected.
 
-        While a file is collected pytest would take any exception for a fault of that file.
+        While a file is collected, pytest would blame any exception on that file.
         """
         self.refusal = self.refusal or KNOWN_SECRETS.text(str(mistake))
 
     def note_no_match(self, offered: Sequence[pytest.Item]) -> None:
-        """Say what comes nearest to ``-k`` or ``-m``, which left no item of those that there were."""
+        """Remember what is nearest to ``-k`` or ``-m``, which left no item."""
         self._empty_selection = no_match_reason(self.config.option, offered)
 
     def select(self, items: list[pytest.Item]) -> list[pytest.Item]:
@@ -276,9 +273,9 @@ class EvalSession:
         return [*left_out, *self._leave_to_other_shards(items)]
 
     def _interruptions(self, item: pytest.Item) -> tuple[int, bool]:
-        """Say how often a process died while an item's trial ran, and whether it never ended for any reason.
+        """Give how often a process died during an item's trial, and whether that never ended for any reason.
 
-        Items are sorted by it: what hung or ended a process comes after all others.
+        Items are sorted by it: a trial that hung or ended a process comes after all others.
         """
         if self.earlier is None or not isinstance(item, PlannedItem):
             return 0, False
@@ -287,14 +284,14 @@ class EvalSession:
 
     @cached_property
     def in_flight(self) -> Mapping[TrialKey, int]:
-        """The trials during which a process of the run that goes on has died, and how often.
+        """How often a process of a resumed run died during each trial.
 
-        None in a worker: there its end is told, and all workers have to agree about the order.
+        Empty in a worker: xdist reports its end, and all workers have to agree about the order of items.
         """
         return self.earlier.in_flight() if self.earlier and not hasattr(self.config, "workerinput") else {}
 
     def _leave_to_other_shards(self, items: list[pytest.Item]) -> list[pytest.Item]:
-        """Keep what belongs to this shard; give what belongs to others."""
+        """Keep the items of this shard; give those of others."""
         if self.settings.shard is None:
             return []
         from pytest_agenteval.session.selection import shard_items
@@ -305,7 +302,7 @@ class EvalSession:
 
     @property
     def is_empty_shard(self) -> bool:
-        """Whether there is nothing for this shard to do, where others have something: no fault of anybody."""
+        """Whether all items belong to other shards, which is no failure."""
         return self.sharded is not None and self.sharded.are_empty
 
     def _select_trials(self, trials: list[PlannedItem]) -> list[PlannedItem]:
@@ -324,10 +321,10 @@ class EvalSession:
             return []
 
     def finalize_collection(self, items: list[pytest.Item], tests: Sequence[pytest.Item] = ()) -> None:
-        """Take note of what will be run, and see that nothing is missing for it.
+        """Check that nothing is missing for the selected items, sort them, and write the plan down.
 
-        ``tests`` are those that try agents by code of their own. Trials that may not be needed are put behind
-        all others, and behind these the ones that a run has died at.
+        ``tests`` try agents by code of their own. Extra repetitions come after all other trials, and after
+        them the trials during which a process of an earlier run died.
         """
         between = self.settings.repetition_range
         if between is not None and self.stored is None:
@@ -350,16 +347,20 @@ class EvalSession:
             self._plan_only()
             return
         coming: list[Any] = [*self.selected, *self.calibrations, *tests]
-        if self.sharded is not None:  # one that has none of them says so too, for whoever merges
+        if self.sharded is not None:  # a shard without items is written down too, for the merge
             coming += self.sharded.all_trials[:1]
         if coming and not dry and not _was_interrupted(coming[0].session):
             try:
                 self._begin_run()
             except OSError as failed:
-                self._nowhere_to_write(failed)
+                why = failed.strerror or type(failed).__name__
+                place = f"results cannot be written to {self.folder.parent}: {why}"
+                self.refuse(UsageMistake(f"{place}; --agent-results=FOLDER names another place"))
+                self.selected, self.calibrations = [], []
+                self._end_session()
 
     def _plan_only(self) -> None:
-        """Have the plan shown in the place of a run."""
+        """Have the plan shown instead of a run."""
         from pytest_agenteval.session.dry_run import DryRun
 
         plugin = DryRun(
@@ -379,23 +380,15 @@ class EvalSession:
         self.config.pluginmanager.register(plugin, "agenteval-dry-run")
 
     def _reuse_action(self, item: PlannedItem) -> ReuseAction:
-        """Say what becomes of an item's trial in this run."""
+        """Say whether an item's trial is run, kept or regraded."""
         if self.stored is not None:
             return "regrade"
         return self.runner.reuse_action(item) if self.earlier is not None else "run"
 
-    def _nowhere_to_write(self, failed: OSError) -> None:
-        """Refuse to ask anybody for what could not be kept."""
-        why = failed.strerror or type(failed).__name__
-        place = f"results cannot be written to {self.folder.parent}: {why}"
-        self.refuse(UsageMistake(f"{place}; --agent-results=FOLDER names another place"))
-        self.selected, self.calibrations = [], []
-        self._end_session()
-
     def _check_options(self) -> None:
-        """See that what was asked for can be done with the selected trials, before the first starts."""
+        """Check that the options can be obeyed with the selected trials, before the first starts."""
         try:
-            get_run_info(self.config)  # which looks for the runs that were named
+            get_run_info(self.config)  # which finds the runs that options name
             checks = Preflight(
                 self.config, self.settings, self.registry, self.planner, self.cases, self.stored is None
             )
@@ -408,7 +401,7 @@ class EvalSession:
             self.refuse(mistake)
 
     def _end_session(self) -> None:
-        """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""
+        """End the session for a usage mistake; a worker leaves that to its controller, which prints it."""
         if not hasattr(self.config, "workerinput"):
             # "226 deselected" would stand above the error, as if -k had matched nothing.
             reporter = self.config.pluginmanager.get_plugin("terminalreporter")
@@ -417,7 +410,7 @@ class EvalSession:
         report_refusal(self.config, self.refusal)
 
     def _begin_run(self) -> None:
-        """Write down what this run sets out to do; every worker writes the same."""
+        """Write the plan of this run down; every worker writes the same."""
         regraded = self.stored.names if self.stored else ()
         info, judges = get_run_info(self.config), self.cases.judges
         extra = self.extra.items if self.extra else ()
@@ -434,7 +427,7 @@ class EvalSession:
             self.cases.user,
         )
         hold_run(self.config, info.folder, info.controller)
-        if hasattr(self.config, "workerinput"):  # said at the end, and decided before anything is tried
+        if hasattr(self.config, "workerinput"):  # shown at the end, but decided before any trial runs
             self.reuse_summary  # noqa: B018  # a property that is worked out once
         if self.audit is not None:
             from pytest_agenteval.store.run_documents import write_audit
@@ -449,6 +442,6 @@ def _is_calibration(item: object) -> TypeGuard[CalibrationTest]:
 
 
 def _was_interrupted(session: pytest.Session) -> bool:
-    """Whether pytest will run nothing, for something could not be collected; under xdist it runs the rest."""
+    """Whether pytest will run nothing, as something could not be collected; xdist's workers run the rest."""
     alone = not hasattr(session.config, "workerinput")
     return alone and bool(session.testsfailed) and not session.config.option.continue_on_collection_errors

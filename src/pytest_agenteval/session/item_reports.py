@@ -60,10 +60,12 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
     for_junit = item.config.getoption("xmlpath", None)
     if report.when == telling_phase or (report.when == "teardown" and for_junit):
         report.user_properties += trial_properties(trial, _transcripts(item))
-        report.user_properties += _origin_label(item)
+        word = item.evals.runner.trial_origin_label(item.trial)
+        report.user_properties += [(TAKEN_OVER, word)] if word else []
         report.user_properties += _task_place(item) if for_junit else []
     if report.when == telling_phase:
-        report.sections += _sections(trial)
+        captured = (("Captured agent output", trial.output), ("Captured agent log", trial.log))
+        report.sections += [(title, text) for title, text in captured if text]
     if report.when == telling_phase == "setup":
         text = error_text(trial, trial.transcript)
         report.longrepr = make_longrepr(text, item.source, item.task.line, text.partition("\n")[0])
@@ -98,11 +100,6 @@ def _cached_status_word(
     return None
 
 
-def _origin_label(item: Any) -> list[tuple[str, str]]:
-    word = item.evals.runner.trial_origin_label(item.trial)
-    return [(TAKEN_OVER, word)] if word else []
-
-
 def _transcripts(item: Any) -> str:
     return str(item.evals.runner.transcripts(item.trial))
 
@@ -112,11 +109,6 @@ def _task_place(item: Any) -> list[tuple[str, str]]:
     trial: Trial = item.trial
     missed = None if trial.ending == "passed" else item.evals.task_lines.line_of(trial)
     return place_properties(item.task.row_file or trial.file, missed or item.task.line)
-
-
-def _sections(trial: Trial) -> list[tuple[str, str]]:
-    captured = (("Captured agent output", trial.output), ("Captured agent log", trial.log))
-    return [(title, text) for title, text in captured if text]
 
 
 HOOK_NAME = "pytest_agenteval_trial_finished"

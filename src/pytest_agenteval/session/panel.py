@@ -148,7 +148,11 @@ class RowsBelow:
             if self._is_closed or os.getpid() != self._process:  # a fork may have copied a lock that is held
                 return write(text)
             with self._lock:
-                self._make_room(text)
+                columns = self._terminal_size.columns
+                if self._is_drawn and self._line.is_left_by(text, columns):
+                    self._erase()
+                self._line.take(text, columns)
+                self._is_unflushed = not text.endswith("\n")
                 return write(text)
 
         def flush_and_draw() -> None:
@@ -164,13 +168,6 @@ class RowsBelow:
             return [_replace(stream, "write", write_above), _replace(stream, "flush", flush_and_draw)]
         except AttributeError:  # a stream that takes no attributes is left as it is
             return []
-
-    def _make_room(self, text: str) -> None:
-        columns = self._terminal_size.columns
-        if self._is_drawn and self._line.is_left_by(text, columns):
-            self._erase()
-        self._line.take(text, columns)
-        self._is_unflushed = not text.endswith("\n")
 
     def _draw(self) -> None:
         """Write the lines, if the cursor is where it can be told and they fit the terminal."""
@@ -275,7 +272,7 @@ class ProgressPanel:
 
         writer = reporter._tw
         self._colours = bool(writer.hasmarkup)
-        self._ascii_only = not _writes_unicode(writer._file)
+        self._ascii_only = "utf" not in str(getattr(writer._file, "encoding", "")).lower()
         self._progress = RunProgress(folder)
         self._rows = RowsBelow(writer._file, _other_terminals(), writer.width_of_current_line)
         self._leave_stops = on_ctrl_z(self._rows.step_aside)
@@ -314,17 +311,15 @@ class ProgressPanel:
     def _watch(self) -> None:
         try:
             while not self._over.wait(TICK_S):
-                self._tick(time.monotonic())
+                now = time.monotonic()
+                self._progress.update(now)
+                size = self._rows.size()
+                is_shown = now >= self._first_display_at and self._progress.is_going_on
+                self._rows.show(self._lines(now, size) if is_shown else [], size)
         except OSError:  # the terminal is gone, or the run's folder: the run goes on without
             pass
         finally:  # a mistake of ours, too, must not stay on the terminal; pytest tells it as a warning
             self._rows.close()
-
-    def _tick(self, now: float) -> None:
-        self._progress.update(now)
-        size = self._rows.size()
-        is_shown = now >= self._first_display_at and self._progress.is_going_on
-        self._rows.show(self._lines(now, size) if is_shown else [], size)
 
     def _lines(self, now: float, size: os.terminal_size) -> list[str]:
         from pytest_agenteval.reports.progress_panel import FEWEST_ROWS, panel_lines
@@ -340,10 +335,6 @@ class ProgressPanel:
         return "".join(
             f"{COLOURS[piece.look]}{piece.text}{NO_COLOUR}" if piece.look else piece.text for piece in line
         )
-
-
-def _writes_unicode(stream: Any) -> bool:
-    return "utf" in str(getattr(stream, "encoding", "")).lower()
 
 
 def _other_terminals() -> Iterable[Any]:

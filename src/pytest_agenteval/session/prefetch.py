@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Prefetcher:
-    """Begins trials in the order of their items, until a window is full.
+    """Begins trials in the order of their items, while fewer than a window are running or not yet read.
 
-    ``slot_of`` makes the trial of an item, or gives None where a worker that is dead has finished it. At most
-    a window of trials is on its way or not yet read. What is ``extra`` does not begin before it is needed.
+    ``job_of`` makes the job of an item's trial, or gives None where that is reused. Trials that are ``extra``
+    do not begin before they are needed, those in ``apart`` not before their item's turn.
     """
 
     def __init__(
@@ -32,43 +32,35 @@ class Prefetcher:
         config: pytest.Config,
         concurrency: int,
         attempts: Attempts,
-        slot_of: Callable[[PlannedItem, TrialKey], TrialJob | None],
+        job_of: Callable[[PlannedItem, TrialKey], TrialJob | None],
         extra: ExtraItems | None = None,
         apart: Container[TrialKey] = (),
     ) -> None:
         self._apart = apart
         self.readiness = FixtureReadiness(config)
-        self._attempts, self._slot_of, self._extra = attempts, slot_of, extra
+        self._attempts, self._job_of, self._extra = attempts, job_of, extra
         # Wide enough that slow trials at its head hold up nobody.
         self._window = max(64, 4 * concurrency)
-        self._one_by_one = _is_watched(config)
-        self._slots: dict[TrialKey, TrialJob] = {}
+        # Somebody who debugs, or watches output with -s, looks at one item at a time.
+        debugged = config.getoption("usepdb", False) or config.getoption("trace", False)
+        self._one_by_one = bool(debugged) or config.getoption("capture", "") == "no"
+        self._jobs: dict[TrialKey, TrialJob] = {}
         self._full = 0
         self._upcoming: UpcomingItems | None = None
         self._coming: deque[pytest.Item] = deque()
 
     def take(self, key: TrialKey) -> TrialJob | None:
-        """Give a trial that was begun ahead, to the item that it belongs to."""
-        return self._slots.pop(key, None)
+        """Give an item the job that began ahead for it, if one did."""
+        return self._jobs.pop(key, None)
 
     def begin(self, current: pytest.Item, *, waiting: bool = False) -> list[TrialJob]:
-        """Give the trials that may begin now, as seen from the item that pytest is busy with.
+        """Give the jobs that may begin now, while pytest is busy with the item ``current``.
 
-        Looked for only when half of what there was after the last look has been read, or while pytest is
-        ``waiting``: looking costs something each time, under xdist as much as the queue is long.
+        Looks only when half of the jobs of the last look have been read, or while pytest is ``waiting``: a
+        look costs time, under xdist in proportion to the queue.
         """
-        if self._one_by_one or (len(self._slots) > self._full // 2 and not waiting):
+        if self._one_by_one or (len(self._jobs) > self._full // 2 and not waiting):
             return []
-        self._look_ahead(current)
-        begun: list[TrialJob] = []
-        while self._coming and len(self._slots) < self._window:
-            if not self._consider(self._coming[0], current, begun):
-                break
-            self._coming.popleft()
-        self._full = len(self._slots)
-        return begun
-
-    def _look_ahead(self, current: pytest.Item) -> None:
         if self._upcoming is None:
             self._upcoming = upcoming_items(current.session)
         if current in self._coming:  # pytest has passed what stands before it
@@ -76,35 +68,36 @@ class Prefetcher:
                 self._coming.popleft()
         # What stands here was looked at and may not begin yet: a wider fixture has no value so far.
         self._coming.extend(self._upcoming.next(self._window - len(self._coming)))
+        begun: list[TrialJob] = []
+        while self._coming and len(self._jobs) < self._window:
+            if not self._consider(self._coming[0], current, begun):
+                break
+            self._coming.popleft()
+        self._full = len(self._jobs)
+        return begun
 
     def _consider(self, item: pytest.Item, current: pytest.Item, begun: list[TrialJob]) -> bool:
-        """Begin the item's trial if that may be; False where it has to be asked again later."""
+        """Begin the item's trial if that may be; False where it has to be considered again later."""
         if not isinstance(item, PlannedItem):
             return True
         if self._extra is not None and not self._extra.is_needed(item):
             return self._extra.decided
         key = trial_key(item)
-        # Begun once already, be it by its own item: a second start would be paid for twice.
+        # It has begun already, perhaps by its own item: a second start would be paid for twice.
         if self._attempts.was_planned(key):
             return True
         if key in self._apart:  # in its turn, when nothing else runs
             return True
         policy = self.readiness.start_policy(item, current)
-        slot = self._slot_of(item, key) if policy == "now" else None
-        if slot is not None:
-            self._slots[key] = slot
-            begun.append(slot)
+        job = self._job_of(item, key) if policy == "now" else None
+        if job is not None:
+            self._jobs[key] = job
+            begun.append(job)
         return policy != "later"
 
 
-def _is_watched(config: pytest.Config) -> bool:
-    """Whether somebody looks at one item at a time: then nothing else runs meanwhile."""
-    debugged = config.getoption("usepdb", False) or config.getoption("trace", False)
-    return bool(debugged) or config.getoption("capture", "") == "no"
-
-
 def upcoming_items(session: pytest.Session) -> UpcomingItems:
-    """Give the look ahead that fits the process: an xdist worker is told its items bit by bit."""
+    """Give the look ahead that fits the process: an xdist worker receives its items bit by bit."""
     for plugin in session.config.pluginmanager.get_plugins():
         # By what it has: xdist executes the module in a worker under another name, and the class that could
         # be imported is not the class of this object.
@@ -139,7 +132,7 @@ class WorkerUpcomingItems(UpcomingItems):
         """Give at most so many items that were not given before, in the order in which they will run."""
         worker = self._interactor
         with worker.torun.lock() as queue:
-            # The queue holds marks, too, such as that nothing more will come.
+            # The queue holds markers, too, such as the end.
             queued = [index for index in queue if isinstance(index, int)]
         indices = [worker.item_index, worker.nextitem_index, *queued]
         fresh = (index for index in indices if isinstance(index, int) and index not in self._seen)
@@ -149,29 +142,35 @@ class WorkerUpcomingItems(UpcomingItems):
 
 
 When: TypeAlias = Literal["now", "later", "in turn"]
-"""Now; once a wider fixture has its value; or only when pytest comes to the item."""
+"""Now; once a wider fixture has its value; or only in the item's turn."""
 
 CHANGEABLE = ("task", "workspace", "cassette")
 """Our fixtures that a conftest may replace to change what a trial is given."""
 
 
 class FixtureReadiness:
-    """Looks at what fixtures an item needs, once for every set of fixtures.
+    """Says which trials their fixtures let begin ahead; each set of fixtures is looked at once.
 
-    A trial may begin ahead only if every fixture it needs is ours, or is of a wider scope and has its value
-    already: the value of a function-scoped fixture does not exist before pytest comes to the item.
+    A trial may begin ahead only if every fixture it needs is ours, or has a wider scope and its value
+    already: a function-scoped fixture has no value before the item's turn.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self._root = config.rootpath
-        self._installed = _packages_of_plugins(config)
+        manager = config.pluginmanager
+        plugins: list[Any] = [plugin for plugin, _ in manager.list_plugin_distinfo()]
+        plugins += [
+            plugin for name, plugin in manager.list_name_plugin() if name.startswith(BENCHMARK_PLUGIN)
+        ]
+        names = (getattr(plugin, "__name__", type(plugin).__module__) for plugin in plugins)
+        self._installed = frozenset({"_pytest", *(name.partition(".")[0] for name in names)})
         self._by_fixtureinfo: dict[int, tuple[Any, list[Any], list[Any]]] = {}
         self.blocking_fixtures: dict[str, int] = {}
 
     def start_policy(self, item: pytest.Function, current: pytest.Item) -> When:
-        """Say when the item's trial may begin, as seen from the item that pytest is busy with.
+        """Say when the item's trial may begin, while pytest is busy with the item ``current``.
 
-        Counts those that may never begin ahead, by the fixture that forbids it.
+        Counts trials that may never begin ahead, by the fixture that forbids it.
         """
         narrow, wide = self._deciding_fixtures(item)
         if narrow:
@@ -180,7 +179,7 @@ class FixtureReadiness:
             return "in turn"
         if not all(_has_value(definition, item, current) for definition in wide):
             return "later"
-        # Where a fixture broke, the item is set up in vain: nobody will ask for its trial.
+        # Where a fixture broke, the item's setup will fail: nobody will need its trial.
         return "in turn" if any(definition.cached_result[2] is not None for definition in wide) else "now"
 
     def _deciding_fixtures(self, item: pytest.Function) -> tuple[list[Any], list[Any]]:
@@ -188,23 +187,22 @@ class FixtureReadiness:
         info = item._fixtureinfo
         entry = self._by_fixtureinfo.get(id(info))
         if entry is None:
-            definitions = self._deciding_definitions(item.fixturenames, info.name2fixturedefs)
-            # A trial is in no class: there, pytest gives class scope the extent of function scope.
+            by_name = info.name2fixturedefs
+            last = [by_name[name][-1] for name in item.fixturenames if by_name.get(name)]
+            definitions = [
+                definition
+                for definition in last
+                if (definition.argname in CHANGEABLE if is_ours(definition) else self._is_of_user(definition))
+            ]
+            # A trial is in no class: there, class scope ends as function scope does.
             narrow = [definition for definition in definitions if definition.scope in ("function", "class")]
             wide = [definition for definition in definitions if definition.scope not in ("function", "class")]
-            # The info is held: while it lives nothing else has its id.
+            # The info is stored too: while it lives nothing else has its id.
             entry = self._by_fixtureinfo[id(info)] = (info, narrow, wide)
         return entry[1], entry[2]
 
-    def _deciding_definitions(self, names: Sequence[str], definitions: Any) -> list[Any]:
-        last = [definitions[name][-1] for name in names if definitions.get(name)]
-        relevant = [
-            definition for definition in last if not is_ours(definition) or definition.argname in CHANGEABLE
-        ]
-        return [definition for definition in relevant if is_ours(definition) or self._is_of_user(definition)]
-
     def _is_of_user(self, definition: Any) -> bool:
-        """Whether a fixture is the user's: those that installed plugins hang onto every test do not count."""
+        """Whether a fixture is the user's: autouse fixtures of installed plugins do not count."""
         if definition.scope != "function":
             return True
         module: str = getattr(definition.func, "__module__", "")
@@ -225,7 +223,7 @@ def is_ours(definition: Any) -> bool:
 
 
 def _has_value(definition: Any, item: pytest.Function, current: pytest.Item) -> bool:
-    """Whether a fixture has the value that the item will be given, not that of another module."""
+    """Whether a fixture has the value that the item will get, not that of another module."""
     cached = definition.cached_result  # value, parameter, exception
     if cached is None or cached[1] != item.callspec.params.get(definition.argname):
         return False
@@ -237,24 +235,16 @@ def _has_value(definition: Any, item: pytest.Function, current: pytest.Item) -> 
 
 
 def replaces_task(item: pytest.Function) -> bool:
-    """Whether a conftest may change what the item's trial is given, once its turn has come."""
+    """Whether a conftest replaces a fixture of ours and may so change the item's task in its turn."""
     definitions = item._fixtureinfo.name2fixturedefs
     last = (definitions[name][-1] for name in CHANGEABLE if definitions.get(name))
     return not all(map(is_ours, last))
 
 
 def replaced_fixtures(item_parent: pytest.Collector) -> tuple[tuple[str, Any], ...]:
-    """Give those of our fixtures that a conftest above this collector replaces, with their definitions."""
+    """Give the fixtures of ours that a conftest above this collector replaces, with their definitions."""
     manager = item_parent.session._fixturemanager
     last = ((name, manager.getfixturedefs(name, item_parent)) for name in CHANGEABLE)
     return tuple(
         (name, definitions[-1]) for name, definitions in last if definitions and not is_ours(definitions[-1])
     )
-
-
-def _packages_of_plugins(config: pytest.Config) -> frozenset[str]:
-    manager = config.pluginmanager
-    plugins: list[Any] = [plugin for plugin, _ in manager.list_plugin_distinfo()]
-    plugins += [plugin for name, plugin in manager.list_name_plugin() if name.startswith(BENCHMARK_PLUGIN)]
-    names = (getattr(plugin, "__name__", type(plugin).__module__) for plugin in plugins)
-    return frozenset({"_pytest", *(name.partition(".")[0] for name in names)})

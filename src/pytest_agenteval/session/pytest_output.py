@@ -29,30 +29,24 @@ def learn_secrets(settings: Settings) -> None:
     KNOWN_SECRETS.know_variables(known_key_names())
     for table in settings.aliases.values():
         if isinstance(table, Mapping):
-            _learn_table(table)
+            KNOWN_SECRETS.know_variables([str(table.get("api_key_env", ""))])
+            KNOWN_SECRETS.know_address(str(table.get("api_base", "")))
+            tables = (table.get(name) for name in ("params", "extra_body"))
+            for place in (table, *(inner for inner in tables if isinstance(inner, Mapping))):
+                KNOWN_SECRETS.know_named(place)
+                for name in HEADER_TABLES:
+                    if isinstance(place.get(name), Mapping):
+                        KNOWN_SECRETS.know_headers(place[name])
     for pattern in settings.redact:
-        _learn_pattern(pattern)
-
-
-def _learn_table(table: Mapping[str, Any]) -> None:
-    KNOWN_SECRETS.know_variables([str(table.get("api_key_env", ""))])
-    KNOWN_SECRETS.know_address(str(table.get("api_base", "")))
-    tables = (table.get(name) for name in ("params", "extra_body"))
-    for place in (table, *(inner for inner in tables if isinstance(inner, Mapping))):
-        KNOWN_SECRETS.know_named(place)
-        for name in HEADER_TABLES:
-            if isinstance(place.get(name), Mapping):
-                KNOWN_SECRETS.know_headers(place[name])
-
-
-def _learn_pattern(pattern: str) -> None:
-    try:
-        compiled = re.compile(pattern)
-    except re.error as wrong:
-        raise UsageMistake(f"{PROJECT}.redact: expected regular expressions; {pattern!r}: {wrong}") from None
-    if compiled.search(""):
-        raise UsageMistake(f"{PROJECT}.redact: {pattern!r} fits an empty text, and so any text")
-    KNOWN_SECRETS.know_patterns([pattern])
+        try:
+            compiled = re.compile(pattern)
+        except re.error as wrong:
+            raise UsageMistake(
+                f"{PROJECT}.redact: expected regular expressions; {pattern!r}: {wrong}"
+            ) from None
+        if compiled.search(""):
+            raise UsageMistake(f"{PROJECT}.redact: {pattern!r} fits an empty text, and so any text")
+        KNOWN_SECRETS.know_patterns([pattern])
 
 
 def hide_in_report(report: pytest.TestReport) -> None:

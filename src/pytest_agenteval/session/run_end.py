@@ -72,12 +72,13 @@ def _report_source(config: pytest.Config, info: RunInfo) -> ReportSource:
     run = ended_run(config)
     if verdict is None or verdict.comparison is None or not verdict.comparison.suites:
         return ReportSource((run,), scorecards=scorecards)
-    return ReportSource((run,), verdict.comparison, verdict.old, _old_run(info.baseline), scorecards)
-
-
-def _old_run(baseline: Path | None) -> Run | None:
-    """Give the run of ``--agent-baseline``; a baseline's file has no transcripts to show."""
-    return load_run(baseline) if baseline is not None and baseline.is_dir() else None
+    return ReportSource(
+        (run,),
+        verdict.comparison,
+        verdict.old,
+        load_run(info.baseline) if info.baseline is not None and info.baseline.is_dir() else None,
+        scorecards,
+    )
 
 
 def write_pull_request_comment(

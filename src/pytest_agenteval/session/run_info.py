@@ -25,15 +25,16 @@ SERVERS_FOLDER = "servers"
 class RunInfo(NamedTuple):
     """Where and when a run is written down, and what it starts from.
 
-    ``folder`` is the run's own, ``is_kept`` where it stays after the run; ``started_at`` is ISO 8601 in UTC;
-    ``refusal`` is the file by which a worker says that it will not go on. ``earlier`` is the run that
-    ``--agent-only`` chooses from, ``regraded`` are those of ``--agent-regrade``, ``baseline`` is the run, or
-    the file, of ``--agent-baseline``: all found before this run becomes the latest. ``reports`` are the files
-    of ``--agent-report``. ``controller`` is the process that speaks for the run, ``mistake`` what it refuses
-    to do. ``resuming`` is the word, which no agent can guess, behind which a runner of GitHub Actions obeys
-    commands again. ``baseline_name`` is how another machine finds the baseline of a shard, which is compared
-    when all shards are merged. ``resumed_at`` is when the run is gone on with that ``folder`` holds already;
-    empty in a new one. ``reused`` are the runs of ``--agent-reuse``.
+    - ``folder`` is the run's own; ``is_kept``: it stays after the run; ``started_at`` is ISO 8601 in UTC.
+    - ``refusal`` is the file in which a worker writes why it will not go on.
+    - ``controller`` is the process that speaks for the run, ``mistake`` the usage mistake that it found.
+    - ``earlier`` is the run that ``--agent-only`` chooses from; ``regraded``, ``reused`` and ``baseline`` are
+      those of ``--agent-regrade``, ``--agent-reuse`` and ``--agent-baseline`` (a run or a file). All are
+      found before this run becomes the latest.
+    - ``baseline_name`` is how another machine finds the baseline of a shard, when all shards are merged.
+    - ``reports`` are the files of ``--agent-report``.
+    - ``resuming`` is the word, which no agent can guess, after which a runner of GitHub Actions obeys again.
+    - ``resumed_at`` is when this pytest went on with the run in ``folder``; empty in a new run.
     """
 
     folder: Path
@@ -60,7 +61,7 @@ class RunInfo(NamedTuple):
 
     @property
     def rates(self) -> Path:
-        """The file by which the processes of this very session share the places of models."""
+        """The file by which the processes of this very session share rate limits."""
         return self.folder / RATE_FILES.replace("*", f"{self.controller}-{self.started:.3f}")
 
     def to_worker(self) -> dict[str, Any]:
@@ -94,7 +95,7 @@ class RunInfo(NamedTuple):
 
 
 def get_run_info(config: pytest.Config) -> RunInfo:
-    """Give what this run's processes agree on; raises UsageMistake for an earlier run that is not there."""
+    """Give what this run's processes agree on; raises UsageMistake where a named run does not exist."""
     if run_info_key not in config.stash:
         worker = getattr(config, "workerinput", None)
         if worker is not None:
@@ -106,9 +107,9 @@ def get_run_info(config: pytest.Config) -> RunInfo:
 
 
 def worker_run_info(config: pytest.Config) -> RunInfo:
-    """Give what workers are told; a usage mistake goes along, for those who meet a task file.
+    """Give what workers receive; with a usage mistake in it, which those raise that meet a task file.
 
-    It is not raised here: workers are half started by now, and a run without evals has nothing to do with it.
+    It is not raised here: workers are half started by now, and a run without evals does not care.
     """
     try:
         return get_run_info(config)
@@ -120,14 +121,14 @@ def worker_run_info(config: pytest.Config) -> RunInfo:
 
 def _remember(config: pytest.Config, info: RunInfo) -> None:
     config.stash[run_info_key] = info
-    # Workers are gone by then: each may have refused, and no file of theirs is left behind.
-    config.add_cleanup(lambda: info.refusal.unlink(missing_ok=True))
-    config.add_cleanup(lambda: _remove(info.rates))
 
+    def remove_files() -> None:
+        # Workers are gone by then: each may have refused, and no file of theirs is left behind.
+        info.refusal.unlink(missing_ok=True)
+        with suppress(OSError):  # where results could be written nowhere, there is no such file either
+            info.rates.unlink()
 
-def _remove(file: Path) -> None:
-    with suppress(OSError):  # where results could be written nowhere, it is not there either
-        file.unlink()
+    config.add_cleanup(remove_files)
 
 
 def _chosen_run(config: pytest.Config, settings: Settings) -> RunInfo:
@@ -144,15 +145,22 @@ def _chosen_run(config: pytest.Config, settings: Settings) -> RunInfo:
 
 
 def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
-    _refuse_sharing(config, settings)
+    way = config.getoption("dist", "no")
+    if settings.repetition_range is not None and not settings.regrade and way not in ("no", "load"):
+        raise UsageMistake(
+            f"{settings.places['repetitions']}: expected xdist's --dist=load, or no workers, with "
+            f"{settings.repetition_range}; found --dist={way}"
+        )
     now = datetime.now(UTC)
-    # Four digits of chance: two runs may begin in one second.
-    chance = os.urandom(2).hex()
+    chance = os.urandom(2).hex()  # two runs may begin in one second
     who = ("regraded",) if settings.regrade else ("audit",) if settings.audit else settings.models[:3]
     dated = "-".join(part.replace("/", "_") for part in (now.strftime("%Y%m%d-%H%M%S"), *who, chance))
     own = Path(tempfile.gettempdir()) / f"agenteval-{os.getpid()}"
+    runs = settings.results or own
+    if settings.audit and not settings.run_name:  # it is no run of an agent, and never the latest
+        runs /= "audits"
     return RunInfo(
-        folder=_folder_of_runs(settings, own) / (_checked_run_name(settings) or dated),
+        folder=runs / (_checked_run_name(settings) or dated),
         refusal=own.with_name(f"{own.name}-{chance}.refusal"),
         started_at=now.isoformat(timespec="milliseconds"),
         command=("pytest", *map(str, config.invocation_params.args)),
@@ -170,29 +178,13 @@ def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
 
 
 def _checked_run_name(settings: Settings) -> str:
-    """Give the name that the user has for the run; raises UsageMistake where a run has it."""
+    """Give the user's name for the run; raises UsageMistake where a run has it already."""
     name = settings.run_name
     taken = name and settings.results is not None and (settings.results / name).exists()
     if taken and not settings.resume:
         place = settings.places["run_name"]
         raise UsageMistake(f"{place}: expected a new name; found {name!r}, which is in {settings.results}")
     return name
-
-
-def _folder_of_runs(settings: Settings, own: Path) -> Path:
-    """Give where this run lies; an audit lies apart: it is no run of an agent, and never the latest."""
-    runs = settings.results or own
-    return runs / "audits" if settings.audit and not settings.run_name else runs
-
-
-def _refuse_sharing(config: pytest.Config, settings: Settings) -> None:
-    """Refuse ways of sharing tests out in which nobody can hold back what may not be needed."""
-    way = config.getoption("dist", "no")
-    if settings.repetition_range is not None and not settings.regrade and way not in ("no", "load"):
-        raise UsageMistake(
-            f"{settings.places['repetitions']}: expected xdist's --dist=load, or no workers, with "
-            f"{settings.repetition_range}; found --dist={way}"
-        )
 
 
 def runs_to_regrade(settings: Settings, root: Path) -> tuple[Path, ...]:
@@ -211,7 +203,7 @@ def _runs_named(settings: Settings, option: Literal["regrade", "reuse"], root: P
 
 
 def _baseline(settings: Settings, root: Path) -> Path | None:
-    """Find what ``--agent-baseline`` names; raises UsageMistake where it is not there, or is no baseline."""
+    """Find the baseline of ``--agent-baseline``; raises UsageMistake where there is none."""
     if not settings.baseline:
         return None
     from pytest_agenteval.compare.baseline_file import find_baseline, read_baseline
@@ -227,7 +219,7 @@ def _baseline(settings: Settings, root: Path) -> Path | None:
 
 
 def _portable_baseline_name(baseline: str, root: Path) -> str:
-    """Give a baseline's path as it is from pytest's rootdir, or the name that it is."""
+    """Give a baseline's path relative to pytest's rootdir, or its name."""
     path = Path(baseline).resolve()
     return path.relative_to(root).as_posix() if baseline and path.is_relative_to(root) else baseline
 
@@ -239,18 +231,18 @@ def _earlier_run(config: pytest.Config, settings: Settings) -> Path:
 
 
 def report_refusal(config: pytest.Config, text: str) -> None:
-    """Leave word that this worker will not go on, for the controller to say."""
+    """Write down why this worker will not go on, for the controller to say."""
     get_run_info(config).refusal.write_text(text, encoding="utf-8", newline="\n")
 
 
 def read_refusal(config: pytest.Config) -> str:
-    """Give what the workers refuse to do; empty when nothing."""
+    """Give why a worker will not go on; empty where none has refused."""
     info = config.stash.get(run_info_key, None)
     return info.refusal.read_text(encoding="utf-8") if info and info.refusal.exists() else ""
 
 
 def has_plan(config: pytest.Config) -> bool:
-    """Whether a process of this run has met task files, and written down what it sets out to do."""
+    """Whether a process of this run has met task files, and written its plan down."""
     from pytest_agenteval.store.run_folder import PLANNED
 
     info = config.stash.get(run_info_key, None)

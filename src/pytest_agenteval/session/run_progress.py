@@ -109,14 +109,10 @@ class RunProgress:
         self._finished_seconds = 0.0
         self._attempts_ended = 0
         if read_header(folder).resumed:
-            self._take_before()
-
-    def _take_before(self) -> None:
-        """Count what a run that goes on has come to before, which is not under way and tells no pace."""
-        while lines := [news for _, fresh in self._tail.news() for news in fresh]:
-            for news in lines:
-                if news.kind == "finished":
-                    self._count(news.key, EndedTrial(news.ending, news.score))
+            while lines := [news for _, fresh in self._tail.news() for news in fresh]:
+                for news in lines:
+                    if news.kind == "finished":
+                        self._count(news.key, EndedTrial(news.ending, news.score))
 
     @property
     def is_going_on(self) -> bool:
@@ -135,7 +131,10 @@ class RunProgress:
                 self._take(worker, news, now)
         if self._is_undecided:
             self._plan = Plan.read(self._folder)
-        self._forget_dead_workers()
+        word = self._folder / DEAD_WORKERS
+        if word.exists():
+            dead = frozenset(word.read_text(encoding="utf-8").split())
+            self._in_flight = {key: value for key, value in self._in_flight.items() if value[0] not in dead}
 
     def _take(self, worker: str, news: JournalNews, now: float) -> None:
         key = news.key
@@ -164,13 +163,6 @@ class RunProgress:
         if trial.ending != "errored" and trial.score is not None:  # as JournalEntry.averaged has it
             mean = self._means.setdefault((key.suite, key.model, key.variant), RunningMean())
             mean.add((key.task, key.agent), trial.score, count)
-
-    def _forget_dead_workers(self) -> None:
-        """Take what a worker was at when it died out of what is in flight."""
-        word = self._folder / DEAD_WORKERS
-        if word.exists():
-            dead = frozenset(word.read_text(encoding="utf-8").split())
-            self._in_flight = {key: value for key, value in self._in_flight.items() if value[0] not in dead}
 
     def progress(self, now: float) -> Progress:
         """Give what the run is at."""

@@ -1,4 +1,4 @@
-"""Files in a run's folder by which its processes tell each other who is at work, who died, and when to stop."""
+"""Files in a run's folder by which its processes know who is at work, who has died, and when to stop."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Who has a say in which trials of a run begin."""
+"""The trials of a process: begun ahead or in an item's turn, reused, waited for, and given out."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,7 +21,7 @@ from pytest_agenteval.engine.executor import (
     ExecutorReport,
     make_executor,
 )
-from pytest_agenteval.engine.jobs import Admission, Admissions, TrialJob
+from pytest_agenteval.engine.jobs import Admissions, ProviderAdmission, TrialJob, standings_of_run
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.processes.captured_output import redirect_trial_output
@@ -47,7 +47,6 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.calibration_file import CalibrationPlan
-    from pytest_agenteval.chat.rate_shares import ModelStanding
     from pytest_agenteval.engine.run_budget import RunBudget
     from pytest_agenteval.session.adaptive_repetitions import ExtraItems
     from pytest_agenteval.session.earlier_trials import EarlierTrials, RegradedTrials
@@ -57,38 +56,25 @@ if TYPE_CHECKING:
 def admissions(
     config: pytest.Config, settings: Settings, context: ExecutorContext, registry: Registry
 ) -> Admissions:
-    """Give all that were asked for; what counts with the others, as money does, comes last."""
-    breaker = _provider_admission(context, registry)
+    """Give what decides whether a trial may begin: the state of its provider, and the run's budget."""
+    breaker = ProviderAdmission(lambda: standings_of_run(context.rates), registry)
     if settings.max_cost is None and settings.max_tokens is None:
         return Admissions([breaker])
     from pytest_agenteval.session.run_costs import get_run_budget
 
     budget = get_run_budget(config, settings)
+    # The budget last: it reserves money for a trial that nothing else refuses.
     return Admissions([breaker] if budget is None else [breaker, budget])
 
 
-def _provider_admission(context: ExecutorContext, registry: Registry) -> Admission:
-    from pytest_agenteval.engine.jobs import ProviderAdmission
-
-    return ProviderAdmission(lambda: _standings(context.rates), registry)
-
-
-def _standings(rates: str) -> Mapping[str, ModelStanding]:
-    """Give how the models fare: as this process knows it, or all that have asked."""
-    from pytest_agenteval.engine.jobs import standings_of_run
-
-    return standings_of_run(rates)
-
-
 TICK = 0.1
-"""Seconds between two looks at the world while pytest waits for a trial.
+"""Seconds that pytest waits for a trial at a time.
 
-One long wait would keep the thread from Ctrl-C, from the controller's word to stop, and from items that xdist
-sends meanwhile.
+One long wait would delay Ctrl-C, the controller's word to stop, and items that xdist sends meanwhile.
 """
 
 POLL = 0.005
-"""Seconds between two such looks while a test's own event loop waits."""
+"""Seconds between two looks at a trial while a test's own event loop waits for it."""
 
 QUICK_S = 0.0005
 MOST_LEFT_S = 0.04
@@ -96,11 +82,11 @@ MOST_LEFT_S = 0.04
 
 
 class TrialRunner:
-    """The trials of this process, from the first that is asked for to the end of the session.
+    """The trials of this process, from the first that an item needs to the end of the session.
 
-    Only here do pytest's items and the pool meet: what begins ahead is the prefetcher's, which attempt it is
-    the attempts', what is kept of it the journal's. ``folder`` is where the run is written down; trials that
-    run ``apart`` begin when their item's turn has come.
+    Only here do pytest's items meet the pool. The prefetcher chooses the trials that begin ahead,
+    ``Attempts`` numbers them, and the journal writes them down in ``folder``. Trials in ``apart`` begin in
+    their item's turn.
     """
 
     def __init__(
@@ -121,13 +107,13 @@ class TrialRunner:
         self._attempts = Attempts(settings, run_conditions(settings, judges, user, folder), earlier_attempts)
         self.journal = RunJournal(config, folder, earlier_attempts)
         concurrency = settings.concurrency
-        self.prefetcher = Prefetcher(config, concurrency, self._attempts, self._next_slot, extra, apart)
+        self.prefetcher = Prefetcher(config, concurrency, self._attempts, self._next_job, extra, apart)
         self.stop = StopListener(config, folder)
         self._current: PlannedItem | None = None
         self._closing = ExitStack()
         executor, info = make_executor(settings.executor_name, registry), get_run_info(config)
         context = executor_context(config, settings, info.started)
-        # Before the pool's thread is there: what it prints belongs to its trials from the first.
+        # Before the pool's thread starts: what it prints belongs to its trials from the first.
         undo_redirection = redirect_trial_output(config)
         admission = admissions(config, settings, context, registry)
         self._pool = Pool(executor, context, self.journal, admission, self._attempts.numbered)
@@ -158,25 +144,29 @@ class TrialRunner:
     def get_trial(
         self, item: PlannedItem, change: Callable[[PlannedTask], PlannedTask], workspace: Path | None
     ) -> Trial:
-        """Give an item its finished trial, waiting for it where it is still on its way.
+        """Give an item its finished trial, waiting for it where it is still running.
 
-        An item that comes again, as under ``--reruns``, is given a new attempt. Under ``--setup-only``
-        nobody would look at the trial: nothing is begun.
+        An item that comes again, as under ``--reruns``, gets a new attempt. Under ``--setup-only`` no trial
+        begins: nobody would look at it.
         """
         if self._config.getoption("setuponly", False):
             pytest.skip("--setup-only: no trial is begun")
         self.stop.raise_if_stopped(item.session)
-        self._let_go_of_task(item)
-        # Others first: they run while this one is waited for. This one may be among them, and is then taken.
+        # Of the last item's task only the name stays: tasks are most of what a large run would hold. Not when
+        # that item ended: a plugin may have run it again.
+        before, self._current = self._current, item
+        if before is not None and before is not item:
+            before.task = name_of_task(before.task)
+        # Others first: they run while pytest waits for this one, which may be among them.
         self._begin_ahead(item)
         key = trial_key(item)
-        slot = self.prefetcher.take(key)
-        if slot is None and not self._attempts.was_planned(key):
+        job = self.prefetcher.take(key)
+        if job is None and not self._attempts.was_planned(key):
             inherited = self.journal.inherited(key)
             if inherited is not None:
                 self._attempts.take_over(inherited)
                 return inherited
-        if slot is None:
+        if job is None:
             task = change(item.task)
             plan = self._attempts.plan(task, item.case)
             decision = self._decide(plan, task_changed=task is not item.task)
@@ -184,50 +174,41 @@ class TrialRunner:
             if unchanged is not None:
                 self._attempts.take_over(unchanged)
                 return unchanged
-            slot = self._slot(self._attempts.numbered(plan), workspace, decision)
-            # Before those begun ahead: pytest waits for this one and for no other.
-            self._pool.hand_over([slot], first=True)
-        return self._wait(slot, item)
+            job = self._job(self._attempts.numbered(plan), workspace, decision)
+            # Before those that begin ahead: pytest waits for this one and for no other.
+            self._pool.hand_over([job], first=True)
+        return self._wait(job, item)
 
-    def _let_go_of_task(self, item: PlannedItem) -> None:
-        """Keep no more of the task of the item before this one than its name and where it stands.
-
-        Not when that item ends: a plugin may run it again. Tasks are most of what a large run would hold.
-        """
-        before, self._current = self._current, item
-        if before is not None and before is not item:
-            before.task = name_of_task(before.task)
-
-    def carry_out(self, slots: Sequence[TrialJob], item: pytest.Item) -> list[Trial]:
-        """Carry out trials that a test asks for, before those begun ahead, and wait for them."""
+    def carry_out(self, jobs: Sequence[TrialJob], item: pytest.Item) -> list[Trial]:
+        """Carry out a test's own trials, before those that begin ahead, and wait for them."""
         self.stop.raise_if_stopped(item.session)
-        self._pool.hand_over(self._to_carry_out(slots), first=True)
-        return [self._wait(slot, item) for slot in slots]
+        self._pool.hand_over(self._to_carry_out(jobs), first=True)
+        return [self._wait(job, item) for job in jobs]
 
-    def _to_carry_out(self, slots: Sequence[TrialJob]) -> list[TrialJob]:
-        """Give the slots whose trials have not finished in this run before; the others have them already."""
-        for slot in slots:
-            plan = self._attempts.plan_of_test(slot.plan)
+    def _to_carry_out(self, jobs: Sequence[TrialJob]) -> list[TrialJob]:
+        """Give the jobs that have to run; those of trials that are reused have them from now on."""
+        for job in jobs:
+            plan = self._attempts.plan_of_test(job.plan)
             decision = self._decide(plan)
-            slot.trial = decision.unchanged_trial() if decision else None
-            if slot.trial is not None:
-                self._attempts.take_over(slot.trial)
+            job.trial = decision.unchanged_trial() if decision else None
+            if job.trial is not None:
+                self._attempts.take_over(job.trial)
                 continue
-            slot.plan = self._attempts.numbered(plan)
+            job.plan = self._attempts.numbered(plan)
             if decision:
-                decision.fill(slot)
-        return [slot for slot in slots if slot.trial is None]
+                decision.fill(job)
+        return [job for job in jobs if job.trial is None]
 
-    async def carry_out_async(self, slots: Sequence[TrialJob], item: pytest.Item) -> list[Trial]:
-        """Carry out trials that a test asks for, and let its event loop go on meanwhile."""
+    async def carry_out_async(self, jobs: Sequence[TrialJob], item: pytest.Item) -> list[Trial]:
+        """Carry out a test's own trials, and let its event loop go on meanwhile."""
         self.stop.raise_if_stopped(item.session)
-        self._pool.hand_over(self._to_carry_out(slots), first=True)
-        while not all(self._pool.wait(slot, 0) or slot.not_run for slot in slots):
+        self._pool.hand_over(self._to_carry_out(jobs), first=True)
+        while not all(self._pool.wait(job, 0) or job.not_run for job in jobs):
             await asyncio.sleep(POLL)
-        return [self._wait(slot, item) for slot in slots]
+        return [self._wait(job, item) for job in jobs]
 
     def begin_test(self, plan: Plan, item: pytest.Item) -> Plan:
-        """Write down that a test begins which is itself a trial; give its plan with its attempt's number."""
+        """Write down that a marked test begins, which is a trial itself; give its plan with its attempt."""
         plan = self._attempts.numbered(plan)
         if self.budget is not None and (why := self.budget.refusal()) is not None:
             self._pool.note_not_run(plan, why)
@@ -236,12 +217,12 @@ class TrialRunner:
         return plan
 
     def end_test(self, plan: Plan, trial: Trial) -> Trial:
-        """Write down how such a test ended, and give the trial as it is kept."""
+        """Write down how a marked test ended, and give the trial as it was written."""
         self.note_paid(trial)
         return self._pool.note_finished(plan, trial)
 
     def note_paid(self, trial: Trial) -> None:
-        """Count what a trial took that the pool has not carried out."""
+        """Count the spending of a trial that the pool has not carried out."""
         if self.budget is not None:
             self.budget.note(trial.spending, trial.key.model)
 
@@ -255,8 +236,8 @@ class TrialRunner:
         return self.reuse.trial_origin_label(trial) if self.reuse is not None else ""
 
     def reuse_action(self, item: PlannedItem) -> ReuseAction:
-        """Say what becomes of an item's trial; what a fixture may change yet is run."""
-        if replaces_task(item):
+        """Say whether an item's trial is run, kept or regraded."""
+        if replaces_task(item):  # a fixture may change the task yet
             return "run"
         decision = self._decide(self._attempts.plan(item.task, item.case))
         return decision.action if decision else "run"
@@ -271,11 +252,11 @@ class TrialRunner:
 
     @property
     def report(self) -> ExecutorReport:
-        """What the executor had left to tell, once the run is closed: unsaved and unused recordings."""
+        """What the executor reports once it is closed: unsaved and unused recordings."""
         return self._pool.report
 
     def calibrate(self, item: pytest.Item, plan: CalibrationPlan) -> CalibrationResult:
-        """Have judges asked about labelled examples under the conditions of this run, and wait for it."""
+        """Have judges judge labelled examples under the conditions of this run, and wait for them."""
         self.stop.raise_if_stopped(item.session)
         if self.budget is not None and (why := self.budget.refusal()) is not None:
             skip_item(item, why)
@@ -289,40 +270,35 @@ class TrialRunner:
         return result
 
     def close(self) -> None:
-        """Stop what is still running; what ended is in the journal."""
+        """Stop what is still running; finished trials are in the journal."""
         self._closing.close()
 
     def _begin_ahead(self, item: pytest.Item, *, waiting: bool = False) -> None:
         begun = self.prefetcher.begin(item, waiting=waiting)
-        if begun:  # else the loop need not wake
-            self._pool.hand_over(begun)
-            self._leave_interpreter(len(begun))
-
-    def _leave_interpreter(self, trials: int) -> None:
-        """Let trials that have just begun end, if they are quick.
-
-        Two threads that both want the interpreter take it from each other, each on a processor of its own:
-        that costs a tenth of a run. Not where the first failure ends it: others would begin meanwhile.
-        """
+        if not begun:  # the loop need not wake
+            return
+        self._pool.hand_over(begun)
+        # Let them end, if they are quick: two threads that both want the interpreter take it from each
+        # other, which costs a tenth of a run. Not where the first failure ends the run: others would begin.
         option = self._config.option
         if not (getattr(option, "maxfail", 0) or getattr(option, "stepwise", False)):
-            self._pool.wait_until_idle(min(QUICK_S * trials, MOST_LEFT_S))
+            self._pool.wait_until_idle(min(QUICK_S * len(begun), MOST_LEFT_S))
 
-    def _next_slot(self, item: PlannedItem, key: TrialKey) -> TrialJob | None:
-        """Give the trial of an item that is begun ahead of it, unless it has finished in this run."""
+    def _next_job(self, item: PlannedItem, key: TrialKey) -> TrialJob | None:
+        """Give the job of an item that begins ahead; None where its trial is reused."""
         if self.journal.is_inherited(key) or (self.reuse is not None and self.reuse.keeps(key)):
             return None
         plan = self._attempts.plan(item.task, item.case)
         decision = self._decide(plan)
         if decision and decision.action == "keep":
             return None
-        return self._slot(self._attempts.numbered(plan), None, decision)
+        return self._job(self._attempts.numbered(plan), None, decision)
 
-    def _slot(self, plan: Plan, workspace: Path | None, decision: ReuseDecision | None) -> TrialJob:
-        slot = TrialJob(plan, workspace, self._stored.reader(plan.key) if self._stored else None)
+    def _job(self, plan: Plan, workspace: Path | None, decision: ReuseDecision | None) -> TrialJob:
+        job = TrialJob(plan, workspace, self._stored.reader(plan.key) if self._stored else None)
         if decision:
-            decision.fill(slot)
-        return slot
+            decision.fill(job)
+        return job
 
     def _decide(self, plan: Plan, *, task_changed: bool = False) -> ReuseDecision | None:
         """Decide what is reused of an earlier trial; None where it simply runs.
@@ -333,21 +309,21 @@ class TrialRunner:
             return None
         return self.reuse.decide(plan, task_changed=task_changed)
 
-    def _wait(self, slot: TrialJob, item: pytest.Item) -> Trial:
+    def _wait(self, job: TrialJob, item: pytest.Item) -> Trial:
         try:
-            return self._wait_until_ended(slot, item)
-        except OSError as failed:  # a full disk: what cannot be written down is not given out
+            return self._wait_until_ended(job, item)
+        except OSError as failed:  # a full disk: a trial that is not written down is not given out
             problem = f"the run cannot be written to {self._folder}: {failed.strerror or failed}"
             if not hasattr(self._config, "workerinput"):
                 item.session.shouldstop = f"{problem}; nothing more is begun"
             pytest.fail(problem, pytrace=False)
 
-    def _wait_until_ended(self, slot: TrialJob, item: pytest.Item) -> Trial:
-        trial = self._pool.wait(slot, 0)  # mostly it has ended long ago: nothing is looked at
+    def _wait_until_ended(self, job: TrialJob, item: pytest.Item) -> Trial:
+        trial = self._pool.wait(job, 0)  # most have ended long ago
         while trial is None:
-            trial = self._pool.wait(slot, TICK)
-            if slot.not_run is not None:
-                skip_item(item, slot.not_run)
+            trial = self._pool.wait(job, TICK)
+            if job.not_run is not None:
+                skip_item(item, job.not_run)
             if trial is None:
                 self.stop.raise_if_stopped(item.session)
                 # The controller may have sent more items meanwhile.
@@ -356,7 +332,7 @@ class TrialRunner:
 
 
 def executor_context(config: pytest.Config, settings: Settings, started: float) -> ExecutorContext:
-    """Give what the executor is told of this run; ``started`` is when it began, in seconds since 1970."""
+    """Describe this run for an executor; ``started`` is when it began, in seconds since 1970."""
     values, patterns = KNOWN_SECRETS.all_known()
     between = settings.repetition_range
     return ExecutorContext(
@@ -377,21 +353,21 @@ def executor_context(config: pytest.Config, settings: Settings, started: float) 
         limits=rate_limits_of(settings.aliases, {name: getattr(settings, name) for name in RATE_OPTIONS}),
         rates=str(get_run_info(config).rates),
         is_alone=settings.executor_name == "local" and not hasattr(config, "workerinput"),
-        # Under -v, and while anything is recorded: elsewhere nobody wants to know.
+        # Only under -v, and while anything is recorded.
         reports_unused=config.getoption("verbose", 0) > 0
         or not {settings.record, settings.record_chat} <= {"none", "off"},
     )
 
 
 def _conftest_folders(config: pytest.Config) -> Iterator[str]:
-    """Give the folders of the conftests that this session has loaded, the outermost first."""
     names = (name for name, plugin in config.pluginmanager.list_name_plugin() if plugin is not None)
     folders = {str(Path(name).parent) for name in names if Path(name).name == "conftest.py"}
+    # The outermost first, as pytest loads them.
     yield from sorted(folders, key=lambda folder: (len(Path(folder).parts), folder))
 
 
 def _loading_options(config: pytest.Config) -> Iterator[str]:
-    """Give the options that decide which conftests and plugins there are, and how they are imported."""
+    """Give the options that decide which conftests and plugins are loaded, and how."""
     yield f"--rootdir={config.rootpath}"
     if config.inipath is not None:
         yield f"-c{config.inipath}"

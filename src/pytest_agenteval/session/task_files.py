@@ -17,18 +17,18 @@ from pytest_agenteval.text.errors import ProblemsFound
 
 
 class TableFile(pytest.File):
-    """Says which file is to be named: rows are collected with their suite, which says what they mean."""
+    """A table of rows that was named instead of its suite: rows are collected with the suite alone."""
 
     suite_file: Path
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Raise what to type in its place."""
+        """Raise an error that names the suite's file."""
         table, suite = short_path(self.path), short_path(self.suite_file)
         raise self.CollectError(f"the rows of {table} are tasks of {suite}: pytest {shlex.quote(suite)}")
 
 
 def table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> TableFile | None:
-    """Give the collector of a table; None for a file that is none of its suite's."""
+    """Give the collector of a table; None for a file that is no table of its suite."""
     loaded, suite_file = evals.planner.suites.suite_of(path), evals.planner.suites.file_of(path.parent)
     if isinstance(loaded, ProblemsFound) or loaded.suite is None or suite_file is None:
         return None
@@ -45,17 +45,17 @@ def table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> Tabl
 
 
 TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
-"""Endings of files that hold rows, and never tasks of their own."""
+"""Suffixes of files that hold rows, and never tasks of their own."""
 
 
 class TaskFile(pytest.Module):
     """A file of tasks, as a module with one function for each task.
 
-    A module and no mere file: fixtures of module scope ask pytest for a node of that scope.
+    It is a module so that fixtures of module scope work: pytest looks for a node of that scope.
     """
 
     def _getobj(self) -> types.ModuleType:
-        # In place of importing the file, which is no Python; pytest says that this may be overwritten.
+        # Instead of importing the file, which is no Python; pytest documents that this may be overridden.
         module = types.ModuleType("agenteval_tasks")
         module.__file__ = str(self.path)
         return module

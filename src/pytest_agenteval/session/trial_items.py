@@ -1,4 +1,4 @@
-"""The trials of a task as pytest items: their fixtures, their marks, and what is shared by a folder's tasks."""
+"""The trials of a task as pytest items: fixtures, marks, and what the tasks of a folder share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.item_reports import call_trial_finished, make_longrepr
-from pytest_agenteval.session.planning.audit_cases import NOP, ORACLE
 from pytest_agenteval.session.planning.parametrization import Case, PlannedItem
 from pytest_agenteval.session.prefetch import replaced_fixtures
 from pytest_agenteval.tasks.documents import short_path
@@ -28,7 +27,7 @@ from pytest_agenteval.text.formatting import one_line
 
 
 class FileProblems(pytest.Collector.CollectError):
-    """What pytest shows of a file with problems, without a traceback; ``problems`` holds each of them."""
+    """A file that cannot be collected; pytest shows its problems without a traceback."""
 
     def __init__(self, wrong: ProblemsFound) -> None:
         super().__init__(str(wrong))
@@ -40,7 +39,7 @@ def collect_items(
 ) -> Sequence[pytest.Item]:
     """Give the items of a file or suite; raises FileProblems with everything that is wrong with it.
 
-    A mistake of whoever called pytest refuses the whole run, which collects nothing then.
+    A usage mistake refuses the whole run, which collects nothing then.
     """
     if evals.refusal:
         return ()
@@ -54,10 +53,10 @@ def collect_items(
 
 
 def reported_name(name: str) -> str:
-    """Give an item's name as reports show it, with a space behind a name that has dots before its bracket.
+    """Give an item's name as reports show it: with a space after it, where it has dots before its bracket.
 
-    With ``-v``, pytest writes the dots of a node id that ends with this name as ``::``, as if they were those
-    of ``Class.method``; such a node id could not be pasted. With the space the node id has another end.
+    Where a node id ends with this name, pytest ``-v`` turns its dots into ``::``, as in ``Class.method``: it
+    could not be pasted. With the space the node id ends otherwise.
     """
     return f"{name} " if "." in name.partition("[")[0] else name
 
@@ -78,16 +77,16 @@ class TrialItem(PlannedItem):
 
     @property
     def source(self) -> Path:
-        """The file in which the task's line counts: its own, or the table whose row it is."""
+        """The file that the task's line is in: its own, or the table whose row it is."""
         row_file = self.task.row_file
         return self.config.rootpath / row_file if row_file else self.path
 
     @cached_property
     def location(self) -> tuple[str, int | None, str]:
-        """Give the file from the root folder, the line from 0, and the name.
+        """Give the file relative to the root folder, the line from 0, and the name.
 
-        Of a file below the root that is a piece of its text. pytest compares paths part by part, which for
-        tasks in files of their own costs a tenth of a plain test.
+        The root is cut off as text: pytest compares paths part by part, which for tasks in files of their own
+        costs a tenth of a plain test.
         """
         root, text = f"{self.config.rootpath}{os.sep}", str(self.source)
         if not text.startswith(root):
@@ -95,13 +94,13 @@ class TrialItem(PlannedItem):
         return text[len(root) :], self.task.line - 1, reported_name(self.name)
 
     def setup(self) -> None:
-        """Carry out the trial; where nothing else hangs on the item, without the fixture machinery."""
+        """Carry out the trial; without the fixture machinery, where no other fixture is needed."""
         names, option = self.fixturenames, self.config.option
         overridden = len(self._fixtureinfo.name2fixturedefs["trial"]) > 1
         if len(names) > 2 or overridden or option.setupshow or option.setuponly or option.setupplan:
             super().setup()
-        else:  # `trial` and `request`: what the machinery would do costs a quarter of a plain test
-            self.funcargs["trial"] = run_trial_for_item(self, None, unchanged_task)
+        else:  # only `trial` and `request`: the machinery would cost a quarter of a plain test
+            self.funcargs["trial"] = run_trial_for_item(self, None, lambda task: task)
 
     def runtest(self) -> None:
         """Pass, fail, or be an expected failure, by the trial's ending."""
@@ -113,34 +112,29 @@ class TrialItem(PlannedItem):
         raise TrialFailed
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Say why a trial failed, in the graders' words and without a traceback."""
+        """Explain a failed trial in the graders' words, without a traceback."""
         if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
             explanation = "\n".join(explain_trial(self.trial))
             return make_longrepr(explanation, self.source, self.task.line, reason_below(self.trial))
         return self._repr_failure_py(excinfo, style) if _says_all(excinfo) else super().repr_failure(excinfo)
 
     def _repr_failure_py(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Give the words of a miss or a broken trial at once: pytest would look up its own sources."""
+        # The text of a miss or an errored trial alone: pytest would look up its own sources.
         return str(excinfo.value) if _says_all(excinfo) else super()._repr_failure_py(excinfo, style)
 
 
 def _says_all(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-    """Whether what was raised is ours and says all there is to say."""
+    """Whether the text of an exception says all there is to say: a miss, or a failure without a traceback."""
     raised = excinfo.value
     if isinstance(raised, pytest.xfail.Exception):  # which is a kind of pytest.fail's
         return True
     return isinstance(raised, pytest.fail.Exception) and not raised.pytrace
 
 
-def unchanged_task(task: PlannedTask) -> PlannedTask:
-    """Give the task as it is."""
-    return task
-
-
 def run_trial_for_item(
     item: TrialItem, workspace: Path | None, change: Callable[[PlannedTask], PlannedTask]
 ) -> Trial:
-    """Give an item its finished trial; one that broke is an error here."""
+    """Give an item its finished trial; an errored one fails its setup."""
     evals = item.evals
     item.trial = trial = evals.runner.get_trial(item, change, workspace)
     evals.note_answer(trial)
@@ -151,7 +145,7 @@ def run_trial_for_item(
 
 
 def task_of(request: pytest.FixtureRequest) -> PlannedTask:
-    """Give the task of the item that asks."""
+    """Give the task of the requesting item."""
     item = request.node
     if not isinstance(item, TrialItem):
         raise pytest.UsageError(f"{item.nodeid}: the fixtures of pytest-agenteval are for task files")
@@ -159,103 +153,83 @@ def task_of(request: pytest.FixtureRequest) -> PlannedTask:
 
 
 def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Give a fresh tree, and take it away when the item is done."""
+    """Give a fresh tree, and delete it when the item is done."""
     from pytest_agenteval.tasks.workspace import Workspace
 
     task: PlannedTask = request.getfixturevalue("task")
-    kept_workspaces = get_eval_session(request.config).runner.workspaces
+    parent = get_eval_session(request.config).runner.workspaces
     layers = [Path(layer) for layer in task.layers]
-    workspace = Workspace(layers, texts=task.texts, parent=Path(kept_workspaces) if kept_workspaces else None)
+    workspace = Workspace(layers, texts=task.texts, parent=Path(parent) if parent else None)
     yield workspace.path
-    if not kept_workspaces:
+    if not parent:
         workspace.remove()
 
 
 def trial_of(request: pytest.FixtureRequest) -> Trial:
-    """Carry out the item's trial, or give it where it ran ahead; a trial that broke is an error here."""
+    """Carry out the item's trial, or give the one that ran ahead; an errored one fails the setup."""
     item = request.node
     if not isinstance(item, TrialItem):
         raise pytest.UsageError(f"{item.nodeid}: the fixture 'trial' is for task files")
     names = set(item.fixturenames)
-    workspace = Path(request.getfixturevalue("workspace")) if "workspace" in names else None
-    return run_trial_for_item(item, workspace, _change(request, names))
-
-
-def _change(request: pytest.FixtureRequest, names: set[str]) -> Callable[[PlannedTask], PlannedTask]:
-    """Put what a conftest's own ``task`` or ``cassette`` gives into the task."""
 
     def change(task: PlannedTask) -> PlannedTask:
+        # A conftest may have replaced `task` and `cassette`.
         if "task" in names:
             task = request.getfixturevalue("task")
         if "cassette" in names:
             task = replace(task, cassette=str(Path(request.getfixturevalue("cassette")).with_suffix("")))
         return task
 
-    return change
+    workspace = Path(request.getfixturevalue("workspace")) if "workspace" in names else None
+    return run_trial_for_item(item, workspace, change)
 
 
 MOST_SHOWN = 300
+"""Characters that are shown of what was done to a reference."""
 
 
 class AuditFailed(Exception):
-    """A trial that ended as graders that see something do not let it end; the text says how."""
+    """A trial of an audit that ended as it must not where graders look closely; the text says how."""
 
 
 class AuditItem(TrialItem):
-    """One trial of an audit as a test: it passes where the graders saw what there is to see."""
+    """One trial of an audit as a test: the reference has to reach 1.0, and everything else has to miss."""
 
     def runtest(self) -> None:
         """Pass where the reference has full marks, and where anything else has missed."""
+
+        from pytest_agenteval.session.planning.audit_cases import NOP, ORACLE
+
         trial = self.trial
         if trial is None:
             return
+        score = "no score" if trial.score is None else f"{trial.score:.2f}"
         if self.case.model is ORACLE:
             if not trial.full:
-                raise AuditFailed(f"the reference has to reach 1.0: {_score(trial)}")
+                raise AuditFailed(f"the reference has to reach 1.0: {score}")
         elif trial.ending == "passed":
-            _xfail_for_judges(trial)
-            raise AuditFailed(f"{self._done()}, and no grader has seen it: passed with {_score(trial)}")
-
-    def _done(self) -> str:
-        if self.case.model is NOP:
-            return "nothing was done"
-        spoilt = self.evals.audit.spoilt(self.task, self.case) if self.evals.audit else None
-        return one_line(spoilt.done, MOST_SHOWN) if spoilt else ""
+            waiting = [grade.grader for grade in trial.grades if grade.undecided == "no_judge"]
+            if waiting:  # a judge may see it yet
+                pytest.xfail(f"no grader without a judge has seen it; not asked: {', '.join(waiting)}")
+            done = "nothing was done"
+            if self.case.model is not NOP:
+                spoilt = self.evals.audit.spoilt(self.task, self.case) if self.evals.audit else None
+                done = one_line(spoilt.done, MOST_SHOWN) if spoilt else ""
+            raise AuditFailed(f"{done}, and no grader has seen it: passed with {score}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Say what was done and how the graders took it, without a traceback."""
+        """Say what was done and how it was graded, without a traceback."""
         if isinstance(excinfo.value, AuditFailed) and self.trial is not None:
-            said = str(excinfo.value)
-            text = "\n".join([said, *explain_trial(self.trial)])
-            return make_longrepr(text, self.source, self.task.line, said)
+            reason = str(excinfo.value)
+            text = "\n".join([reason, *explain_trial(self.trial)])
+            return make_longrepr(text, self.source, self.task.line, reason)
         return super().repr_failure(excinfo, style)
-
-
-def _score(trial: Trial) -> str:
-    return "no score" if trial.score is None else f"{trial.score:.2f}"
-
-
-def _xfail_for_judges(trial: Trial) -> None:
-    """Leave open what a judge who was not asked may see."""
-    waiting = [grade.grader for grade in trial.grades if grade.undecided == "no_judge"]
-    if waiting:
-        pytest.xfail(f"no grader without a judge has seen it; not asked: {', '.join(waiting)}")
 
 
 RESERVED = frozenset(
     {"skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings"}  # pytest's own
-    | {
-        "anyio",
-        "asyncio",
-        "dependency",
-        "django_db",
-        "flaky",
-        "freeze_time",
-        "order",
-        "repeat",
-        "timeout",
-        "vcr",
-    }
+    | {"anyio", "asyncio", "dependency", "django_db", "flaky", "freeze_time", "order", "repeat"}
+    | {"timeout", "vcr"}
 )
 """Tags that would mean something else as a mark; they are keywords only."""
 
@@ -274,7 +248,7 @@ def marks_of(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def declare_marks(config: pytest.Config, names: Iterable[str], files: str) -> None:
-    """Declare those marks of the tags of ``files`` that are new, as ``--strict-markers`` wants."""
+    """Declare those marks of the tags of ``files`` that are new, as ``--strict-markers`` demands."""
     declared = config.stash.setdefault(_declared, set(PLUGIN_MARKS))
     for name in names:
         if name not in declared:
@@ -286,8 +260,7 @@ PLUGIN = "pytest_agenteval.plugin"
 HARMLESS = frozenset({"python", "funcmanage", "asyncio", "agenteval", PLUGIN})
 """Plugins whose ``pytest_generate_tests`` changes nothing for us, or the same for every task of a folder.
 
-A name that is misspelt here breaks nothing: each function is then built by itself, and collecting takes twice
-as long.
+A name that is wrong here breaks nothing: each function is then built by itself, which takes twice as long.
 """
 
 _builder: pytest.StashKey[TrialFunctions] = pytest.StashKey()
@@ -316,8 +289,8 @@ class Shape(NamedTuple):
 class TrialFunctions:
     """Makes the functions of tasks and their items, for one pytest session.
 
-    Built one by one, thousands of tasks would cost twice what they cost with shared shapes: pytest works out
-    the same parameters and fixtures again for each.
+    Pytest works out the parameters and fixtures of each function again: built one by one, thousands of tasks
+    would take twice as long to collect as with shared shapes.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -333,7 +306,7 @@ class TrialFunctions:
         conditions, audit = self._conditions_of(file), evals.audit
         marks = self._marks_of(task, conditions.fixtures, audited=audit is not None)
         function = _task_function(task, cases, marks)
-        kind = TrialItem if audit is None else _audit_item()
+        kind = TrialItem if audit is None else AuditItem
         words = {task.bucket, task.suite, task.agent, conditions.keyword, *task.tags}
         for shape in self._shapes_of(file, function, task.id, cases, conditions):
             item: TrialItem = kind.from_parent(
@@ -358,7 +331,9 @@ class TrialFunctions:
             _refuse_wide(changed)
             conditions = self._conditions[file.parent] = FolderConditions(
                 tuple(name for name, _ in changed),
-                _nobody_else_generates(file),
+                all(
+                    impl.plugin_name in HARMLESS for impl in file.ihook.pytest_generate_tests.get_hookimpls()
+                ),
                 _keyword(file.path.parent, self._config.rootpath),
             )
         return conditions
@@ -384,13 +359,13 @@ class TrialFunctions:
     ) -> list[Shape]:
         """Give the shapes of a function's items: equal for all tasks of a folder that have the same cases.
 
-        Where somebody else has a say in the parameters, each function is asked for itself.
+        Where other plugins make parameters, too, the shapes of each function are its own.
         """
         # The tuple of cases is one object for all tasks that are tried alike: see CaseFactory.
         key = (file.parent, id(cases), conditions.fixtures)
         shapes = self._shapes.get(key) if conditions.ours_alone else None
         if shapes is None:
-            setattr(file.obj, name, function)  # where pytest's own way of building items looks
+            setattr(file.obj, name, function)  # where pytest's _genfunctions looks
             items = file._genfunctions(name, function)
             shapes = [Shape(item.callspec, item._fixtureinfo, _case_of(item.callspec)) for item in items]
             if conditions.ours_alone:
@@ -398,20 +373,11 @@ class TrialFunctions:
         return shapes
 
 
-def _audit_item() -> type[TrialItem]:
-
-    return AuditItem
-
-
 def trial_functions(config: pytest.Config) -> TrialFunctions:
     """Give the session's maker of items."""
     if _builder not in config.stash:
         config.stash[_builder] = TrialFunctions(config)
     return config.stash[_builder]
-
-
-def _nobody_else_generates(file: PyCollector) -> bool:
-    return all(impl.plugin_name in HARMLESS for impl in file.ihook.pytest_generate_tests.get_hookimpls())
 
 
 def _refuse_wide(changed: Iterable[tuple[str, Any]]) -> None:
@@ -434,11 +400,10 @@ def _refuse_wide(changed: Iterable[tuple[str, Any]]) -> None:
 
 
 def _trial_body(trial: Trial) -> None:
-    """The test that every trial is: what it has to say is said by its item."""
+    """The test function of every trial; its item decides how it ends."""
 
 
 def _task_function(task: PlannedTask, cases: tuple[Case, ...], marks: list[pytest.Mark]) -> Any:
-    """Make the function of a task, with its tags as marks."""
     function: Any = types.FunctionType(_trial_body.__code__, _trial_body.__globals__, task.id)
     function.__module__ = "agenteval_tasks"
     function.agenteval = cases
@@ -447,7 +412,7 @@ def _task_function(task: PlannedTask, cases: tuple[Case, ...], marks: list[pytes
 
 
 def _case_of(callspec: Any) -> Case:
-    """Give an item's case; what somebody else's parameters add to its id makes it a variant of its own."""
+    """Give an item's case; parameters of other plugins, which its id shows, make it a variant of its own."""
     case: Case = callspec.params["trial"]
     added = callspec.id.replace(case.id, "", 1).strip("-")
     if not added:
@@ -457,6 +422,6 @@ def _case_of(callspec: Any) -> Case:
 
 
 def _keyword(folder: Path, root: Path) -> str:
-    """Name a folder with the one above it, as ``-k`` finds it; the root's own name says nothing."""
+    """Give the names of a folder and the one above it, for ``-k``; without the root's own."""
     parts = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
     return "/".join(parts[-2:])

@@ -87,13 +87,9 @@ def message_lines(config: pytest.Config) -> Iterator[str]:
     for name, count in remarks.blocking_fixtures.items():
         yield f"{pluralize(count, 'trial')} ran one by one: fixture {name}"
     yield from unused_recording_lines(remarks.unused_recordings)
-    yield from _rate_lines(config)
-    yield from remarks.lines
-
-
-def _rate_lines(config: pytest.Config) -> Iterator[str]:
     if run_info_key in config.stash:
         yield from rate_lines(config)
+    yield from remarks.lines
 
 
 def not_tasks_lines(evals: EvalSession) -> Iterator[str]:

@@ -64,7 +64,11 @@ class CodeTasks:
         if not suite.tasks and not suite.tables:
             problems.append(suite.place.problem(("tasks",), "at least one task", "none"))
         try:
-            rows = load_rows(self._rows_document(suite), read) if suite.tables else ()
+            rows = (
+                load_rows(CodeDocument(suite.place, {**suite.keys, "tasks": self._tables(suite)}), read)
+                if suite.tables
+                else ()
+            )
         except ProblemsFound as wrong:
             rows, problems = (), [*problems, *wrong.problems]
         if problems:
@@ -101,9 +105,6 @@ class CodeTasks:
 
     def _graders(self, suite: Suite, own: Sequence[GraderReference]) -> list[dict[str, Any]]:
         return grader_configs((*suite.graders, *own), self._registry)
-
-    def _rows_document(self, suite: Suite) -> CodeDocument:
-        return CodeDocument(suite.place, {**suite.keys, "tasks": self._tables(suite)})
 
     def _tasks_of(self, suite: Suite) -> tuple[list[LoadedTask], list[Problem]]:
         tasks: list[LoadedTask] = []

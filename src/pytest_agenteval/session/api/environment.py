@@ -229,7 +229,10 @@ def is_in_pytest() -> bool:
 def script_environment(task: TaskReference) -> Environment:
     """Give what is around a call in a script; in a pytest session, what that has, though not its run."""
     if is_in_pytest():
-        return _beside_session(open_configs[-1])
+        config = open_configs[-1]
+        from pytest_agenteval.session.settings_reading import read_settings
+
+        return ScriptEnvironment(get_registry(config), config.rootpath, read_settings(config))
     here = Path.cwd()
     if isinstance(task, str | Path):
         file = task_file(here / str(task).partition("::")[0], str(task))
@@ -254,12 +257,6 @@ def script_command() -> str:
     file = sys.argv[0] if sys.argv else ""
     interactive = "ipykernel" in sys.modules or hasattr(sys, "ps1") or not os.path.isfile(file)
     return "" if interactive else f"python {shlex.quote(file)}"
-
-
-def _beside_session(config: Any) -> Environment:
-    from pytest_agenteval.session.settings_reading import read_settings
-
-    return ScriptEnvironment(get_registry(config), config.rootpath, read_settings(config))
 
 
 @cache

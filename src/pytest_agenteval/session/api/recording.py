@@ -257,7 +257,9 @@ class Recording(AbstractContextManager["Recording"]):
                     except (Exception, NotRecorded) as raised:
                         broken = self._broken(scope, tapes)
                         if broken is None:
-                            self._add_key_hint(raised)
+                            plays = self._place.chat_mode in ("none", "off") and not self._place.live
+                            if plays and (hint := key_hint(str(raised))):
+                                raised.add_note(f"hint: {hint}")
                             raise
                         raise broken from None
                 broken = self._broken(scope, tapes)
@@ -266,12 +268,6 @@ class Recording(AbstractContextManager["Recording"]):
             finally:
                 self._counts = tapes.counts
                 library.save()
-
-    def _add_key_hint(self, raised: BaseException) -> None:
-        """Say what to do where a client of the code wants a key, though nothing would be sent."""
-        plays = self._place.chat_mode in ("none", "off") and not self._place.live
-        if plays and (hint := key_hint(str(raised))):
-            raised.add_note(f"hint: {hint}")
 
     def _broken(self, scope: Scope, tapes: RecordingTapes) -> BaseException | None:
         """Note what was refused, and give what breaks the recording; None where nothing does."""

@@ -127,20 +127,17 @@ def regrade_in(
         )
     if plan is None:
         trial = replace(trial, digests=replace(trial.digests, input=""))  # nobody knows what was asked
-        plan = _plan_of_stored(trial)
+        key = trial.key
+        task = PlannedTask(
+            key.suite, key.task, key.agent, trial.kind, trial.bucket, (), file_in_root=trial.file
+        )
+        plan = Plan(task, Model(key.model, key.model), repetition=key.repetition, attempt=trial.attempt)
     if graders is not None:
         plan = replace(plan, task=replace(plan.task, graders=_planned_graders(graders, environment, place)))
     stored = trial
     (result,) = environment.grade([TrialJob(plan, read_stored=lambda: stored)])
     remember(plan, result, environment)
     return result
-
-
-def _plan_of_stored(trial: Trial) -> Plan:
-    """Give a plan for a trial of which nothing is known but what it holds."""
-    key = trial.key
-    task = PlannedTask(key.suite, key.task, key.agent, trial.kind, trial.bucket, (), file_in_root=trial.file)
-    return Plan(task, Model(key.model, key.model), repetition=key.repetition, attempt=trial.attempt)
 
 
 def _planned_graders(

@@ -1,4 +1,4 @@
-"""Suites and tasks written in Python, with their agents and graders; in a ``test_*.py`` they run as task files do."""
+"""Suites and tasks written in Python, with their agents and graders: in a ``test_*.py`` they run as tests."""
 
 from __future__ import annotations
 
@@ -99,14 +99,9 @@ def agent_config(given: AgentReference | None, registry: Registry, root: Path) -
             f"a class or an object with run; found {given!r:.80}"
         )
     name = name_of(given)
-    registry.agent_given(name, given, _import_paths(root))
-    return name
-
-
-def _import_paths(root: Path) -> list[str]:
-    """Give where another process finds the module: the root, and where a script lies."""
     script = sys.path[0] if sys.path and sys.path[0] else str(root)
-    return list(dict.fromkeys([str(root), script]))
+    registry.agent_given(name, given, list(dict.fromkeys([str(root), script])))
+    return name
 
 
 class Task:
