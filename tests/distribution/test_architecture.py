@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -16,13 +17,17 @@ ROOMS = dict(
 PATHS = set(re.findall(r"`([\w./-]+(?:/|\.py|\.md))`", PAGE))
 
 
-def test_every_room_is_named_once_with_what_it_is_for() -> None:
-    """Modules and folders at the top of the package, and no other."""
-    there = {
-        path.name for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
-    }
+def test_every_room_is_named_with_the_first_sentences_of_its_docstring() -> None:
+    """The page says of a room what the room says of itself, of every room and of no other."""
+    rooms = [path for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()]
 
-    assert set(ROOMS) == there
+    assert {path.name: _first_paragraph(path) for path in rooms} == ROOMS
+
+
+def _first_paragraph(room: Path) -> str:
+    source = room if room.is_file() else room / "__init__.py"
+    docstring = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
+    return " ".join(docstring.split("\n\n")[0].split())
 
 
 def test_every_path_that_is_named_is_there() -> None:
