@@ -20,11 +20,11 @@ from pytest_agenteval.reports.junit_properties import place_properties, trial_pr
 from pytest_agenteval.text.formatting import format_figure, pluralize
 
 StatusWord: TypeAlias = tuple[str, str, Any]
-"""What pytest asks for: a category to count by, a letter, and a word, perhaps with its colour."""
+"""What pytest wants: a category to count by, a letter, and a word, perhaps with its colour."""
 
 
 def make_longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExceptionInfo:
-    """Give a report's text, and what alone of it stands in pytest's short summary, under -vv too."""
+    """Make a report's text; ``in_short`` is its line in pytest's short summary, under -vv too."""
     lines = [f"{line}\n" for line in text.splitlines()]
     return ReprExceptionInfo(
         ReprTraceback([ReprEntryNative(lines)], None, "native"),
@@ -36,21 +36,20 @@ TAKEN_OVER = "agenteval.taken_over"
 """The property of a trial that had ended before: resumed, reused or regraded."""
 
 NOT_RUN = "not_run"
-"""The ending of a trial that was held back, in the properties of its item's report."""
+"""The ending, in the properties of its item's report, of a trial that did not run."""
 
 
 def skip_item(item: pytest.Item, why: NotRun) -> NoReturn:
-    """Leave the item that pytest is busy with: its trial does not begin in this run."""
+    """Skip the item that pytest is busy with: its trial does not run."""
     item.user_properties += [("agenteval.ending", NOT_RUN), ("agenteval.cause", why.cause)]
     raise pytest.skip.Exception(why.reason, _use_item_location=True)
 
 
 def annotate_report(item: Any, report: pytest.TestReport) -> None:
-    """Put what the trial has to say onto the report of one phase.
+    """Put time, score, reasons and output of an item's trial onto the report of one phase.
 
-    Score and reasons stand on the call report, or on the setup report of an errored trial: reports cross
-    to the controller one by one, and what stood on each would cross three times. JUnit reads the last report
-    only.
+    Score and reasons go on the call report, or on the setup report of an errored trial: each report is sent
+    to the controller by itself, and they would be sent three times. JUnit reads the last report only.
     """
     trial: Trial = item.trial
     telling_phase = "setup" if trial.ending == "errored" else "call"
@@ -74,12 +73,12 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
 
 
 def status_word(report: Any, ending: str) -> StatusWord | None:
-    """Give category, letter and word of a report; errored trials are pytest's own errors."""
+    """Give category, letter and word of a report; None for an errored trial, which is pytest's own error."""
     if ending == "errored":
         return None
     if ending == NOT_RUN:
         return "not run", "n", ("NOT RUN", {"yellow": True})
-    # Ours stands behind what somebody's fixture may have recorded under the same name.
+    # From the end: a user's fixture may have recorded a property of the same name before ours.
     ours = reversed(report.user_properties)
     score = next((value for name, value in ours if name == "agenteval.score"), "nan")
     taken_over = next((value for name, value in report.user_properties if name == TAKEN_OVER), "")
@@ -105,7 +104,7 @@ def _transcripts(item: Any) -> str:
 
 
 def _task_place(item: Any) -> list[tuple[str, str]]:
-    """Give file and line of what the trial missed, of a passed one those of its task."""
+    """Give file and line of the grader that the trial missed, or of the task of a passed trial."""
     trial: Trial = item.trial
     missed = None if trial.ending == "passed" else item.evals.task_lines.line_of(trial)
     return place_properties(item.task.row_file or trial.file, missed or item.task.line)
@@ -113,11 +112,11 @@ def _task_place(item: Any) -> list[tuple[str, str]]:
 
 HOOK_NAME = "pytest_agenteval_trial_finished"
 MOST_TRACEBACK_LINES = 8
-"""Lines of a traceback that are told of a hook that raised."""
+"""Lines of the traceback that are shown of a hook that raised."""
 
 
 def call_trial_finished(config: pytest.Config, trial: Trial, failed_hooks: dict[str, str]) -> None:
-    """Call everybody's hook; put into ``failed_hooks`` what one that raises is reported as, once."""
+    """Call every plugin's hook; put the report of one that raises into ``failed_hooks``, once."""
     for place, call in _calls(config):
         try:
             call(config=config, trial=trial)
@@ -129,7 +128,7 @@ def call_trial_finished(config: pytest.Config, trial: Trial, failed_hooks: dict[
 
 
 def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Give each plugin's hook by itself, so that one that raises keeps no other from being called."""
+    """Give each plugin's hook by itself, so that the others are called after one that raises."""
     hook = config.hook.pytest_agenteval_trial_finished
     implementations = hook.get_hookimpls()
     if any(
@@ -143,7 +142,6 @@ def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def _place(implementation: Any) -> str:
-    """Say where a hook stands: its plugin's file and line."""
     code = getattr(inspect.unwrap(implementation.function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else str(implementation.plugin_name)
 
@@ -156,11 +154,11 @@ def _summary_line(place: str, raised: BaseException) -> str:
 
 
 MOST_NAMED = 5
-"""Trials that are named below the text that they share."""
+"""Trials that are named below the error text that they share."""
 
 
 def merge_equal_errors(reports: list[Any]) -> list[Any]:
-    """Give error reports, with one in the place of all trials of the same text, which counts them."""
+    """Give error reports, with one report for all trials of the same text, which counts them."""
     groups: dict[object, list[Any]] = {}
     for report in reports:
         of_trial = any(name == "agenteval.ending" for name, _ in getattr(report, "user_properties", ()))

@@ -21,21 +21,20 @@ from pytest_agenteval.session.stash import eval_session_key, progress_key, run_i
 from pytest_agenteval.text.formatting import cell_width
 
 if TYPE_CHECKING:
-    from pytest_agenteval.reports.progress_panel import PanelLine
+    from pytest_agenteval.reports.progress_panel import Piece
 
 
 _WITHOUT_WIDTH = re.compile(r"\x1b\[[0-9;]*m|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
-"""Colours, and what is told to the terminal itself, such as its title."""
+"""Escape sequences of colours, and those that set the terminal's title."""
 
 _MOVES_CURSOR = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 
 
 class CurrentLine:
-    """Follows what is written to a terminal.
+    """Follows the cursor's column on a terminal.
 
-    ``is_known`` is False from where nobody can tell the column until the line ends: something moves the
-    cursor within the line, as ``\\r`` does, or a wide letter may have been put on the next row. A terminal
-    whose size nobody has set, such as one of a container, has 0 ``columns``.
+    ``is_known`` is False until the end of a line in which something moves the cursor, as ``\\r`` does, or a
+    wide letter may have been put on the next row. A terminal in a container may have 0 columns.
     """
 
     def __init__(self, column: int) -> None:
@@ -43,14 +42,14 @@ class CurrentLine:
         self.is_known = True
 
     def is_left_by(self, text: str, columns: int) -> bool:
-        """Whether the cursor leaves its row, or nobody knows where it is, when this is written."""
+        """Whether the cursor leaves its row, or its column becomes unknown, when this is written."""
         if "\n" in text:
             return True
         width = _width(text)
         return width is None or columns < 1 or width >= columns - self._column % columns
 
     def take(self, text: str, columns: int) -> None:
-        """Note what is written."""
+        """Follow a text that is written."""
         _, newline, rest = text.rpartition("\n")
         if newline:
             self._column, self.is_known = 0, True
@@ -60,35 +59,34 @@ class CurrentLine:
         self._column += width or 0
 
     def has_room(self, columns: int) -> bool:
-        """Whether the cursor stands within a row, and not behind its last column, where terminals differ."""
+        """Whether the cursor is within a row, and not behind its last column, where terminals differ."""
         return self.is_known and columns > 0 and (self._column == 0 or self._column % columns != 0)
 
 
 def _width(text: str) -> int | None:
-    """Give the columns that a text within a line takes; None where it moves the cursor elsewhere."""
+    # The columns of a text within a line; None where it moves the cursor elsewhere.
     if text.isascii() and text.isprintable():
         return len(text)
     plain = _WITHOUT_WIDTH.sub("", text)
     return None if _MOVES_CURSOR.search(plain) else cell_width(plain)
 
 
-# DEC's index: a row down in the same column. The screen scrolls where there is none; a line feed would go to
-# the first column as well, and a cursor that was saved before would not scroll along.
+# DEC's index moves a row down in the same column, and scrolls on the last row. A line feed would also go to
+# the first column, and a saved cursor would not scroll along.
 DOWN, UP = "\x1bD", "\x1b[{}A"
 SAVE, RESTORE, ERASE_LINE, ERASE_BELOW = "\x1b7", "\x1b8", "\x1b[K", "\x1b[J"
 
 
 class RowsBelow:
-    """Shows lines below the cursor and takes them away before anything else needs their place.
+    """Shows lines below the cursor and erases them before anything else needs their rows.
 
     The methods that write are replaced on the streams themselves, so that it does not matter who writes:
-    pytest, another plugin, a hook that prints. Dots that stay on their line pass by; what ends the line takes
-    the panel away, and it comes back when the stream is flushed or the panel shown again: the latter alone
-    after another thread than pytest's has written.
+    pytest, another plugin, a hook that prints. Dots that stay on their line leave the panel alone. A text
+    that ends the line erases it; it is drawn again when pytest's thread flushes the stream, or by ``show``.
     """
 
     def __init__(self, terminal: Any, others: Iterable[Any], column: int) -> None:
-        # Of its own: while a test runs, pytest captures what is written to the stream's.
+        # A descriptor of its own: while a test runs, pytest captures what is written to the stream's.
         self._fd = os.dup(terminal.fileno())
         self._encoding = getattr(terminal, "encoding", None) or "utf-8"
         self._lock, self._process, self._thread = RLock(), os.getpid(), get_ident()
@@ -104,9 +102,9 @@ class RowsBelow:
         return os.get_terminal_size(self._fd)
 
     def show(self, lines: Sequence[str], size: os.terminal_size) -> None:
-        """Have these lines stand below the cursor from now on; ``size`` is the one they were made for.
+        """Show these lines from now on; ``size`` is the terminal's size that they were made for.
 
-        They are written even if they stand there: a key that somebody pressed may have moved the cursor.
+        They are written even if they are shown already: a key may have moved the cursor meanwhile.
         """
         with self._lock:
             if len(lines) < len(self._lines) or size != self._terminal_size:
@@ -115,13 +113,13 @@ class RowsBelow:
             self._draw()
 
     def step_aside(self, stop: Callable[[], None]) -> None:
-        """Take the lines away while ``stop`` lasts, in which nothing is written."""
+        """Erase the lines and call ``stop``, during which nothing is written."""
         with self._lock:
             self._erase()
             stop()
 
     def pause(self) -> None:
-        """Take the lines away until ``go_on``: somebody else has the terminal."""
+        """Erase the lines until ``go_on``: a debugger has the terminal."""
         with self._lock:
             self._erase()
             self._is_paused = True
@@ -131,7 +129,7 @@ class RowsBelow:
         self._is_paused = False
 
     def close(self) -> None:
-        """Take the lines away for good, and leave the streams as they were; may be called twice."""
+        """Erase the lines for good, and restore the streams; may be called twice."""
         with self._lock:
             if not self._is_closed:
                 with suppress(OSError):  # a terminal that is gone shows nothing
@@ -145,7 +143,7 @@ class RowsBelow:
         write, flush = stream.write, stream.flush
 
         def write_above(text: str) -> Any:
-            if self._is_closed or os.getpid() != self._process:  # a fork may have copied a lock that is held
+            if self._is_closed or os.getpid() != self._process:  # a fork may have copied a locked lock
                 return write(text)
             with self._lock:
                 columns = self._terminal_size.columns
@@ -170,7 +168,7 @@ class RowsBelow:
             return []
 
     def _draw(self) -> None:
-        """Write the lines, if the cursor is where it can be told and they fit the terminal."""
+        # Only where the cursor's place is known and the lines fit the terminal.
         size = self._terminal_size
         if self._is_closed or self._is_paused or self._is_unflushed or not self._lines:
             return
@@ -179,7 +177,7 @@ class RowsBelow:
         rows = "".join(f"\r\n{line}{ERASE_LINE}" for line in self._lines)
         count = len(self._lines)
         self._is_drawn = True
-        # What is right of the cursor may be a line of the panel, where somebody pressed Enter.
+        # Right of the cursor there may be a line of the panel, where the user pressed Enter.
         self._send(f"{ERASE_LINE}{DOWN * count}{UP.format(count)}{SAVE}{rows}{RESTORE}")
 
     def _erase(self) -> None:
@@ -194,7 +192,7 @@ class RowsBelow:
 
 
 def _replace(stream: Any, name: str, function: Callable[..., Any]) -> Callable[[], None]:
-    """Put a function in the place of a stream's method; give the undoing, which spares what came over it."""
+    """Replace a stream's method; give the undoing, which leaves a later replacement alone."""
     before = vars(stream).get(name)
     setattr(stream, name, function)
 
@@ -210,22 +208,22 @@ def _replace(stream: Any, name: str, function: Callable[..., Any]) -> Callable[[
 
 
 TICK_S = 0.25
-"""Seconds between two looks at what the run is at."""
+"""Seconds between two updates."""
 
 PATIENCE_S = 0.5
 """Seconds before the panel is shown: quick runs need none."""
 
 PLAIN = ("collectonly", "setuponly", "setupplan", "setupshow", "usepdb", "trace")
-"""Options of pytest under which no trial is begun, or somebody looks at one test at a time."""
+"""Options of pytest under which no trial begins, or the user looks at one test at a time."""
 
 COLOURS = {"": "", "dim": "\x1b[2m", "green": "\x1b[32m", "yellow": "\x1b[33m", "red": "\x1b[31m"}
 NO_COLOUR = "\x1b[0m"
 
 
 def begin_progress(config: pytest.Config) -> None:
-    """Show what the run is at from now on, where somebody looks at a terminal that can show it.
+    """Show the run's progress from now on, on a terminal that can show it.
 
-    Once for each run, in the process that speaks for it, after the run's plan was written down.
+    Called once for each run, in the process that speaks for it, after the run's plan is written down.
     """
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if progress_key in config.stash or not _is_shown(config, reporter):
@@ -237,7 +235,7 @@ def begin_progress(config: pytest.Config) -> None:
 
 
 def _is_shown(config: pytest.Config, reporter: Any) -> bool:
-    # Of pytest's own class: others draw below their lines themselves.
+    # Only pytest's own class: other reporters draw below their lines themselves.
     if type(reporter) is not TerminalReporter or hasattr(config, "workerinput"):
         return False
     option = config.option
@@ -245,27 +243,25 @@ def _is_shown(config: pytest.Config, reporter: Any) -> bool:
         return False
     if os.environ.get("CI") or os.environ.get("BUILD_NUMBER"):  # as pytest itself knows a CI server
         return False
-    return _is_capable(reporter._tw._file) and _setting(config) != "no"
+    if not _is_capable(reporter._tw._file):
+        return False
+    evals = config.stash.get(eval_session_key, None)
+    if evals is not None:
+        return bool(evals.settings.progress != "no")
+    from pytest_agenteval.session.settings_reading import read_settings
+
+    return read_settings(config).progress != "no"
 
 
 def _is_capable(stream: Any) -> bool:
     try:
         return is_terminal_with_escapes(stream.fileno()) and hasattr(stream, "__dict__")
-    except (AttributeError, OSError, ValueError):  # an object that somebody prints into
+    except (AttributeError, OSError, ValueError):  # an object that is no file
         return False
 
 
-def _setting(config: pytest.Config) -> str:
-    evals = config.stash.get(eval_session_key, None)
-    if evals is not None:
-        return str(evals.settings.progress)
-    from pytest_agenteval.session.settings_reading import read_settings
-
-    return read_settings(config).progress
-
-
 class ProgressPanel:
-    """Keeps what the run is at on the terminal, from a thread of its own that ends with the run."""
+    """Draws the run's progress, in a thread of its own that ends with the run."""
 
     def __init__(self, reporter: Any, folder: Path) -> None:
         from pytest_agenteval.session.run_progress import RunProgress
@@ -281,11 +277,11 @@ class ProgressPanel:
         self._thread = threading.Thread(target=self._watch, name="agenteval-progress", daemon=True)
 
     def start(self) -> None:
-        """Begin to look and to draw."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """Take the panel away for good; nobody waits for its thread."""
+        """Erase the panel for good; nobody waits for its thread."""
         self._over.set()
         self._rows.close()
         self._leave_stops()
@@ -295,7 +291,7 @@ class ProgressPanel:
         self._rows.pause()
 
     def pytest_leave_pdb(self) -> None:
-        """Come back."""
+        """Show the panel again."""
         self._rows.go_on()
 
     @pytest.hookimpl(tryfirst=True)
@@ -316,9 +312,9 @@ class ProgressPanel:
                 size = self._rows.size()
                 is_shown = now >= self._first_display_at and self._progress.is_going_on
                 self._rows.show(self._lines(now, size) if is_shown else [], size)
-        except OSError:  # the terminal is gone, or the run's folder: the run goes on without
+        except OSError:  # the terminal is gone, or the run's folder: the run goes on without a panel
             pass
-        finally:  # a mistake of ours, too, must not stay on the terminal; pytest tells it as a warning
+        finally:  # after an exception of ours, too, which pytest shows as a warning
             self._rows.close()
 
     def _lines(self, now: float, size: os.terminal_size) -> list[str]:
@@ -327,18 +323,15 @@ class ProgressPanel:
         if size.lines < FEWEST_ROWS:
             return []
         lines = panel_lines(self._progress.progress(now), size.columns, ascii_only=self._ascii_only)
-        return [self._painted(line) for line in lines]
+        return ["".join(map(self._painted, line)) for line in lines]
 
-    def _painted(self, line: PanelLine) -> str:
-        if not self._colours:
-            return "".join(piece.text for piece in line)
-        return "".join(
-            f"{COLOURS[piece.look]}{piece.text}{NO_COLOUR}" if piece.look else piece.text for piece in line
-        )
+    def _painted(self, piece: Piece) -> str:
+        is_coloured = self._colours and piece.look
+        return f"{COLOURS[piece.look]}{piece.text}{NO_COLOUR}" if is_coloured else piece.text
 
 
 def _other_terminals() -> Iterable[Any]:
-    """Give the streams of this process that lead to a terminal, which is as a rule the same."""
+    """Give the streams of this process that lead to a terminal, usually the same one."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         if stream is not None and _is_capable(stream):
             yield stream

@@ -23,7 +23,7 @@ HEADER_TABLES = ("extra_headers", "headers", "default_headers")
 
 
 def learn_secrets(settings: Settings) -> None:
-    """Learn what is secret in this session: from the environment, the models' tables, the user's patterns."""
+    """Learn this session's secrets: of the environment, of models' tables and by the patterns of redact."""
     KNOWN_SECRETS.forget()
     KNOWN_SECRETS.know_environment()
     KNOWN_SECRETS.know_variables(known_key_names())
@@ -50,7 +50,7 @@ def learn_secrets(settings: Settings) -> None:
 
 
 def hide_in_report(report: pytest.TestReport) -> None:
-    """Take secrets out of what a report tells: terminal, JUnit and other plugins read nothing else."""
+    """Take secrets out of a report: terminal, JUnit and other plugins read nothing else."""
     if report.sections:
         report.sections = [(title, KNOWN_SECRETS.text(text)) for title, text in report.sections]
     if report.user_properties:
@@ -65,7 +65,7 @@ def hide_in_report(report: pytest.TestReport) -> None:
 
 
 def _clean_properties(properties: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Give properties without secrets: the same list where none holds one, as in nearly every report."""
+    """Take secrets out of properties; nearly always none holds one, and the same list is returned."""
     values = [value for _, value in properties]
     if set(map(type, values)) == {str} and KNOWN_SECRETS.all_clean(dict(zip(values, values, strict=True))):
         return properties
@@ -73,7 +73,7 @@ def _clean_properties(properties: list[tuple[str, Any]]) -> list[tuple[str, Any]
 
 
 def hide_in_warning(recorded: warnings.WarningMessage) -> None:
-    """Take secrets out of what a warning says."""
+    """Take secrets out of a warning."""
     message = recorded.message
     if isinstance(message, str):
         recorded.message = KNOWN_SECRETS.text(message)
@@ -82,7 +82,7 @@ def hide_in_warning(recorded: warnings.WarningMessage) -> None:
 
 
 def without_secrets(value: Any) -> Any:
-    """Give pytest's own picture of an exception without secrets; its parts can be changed in place."""
+    """Take secrets out of pytest's representation of an exception, whose parts are changed in place."""
     if isinstance(value, str):
         return KNOWN_SECRETS.text(value)
     if isinstance(value, list | tuple):
@@ -94,9 +94,9 @@ def without_secrets(value: Any) -> Any:
 
 
 def hide_on_terminal(reporter: Any) -> None:
-    """Take secrets out of whatever is printed from now on: warnings, headings, other plugins' lines.
+    """Take secrets out of everything printed from now on: warnings, headings, other plugins' lines.
 
-    Where GitHub Actions reads it, none of it is a workflow command: agents' output stands in it, too.
+    Under GitHub Actions, workflow commands are disabled in it, too: agents' output is part of it.
     """
     writer = getattr(reporter, "_tw", None)
     if writer is None or "write" in vars(writer):
@@ -111,7 +111,7 @@ def hide_on_terminal(reporter: Any) -> None:
 
 
 def write_workflow_commands(reporter: Any, lines: Iterable[str]) -> None:
-    """Print workflow commands of our own, past what keeps all others from being one."""
+    """Print workflow commands of our own, past the filter of ``hide_on_terminal``."""
     reporter.ensure_newline()
     writer = reporter._tw
     for line in lines:
@@ -119,7 +119,7 @@ def write_workflow_commands(reporter: Any, lines: Iterable[str]) -> None:
 
 
 def hide_in_log_file(handler: Any) -> None:
-    """Take secrets out of what ``--log-file`` keeps; without one, pytest writes to nowhere."""
+    """Take secrets out of the file of ``--log-file``; without one, pytest writes to ``os.devnull``."""
     if getattr(handler, "baseFilename", os.devnull) == os.devnull or "format" in vars(handler):
         return
     write_out = handler.format
@@ -127,22 +127,26 @@ def hide_in_log_file(handler: Any) -> None:
 
 
 def hide_in_xml(xml: Any) -> None:
-    """Take secrets out of what fixtures tell of the whole session in JUnit's file."""
+    """Take secrets out of the session's properties in JUnit's file, which fixtures record."""
     xml.global_properties[:] = [
         (name, KNOWN_SECRETS.text(str(value))) for name, value in xml.global_properties
     ]
 
 
 def stop_commands(config: pytest.Config, resuming: str) -> None:
-    """Let the runner obey nothing until the word ``resuming``, in whichever process the trials run."""
+    """Have a runner of GitHub Actions ignore workflow commands until the word ``resuming``.
+
+    While trials run, programs that agents start write to its log: not only through pytest, which sees nothing
+    of their output under ``-s`` and between tests.
+    """
     if in_actions():
         _write_command(config, workflow_command("stop-commands", resuming))
 
 
 def resume_commands(config: pytest.Config, resuming: str) -> None:
-    """Let the runner obey commands again: by the process that speaks for the run, once all trials ended."""
+    """Have the runner obey commands again, once all trials have ended."""
     if in_actions():
-        # What stands before may end in no line.
+        # On a line of its own: the output before it may not end with one.
         _write_command(config, f"\n{workflow_command(resuming, '')}")
 
 

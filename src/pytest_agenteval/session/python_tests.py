@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -34,14 +34,17 @@ _RERAISED = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exceptio
 
 
 class TestMark(NamedTuple):
-    """What a mark says: how often the body runs, and the least share of repetitions whose asserts hold."""
+    """What the mark ``agenteval`` of a test says.
+
+    ``repetitions`` is how often its body runs, ``threshold`` the share of them whose asserts must hold.
+    """
 
     repetitions: int = 1
     threshold: float = 1.0
 
 
 def read_mark(item: pytest.Item) -> TestMark | None:
-    """Give what a test's mark says; raises UsageMistake for what no mark can say."""
+    """Read a test's mark, if it has one; raises UsageMistake for wrong arguments."""
     mark = item.get_closest_marker("agenteval")
     if mark is None:
         return None
@@ -55,33 +58,43 @@ def read_mark(item: pytest.Item) -> TestMark | None:
             hint = did_you_mean(name, TestMark._fields)
             parts = (f"{place}: expected repetitions=, threshold=; found {name}=", hint)
             raise UsageMistake("; ".join(part for part in parts if part))
-    return _checked(TestMark(**mark.kwargs), place)
-
-
-def _checked(mark: TestMark, place: str) -> TestMark:
-    repetitions, threshold = mark
+    test_mark = TestMark(**mark.kwargs)
+    repetitions, threshold = test_mark
     if isinstance(repetitions, bool) or not isinstance(repetitions, int) or repetitions < 1:
         raise UsageMistake(f"{place}: expected repetitions, a whole number, 1 or more; found {repetitions!r}")
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise UsageMistake(f"{place}: expected threshold, a number from 0 to 1; found {threshold!r}")
-    return mark
+    return test_mark
 
 
 class MarkedTest:
-    """Runs the body of a marked test as often as it is to be tried, each time as a trial of the run."""
+    """Runs the body of a marked test once for each repetition, each time as a trial of the run."""
 
     def __init__(self, evals: EvalSession, item: pytest.Function, mark: TestMark) -> None:
         self._item, self._threshold = item, float(mark.threshold)
-        between = evals.settings.repetition_range  # no comparison decides here: the fewest are made
+        between = evals.settings.repetition_range  # no comparison decides here: the fewest are run
         self._repetitions = between.low if between else evals.settings.fixed_repetitions or mark.repetitions
         self._environment = SessionEnvironment(evals, item)
-        # A single repetition that misses is no failure where not all of them have to pass.
+        # Where not all repetitions have to pass, one that misses is no failure.
         self._kind: Kind = "capability" if self._threshold < 1 and self._repetitions > 1 else "mixed"
-        self._task = _task_of(item, self._kind)
+        suite, function = suite_of(item), getattr(item, "function", None)
+        self._task = PlannedTask(
+            suite=suite,
+            id=task_of(item),
+            agent=name_of(function or item),
+            kind=self._kind,
+            bucket=item.path.stem,
+            graders=(PlannedGrader(ASSERTS, ASSERTS),),
+            file=suite,
+            line=place_of(item).line,
+            file_in_root=suite,
+            description=inspect.getdoc(function) or "",
+        )
 
     def call(self) -> None:
-        """Run the body; raise what failed first where too few repetitions pass, or one of them broke."""
-        fixture = next((value for value in self._funcargs.values() if isinstance(value, AgentEval)), None)
+        """Run the body; raise the first failure where too few repetitions pass, or the first error."""
+        funcargs: Mapping[str, Any] = self._item.funcargs
+        fixture = next((value for value in funcargs.values() if isinstance(value, AgentEval)), None)
         broken: list[BaseException] = []
         failed: list[BaseException] = []
         for repetition in range(1, self._repetitions + 1):
@@ -94,12 +107,8 @@ class MarkedTest:
         if broken or share < self._threshold - 1e-9:
             self._raise((broken or failed)[0], len(failed), len(broken))
 
-    @property
-    def _funcargs(self) -> Mapping[str, Any]:
-        return self._item.funcargs
-
     def _raise(self, first: BaseException, failed: int, broken: int) -> None:
-        """Raise what came first, with how the others ended where there are others."""
+        """Raise the first exception, with a note of how the other repetitions ended."""
         if self._repetitions > 1:
             passed = self._repetitions - failed - broken
             parts = [f"{passed} of {self._repetitions} repetitions passed"]
@@ -111,62 +120,42 @@ class MarkedTest:
     def _repetition(self, number: int, fixture: AgentEval | None) -> tuple[Trial, BaseException | None]:
         plan = self._environment.begin_test(Plan(self._task, MODEL, repetition=number))
         started_at, began = datetime.now(UTC).isoformat(timespec="milliseconds"), time.monotonic()
-        raised = _raised_by(lambda: self._item.ihook.pytest_pyfunc_call(pyfuncitem=self._item))
-        if isinstance(raised, _RERAISED):
-            raise raised
-        trial = _trial_of_body(plan, raised, Transcript())
+        raised: BaseException | None = None
+        try:
+            self._item.ihook.pytest_pyfunc_call(pyfuncitem=self._item)
+        except _RERAISED:
+            raise
+        except BaseException as broken:  # whatever ends a body: its kind decides how the trial ended
+            raised = broken
         trial = replace(
-            trial, started_at=started_at, seconds=time.monotonic() - began, digests=_digests(self._item)
+            _trial_of_body(plan, raised),
+            started_at=started_at,
+            seconds=time.monotonic() - began,
+            digests=_digests(self._item),
         )
         if fixture is not None:
             trial = fixture.with_recordings(trial)
         return self._environment.end_test(plan, trial), raised
 
 
-def _raised_by(call: Callable[[], object]) -> BaseException | None:
-    try:
-        call()
-    except BaseException as raised:  # whatever ends a body: what it means is decided by what it is
-        return raised
-    return None
-
-
-def _task_of(item: pytest.Item, kind: Kind) -> PlannedTask:
-    place = place_of(item)
-    suite = suite_of(item)
-    return PlannedTask(
-        suite=suite,
-        id=task_of(item),
-        agent=name_of(getattr(item, "function", item)),
-        kind=kind,
-        bucket=item.path.stem,
-        graders=(PlannedGrader(ASSERTS, ASSERTS),),
-        file=suite,
-        line=place.line,
-        file_in_root=suite,
-        description=inspect.getdoc(getattr(item, "function", None)) or "",
+def _trial_of_body(plan: Plan, raised: BaseException | None) -> Trial:
+    """Give the trial of one run of the body: graded by its asserts, or errored for any other exception."""
+    if raised is not None and not isinstance(raised, AssertionError | pytest.fail.Exception):
+        return replace(Trial.errored(plan, error_details(raised)), transcript=Transcript())
+    score, why = (1.0, "every assert holds") if raised is None else (0.0, truncated_text(str(raised)))
+    ending = "passed" if raised is None else "missed" if plan.task.kind == "capability" else "failed"
+    return replace(
+        Trial.errored(plan, ErrorDetails("", "")),
+        ending=ending,
+        score=score,
+        grades=(Grade(ASSERTS, score, why),),
+        transcript=Transcript(),
+        outcome=Outcome(),
     )
 
 
-def _trial_of_body(plan: Plan, raised: BaseException | None, transcript: Transcript) -> Trial:
-    """Give the trial that one run of the body was: graded by its asserts, or broken by anything else."""
-    if raised is None or isinstance(raised, AssertionError | pytest.fail.Exception):
-        score, why = (1.0, "every assert holds") if raised is None else (0.0, truncated_text(str(raised)))
-        ending = "passed" if raised is None else "missed" if plan.task.kind == "capability" else "failed"
-        base = Trial.errored(plan, ErrorDetails("", ""))
-        return replace(
-            base,
-            ending=ending,
-            score=score,
-            grades=(Grade(ASSERTS, score, why),),
-            transcript=transcript,
-            outcome=Outcome(),
-        )
-    return replace(Trial.errored(plan, error_details(raised)), transcript=transcript)
-
-
 def _digests(item: pytest.Item) -> Digests:
-    """Give what the asserts are: a test that was changed is another ruler."""
+    # The asserts are the ruler: scores of a test that was changed are not compared.
     try:
         source = inspect.getsource(getattr(item, "function", place_of))
     except (OSError, TypeError):
@@ -175,28 +164,17 @@ def _digests(item: pytest.Item) -> Digests:
     return Digests(ruler=digest, graders={ASSERTS: f"1:{digest[:12]}"})
 
 
-def marked_tests(
-    items: Sequence[pytest.Item], evals: EvalSession
-) -> Iterator[tuple[pytest.Function, MarkedTest]]:
-    """Give the tests among items that bear the mark and are no trials of a task."""
-    for item in items:
-        if isinstance(item, pytest.Function) and not hasattr(item, "case"):
-            mark = read_mark(item)
-            if mark is not None:
-                yield item, MarkedTest(evals, item, mark)
-
-
 MARKED_TEST = "agenteval_marked_test"
 """The attribute of an item that says how often its body runs; plugin.py looks for it."""
 
 
 def agenteval_of(request: pytest.FixtureRequest) -> AgentEval:
-    """Give the fixture of the test that asks."""
+    """Give the fixture of the requesting test."""
     return AgentEval(get_eval_session(request.config), request.node)
 
 
 def session_with_tests(config: pytest.Config, tests: Sequence[pytest.Item]) -> EvalSession:
-    """Give the session's evals, and see to it that marked tests run as often as they say."""
+    """Give the session's evals, and have marked tests run as often as their marks say."""
     evals = get_eval_session(config)
     if evals.settings.regrade or evals.audit is not None:
         which = "--agent-regrade" if evals.settings.regrade else "--agent-audit"
@@ -204,8 +182,9 @@ def session_with_tests(config: pytest.Config, tests: Sequence[pytest.Item]) -> E
             item.add_marker(pytest.mark.skip(f"{which}: trials of tasks alone; this test would try an agent"))
         return evals
     try:
-        for item, test in marked_tests(tests, evals):
-            setattr(item, MARKED_TEST, test)
+        for item in tests:
+            if isinstance(item, pytest.Function) and not hasattr(item, "case") and (mark := read_mark(item)):
+                setattr(item, MARKED_TEST, MarkedTest(evals, item, mark))
     except UsageMistake as mistake:
         evals.refuse(mistake)
     return evals
@@ -220,7 +199,7 @@ class PythonSuite(PyCollector):
     suite: Suite
 
     def _getobj(self) -> types.ModuleType:
-        # Where pytest's own way of building items looks for functions.
+        # pytest looks for functions there when it builds items.
         return types.ModuleType("agenteval_tasks")
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
@@ -238,13 +217,13 @@ class PythonSuite(PyCollector):
 
 
 def collect_suite(collector: pytest.Collector, name: str, value: Any) -> PythonSuite | None:
-    """Collect a module's variable that holds a suite; a suite is collected once, wherever it is imported."""
+    """Collect a suite in a module's variable; it is collected once, however many modules import it."""
     if not isinstance(value, Suite) or not isinstance(collector, pytest.Module):
         return None
     collected = collector.config.stash.setdefault(_collected, {})
     if id(value) in collected:
         return None
-    collected[id(value)] = value  # held: while it lives nothing else has its id
+    collected[id(value)] = value  # while it lives nothing else has its id
     node: PythonSuite = PythonSuite.from_parent(collector, name=name)
     node.suite = value
     return node

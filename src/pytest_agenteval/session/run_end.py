@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_agenteval.registry.registration import get_registry
-from pytest_agenteval.reports.github_report import comment_markdown
 from pytest_agenteval.reports.junit_properties import (
     prefix_endings,
     set_places,
     suite_properties,
     verdict_properties,
 )
-from pytest_agenteval.reports.report_files import write_report
-from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.scorecard import relevant_scorecards
-from pytest_agenteval.reports.task_lines import TaskFileLines
-from pytest_agenteval.session.pytest_output import hide_on_terminal
+from pytest_agenteval.session.pytest_output import hide_in_xml, hide_on_terminal
 from pytest_agenteval.session.run_info import SERVERS_FOLDER, RunInfo
 from pytest_agenteval.session.run_journal import (
     dead_processes,
@@ -47,12 +43,17 @@ from pytest_agenteval.text.formatting import StyledLine, wrapped_lines
 if TYPE_CHECKING:
     from _pytest.junitxml import LogXML
 
+    from pytest_agenteval.reports.report_source import ReportSource
     from pytest_agenteval.session.run_verdict import RunVerdict
 
 
-def write_reports(config: pytest.Config) -> list[str]:
-    """Write the files of ``--agent-report``; gives a sentence for each that cannot be written."""
+def _write_reports(config: pytest.Config) -> list[str]:
+    """Write the files of ``--agent-report``; give a sentence for each that cannot be written."""
     info: RunInfo = config.stash[run_info_key]
+    if not info.reports:
+        return []
+    from pytest_agenteval.reports.report_files import write_report
+
     source = _report_source(config, info)
     paths: list[Path] = []
     problems: list[str] = []
@@ -67,27 +68,31 @@ def write_reports(config: pytest.Config) -> list[str]:
 
 
 def _report_source(config: pytest.Config, info: RunInfo) -> ReportSource:
+    from pytest_agenteval.reports.report_source import ReportSource
+
     verdict = config.stash.get(verdict_key, None)
     scorecards = get_registry(config).scorecards()
     run = ended_run(config)
     if verdict is None or verdict.comparison is None or not verdict.comparison.suites:
         return ReportSource((run,), scorecards=scorecards)
-    return ReportSource(
-        (run,),
-        verdict.comparison,
-        verdict.old,
-        load_run(info.baseline) if info.baseline is not None and info.baseline.is_dir() else None,
-        scorecards,
-    )
+    # The file of a baseline has no transcripts to show.
+    old = load_run(info.baseline) if info.baseline is not None and info.baseline.is_dir() else None
+    return ReportSource((run,), verdict.comparison, verdict.old, old, scorecards)
 
 
-def write_pull_request_comment(
-    path: Path, config: pytest.Config, run: Run, totals: Sequence[StyledLine]
-) -> Iterator[str]:
-    """Write a run's comment into a file; gives a sentence where that cannot be done."""
+def _write_comment(config: pytest.Config) -> Iterator[str]:
+    """Write the comment of ``--agent-comment``; give a sentence where that fails."""
+    path = read_settings(config).comment
+    if path is None:
+        return
+    from pytest_agenteval.reports.github_report import comment_markdown
+    from pytest_agenteval.reports.task_lines import TaskFileLines
+
+    run = ended_run(config)
     verdict = config.stash.get(verdict_key, None)
     comparison, lines = (verdict.comparison, verdict.lines) if verdict is not None else (None, ())
-    remarks = [*lines, *(line.text for line in totals)]
+    totals = (line.text for line in run_scorecards(config, run, WIDE, whole=False))
+    remarks = [*lines, *totals]
     text = comment_markdown(run, view_of(run), TaskFileLines(config.rootpath), comparison, remarks)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,13 +102,13 @@ def write_pull_request_comment(
 
 
 WIDE = 120
-"""Columns of what is not written into a terminal."""
+"""Columns of text that is not written to a terminal."""
 
 
 def finish_run(session: pytest.Session, status: int) -> None:
-    """Write down how the run ended, and put the suites' totals into JUnit's file, which workers have not."""
+    """Write down how the run ended, and the suites' totals into JUnit's file, which workers do not have."""
     config = session.config
-    # Where workers carried out the trials, nothing of evals was here before their reports.
+    # Where workers carried out the trials, this process has not learned of any evals before.
     hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
     verdict = _verdict(config, status)
     if verdict is not None:
@@ -116,7 +121,7 @@ def finish_run(session: pytest.Session, status: int) -> None:
         status = session.exitstatus = pytest.ExitCode.INTERRUPTED  # what did not run has not passed
     try:
         _write_run_end(config, status)
-    except OSError as failed:  # a full disk: what was found is shown all the same
+    except OSError as failed:  # a full disk: the results are shown all the same
         remark = f"how the run ended cannot be written to {run_folder(config)}: {failed.strerror or failed}"
         add_messages(config, WorkerMessages(lines=(remark,)))
         session.exitstatus = status or pytest.ExitCode.TESTS_FAILED
@@ -128,24 +133,8 @@ def finish_run(session: pytest.Session, status: int) -> None:
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
-def _write_reports(config: pytest.Config) -> Iterable[str]:
-    if not config.stash[run_info_key].reports:
-        return ()
-
-    return write_reports(config)
-
-
-def _write_comment(config: pytest.Config) -> Iterator[str]:
-    path = read_settings(config).comment
-    if path is not None:
-        run = ended_run(config)
-        yield from write_pull_request_comment(
-            path, config, run, list(run_scorecards(config, run, WIDE, whole=False))
-        )
-
-
 def _verdict(config: pytest.Config, status: int) -> RunVerdict | None:
-    """Compare the run and judge its gates, where it has any."""
+    """Compare the run with its baseline and judge its gates; None where it has neither."""
     if not (run_folder(config) / GATES).exists() and config.stash[run_info_key].baseline is None:
         return None
     from pytest_agenteval.session.run_verdict import verdict_on
@@ -174,25 +163,22 @@ def _end_xml(session: pytest.Session) -> None:
 
     config = session.config
     xml = config.stash.get(xml_key, None)
-    if xml is not None:
-        from pytest_agenteval.session.pytest_output import hide_in_xml
-
-        hide_in_xml(xml)
-        cases = [case.to_xml() for case in xml.node_reporters_ordered]
-        prefix_endings(cases)
-        set_places(cases)
-        for name, value in suite_properties(view_of(ended_run(config))):
-            xml.add_global_property(name, value)
-        for name, value in _verdict_properties(config):
-            xml.add_global_property(name, value)
-        for implementation in config.hook.pytest_sessionfinish.get_hookimpls():
-            if implementation.plugin is xml:  # which raises, and then nobody shows or clears away anything
-                write = partial(_write_junit, session, xml, implementation.function)
-                implementation.function = write  # type: ignore[misc]  # final, and the only way in
+    if xml is None:
+        return
+    hide_in_xml(xml)
+    cases = [case.to_xml() for case in xml.node_reporters_ordered]
+    prefix_endings(cases)
+    set_places(cases)
+    for name, value in (*suite_properties(view_of(ended_run(config))), *_verdict_properties(config)):
+        xml.add_global_property(name, value)
+    for implementation in config.hook.pytest_sessionfinish.get_hookimpls():
+        if implementation.plugin is xml:  # where it raises, no summary is shown and no file cleaned up
+            write = partial(_write_junit, session, xml, implementation.function)
+            implementation.function = write  # type: ignore[misc]  # final, and the only way in
 
 
 def _write_junit(session: pytest.Session, xml: LogXML, write: Callable[[], object]) -> None:
-    """Have pytest write JUnit's file; where it cannot be written, say so and go on."""
+    """Have pytest write JUnit's file; where that fails, say so and go on."""
     from _pytest.junitxml import xml_key
 
     config = session.config
@@ -201,9 +187,9 @@ def _write_junit(session: pytest.Session, xml: LogXML, write: Callable[[], objec
     except OSError as failed:
         path = Path(xml.logfile)
         with suppress(OSError):
-            if path.is_file():  # half a file is none
+            if path.is_file():  # it is half written
                 path.unlink()
-        # It would say that the file was written.
+        # Else pytest would print that the file was written.
         config.pluginmanager.unregister(xml)
         del config.stash[xml_key]
         why = f"{path}: JUnit's file cannot be written ({failed.strerror or failed})"
@@ -226,7 +212,7 @@ def _verdict_properties(config: pytest.Config) -> Iterator[tuple[str, str]]:
 
 
 def remove_unwanted_run(config: pytest.Config) -> None:
-    """Leave what is kept of the run, and nothing else."""
+    """Delete the files that only a running run needs, and the run itself where it is not kept."""
     info = config.stash[run_info_key]
     forget_ended_run(config)
     forget_dead_workers(info.folder)
@@ -247,12 +233,12 @@ def run_folder(config: pytest.Config) -> Path:
 
 
 def run_scorecards(config: pytest.Config, run: Run, width: int, *, whole: bool) -> Iterator[StyledLine]:
-    """Give what benchmarks make of suites whose graders are theirs."""
+    """Give the scorecards that benchmarks make of suites with their graders."""
     scorecards = relevant_scorecards(run.entries, get_registry(config).scorecards())
     if scorecards:
         from pytest_agenteval.reports.leaderboard import scorecard_lines
 
         try:
             yield from scorecard_lines(run, scorecards, width, whole=whole)
-        except AgentEvalError as mistake:  # a benchmark's own code: the run's tables stand all the same
+        except AgentEvalError as mistake:  # a benchmark's own code: the run's tables are shown all the same
             yield from wrapped_lines(str(mistake), width, "red", indent="")

@@ -19,108 +19,104 @@ from pytest_agenteval.session.stash import held_run_key
 HOLD_FILE = ".held"
 
 DEAD_WORKERS = "lost"
-"""The file in a run's folder that names the workers that have died."""
+"""The file in a run's folder that names the workers that died."""
 
 BUDGET_FILES = "budget-*.json"
-"""The files in a run's folder by which its processes count what they pay."""
+"""The files in a run's folder in which its processes add up what they pay."""
 
 RATE_FILES = "rates-*.json"
-"""The files in a run's folder by which its processes share the places of models."""
+"""The files in a run's folder by which its processes share rate limits."""
 
 CLAIM_PATIENCE_S = 5.0
-"""Seconds that the workers of a controller that was killed have to end: they need two."""
+"""Seconds that the workers of a killed controller have to end: they need two."""
 
 
 def hold_run(config: pytest.Config, folder: Path, controller: int) -> None:
-    """Say, until this pytest ends, that the run is being worked on, and which process speaks for it."""
+    """Mark the run, until this pytest ends, as being worked on by this ``controller``."""
     if held_run_key not in config.stash:
-        held = _presence_lock(config, folder)
-        held.hold()
-        held.write(str(controller))
+        lock = _presence_lock(config, folder)
+        lock.hold()
+        lock.write(str(controller))
 
 
 def claim_run(config: pytest.Config, folder: Path) -> str:
-    """Say the same of a run that nobody else is at work on; else give the process that is.
+    """Mark a run as being worked on by this process alone; give the number of the process that is else.
 
-    The number that stands there is not believed, for it may be another process's by now: where that is gone,
-    its workers are waited for, and what decides is whether anybody holds the file.
+    The number in the file may be another process's by now, so only the lock decides. Where its process is
+    gone, its workers are given time to end.
     """
-    held = _presence_lock(config, folder)
-    holder = held.read()
+    lock = _presence_lock(config, folder)
+    holder = lock.read()
     patience = 0.0 if holder.isdecimal() and is_running(int(holder)) else CLAIM_PATIENCE_S
-    if not held.claim(patience):
+    if not lock.claim(patience):
         return holder or "?"
-    held.write(str(os.getpid()))
+    lock.write(str(os.getpid()))
     return ""
 
 
 def _presence_lock(config: pytest.Config, folder: Path) -> PresenceLock:
-    held = config.stash[held_run_key] = PresenceLock(folder / HOLD_FILE)
-    config.add_cleanup(held.release)
-    return held
+    lock = config.stash[held_run_key] = PresenceLock(folder / HOLD_FILE)
+    config.add_cleanup(lock.release)
+    return lock
 
 
 STOP_FILE = "stop"
-"""The file in a run's folder by which the controller tells its workers to end early."""
+"""The file in a run's folder by which the controller stops its workers early."""
 
 SUDDEN_END = (
     "\nagenteval: the pytest process ended before the run did: it was killed, or code in it ended it. "
     "Finished trials are kept: run the same command with --agent-resume.\n"
 )
-"""What is printed after a kill, a crash or os._exit: no Python can, and pytest prints nothing."""
+"""What the watching process prints after a kill, a crash or os._exit: pytest prints nothing then."""
 
 
 class StopListener:
-    """Knows whether a worker was told to stop; elsewhere nobody tells."""
+    """Knows whether the controller has stopped this worker; does nothing in other processes."""
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
-        self._word = folder / STOP_FILE if hasattr(config, "workerinput") else None
+        self._file = folder / STOP_FILE if hasattr(config, "workerinput") else None
         self.received = False
 
     def raise_if_stopped(self, session: pytest.Session) -> None:
-        """Leave the item that pytest is busy with, and the loop, where the controller said so."""
-        if self._word is not None and self._word.exists():
+        """End the current item and pytest's loop, where the controller has stopped this worker."""
+        if self._file is not None and self._file.exists():
             self.received = True
             session.shouldstop = "the controller stops"
             pytest.exit("the controller stops")
 
 
 class StopBroadcaster:
-    """Tells the workers when the controller stops: after ``-x``, ``--maxfail`` or Ctrl-C.
+    """Stops the workers when the controller stops: after ``-x``, ``--maxfail`` or Ctrl-C.
 
-    Left alone, xdist lets each worker finish its queue; ours are deep, and what is in them is paid for.
+    xdist itself lets each worker finish its queue; ours are deep, and their trials cost money.
     """
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
-        self._config, self._word = config, folder / STOP_FILE
+        self._config, self._file = config, folder / STOP_FILE
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self) -> None:
-        """Look whether this report was the one too many."""
-        # Last, for pytest counts failures in this same hook.
+        """Stop the workers if this report ended the session."""
+        # Last, as pytest counts failures in this same hook.
         session = self._config.pluginmanager.get_plugin("session")
         if session is not None and (session.shouldfail or session.shouldstop):
-            self._tell()
+            self.pytest_keyboard_interrupt()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """Tell the workers, which the signal may not have reached."""
-        self._tell()
+        """Stop the workers, which the signal may not have reached."""
+        with suppress(OSError):  # a run without a folder has no workers
+            self._file.touch()
 
     def pytest_unconfigure(self) -> None:
-        """Leave nothing in the run's folder: the workers are gone."""
-        self._word.unlink(missing_ok=True)
-
-    def _tell(self) -> None:
-        with suppress(OSError):  # a run without a folder has nobody to tell
-            self._word.touch()
+        """Delete the file: the workers are gone."""
+        self._file.unlink(missing_ok=True)
 
 
 def watch_run_interrupts(config: pytest.Config, folder: Path, is_kept: bool) -> Callable[[], None]:
-    """Have this process ended where Ctrl-C, or the controller's word to stop, reaches no Python.
+    """Have this process ended where no Python code reacts to Ctrl-C or to the stop file; give the undoing.
 
-    Give the undoing. Where this process ends suddenly a run that is kept is gone on with by
-    ``--agent-resume``, and a line says so; of a worker xdist reports it.
+    If it ends suddenly, and the run is kept, a line names ``--agent-resume``. xdist reports the end of workers.
     """
     is_worker = hasattr(config, "workerinput")
     stop = str(folder / STOP_FILE) if is_worker else ""
@@ -130,7 +126,7 @@ def watch_run_interrupts(config: pytest.Config, folder: Path, is_kept: bool) -> 
     def start(arguments: list[str], stdin: int) -> subprocess.Popen[bytes]:
         if capture is None or not is_captured(capture):
             return subprocess.Popen(arguments, stdin=stdin)
-        capture.suspend_global_capture()  # what it has to say is for the terminal
+        capture.suspend_global_capture()  # it prints to the terminal
         try:
             return subprocess.Popen(arguments, stdin=stdin)
         finally:
@@ -140,10 +136,10 @@ def watch_run_interrupts(config: pytest.Config, folder: Path, is_kept: bool) -> 
 
 
 def end_with_controller(controller: int, close: Callable[[], object]) -> None:
-    """Watch, in a worker or a pytest of ours, over the process that started it, and end soon after that does.
+    """End this worker, or pytest of ours, soon after the process that started it.
 
-    Left alone, a worker whose controller was killed goes on asking models for as long as its trials take:
-    nobody would ever see what comes of it. A worker that was started by another process than the controller,
-    as on another machine, is not watched; on Windows xdist's own channel ends it, seconds later.
+    Else a worker whose controller was killed would go on asking models, and nobody would see the results. A
+    worker that another process started, as on another machine, is not watched; on Windows xdist's own channel
+    ends it, seconds later.
     """
     process_groups.end_with_parent(controller, close)

@@ -34,7 +34,6 @@ from pytest_agenteval.session.run_journal import ended_run, forget_ended_run
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import report_paths_key, run_info_key, verdict_key
 from pytest_agenteval.session.worker_messages import message_lines, not_tasks_lines
-from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import HEADER, LATEST, ROOT, RunHeader, read_header
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
@@ -46,20 +45,20 @@ if TYPE_CHECKING:
 
 
 MOST_HEADERS_READ = 20
-"""Runs before this one of which the headers are read."""
+"""Runs before this one whose headers are read."""
 
 TIMESTAMP_CHARS = len("20261121-093015")
 
 MOST_RUNS_READ = 5
-"""Runs with its suites and models that are read whole, to see whether they can be compared."""
+"""Runs with the same suites and models that are read whole, to see whether they can be compared."""
 
 
 def next_steps(
     folder: Path, here: Path, has_misses: bool = False, baseline: Path | None = None
 ) -> Iterator[str]:
-    """Give commands about the run that is kept in ``folder``, to be typed in the folder ``here``.
+    """Give commands about the run in ``folder``, to be typed in the folder ``here``.
 
-    It is compared with its ``baseline``; without one its two variants are, or it is with the run before.
+    The first compares it with its ``baseline``; without one its two variants, or it with the run before.
     """
     runs = folder.parent.relative_to(here) if folder.is_relative_to(here) else folder.parent
     where = "" if runs == ROOT else f" --results {shlex.quote(str(runs))}"
@@ -74,10 +73,10 @@ BUDGETS = ("--agent-max-cost", "--agent-max-tokens")
 
 
 def resume_arguments(arguments: Iterable[str], option: str, *, budget_spent: bool = False) -> Iterator[str]:
-    """Give the arguments of a run that was cut short, with the option that goes on with it.
+    """Give the arguments of a run that was cut short, and ``option``, which goes on with it.
 
-    Without what would end it again at the first failure, and without ``--agent-reuse``: what it has taken
-    over stands in the run. A budget that was spent is twice what it was: with the same nothing would begin.
+    Options that would end it again at the first failure are left out, and ``--agent-reuse``: what was reused
+    is in the run already. A budget that was spent is doubled: with the same one no trial would begin.
     """
     left = deque(_with_twice_the_budget(arguments) if budget_spent else arguments)
     while left:
@@ -99,22 +98,21 @@ def _with_twice_the_budget(arguments: Iterable[str]) -> Iterator[str]:
         name, has_value, value = left.popleft().partition("=")
         if name in BUDGETS and not has_value and left:
             value = left.popleft()
-        yield f"{name}={_doubled(value)}" if name in BUDGETS else f"{name}{has_value}{value}"
-
-
-def _doubled(amount: str) -> str:
-    return f"{2 * float(amount.strip().removeprefix('$')):.12g}"
+        if name in BUDGETS:
+            yield f"{name}={2 * float(value.strip().removeprefix('$')):.12g}"
+        else:
+            yield f"{name}{has_value}{value}"
 
 
 def _baseline_argument(baseline: Path, folder: Path, here: Path) -> str:
-    """Give what is typed for a baseline: a run's name among those beside this one, else its path."""
+    """Give a baseline as an argument: its name, if it is a run beside this one, else its path."""
     if baseline.is_dir() and baseline.resolve().parent == folder.resolve().parent:
         return baseline.resolve().name
     return baseline.relative_to(here).as_posix() if baseline.is_relative_to(here) else str(baseline)
 
 
 def _two_variants(folder: Path) -> str:
-    """Give the two variants that somebody named, or ``base`` and the only one, as OLD,NEW; else nothing."""
+    """Give the two named variants, or ``base`` and the only one, as OLD,NEW; empty without two."""
     from pytest_agenteval.compare.pairing import BASE
 
     header = _ended_header(folder)
@@ -129,27 +127,24 @@ def _run_before(folder: Path) -> str:
     own = _ended_header(folder)
     if own is None:
         return ""
+    # Names begin with the second in which a run began; only headers say which of two in a second was first.
+    second = folder.name[:TIMESTAMP_CHARS]
+    folders = sorted((path.parent for path in folder.parent.glob(f"*/{HEADER}")), reverse=True)
+    others = [
+        other
+        for other in folders
+        if other.name not in (folder.name, LATEST) and other.name[:TIMESTAMP_CHARS] <= second
+    ]
     like = [
         (header.started_at, other)
-        for other in _runs_before(folder)
+        for other in others[:MOST_HEADERS_READ]
         if (header := _ended_header(other)) and _likeness(header) == _likeness(own)
     ]
     before = [other for started, other in sorted(like, reverse=True) if started < own.started_at]
     return next((other.name for other in before[:MOST_RUNS_READ] if _is_comparable(other, folder)), "")
 
 
-def _runs_before(folder: Path) -> list[Path]:
-    """Give the runs beside this one, the last ones by name, which begins with the second they began in."""
-    # Which of two runs of one second was first, only their headers say.
-    folders = sorted((path.parent for path in folder.parent.glob(f"*/{HEADER}")), reverse=True)
-    others = [other for other in folders if other.name not in (folder.name, LATEST)]
-    return [other for other in others if other.name[:TIMESTAMP_CHARS] <= folder.name[:TIMESTAMP_CHARS]][
-        :MOST_HEADERS_READ
-    ]
-
-
 def _ended_header(folder: Path) -> RunHeader | None:
-    """Give the header of a run that has ended."""
     try:
         header = read_header(folder)
     except UsageMistake:
@@ -158,13 +153,13 @@ def _ended_header(folder: Path) -> RunHeader | None:
 
 
 def _likeness(header: RunHeader) -> tuple[frozenset[str], ...]:
-    """Give what two runs have in common that are worth comparing."""
+    """Give the suites, models and variants of a run: runs are worth comparing where these are the same."""
     suites, models = (frozenset(part.name for part in parts) for parts in (header.suites, header.models))
     return suites, models, frozenset(header.variants)
 
 
 def _is_comparable(old: Path, new: Path, variants: Sequence[str] = ()) -> bool:
-    """Tell whether `agenteval compare` would refuse nothing, and have scores to compare."""
+    """Whether ``agenteval compare`` would refuse nothing and find scores to compare."""
     from pytest_agenteval.compare.pairing import compared_run, pair_suites
 
     try:
@@ -174,31 +169,32 @@ def _is_comparable(old: Path, new: Path, variants: Sequence[str] = ()) -> bool:
         suites = pair_suites(before, after, "variant" if variants else "")
     except UsageMistake:
         return False
-    pairs = [pair for suite in suites for pair in suite.pairs]
-    is_scored = any(_has_score(pair.old) and _has_score(pair.new) for pair in pairs)
+    is_scored = any(
+        all(any(entry.score is not None for entry in side) for side in (pair.old, pair.new))
+        for suite in suites
+        for pair in suite.pairs
+    )
     return is_scored and not any(suite.obstacles for suite in suites)
 
 
-def _has_score(entries: Iterable[JournalEntry]) -> bool:
-    return any(entry.score is not None for entry in entries)
-
-
 MOST_IN_FLIGHT = 10
-"""Trials that are named when a run goes on whose process died at one of them."""
+"""Trials that are named when a run is resumed whose process died at one of them."""
 
 MOST_MISSING = 50
-"""Questions without a recording that are named under -v."""
+"""Requests without a recording that are named under -v."""
 
 
 def collection_header(evals: EvalSession) -> list[str]:
-    """Say how many trials there are and who acts in them."""
+    """Give the lines before a run: how many trials there are, which models act, which judge."""
     trials = evals.selected
     tasks = {(item.task.suite, item.task.id) for item in trials}
     models = {item.case.model.name: item.case.model for item in trials}
     who = [_introduce(model) for model in models.values()]
     judges = ", ".join(_introduce(judge) for judge in evals.cases.judges)
     judged = f"; judged by {judges}" if judges else ""
-    if judges and trials and not evals.calibrations and not _ask_judges(evals):
+    graders = {grader.name for item in trials for grader in item.task.graders} if judges else set()
+    asking = any(asks_judges(evals.registry.grader_factory(name)) for name in graders)
+    if judges and trials and not evals.calibrations and not asking:
         judged = f"; no grader of these tasks asks a judge: {judges} is not used"
     lines = []
     if trials:
@@ -223,24 +219,19 @@ def collection_header(evals: EvalSession) -> list[str]:
     return [*lines, *(f"agenteval: {line}" for line in not_tasks_lines(evals))]
 
 
-def _ask_judges(evals: EvalSession) -> bool:
-    graders = {grader.name for item in evals.selected for grader in item.task.graders}
-    return any(asks_judges(evals.registry.grader_factory(name)) for name in graders)
-
-
 def _introduce(model: Model) -> str:
     if model.offline:
         return f"{model.name} ({OFFLINE_NOTES.get(model.id, 'offline, no LLM')})"
     details = [model.id if model.name != model.id else "", loading_note(model), transport_note(model)]
-    told = ", ".join(detail for detail in details if detail)
-    return f"{model.name} ({told})" if told else model.name
+    note = ", ".join(detail for detail in details if detail)
+    return f"{model.name} ({note})" if note else model.name
 
 
 @garbage_collection_paused()
 def summarize(reporter: Any, config: pytest.Config) -> None:
-    """Write the end of a run, the misses above it, and leave a summary where CI wants one."""
+    """Write the misses and the end screen of a run, and the summary and annotations of GitHub Actions."""
     run = ended_run(config)
-    forget_ended_run(config)  # what is said here is the last of it
+    forget_ended_run(config)  # nobody needs it afterwards
     if read_settings(config).audit:
         _write_audit(reporter, config, run)
         return
@@ -258,7 +249,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         reporter.write_sep("=", "agent evals")
     for line in screen:
         write_line(reporter, line)
-    # Of a shard no suite's figures are whole: the summary is that of the merged run.
+    # The figures of a shard are partial: the merged run has the summary.
     wanted = os.environ.get("GITHUB_STEP_SUMMARY") and run.header.shards is None
     if wanted and (problem := _leave_markdown(config, run, view)):
         write_line(reporter, StyledLine(f"! {problem}", "yellow"))
@@ -274,7 +265,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
 
 
 def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
-    """Write what the graders saw: which items failed has been told by pytest itself."""
+    """Write what the graders saw; pytest itself has shown which items failed."""
     from pytest_agenteval.reports.audit_report import audit_lines, audit_of
     from pytest_agenteval.store.run_documents import read_audit
 
@@ -289,69 +280,58 @@ def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
 
 
 def _screen_parts(config: pytest.Config, run: Run, view: RunView, verbosity: int, width: int) -> ScreenParts:
-    """Give what stands around a run's own figures; the place of one that goes is not named."""
+    """Give the parts of the end screen that are not a run's own figures."""
     scorecards = list(run_scorecards(config, run, width, whole=verbosity > 0))
     if verbosity < 0:
         scorecards = [line for line in scorecards if line.style == "red"]
+    verdict, headline = config.stash.get(verdict_key, None), []
+    if verdict is not None and verdict.comparison is not None:
+        from pytest_agenteval.reports.comparison_report import verdict_lines
+
+        headline = [*verdict_lines(verdict.comparison, width, verbosity), StyledLine("")]
     is_kept = config.stash[run_info_key].is_kept
     return ScreenParts(
-        headline=list(_headline(config, width, verbosity)),
+        headline=headline,
         totals=scorecards,
         remarks=list(_remarks(config, width)),
-        footer=[*_budget_lines(config), *_gate_lines(config, width), *_report_lines(config)],
+        footer=list(_footer(config)),
         place=str(_relative(run_folder(config), config)) if is_kept else "not kept (--agent-results=none)",
         next_steps=list(_next_steps(config, run, view)) if is_kept and verbosity == 0 else (),
     )
 
 
-def _headline(config: pytest.Config, width: int, verbosity: int) -> Iterator[StyledLine]:
-    """Give the verdict on the run, beside its baseline."""
-    verdict = config.stash.get(verdict_key, None)
-    if verdict is not None and verdict.comparison is not None:
-        from pytest_agenteval.reports.comparison_report import verdict_lines
-
-        yield from verdict_lines(verdict.comparison, width, verbosity)
-        yield StyledLine("")
-
-
-def _budget_lines(config: pytest.Config) -> Iterator[StyledLine]:
+def _footer(config: pytest.Config) -> Iterator[StyledLine]:
     settings = read_settings(config)
     if settings.max_cost is not None or settings.max_tokens is not None:
         from pytest_agenteval.session.run_costs import budget_lines
 
         yield from map(StyledLine, budget_lines(config, settings))
+    yield from _gate_lines(config)
+    for path in config.stash.get(report_paths_key, ()):
+        yield StyledLine(f"report: {one_line(str(_relative(path, config)), MOST_LINE)}")
 
 
-def _gate_lines(config: pytest.Config, width: int) -> Iterator[StyledLine]:
+def _gate_lines(config: pytest.Config) -> Iterator[StyledLine]:
     verdict = config.stash.get(verdict_key, None)
     for line in verdict.lines if verdict is not None else ():
         yield StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
 
 
-def _report_lines(config: pytest.Config) -> Iterator[StyledLine]:
-    """Name the files that were written."""
-    for path in config.stash.get(report_paths_key, ()):
-        yield StyledLine(f"report: {one_line(str(_relative(path, config)), MOST_LINE)}")
-
-
 def _next_steps(config: pytest.Config, run: Run, view: RunView) -> Iterator[str]:
-
     has_misses = any(entry.ending != "passed" for entry in run.entries)
     here, baseline = config.invocation_params.dir, config.stash[run_info_key].baseline
     compared, *looked_at = ["", *next_steps(run_folder(config), here, has_misses, baseline)][-2:]
-    if any(suite.total.not_run for suite in view.suites):  # half a run is gone on with, and not compared
+    if any(suite.total.not_run for suite in view.suites):  # half a run is resumed, and not compared
         again = "--agent-only=not_run" if read_settings(config).regrade else "--agent-resume"
         command = ("pytest", *map(str, config.invocation_params.args))
-        if run.header.resumed and not _was_cut_short(config):  # what is missing was not selected today
+        session: Any = config.pluginmanager.get_plugin("session")
+        was_interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED
+        was_cut_short = session.shouldstop or session.shouldfail or was_interrupted
+        if run.header.resumed and not was_cut_short:  # the missing trials were not selected today
             command = run.header.command
         spent = any(trial.cause == "budget" for trial in run.not_run)
         compared = shlex.join([command[0], *resume_arguments(command[1:], again, budget_spent=spent)])
     return filter(None, (compared, *looked_at))
-
-
-def _was_cut_short(config: pytest.Config) -> bool:
-    session: Any = config.pluginmanager.get_plugin("session")
-    return bool(session.shouldstop or session.shouldfail) or session.exitstatus == pytest.ExitCode.INTERRUPTED
 
 
 def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
@@ -361,12 +341,12 @@ def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
 
 
 def _leave_markdown(config: pytest.Config, run: Run, view: RunView) -> str:
-    """Write the job's summary; gives a sentence where that cannot be done, else an empty text."""
+    """Write the job's summary; give a sentence where that fails, else an empty text."""
     from pytest_agenteval.reports.markdown_report import append_summary, code_block, summary_markdown
 
     calibrations = [line.text for line in _calibrations(config, WIDE)]
     totals = list(run_scorecards(config, run, WIDE, whole=False))
-    markdown = summary_markdown(view, (), totals, list(_gate_lines(config, WIDE)))
+    markdown = summary_markdown(view, (), totals, list(_gate_lines(config)))
     verdict = config.stash.get(verdict_key, None)
     if verdict is not None and verdict.comparison is not None:
         from pytest_agenteval.reports.comparison_report import comparison_markdown
@@ -378,13 +358,13 @@ def _leave_markdown(config: pytest.Config, run: Run, view: RunView) -> str:
 
 
 def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
-    """Say why nothing was tried, where that is ours to say."""
+    """Say why no trial ran."""
     for line in message_lines(config):
         reporter.write_line(f"agenteval: {line}")
 
 
 def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
-    """Give what judges' comparisons with labels found, with the place of each page."""
+    """Give the results of calibrations, with the place of each page."""
     folder, is_kept = run_folder(config), config.stash[run_info_key].is_kept
     for calibration in read_calibrations(folder):
         from pytest_agenteval.reports.calibration_report import calibration_lines
@@ -394,7 +374,7 @@ def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
 
 
 def _write_misses(reporter: Any, run: Run, view: RunView, width: int) -> None:
-    # Failed and errored trials were told by pytest itself.
+    # pytest itself has shown failed and errored trials.
     if any(miss.ending == "missed" for miss in view.misses):
         reporter.write_sep("=", "misses")
         for line in miss_lines(run, width, ("missed",)):

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 
 MOST_FILES = 5
-"""Cassettes that are named when recordings were not used."""
+"""Cassettes with unused recordings that are named."""
 
 
 class WorkerMessages(Record, frozen=True):
-    """What is told beside trials.
+    """What a process reports beside its trials.
 
-    ``blocking_fixtures`` counts the trials that ran one by one, by the fixture that made them. ``lines`` say
-    what was neither tried nor kept; the order is that in which they were said, each once. ``is_empty_shard``
-    says that all there is belongs to other shards.
+    ``blocking_fixtures`` counts the trials that ran one by one, by the fixture that forced it. ``lines`` name
+    what was neither tried nor saved, in the order of events, each once. ``is_empty_shard``: all items belong
+    to other shards.
     """
 
     blocking_fixtures: Mapping[str, int] = NOTHING
@@ -46,26 +46,26 @@ class WorkerMessages(Record, frozen=True):
     is_empty_shard: bool = False
 
     def merged(self, other: WorkerMessages) -> WorkerMessages:
-        """Put what two processes tell together."""
+        """Join the messages of two processes."""
         counts = dict(self.blocking_fixtures)
         for name, count in other.blocking_fixtures.items():
             counts[name] = counts.get(name, 0) + count
         return WorkerMessages(
             counts,
             merge_unused(self.unused_recordings, other.unused_recordings),
-            # Each worker looks at all tasks: most say the same.
+            # Each worker looks at all tasks: most lines are the same.
             tuple(dict.fromkeys((*self.lines, *other.lines))),
             self.is_empty_shard or other.is_empty_shard,
         )
 
 
-def add_messages(config: pytest.Config, remarks: WorkerMessages) -> None:
-    """Take note of what a worker, or the end of the run, has to tell."""
-    config.stash[worker_messages_key] = _messages_of_others(config).merged(remarks)
+def add_messages(config: pytest.Config, messages: WorkerMessages) -> None:
+    """Store the messages of a worker, or of the end of the run."""
+    config.stash[worker_messages_key] = _messages_of_others(config).merged(messages)
 
 
 def own_messages(config: pytest.Config) -> WorkerMessages:
-    """Give what this process has to tell; without evals, what it left alone."""
+    """Give the messages of this process; without evals, about files that it did not collect."""
     evals = config.stash.get(eval_session_key, None)
     lines = tuple(_session_lines(config, evals))
     if evals is None or not evals.has_runner:
@@ -76,31 +76,31 @@ def own_messages(config: pytest.Config) -> WorkerMessages:
 
 
 def is_empty_shard(config: pytest.Config) -> bool:
-    """Whether this process, or a worker of it, found that all there is belongs to other shards."""
+    """Whether this process, or a worker of it, found that all items belong to other shards."""
     evals: EvalSession | None = config.stash.get(eval_session_key, None)
     return _messages_of_others(config).is_empty_shard or (evals is not None and evals.is_empty_shard)
 
 
 def message_lines(config: pytest.Config) -> Iterator[str]:
-    """Say all that this process and its workers have to tell."""
-    remarks = _messages_of_others(config).merged(own_messages(config))
-    for name, count in remarks.blocking_fixtures.items():
+    """Give the messages of this process and its workers as lines."""
+    messages = _messages_of_others(config).merged(own_messages(config))
+    for name, count in messages.blocking_fixtures.items():
         yield f"{pluralize(count, 'trial')} ran one by one: fixture {name}"
-    yield from unused_recording_lines(remarks.unused_recordings)
+    yield from unused_recording_lines(messages.unused_recordings)
     if run_info_key in config.stash:
         yield from rate_lines(config)
-    yield from remarks.lines
+    yield from messages.lines
 
 
 def not_tasks_lines(evals: EvalSession) -> Iterator[str]:
-    """Say how many files below suites are no tasks, where somebody wants to know more."""
+    """Say under -v how many files below suites are no tasks."""
     if evals.config.getoption("verbose", 0) > 0 and (paths := evals.planner.not_tasks()):
         are = "is no task" if len(paths) == 1 else "are no tasks"
         yield f"{pluralize(len(paths), 'file')} below suites {are}: agenteval validate lists them"
 
 
 def uncollected_files(config: pytest.Config) -> list[str]:
-    """List the files below suites that are no tasks, and say what may be meant as a task elsewhere."""
+    """Name the files below suites that are no tasks, and files elsewhere that may be meant as tasks."""
     evals = config.stash.get(eval_session_key, None)
     if evals is None or evals.refusal:
         return _suite_hints(config)
@@ -109,14 +109,14 @@ def uncollected_files(config: pytest.Config) -> list[str]:
 
 
 def unknown_promoted(config: pytest.Config) -> list[ProblemsFound]:
-    """Say of each suite of collected files which names it has promoted that no task of its files has."""
+    """Give, for each suite file, the names in ``promoted`` that no collected task has."""
     evals = config.stash.get(eval_session_key, None)
     problems = [] if evals is None else evals.planner.promoted.problems()
     return [ProblemsFound(own) for _, own in groupby(problems, key=lambda problem: problem.file)]
 
 
 def unused_recording_lines(cassettes: Mapping[str, UnusedRecordings]) -> Iterator[str]:
-    """Say how many recordings nobody had a use for, and in which files most of them lie."""
+    """Say how many recordings were not used, and in which files most of them are."""
     tools = {name: cassette for name, cassette in cassettes.items() if cassette.kind == "tool"}
     chats = {name: cassette for name, cassette in cassettes.items() if cassette.kind == "chat"}
     calls, replies = (sum(cassette.recorded for cassette in kind.values()) for kind in (tools, chats))
@@ -166,20 +166,19 @@ def _suite_hints(config: pytest.Config) -> list[str]:
 
 
 def _unused_workspaces(evals: EvalSession) -> Iterator[str]:
-    """Say which folders look like what tasks start from, and are not."""
+    # Folders that look like the starting trees of tasks, and are not.
     for path in evals.planner.unused_workspaces():
         how = "call the task beside it task.yaml, or name it in `input: {fixture_dir: ...}`"
         yield f"{short_path(path)}: no task starts from it; {how}"
 
 
 def _messages_of_others(config: pytest.Config) -> WorkerMessages:
-    """Give what other processes of this run have said so far."""
-    remarks: WorkerMessages = config.stash.get(worker_messages_key, WorkerMessages())
-    return remarks
+    messages: WorkerMessages = config.stash.get(worker_messages_key, WorkerMessages())
+    return messages
 
 
 def rate_lines(config: pytest.Config) -> Iterator[str]:
-    """Say of each model how often it put a request off, and what became of it."""
+    """Say how often each model put requests off, and what came of it."""
     for standing in standings_of_run(str(get_run_info(config).rates)).values():
         if parts := list(_rate_parts(standing)):
             yield f"{standing.name}: {', '.join(parts)}"
@@ -200,30 +199,34 @@ ReportData: TypeAlias = dict[str, Any]
 
 PACKED = "agenteval_packed"
 MARSHAL_VERSION = 4
-"""marshal's, which every Python knows that pytest runs on: a worker may have another than the controller."""
+"""Every Python that pytest runs on reads it: a worker may have another Python than the controller."""
 
 
 class ReportPacking:
-    """Packs the reports that a worker sends."""
+    """Packs each test report that a worker sends into one piece of bytes.
+
+    execnet encodes and decodes a message number by number and text by text, in Python: for the three reports
+    of a trial that took longer than the trial.
+    """
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_report_to_serializable(
         self, report: pytest.CollectReport | pytest.TestReport
     ) -> Generator[None, ReportData | None, ReportData | None]:
-        """Pack what pytest made of a test's report."""
+        """Pack the data of a test report."""
         data = yield
         return pack_report(data) if data is not None and isinstance(report, pytest.TestReport) else data
 
 
 def pack_report(data: ReportData) -> ReportData:
-    """Give a report as one piece; one that holds anything beyond plain data is left as it is."""
+    """Pack a report's data; data that marshal cannot write is left as it is."""
     try:
         return {PACKED: marshal.dumps(data, MARSHAL_VERSION)}
-    except ValueError:  # another plugin put it there, and execnet has words for it
+    except ValueError:  # another plugin has added an object; execnet has an error for it
         return data
 
 
 def unpack_report(data: ReportData) -> None:
-    """Put the report that was packed in the place of the piece; what xdist put beside it stays."""
+    """Replace the piece by the report's data; what xdist put beside it stays."""
     packed = data.pop(PACKED)
     data.update(marshal.loads(packed))  # a worker of our own wrote it
