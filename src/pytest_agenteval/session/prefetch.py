@@ -68,15 +68,15 @@ class Prefetcher:
                 self._coming.popleft()
         # What stands here was looked at and may not begin yet: a wider fixture has no value so far.
         self._coming.extend(self._upcoming.next(self._window - len(self._coming)))
-        begun: list[TrialJob] = []
+        started: list[TrialJob] = []
         while self._coming and len(self._jobs) < self._window:
-            if not self._consider(self._coming[0], current, begun):
+            if not self._consider(self._coming[0], current, started):
                 break
             self._coming.popleft()
         self._full = len(self._jobs)
-        return begun
+        return started
 
-    def _consider(self, item: pytest.Item, current: pytest.Item, begun: list[TrialJob]) -> bool:
+    def _consider(self, item: pytest.Item, current: pytest.Item, started: list[TrialJob]) -> bool:
         """Begin the item's trial if that may be; False where it has to be considered again later."""
         if not isinstance(item, PlannedItem):
             return True
@@ -92,7 +92,7 @@ class Prefetcher:
         job = self._job_of(item, key) if policy == "now" else None
         if job is not None:
             self._jobs[key] = job
-            begun.append(job)
+            started.append(job)
         return policy != "later"
 
 

@@ -222,7 +222,7 @@ def remove_unwanted_run(config: pytest.Config) -> None:
         from pytest_agenteval.chat.local.vllm_chat import end_servers
 
         end_servers(info.folder / SERVERS_FOLDER)
-    if not info.is_kept:
+    if not info.is_saved:
         shutil.rmtree(info.folder.parent, ignore_errors=True)
 
 

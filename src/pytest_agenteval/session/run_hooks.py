@@ -192,9 +192,9 @@ def _speaks_for_run(config: pytest.Config) -> bool:
     info = config.stash.get(run_info_key, None)
     if info is None or not (info.folder / "run.json").exists():
         return False
-    from pytest_agenteval.session.run_info import is_begun
+    from pytest_agenteval.session.run_info import was_started
 
-    return is_begun(info)
+    return was_started(info)
 
 
 def _eval_session(config: pytest.Config) -> EvalSession | None:

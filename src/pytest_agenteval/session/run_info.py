@@ -25,7 +25,7 @@ SERVERS_FOLDER = "servers"
 class RunInfo(NamedTuple):
     """Where and when a run is written down, and what it starts from.
 
-    - ``folder`` is the run's own; ``is_kept``: it stays after the run; ``started_at`` is ISO 8601 in UTC.
+    - ``folder`` is the run's own; ``is_saved``: it stays after the run; ``started_at`` is ISO 8601 in UTC.
     - ``refusal`` is the file in which a worker writes why it will not go on.
     - ``controller`` is the process that speaks for the run, ``mistake`` the usage mistake that it found.
     - ``earlier`` is the run that ``--agent-only`` chooses from; ``regraded``, ``reused`` and ``baseline`` are
@@ -41,7 +41,7 @@ class RunInfo(NamedTuple):
     refusal: Path
     started_at: str
     command: tuple[str, ...]
-    is_kept: bool
+    is_saved: bool
     concurrency: int
     controller: int
     earlier: Path | None = None
@@ -140,7 +140,7 @@ def _chosen_run(config: pytest.Config, settings: Settings) -> RunInfo:
     folder, started_at = run_to_resume(config, settings)
     baseline = baseline_before(new.baseline, folder, started_at)
     return new._replace(
-        folder=folder, started_at=started_at, resumed_at=new.started_at, is_kept=True, baseline=baseline
+        folder=folder, started_at=started_at, resumed_at=new.started_at, is_saved=True, baseline=baseline
     )
 
 
@@ -164,7 +164,7 @@ def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
         refusal=own.with_name(f"{own.name}-{chance}.refusal"),
         started_at=now.isoformat(timespec="milliseconds"),
         command=("pytest", *map(str, config.invocation_params.args)),
-        is_kept=settings.results is not None,
+        is_saved=settings.results is not None,
         concurrency=settings.concurrency,
         controller=os.getpid(),
         earlier=_earlier_run(config, settings) if settings.only else None,
@@ -248,10 +248,10 @@ def has_plan(config: pytest.Config) -> bool:
     info = config.stash.get(run_info_key, None)
     if info is None or not (info.folder / PLANNED).exists():
         return False
-    return not info.resumed_at or is_begun(info)  # the plan of a run that goes on is there from the first
+    return not info.resumed_at or was_started(info)  # the plan of a run that goes on is there from the first
 
 
-def is_begun(info: RunInfo) -> bool:
+def was_started(info: RunInfo) -> bool:
     """Whether a process of this pytest has begun the run, or gone on with it."""
     header = info.folder / "run.json"
     return header.exists() and (not info.resumed_at or info.resumed_at in header.read_text(encoding="utf-8"))

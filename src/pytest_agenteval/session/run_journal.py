@@ -51,15 +51,17 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_documents import Group
 
 
-BegunBefore = Callable[[TrialKey], int]
+AttemptCounter = Callable[[TrialKey], int]
 """Says how many attempts at a trial a run that goes on has begun before."""
 
 
 class DeadWorkerTrials:
     """What workers of this run that are dead have written down; elsewhere nobody dies."""
 
-    def __init__(self, config: pytest.Config, folder: Path, begun_before: BegunBefore | None = None) -> None:
-        self._folder, self._begun_before = folder, begun_before
+    def __init__(
+        self, config: pytest.Config, folder: Path, earlier_attempts: AttemptCounter | None = None
+    ) -> None:
+        self._folder, self._earlier_attempts = folder, earlier_attempts
         self._word = folder / DEAD_WORKERS if hasattr(config, "workerinput") else None
         self._dead_workers_read: frozenset[str] = frozenset()
         self._run: Run | None = None
@@ -75,7 +77,9 @@ class DeadWorkerTrials:
                 self._entries = {entry.key: entry for entry in _written_by(dead_workers, self._run)}
         entry = self._entries.get(key)
         # A run that goes on has workers of the same names as before, and decides itself about their trials.
-        is_older = entry is not None and self._begun_before and entry.attempt <= self._begun_before(key)
+        is_older = (
+            entry is not None and self._earlier_attempts and entry.attempt <= self._earlier_attempts(key)
+        )
         return None if is_older else entry
 
     def trial(self, key: TrialKey) -> Trial | None:
@@ -295,11 +299,13 @@ class RunJournal:
     It also gives what workers have written down that died before they could report.
     """
 
-    def __init__(self, config: pytest.Config, folder: Path, begun_before: BegunBefore | None = None) -> None:
+    def __init__(
+        self, config: pytest.Config, folder: Path, earlier_attempts: AttemptCounter | None = None
+    ) -> None:
         process = process_name(config)
         self._writer = JournalWriter(folder, process)
         self._transcripts = str(folder / f"transcripts-{process}.jsonl")
-        self._dead_workers = DeadWorkerTrials(config, folder, begun_before)
+        self._dead_workers = DeadWorkerTrials(config, folder, earlier_attempts)
 
     def started(self, plans: Sequence[Plan]) -> None:
         """These trials begin now."""

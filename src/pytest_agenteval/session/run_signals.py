@@ -113,14 +113,14 @@ class StopBroadcaster:
         self._file.unlink(missing_ok=True)
 
 
-def watch_run_interrupts(config: pytest.Config, folder: Path, is_kept: bool) -> Callable[[], None]:
+def watch_run_interrupts(config: pytest.Config, folder: Path, is_saved: bool) -> Callable[[], None]:
     """Have this process ended where no Python code reacts to Ctrl-C or to the stop file; give the undoing.
 
     If it ends suddenly, and the run is kept, a line names ``--agent-resume``. xdist reports the end of workers.
     """
     is_worker = hasattr(config, "workerinput")
     stop = str(folder / STOP_FILE) if is_worker else ""
-    notice = SUDDEN_END if is_kept and not is_worker else ""
+    notice = SUDDEN_END if is_saved and not is_worker else ""
     capture = config.pluginmanager.get_plugin("capturemanager")
 
     def start(arguments: list[str], stdin: int) -> subprocess.Popen[bytes]:

@@ -93,7 +93,7 @@ def _result_line(
     info: RunInfo = config.stash[run_info_key]
     here = config.invocation_params.dir
     place = folder.relative_to(here) if folder.is_relative_to(here) else folder
-    where = f" (run: {place})" if info.is_kept else ""
+    where = f" (run: {place})" if info.is_saved else ""
     tasks, more = pluralize(len(results), "broken task"), pluralize(times, "time")
     return f"recheck: {tasks} tried {more} more: {each}{where}"
 

@@ -131,7 +131,7 @@ class TrialRunner:
         elif (starter := os.environ.get(STARTED_BY, "")).isdecimal():
             end_with_controller(int(starter), self._pool.close)
         # Undone last first: trials end, the journal closes, then prints are pytest's again.
-        unwatch = watch_run_interrupts(config, folder, info.is_kept)
+        unwatch = watch_run_interrupts(config, folder, info.is_saved)
         for undo in (unwatch, undo_redirection, self.journal.close):
             self._closing.callback(undo)
         self._closing.callback(self._pool.close)
@@ -274,15 +274,15 @@ class TrialRunner:
         self._closing.close()
 
     def _begin_ahead(self, item: pytest.Item, *, waiting: bool = False) -> None:
-        begun = self.prefetcher.begin(item, waiting=waiting)
-        if not begun:  # the loop need not wake
+        started = self.prefetcher.begin(item, waiting=waiting)
+        if not started:  # the loop need not wake
             return
-        self._pool.hand_over(begun)
+        self._pool.hand_over(started)
         # Let them end, if they are quick: two threads that both want the interpreter take it from each
         # other, which costs a tenth of a run. Not where the first failure ends the run: others would begin.
         option = self._config.option
         if not (getattr(option, "maxfail", 0) or getattr(option, "stepwise", False)):
-            self._pool.wait_until_idle(min(QUICK_S * len(begun), MOST_LEFT_S))
+            self._pool.wait_until_idle(min(QUICK_S * len(started), MOST_LEFT_S))
 
     def _next_job(self, item: PlannedItem, key: TrialKey) -> TrialJob | None:
         """Give the job of an item that begins ahead; None where its trial is reused."""

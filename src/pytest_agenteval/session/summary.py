@@ -275,7 +275,7 @@ def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
         audit_lines(audit_of(run, audit), reporter._tw.fullwidth, tells_unseen=False) if audit else ()
     ):
         write_line(reporter, line)
-    if config.stash[run_info_key].is_kept:
+    if config.stash[run_info_key].is_saved:
         reporter.write_line(f"run: {_relative(run_folder(config), config)}")
 
 
@@ -289,14 +289,14 @@ def _screen_parts(config: pytest.Config, run: Run, view: RunView, verbosity: int
         from pytest_agenteval.reports.comparison_report import verdict_lines
 
         headline = [*verdict_lines(verdict.comparison, width, verbosity), StyledLine("")]
-    is_kept = config.stash[run_info_key].is_kept
+    is_saved = config.stash[run_info_key].is_saved
     return ScreenParts(
         headline=headline,
         totals=scorecards,
         remarks=list(_remarks(config, width)),
         footer=list(_footer(config)),
-        place=str(_relative(run_folder(config), config)) if is_kept else "not kept (--agent-results=none)",
-        next_steps=list(_next_steps(config, run, view)) if is_kept and verbosity == 0 else (),
+        place=str(_relative(run_folder(config), config)) if is_saved else "not kept (--agent-results=none)",
+        next_steps=list(_next_steps(config, run, view)) if is_saved and verbosity == 0 else (),
     )
 
 
@@ -365,11 +365,11 @@ def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
 
 def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
     """Give the results of calibrations, with the place of each page."""
-    folder, is_kept = run_folder(config), config.stash[run_info_key].is_kept
+    folder, is_saved = run_folder(config), config.stash[run_info_key].is_saved
     for calibration in read_calibrations(folder):
         from pytest_agenteval.reports.calibration_report import calibration_lines
 
-        page = str(_relative(page_path(folder, calibration["id"]), config)) if is_kept else "not kept"
+        page = str(_relative(page_path(folder, calibration["id"]), config)) if is_saved else "not kept"
         yield from (*calibration_lines(calibration, page, width), StyledLine(""))
 
 

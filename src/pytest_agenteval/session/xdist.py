@@ -102,7 +102,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         self._depth = max(DEPTH, 2 * concurrency)
         self._trials: list[int] = []
         self._deferred = DeferredRepetitions(config)
-        self._begun = False
+        self._has_started = False
 
     @property
     def tests_finished(self) -> bool:
@@ -149,7 +149,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
     def mark_test_pending(self, item: str) -> None:
         """Take a test back, to be run again."""
         assert self.collection is not None
-        if self._begun and TRIAL.search(item):
+        if self._has_started and TRIAL.search(item):
             self._trials.insert(0, self.collection.index(item))
             for node in self.node2pending:
                 self.check_schedule(node)
@@ -162,7 +162,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         pending = [index for index in self.node2pending[node] if index not in waiting]
         collection = self.collection or []
         # Taken out first: xdist would send what is left in chunks, as it does with everyone else's tests.
-        rest = [index for index in pending[1:] if self._begun and TRIAL.search(collection[index])]
+        rest = [index for index in pending[1:] if self._has_started and TRIAL.search(collection[index])]
         self.node2pending[node] = [index for index in pending if index not in rest]
         self._trials = rest + self._trials
         crashed: str | None = super().remove_node(node)
@@ -174,7 +174,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         return has_plan(self.config)
 
     def _share_out(self, collected: list[str], deferred: Collection[int]) -> None:
-        trials, self.collection, self._begun = {*self._trials, *deferred}, collected, True
+        trials, self.collection, self._has_started = {*self._trials, *deferred}, collected, True
         folder = self.config.stash[run_info_key].folder
         self.config.pluginmanager.register(StopBroadcaster(self.config, folder))
         self.pending[:] = [index for index in range(len(collected)) if index not in trials]

@@ -35,11 +35,11 @@ from pytest_agenteval.text.json_values import canonical_json, text_digest
 
 Planned = tuple[tuple[PlannedTask, TaskSettings], ...]
 ANY_GRADER = {"name": "answer_contains", "config": {"text": "."}}
-"""Stands for the graders of a task that has none, where that is read: to be graded later."""
+"""The grader of a task without graders while it is read: it is to be graded later."""
 
 
 class CodeDocument(ParsedDocument):
-    """What Python code says, as a document: all of it stands on one line."""
+    """Values of Python code as a document, all on the line of the call."""
 
     def __init__(self, place: CodePlace, value: Any) -> None:
         super().__init__(place.file, "", value)
@@ -122,13 +122,13 @@ class CodeTasks:
         return tasks, [*problems, *_repeated_ids(tasks)]
 
     def _with_cassette(self, task: PlannedTask, suite: str) -> PlannedTask:
-        """Put the suite's name between the module's and the task's: a module may hold several suites."""
+        # The suite's name between the module's and the task's: a module may hold several suites.
         cassette = Path(task.cassette)
         return replace(task, cassette=str(cassette.parent / safe_id(suite) / cassette.name))
 
 
 def task_value(task: Task | Mapping[str, Any]) -> dict[str, Any]:
-    """Give a task as its file would say it, graders as they were given."""
+    """Give a task as in a task file, its graders unchanged."""
     if isinstance(task, Task):
         value = {"id": task.id, "input": task.input, "graders": task.graders, **task.more}
         if task.bucket:
@@ -153,7 +153,7 @@ def read_task(
 
 
 def spec_in_code(kind: type[SpecT], value: Mapping[str, Any], place: CodePlace) -> SpecT:
-    """Make a spec of what Python code says; raises ProblemsFound with everything that is wrong with it."""
+    """Make a spec of values of Python code; raises ProblemsFound with everything that is wrong with them."""
     try:
         return spec_of(kind, value)
     except ValueError as error:
@@ -185,7 +185,7 @@ class ChosenTask(NamedTuple):
 
 
 class TaskChoice:
-    """Plans the task that a call names; ``owner`` is the suite of tasks that are given as maps."""
+    """Plans the task of a call; ``owner`` is the suite of tasks that are given as maps."""
 
     def __init__(self, registry: Registry, root: Path, here: Path, owner: str = "") -> None:
         self._registry, self._root, self._here, self._owner = registry, root, here, owner
@@ -198,7 +198,7 @@ class TaskChoice:
         place: CodePlace,
         id: str = "",
     ) -> ChosenTask:
-        """Plan it; raises UsageMistake or ProblemsFound. ``id`` is that of a map that says none."""
+        """Plan it; raises UsageMistake or ProblemsFound. ``id`` is that of a map without one."""
         form = agent_config(agent, self._registry, self._root)
         if isinstance(given, Mapping | Task):
             return self._of_map(given, form, settings, place, id)
@@ -241,7 +241,7 @@ class TaskChoice:
 
 
 class _ChangedTasks(Planner):
-    """Plans tasks of files with another agent, that of ``acting``, and other settings than these say."""
+    """Plans tasks of files with the agent of ``acting`` and the settings of a call."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ class _ChangedTasks(Planner):
     def plan(
         self, loaded: Sequence[LoadedTask], loaded_suite: LoadedSuite
     ) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
-        """Plan tasks of a suite, changed as the call says."""
+        """Plan tasks of a suite with the changes of the call."""
         tasks = [_with_settings(each, self._changed) for each in loaded]
         if self._acting is not None:
             tasks = [replace(each, task=replace(each.task, agent=None)) for each in tasks]
@@ -266,7 +266,6 @@ class _ChangedTasks(Planner):
 
 
 def _suite(name: str, agent: str | dict[str, Any] | None, place: CodePlace) -> suite_spec.Suite:
-    """Give a suite that says its agent and nothing else."""
     return spec_in_code(suite_spec.Suite, {"name": name, **({"agent": agent} if agent else {})}, place)
 
 
@@ -278,7 +277,7 @@ def _with_settings(loaded: LoadedTask, settings: Mapping[str, Any]) -> LoadedTas
 
 
 def task_file(path: Path, given: str) -> Path:
-    """Give the file that is meant: itself, or that of a folder's only task or of its rows."""
+    """Give a task file: the path itself, or the file of a folder's only task, or of its rows."""
     path = Path(os.path.normpath(path))
     if path.is_dir():
         names = sorted(path.iterdir())
@@ -313,7 +312,7 @@ def _one_of(
 
 
 def project_root(place: Path) -> Path:
-    """Give the nearest folder, this one or one above, with a mark of a project; else this one."""
+    """Give the nearest folder from here upwards with a file such as pyproject.toml; else this one."""
     folder = place if place.is_dir() else place.parent
     for above in (folder, *folder.parents):
         if any((above / mark).exists() for mark in ROOT_MARKS):

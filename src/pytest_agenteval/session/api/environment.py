@@ -8,16 +8,16 @@ import shlex
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, overload
+from typing import Any, overload
 
 from pytest_agenteval.engine.executor import ExecutorContext
 from pytest_agenteval.engine.jobs import NullObserver, TrialJob
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
-from pytest_agenteval.records.plan import NO_PRICES, Plan, Prices, RecordMode
+from pytest_agenteval.records.plan import NO_PRICES, Plan, Prices
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.installed import installed_registry
@@ -28,85 +28,54 @@ from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
 TICK = 0.1
-"""Seconds between two looks at whether a trial has ended, so that Ctrl-C is heard meanwhile."""
+"""Seconds that a script waits for a trial at a time, so that Ctrl-C is noticed."""
 POLL = 0.005
-"""Seconds between two such looks from an event loop."""
+"""Seconds between two looks at a trial from an event loop."""
 AT_ONCE = 10
 MOST_PLANS = 10_000
 
 
-class Environment(Protocol):
-    """Where trials from Python are made: a script, or a pytest session.
+class Environment:
+    """Where trials from Python run: a script or a notebook, whose trials stand in no run.
 
-    ``record`` and ``record_chat`` are the modes where a call says none. ``keep_workspaces`` is the folder
-    that keeps workspaces; empty where none are kept.
+    ``record`` and ``record_chat`` are the modes where a call names none. ``keep_workspaces`` is the folder
+    that workspaces stay in, if any.
     """
-
-    registry: Registry
-    root: Path
-    aliases: Mapping[str, Any]
-    record: RecordMode
-    record_chat: RecordMode
-    seed: int
-    said_live: bool | None
-    prices: Prices
-    keep_workspaces: str
-
-    @property
-    def live(self) -> bool:
-        """Whether what code asks by itself goes out untaped."""
-        ...
-
-    def carry_out(self, slots: Sequence[TrialJob]) -> list[Trial]:
-        """Carry out trials side by side, and wait for them."""
-        ...
-
-    async def carry_out_async(self, slots: Sequence[TrialJob]) -> list[Trial]:
-        """Carry out trials side by side, without holding up the loop that asks."""
-        ...
-
-    def grade(self, slots: Sequence[TrialJob]) -> list[Trial]:
-        """Grade stored trials again, and wait for it; nothing of it is written down."""
-        ...
-
-
-class ScriptEnvironment:
-    """Trials of a script or a notebook: they are given back, and stand in no run."""
 
     def __init__(self, registry: Registry, root: Path, settings: Settings) -> None:
         self.registry, self.root, self.aliases, self.seed = registry, root, settings.aliases, settings.seed
         self.record, self.record_chat = settings.record, settings.record_chat
-        self.said_live = settings.live
+        self.live_setting = settings.live
         self.prices: Prices = FrozenMap(settings.prices) if settings.prices else NO_PRICES
         self.keep_workspaces = ""
         self.script: str | None = None
 
     @property
     def live(self) -> bool:
-        """Whether what code asks by itself goes out untaped."""
-        return bool(self.said_live)
+        """Whether requests of the user's own code are sent without a tape."""
+        return bool(self.live_setting)
 
-    def carry_out(self, slots: Sequence[TrialJob]) -> list[Trial]:
+    def carry_out(self, jobs: Sequence[TrialJob]) -> list[Trial]:
         """Carry out trials side by side, and wait for them."""
         pool = self._pool()
         try:
-            pool.hand_over(slots)
-            return [_wait(pool, slot) for slot in slots]
+            pool.hand_over(jobs)
+            return [_wait(pool, job) for job in jobs]
         finally:
             _close(pool)
 
-    async def carry_out_async(self, slots: Sequence[TrialJob]) -> list[Trial]:
-        """Carry out trials side by side, without holding up the loop that asks."""
+    async def carry_out_async(self, jobs: Sequence[TrialJob]) -> list[Trial]:
+        """Carry out trials side by side, without blocking the event loop."""
         pool = self._pool()
         try:
-            pool.hand_over(slots)
-            return [await wait_on_loop(pool, slot) for slot in slots]
+            pool.hand_over(jobs)
+            return [await wait_on_loop(pool, job) for job in jobs]
         finally:
             await asyncio.to_thread(_close, pool)
 
-    def grade(self, slots: Sequence[TrialJob]) -> list[Trial]:
-        """Grade stored trials again, and wait for it."""
-        return self.carry_out(slots)
+    def grade(self, jobs: Sequence[TrialJob]) -> list[Trial]:
+        """Grade stored trials again, and wait for them; nothing is written down."""
+        return self.carry_out(jobs)
 
     def _pool(self) -> Pool:
         context = ExecutorContext(
@@ -115,16 +84,16 @@ class ScriptEnvironment:
         return Pool(LocalExecutor(self.registry), context, NullObserver())
 
 
-def _wait(pool: Pool, slot: TrialJob) -> Trial:
+def _wait(pool: Pool, job: TrialJob) -> Trial:
     trial = None
     while trial is None:
-        trial = pool.wait(slot, TICK)
+        trial = pool.wait(job, TICK)
     return trial
 
 
-async def wait_on_loop(pool: Pool, slot: TrialJob) -> Trial:
-    """Wait for a trial of another loop, and let this one go on."""
-    while (trial := pool.wait(slot, 0)) is None:
+async def wait_on_loop(pool: Pool, job: TrialJob) -> Trial:
+    """Wait for a trial of the pool's loop, without blocking this one."""
+    while (trial := pool.wait(job, 0)) is None:
         await asyncio.sleep(POLL)
     return trial
 
@@ -135,33 +104,19 @@ def _close(pool: Pool) -> None:
         raise ProblemsFound(pool.report.unsaved)
 
 
-class _Origin(NamedTuple):
-    """Where a trial comes from."""
-
-    plan: Plan
-    environment: Environment
-
-
-_origins: OrderedDict[tuple[Any, ...], _Origin] = OrderedDict()
+_origins: OrderedDict[tuple[Any, ...], tuple[Plan, Environment]] = OrderedDict()
 
 
 def remember(plan: Plan, trial: Trial, environment: Environment) -> None:
-    """Keep the plan of a trial, for it to be graded again: a trial does not hold what its task asks."""
-    _origins[_identity(trial)] = _Origin(plan, environment)
+    """Remember the plan of a trial, to grade it again: a trial does not hold its task's input."""
+    _origins[_identity(trial)] = plan, environment
     while len(_origins) > MOST_PLANS:
         _origins.popitem(last=False)
 
 
-def plan_of(trial: Trial) -> Plan | None:
-    """Give the plan of a trial that this process has carried out, unless very many came after it."""
-    origin = _origins.get(_identity(trial))
-    return None if origin is None else origin.plan
-
-
-def environment_of(trial: Trial) -> Environment | None:
-    """Give where a trial of this process was carried out."""
-    origin = _origins.get(_identity(trial))
-    return None if origin is None else origin.environment
+def origin_of(trial: Trial) -> tuple[Plan, Environment] | None:
+    """Give plan and environment of a trial of this process, unless very many came after it."""
+    return _origins.get(_identity(trial))
 
 
 def _identity(trial: Trial) -> tuple[Any, ...]:
@@ -208,7 +163,7 @@ class Trials(Sequence[Trial]):
 
     @property
     def errored(self) -> int:
-        """How many say nothing of the agent, for something else broke."""
+        """How many errored, and so say nothing of the agent."""
         return sum(trial.ending == "errored" for trial in self._trials)
 
     @property
@@ -217,22 +172,22 @@ class Trials(Sequence[Trial]):
         return bool(self._trials) and self.passed == len(self._trials)
 
     def explain(self) -> str:
-        """Say of each trial why it ended as it did."""
+        """Explain each trial's ending."""
         return "\n".join(f"{number}: {trial.explain()}" for number, trial in enumerate(self._trials, start=1))
 
 
 def is_in_pytest() -> bool:
-    """Whether a pytest session is under way in this process."""
+    """Whether pytest is running in this process."""
     return bool(open_configs)
 
 
 def script_environment(task: TaskReference) -> Environment:
-    """Give what is around a call in a script; in a pytest session, what that has, though not its run."""
+    """Give the environment of a call in a script; within pytest with its registry and options."""
     if is_in_pytest():
         config = open_configs[-1]
         from pytest_agenteval.session.settings_reading import read_settings
 
-        return ScriptEnvironment(get_registry(config), config.rootpath, read_settings(config))
+        return Environment(get_registry(config), config.rootpath, read_settings(config))
     here = Path.cwd()
     if isinstance(task, str | Path):
         file = task_file(here / str(task).partition("::")[0], str(task))
@@ -247,13 +202,13 @@ def _project_environment(registry: Registry, root: Path) -> Environment:
 
     settings = project_settings(root)
     learn_secrets(settings)
-    environment = ScriptEnvironment(registry, root, settings)
+    environment = Environment(registry, root, settings)
     environment.script = script_command()
     return environment
 
 
 def script_command() -> str:
-    """Give the command that starts the script which runs here; nothing in a notebook or an interpreter."""
+    """Give the command that starts this script; empty in a notebook or an interpreter."""
     file = sys.argv[0] if sys.argv else ""
     interactive = "ipykernel" in sys.modules or hasattr(sys, "ps1") or not os.path.isfile(file)
     return "" if interactive else f"python {shlex.quote(file)}"
@@ -261,7 +216,7 @@ def script_command() -> str:
 
 @cache
 def _registry_of_project(folder: Path, root: Path) -> Registry:
-    """Give what conftests register: they are loaded once in a process."""
+    """Give the registry with what conftests register, which are loaded once in a process."""
     from pytest_agenteval.registry.registration import load_registry
 
     return load_registry([folder], (f"--rootdir={root}",))

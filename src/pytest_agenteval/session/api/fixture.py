@@ -17,7 +17,7 @@ from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Transcript
 from pytest_agenteval.records.trial import TapeCounts, Trial, part_paid
 from pytest_agenteval.session.api.code_tasks import TaskReference
-from pytest_agenteval.session.api.environment import ScriptEnvironment, Trials
+from pytest_agenteval.session.api.environment import Environment, Trials
 from pytest_agenteval.session.api.recording import Recording, RecordingPlace, pytest_commands
 from pytest_agenteval.session.api.running import (
     RunOptions,
@@ -36,37 +36,36 @@ from pytest_agenteval.tasks.row_tasks import safe_id
 from pytest_agenteval.text.json_values import text_digest
 
 
-class SessionEnvironment(ScriptEnvironment):
-    """What a session has registered, its settings, its journal and its pool, for the trials of one item."""
+class SessionEnvironment(Environment):
+    """The registry, settings, journal and pool of a session, for the trials of one item."""
 
     def __init__(self, evals: EvalSession, item: pytest.Item) -> None:
         super().__init__(evals.registry, evals.config.rootpath, evals.settings)
         self._evals, self._item = evals, item
         self.keep_workspaces = str(evals.folder / "workspaces") if evals.settings.keep_workspaces else ""
 
-    def carry_out(self, slots: Sequence[TrialJob]) -> list[Trial]:
+    def carry_out(self, jobs: Sequence[TrialJob]) -> list[Trial]:
         """Carry out trials side by side, and wait for them."""
-        return self._call_hooks(self._evals.runner.carry_out(slots, self._item))
+        return self._call_hooks(self._evals.runner.carry_out(jobs, self._item))
 
-    async def carry_out_async(self, slots: Sequence[TrialJob]) -> list[Trial]:
-        """Carry out trials side by side, without holding up the loop that asks."""
-        return self._call_hooks(await self._evals.runner.carry_out_async(slots, self._item))
+    async def carry_out_async(self, jobs: Sequence[TrialJob]) -> list[Trial]:
+        """Carry out trials side by side, without blocking the event loop."""
+        return self._call_hooks(await self._evals.runner.carry_out_async(jobs, self._item))
 
-    def grade(self, slots: Sequence[TrialJob]) -> list[Trial]:
-        """Grade stored trials again, and wait for it; the run holds what came of them first."""
-        trials = super().carry_out(slots)
+    def grade(self, jobs: Sequence[TrialJob]) -> list[Trial]:
+        """Grade stored trials again, and wait for them; the run keeps their first grades."""
+        trials = super().carry_out(jobs)
         for trial in trials:
             self._evals.runner.note_paid(trial)
         return trials
 
     def begin_test(self, plan: Plan) -> Plan:
-        """Write down that the test begins, which is itself a trial."""
+        """Write down that a marked test begins, which is a trial itself."""
         return self._evals.runner.begin_test(plan, self._item)
 
     def end_test(self, plan: Plan, trial: Trial) -> Trial:
-        """Write down how the test ended, and give the trial as it is kept."""
-        (kept,) = self._call_hooks([self._evals.runner.end_test(plan, trial)])
-        return kept
+        """Write down how a marked test ended, and give the trial as it was written."""
+        return self._call_hooks([self._evals.runner.end_test(plan, trial)])[0]
 
     def _call_hooks(self, trials: list[Trial]) -> list[Trial]:
         for trial in trials:
@@ -84,14 +83,14 @@ def place_of(item: pytest.Item) -> CodePlace:
 
 
 def suite_of(item: pytest.Item) -> str:
-    """Give the suite that a test's trials stand in: its module."""
+    """Give the suite of a test's trials: its module."""
     return path_in_root(item.path, item.config.rootpath)
 
 
 def task_of(item: pytest.Item) -> str:
-    """Give the id of the task that a test is: its name, with those of its classes and its parameters.
+    """Give the task id of a test: its name, with those of its classes and its parameters.
 
-    Where a parameter loses characters, a digest keeps ``a/b`` and ``a b`` apart: in journal and on tape.
+    Where a parameter loses characters, a digest distinguishes ``a/b`` and ``a b`` in journals and cassettes.
     """
     name, bracket, parameter = item.nodeid.partition("::")[2].partition("[")
     id = safe_id(f"{name.replace('::', '.')}{bracket}{parameter}")
@@ -155,7 +154,9 @@ class AgentEval:
         refuse_running_loop("run")
         options = RunOptions(agent, model, repetitions, record, record_chat, judge, settings)
         plans = self._plans(task, options, calling_place())
-        return single_or_trials(self._environment.carry_out(_slots(plans)), plans, self._environment)
+        return single_or_trials(
+            self._environment.carry_out(list(map(TrialJob, plans))), plans, self._environment
+        )
 
     @overload
     def arun(
@@ -200,7 +201,7 @@ class AgentEval:
         return self._arun(self._plans(task, options, calling_place()))
 
     async def _arun(self, plans: list[Plan]) -> Trial | Trials:
-        trials = await self._environment.carry_out_async(_slots(plans))
+        trials = await self._environment.carry_out_async(list(map(TrialJob, plans)))
         return single_or_trials(trials, plans, self._environment)
 
     def grade(self, trial: Trial, graders: Sequence[GraderReference] | None = None) -> Trial:
@@ -213,7 +214,7 @@ class AgentEval:
         return tool_calls(trial, name)
 
     def with_recordings(self, trial: Trial) -> Trial:
-        """Put what this repetition of the test has recorded into the trial that it is."""
+        """Put what this repetition of the test has recorded into its trial."""
         recordings = self._recordings
         if not recordings:
             return trial
@@ -258,13 +259,12 @@ class AgentEval:
         return plans
 
     def begin_repetition(self, number: int) -> None:
-        """Let what is tried from now on belong to this repetition of the test, from 1."""
+        """Have the following calls belong to this repetition of the test, from 1."""
         self._repetition, self._calls = number, 0
         self._recordings = []
 
 
 def _joined(transcripts: Sequence[Transcript]) -> Transcript:
-    """Put transcripts behind each other."""
     first, *others = transcripts
     for other in others:
         first = Transcript(
@@ -286,12 +286,8 @@ def _sum(counts: Sequence[TapeCounts]) -> TapeCounts:
     )
 
 
-def _slots(plans: Sequence[Plan]) -> list[TrialJob]:
-    return [TrialJob(plan) for plan in plans]
-
-
 def cassette_folder(item: pytest.Item) -> Path:
-    """Give where a test's recordings lie: ``cassettes/``, its module's path and its name."""
+    """Give the folder of a test's recordings: ``cassettes/``, its module's path and its name."""
     module = Path(suite_of(item)).with_suffix("")
     parts = module.parts[1:] if module.parts[0] == "evals" else module.parts
     return item.config.rootpath.joinpath("cassettes", *parts, task_of(item))

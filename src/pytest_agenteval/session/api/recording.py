@@ -35,10 +35,9 @@ from pytest_agenteval.tools.tool_tape import ToolTape
 class RecordingPlace(NamedTuple):
     """Where a recording lies, and how it is made.
 
-    ``base`` is the path of its files without their endings; ``root`` is what names in messages are relative
-    to. ``repetition`` counts from 1: each has model replies of its own. ``ways`` are the commands that
-    record, or let out. ``has_trial`` says that what is doubtful about it is told with the run's trials;
-    ``prices`` are the user's.
+    ``base`` is the path of its files without their suffixes; names in messages are relative to ``root``.
+    ``repetition`` counts from 1: each has model replies of its own. ``ways`` are the commands that messages
+    name. ``has_trial``: warnings about it are shown with the run's trials. ``prices`` are the user's.
     """
 
     base: Path
@@ -58,13 +57,13 @@ class RecordingPlace(NamedTuple):
 
     @property
     def chat_mode(self) -> RecordMode:
-        """The mode of the model's replies: in ``off`` what was recorded is played, unless all may go out."""
+        """The mode of the model's replies: under ``off`` recorded replies are replayed, unless live."""
         plays = self.record_chat == "off" and not self.live and self.chat_file.exists()
         return "none" if plays else self.record_chat
 
 
 class RecordingCommands(NamedTuple):
-    """What a message says that records what is missing, lets it out, or records all replies anew."""
+    """The commands that record what is missing, send it live, or record all replies anew."""
 
     record: str
     let_out: str
@@ -72,7 +71,7 @@ class RecordingCommands(NamedTuple):
 
 
 class RecordingTapes:
-    """The cassettes of one block, in which one may find its requests."""
+    """The cassettes of one block, each opened at the first request for it."""
 
     def __init__(self, place: RecordingPlace, library: Library, recorder: Recorder) -> None:
         self._place, self._library, self._recorder = place, library, recorder
@@ -120,12 +119,12 @@ def _counts(tape: ToolTape | ModelTape | None) -> TapeCounts:
 
 _opening = threading.Lock()
 _libraries: dict[Path, list[Library]] = {}
-"""The cassettes that are open just now, once for each of the blocks that are inside."""
+"""The cassettes that are open now, listed once for each block that uses them."""
 
 
 @contextmanager
 def library_of(place: RecordingPlace) -> Iterator[Library]:
-    """Give the cassettes of a place: blocks that are open at once share them, later ones read them anew."""
+    """Give the cassettes of a place: blocks that are open at once share them, later blocks read them anew."""
     KNOWN_SECRETS.know_environment()
     with _opening:
         users = _libraries.setdefault(place.base, [])
@@ -157,7 +156,7 @@ class Recording(AbstractContextManager["Recording"]):
 
     @property
     def transcript(self) -> Transcript:
-        """Everything said and called so far, in the order in which it happened."""
+        """All messages and calls so far, in the order in which they happened."""
         return self._recorder.transcript()
 
     @property
@@ -182,12 +181,12 @@ class Recording(AbstractContextManager["Recording"]):
 
     @property
     def paid(self) -> Usage:
-        """What of it no recording gave."""
+        """The usage that was paid: what no recording gave."""
         return self._recorder.paid
 
     @property
     def misses(self) -> tuple[CassetteMiss, ...]:
-        """What was asked and not recorded, where nothing may be sent; complete once the block has ended."""
+        """The requests that were not recorded and may not be sent; complete once the block has ended."""
         return tuple(self._misses)
 
     @property
@@ -207,11 +206,11 @@ class Recording(AbstractContextManager["Recording"]):
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it: what is left running inside is refused from now on.
+        """Close it: requests of code that is left running inside are refused from now on.
 
-        Raises CassetteMiss, or what else broke the recording, whatever the code made of it.
+        Raises CassetteMiss, or what else broke the recording, even where the code swallowed it.
         """
-        __tracebackhide__ = True  # what is missing is said, and the block that lacks it is the user's
+        __tracebackhide__ = True  # the message says what is missing, and the block is the user's
         if broken := self._close(kind, raised, trace):
             raise broken from None
 
@@ -229,7 +228,7 @@ class Recording(AbstractContextManager["Recording"]):
     def _close(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> TrialBroken | None:
-        """Close it; give what breaks the recording, for the method that Python calls to raise."""
+        """Close it; give the error that ``__exit__`` is to raise, if any."""
         __tracebackhide__ = True
         assert self._open is not None
         try:
@@ -240,7 +239,7 @@ class Recording(AbstractContextManager["Recording"]):
         if changed and kind is None and not self._place.has_trial:
             replies = "1 reply was" if changed == 1 else f"{changed} replies were"
             text = f"record({self.name!r}): {replies} played that belong to another prompt"
-            # At the line of the block: whoever calls this is the method that Python calls there.
+            # At the line of the block: stack level 3 is the caller of __exit__.
             warnings.warn(f"{text}; record anew:  {self._place.ways.anew}", stacklevel=3)
         return None
 
@@ -270,7 +269,7 @@ class Recording(AbstractContextManager["Recording"]):
                 library.save()
 
     def _broken(self, scope: Scope, tapes: RecordingTapes) -> BaseException | None:
-        """Note what was refused, and give what breaks the recording; None where nothing does."""
+        """Note the refused requests, and give what breaks the recording, if anything."""
         if not self._misses:
             tapes.traffic.close()
             for request in tuple(scope.missed):
@@ -284,7 +283,6 @@ class Recording(AbstractContextManager["Recording"]):
 
 
 def _checked_name(name: str) -> str:
-    """Refuse a name that is no path below the folder of cassettes."""
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     if not parts or name.startswith("/") or ".." in parts or "\\" in name or ":" in name:
         raise UsageMistake(f"record: expected a name, as in refund or shop/refund; found {name!r}")

@@ -27,8 +27,7 @@ from pytest_agenteval.session.api.code_tasks import ChosenTask, TaskChoice, Task
 from pytest_agenteval.session.api.environment import (
     Environment,
     Trials,
-    environment_of,
-    plan_of,
+    origin_of,
     remember,
     script_environment,
 )
@@ -43,7 +42,7 @@ DEFAULT_MODEL = "rules"
 
 
 class RunOptions(NamedTuple):
-    """What a call of ``run`` says beside its task: see there."""
+    """The arguments of ``run`` beside its task."""
 
     agent: AgentReference | None = None
     model: str | None = None
@@ -62,7 +61,7 @@ def plans_of(
     owner: str = "",
     id: str = "",
 ) -> list[Plan]:
-    """Plan the trials that a call asks for; ``owner`` and ``id`` are suite and id of a map that says none."""
+    """Plan the trials of a call; ``owner`` and ``id`` are suite and id of a map that has none."""
     if options.repetitions < 1:
         raise UsageMistake(f"repetitions: expected a whole number, 1 or more; found {options.repetitions!r}")
     choice = TaskChoice(environment.registry, environment.root, Path.cwd(), owner)
@@ -76,7 +75,7 @@ def plans_of(
 
 
 def conditions_of(environment: Environment, options: RunOptions) -> Conditions:
-    """Give what holds for every trial of a call."""
+    """Give the conditions of all trials of a call."""
     registry, aliases = environment.registry, environment.aliases
     names = (options.judge,) if isinstance(options.judge, str) else tuple(options.judge)
     judges = resolve_all(
@@ -91,15 +90,15 @@ def conditions_of(environment: Environment, options: RunOptions) -> Conditions:
         record_chat=mode_of("record_chat", options.record_chat, environment.record_chat),
         judges=judges,
         seed=environment.seed,
-        live=environment.said_live,
+        live=environment.live_setting,
         keep_workspaces=environment.keep_workspaces,
         prices=environment.prices,
     )
 
 
-def mode_of(name: str, said: str | None, otherwise: RecordMode) -> RecordMode:
-    """Give the mode that a call names, else the environment's; raises UsageMistake for what is none."""
-    mode = otherwise if said is None else said
+def mode_of(name: str, given: str | None, default: RecordMode) -> RecordMode:
+    """Give the mode of a call, else the environment's ``default``; raises UsageMistake for no mode."""
+    mode = default if given is None else given
     words: tuple[RecordMode, ...] = CHAT_MODES if name == "record_chat" else TOOL_MODES
     for word in words:
         if word == mode:
@@ -108,7 +107,7 @@ def mode_of(name: str, said: str | None, otherwise: RecordMode) -> RecordMode:
 
 
 def _model(environment: Environment, chosen: ChosenTask, named: str | None) -> Model:
-    """Give the model that a call names, else the first that the suite does, else the agent's own."""
+    # The call's, else the first of the suite, else the agent's own.
     default = OWN_MODEL if chosen.task.form else DEFAULT_MODEL
     name = named or next(iter(chosen.models), default)
     (model,) = resolve_all((name,), environment.aliases, environment.registry.offline_models)
@@ -119,7 +118,8 @@ def regrade_in(
     environment: Environment, trial: Trial, graders: Sequence[GraderReference] | None, place: CodePlace
 ) -> Trial:
     """Grade a trial again in an environment, as ``grade`` says."""
-    plan = plan_of(trial)
+    origin = origin_of(trial)
+    plan = origin[0] if origin else None
     if graders is None and plan is None:
         raise UsageMistake(
             "grade(trial): expected graders: the trial was not carried out in this process, and does not "
@@ -266,7 +266,7 @@ def arun(
         judge,
         settings,
     )
-    # Not within the coroutine: there nobody knows any more who called.
+    # Not within the coroutine: its frame does not show any more who called.
     return _arun(task, options, calling_place())
 
 
@@ -278,13 +278,14 @@ async def _arun(task: TaskReference, options: RunOptions, place: CodePlace) -> T
 
 
 def grade(trial: Trial, graders: Sequence[GraderReference] | None = None) -> Trial:
-    """Give a trial with new grades; no agent acts, nothing is asked but judges that were there before.
+    """Give a trial with new grades; no agent acts, and only judges that it had before are asked.
 
-    Without ``graders`` those of its task grade again, which is known of trials of this process alone. Of any
+    Without ``graders`` those of its task grade again, which works for trials of this process alone. Of any
     other trial, such as one of ``load_run``, graders see everything but the task's input.
     """
     refuse_running_loop("grade")
-    return regrade_in(environment_of(trial) or script_environment({}), trial, graders, calling_place())
+    origin = origin_of(trial)
+    return regrade_in(origin[1] if origin else script_environment({}), trial, graders, calling_place())
 
 
 def tool_calls(trial: Trial, name: str | None = None) -> list[ToolCall]:
@@ -295,12 +296,12 @@ def tool_calls(trial: Trial, name: str | None = None) -> list[ToolCall]:
 
 
 def chosen_mode(mode: str, default: str) -> str | None:
-    """Give a mode that a call names; None for the default, in whose place the environment's stands."""
+    """Give the mode of a call; None for the default, which is replaced by the environment's."""
     return None if mode == default else mode
 
 
 def refuse_running_loop(function: str) -> None:
-    """Raise UsageMistake where an event loop runs, which would stand still meanwhile."""
+    """Raise UsageMistake where an event loop runs, which the call would block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -312,7 +313,7 @@ def refuse_running_loop(function: str) -> None:
 def single_or_trials(
     trials: Sequence[Trial], plans: Sequence[Plan], environment: Environment
 ) -> Trial | Trials:
-    """Give the trials of a call as it does: one alone, or all of them; each can be graded again."""
+    """Give what a call returns: one trial alone, or all of them; each can be graded again."""
     for plan, trial in zip(plans, trials, strict=True):
         remember(plan, trial, environment)
     return trials[0] if len(trials) == 1 else Trials(trials)

@@ -22,7 +22,7 @@ class CodePlace(FrozenValue, frozen=True):
     line: int
 
     def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        """Tell what is wrong at a key of what is said there."""
+        """Make the problem of a key that is given there."""
         return Problem(short_path(self.file), self.line, path, expected, found, hint)
 
     def __str__(self) -> str:
@@ -30,7 +30,7 @@ class CodePlace(FrozenValue, frozen=True):
 
 
 def calling_place(depth: int = 2) -> CodePlace:
-    """Give the line that called whoever asks, so many frames up."""
+    """Give the line that called the caller of this function, or one so many frames up."""
     frame = sys._getframe(depth)
     return CodePlace(Path(frame.f_code.co_filename), frame.f_lineno)
 
@@ -43,18 +43,18 @@ AgentReference: TypeAlias = "str | Callable[..., Any] | Mapping[str, Any] | obje
 
 
 def name_of(thing: Any) -> str:
-    """Name a function, a class or an object by where it was written: ``support.bot:answer``."""
+    """Name a function, a class or an object by where it is defined: ``support.bot:answer``."""
     written = thing if hasattr(thing, "__qualname__") else type(thing)
     return f"{written.__module__}:{written.__qualname__}".replace(".<locals>", "")
 
 
 def short_name(thing: Any) -> str:
-    """Name it by its own last name alone, as reports do."""
+    """Give only the last part of its name, as reports do."""
     return name_of(thing).rpartition(":")[2].rpartition(".")[2]
 
 
 def grader_config(given: GraderReference, registry: Registry) -> dict[str, Any]:
-    """Give the grader as a task file would say it; one that is given itself is registered under its name."""
+    """Give a grader as in a task file; a grader object is registered under its name."""
     if isinstance(given, str):
         return {"name": given}
     if not isinstance(given, Mapping):
@@ -68,7 +68,7 @@ def grader_config(given: GraderReference, registry: Registry) -> dict[str, Any]:
 
 
 def grader_configs(given: Sequence[GraderReference], registry: Registry) -> list[dict[str, Any]]:
-    """Give graders as a task file would say them; those of one label are numbered."""
+    """Give graders as in a task file; those of the same label are numbered."""
     configs = [grader_config(each, registry) for each in given]
     times: dict[str, int] = {}
     for config in configs:
@@ -80,12 +80,11 @@ def grader_configs(given: Sequence[GraderReference], registry: Registry) -> list
 
 
 def _registered_grader_name(thing: Any, registry: Registry) -> str:
-    """Give the name under which a grader is registered, the same each time for the same grader."""
     return registry.grader_given(name_of(thing), thing)
 
 
 def agent_config(given: AgentReference | None, registry: Registry, root: Path) -> str | dict[str, Any] | None:
-    """Give the agent as a suite's file would say it; what acts itself is offered under its name."""
+    """Give an agent as in suite.yaml; an agent object is registered under its name."""
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -105,7 +104,7 @@ def agent_config(given: AgentReference | None, registry: Registry, root: Path) -
 
 
 class Task:
-    """One task, as a task file says it; ``graders`` may be graders themselves, functions among them.
+    """One task, as in a task file; ``graders`` may be graders themselves, functions among them.
 
     ``input`` is what the agent is given: a text alone is its ``content``. ``bucket`` names its line in the
     table. ``more`` are other keys of a task file: ``tags``, ``limits``, ``split``, ``reference_solution``, …
@@ -145,7 +144,7 @@ class Suite:
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Its name in reports."""
         return str(self.keys["name"])
 
     def __repr__(self) -> str:
