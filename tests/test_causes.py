@@ -12,10 +12,9 @@ from pytest_agenteval.text.errors import CAUSES, TrialBroken
 
 SOURCE = Path(pytest_agenteval.__file__).parent
 ELSEWHERE = (
-    "chat/failures.py",
+    "chat/provider_failures.py",
     "chat/direct/",
     "chat/litellm_",
-    "chat/optional_settings.py",
     "chat/retries.py",
     "engine/calibration_run.py",
 )
