@@ -1,7 +1,7 @@
-"""What pytest and xdist call: options, fixtures, collection and workers, each of which hands on at once.
+"""The hooks of pytest and xdist for options, fixtures, collection and workers; each hands on at once.
 
 This module is imported in every pytest run, used or not: it imports pytest and the standard library only, and
-does nothing until a file is met that may hold tasks.
+does nothing until pytest meets a file that may hold tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MARKED_TEST = "agenteval_marked_test"
 """The attribute of an item that says how often its body runs."""
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
-"""Files that hold rows of a suite: who names one is told to name the suite."""
+"""Files that hold rows of a suite; where one is named, an error says to name the suite."""
 MARKS = (
     "agenteval(repetitions=1, threshold=1.0): a trial of an agent; a test of one's own is run so often, and "
     "passes where this share of its repetitions does (pytest-agenteval)",
@@ -35,11 +35,11 @@ MARKS = (
     "mixed: a trial of a suite of kind mixed, or of no suite: a miss is a failure (pytest-agenteval)",
 )
 MOST_REMEMBERED = 500
-"""Files that are nobody's tasks, as far as a hint is looked for among them."""
+"""Files that are no tasks, among which hints are looked for."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Declare the options; each can also be said as AGENTEVAL_NAME or in pyproject.toml."""
+    """Declare the options; each can also be set as AGENTEVAL_NAME or in pyproject.toml."""
     from pytest_agenteval.processes.startup import skip_assert_rewriting
 
     skip_assert_rewriting(pluginmanager.rewrite_hook)  # first: it is for what is imported from here on
@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> None:
-    """Have pytest's own refusal of an unknown option name the nearest that there is."""
+    """Have pytest's error about an unknown option name the nearest option."""
     from pytest_agenteval.session.settings import nearest_options
 
     parser.extra_info |= nearest_options(parser, args)
@@ -65,7 +65,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare marks and take the names that agents, models and graders are offered under."""
+    """Declare the marks, and begin to register agents, models and graders."""
     from pytest_agenteval.processes.startup import restore_assert_rewriting
     from pytest_agenteval.registry.registration import open_configs, register_plugins
     from pytest_agenteval.session import run_hooks
@@ -84,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
-    """Take what a conftest further down, or another plugin that comes later, has to offer."""
+    """Register what a conftest further down, or a plugin that comes later, offers."""
     from pytest_agenteval.registry.registration import check_hook_names, register_late_plugins
 
     check_hook_names(plugin)
@@ -109,7 +109,7 @@ def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture
 def cassette(task: PlannedTask) -> Path:
-    """The file that this trial's tools are played from; a conftest may give another."""
+    """The file that this trial's tool calls are replayed from; a conftest may give another."""
     return Path(f"{task.cassette}.yaml")
 
 
@@ -131,14 +131,14 @@ def agenteval(request: pytest.FixtureRequest) -> AgentEval:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """End with the collection what the first task file begins for the rest of it."""
+    """Undo, when the collection ends, what the first task file began for the rest of it."""
     from pytest_agenteval.session.stash import until_collected_key
 
     with ExitStack() as until_collected:
         session.config.stash[until_collected_key] = until_collected
         try:
             return (yield)
-        finally:  # whoever collects afterwards would begin what nothing ends
+        finally:  # else a later collection would begin what nothing ends
             del session.config.stash[until_collected_key]
 
 
@@ -168,14 +168,14 @@ def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pyte
 
 
 def _first_collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pytest.Collector | None]:
-    """Import what collects task files: hundreds of modules, of which nothing is garbage.
+    """Import the code that collects task files: hundreds of modules, none of which is garbage.
 
-    Looking for some takes a tenth of a first run, and as much of one with thousands of items, which all stay.
+    Looking for garbage takes a tenth of a first run, and as much of a run with thousands of items.
     """
     from pytest_agenteval.processes.startup import garbage_collection_paused, garbage_collection_reduced
     from pytest_agenteval.session.stash import until_collected_key
 
-    if until_collected_key in config.stash:  # whoever collects without pytest's hook does without
+    if until_collected_key in config.stash:  # not where something collects without pytest's hook
         config.stash[until_collected_key].enter_context(garbage_collection_reduced())
     with garbage_collection_paused():
         from pytest_agenteval.session.task_files import collect_file
@@ -185,7 +185,7 @@ def _first_collector(config: pytest.Config) -> Callable[[Path, pytest.Collector]
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> pytest.Collector | None:
     """Collect a suite that a test module holds in a variable."""
-    if "pytest_agenteval.session.api.suite" not in sys.modules:  # nobody has made one
+    if "pytest_agenteval.session.api.suite" not in sys.modules:  # there is no suite yet
         return None
     from pytest_agenteval.session.python_tests import collect_suite
 
@@ -201,7 +201,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     try:
         marked.call()  # which calls this hook again, for the body
     finally:
-        pyfuncitem.__dict__[MARKED_TEST] = marked  # for whoever runs the test again
+        pyfuncitem.__dict__[MARKED_TEST] = marked  # for plugins that run the test again
     return True
 
 
@@ -217,13 +217,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Take a usage mistake of a conftest further down, such as a name claimed twice, for what it is."""
+    """End the session for a usage mistake in a conftest further down, such as a name claimed twice."""
     from pytest_agenteval.registry.registration import HOOK
 
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
-    # By its name: the class is not imported in a run without evals.
-    # By its name: to import the class for every plain test would cost each run of whoever has no evals.
+    # By its name: importing the class would cost every run of users without evals.
     if raised is not None and any(kind.__name__ == "UsageMistake" for kind in type(raised.value).__mro__):
         from pytest_agenteval.session.eval_session import refuse
 
@@ -253,12 +252,12 @@ def _refuse_registration(report: pytest.CollectReport, raised: BaseException, co
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, object, object]:
-    """Leave out trials of the other split, beyond the sample, that ended otherwise last time; other shards'.
+    """Leave out trials of the other split, outside the sample, not chosen by ``--agent-only``; other shards'.
 
     Last of all: a sample is drawn from what ``-k`` and ``-m`` have left.
     """
     evals = _eval_session(config)
-    if evals is not None:  # what -k leaves out stays too: pytest holds it, to count it
+    if evals is not None:  # items that -k leaves out stay in memory, too: pytest counts them
         from pytest_agenteval.processes.startup import freeze_once
 
         freeze_once("collected")
@@ -267,7 +266,7 @@ def pytest_collection_modifyitems(
     if evals is None and (config.getoption("agent_shard", None) or os.environ.get("AGENTEVAL_SHARD")):
         from pytest_agenteval.session.eval_session import get_eval_session
 
-        evals = get_eval_session(config)  # tests that try no agent are shared out like those that do
+        evals = get_eval_session(config)  # a shard has its part of tests without agents, too
     if evals is not None:
         if offered and not items:
             evals.note_no_match(offered)
@@ -282,11 +281,11 @@ def pytest_collection_modifyitems(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """See that nothing is missing for the selected trials, before the first starts."""
+    """Check that nothing is missing for the selected trials, before the first starts."""
     from pytest_agenteval.session.stash import all_collected_key
 
     if all_collected_key not in session.config.stash:
-        return  # Ctrl-C or a complaint meanwhile: pytest ends, and what it has found is nobody's plan
+        return  # Ctrl-C or an error ended the collection: pytest ends, and there is no plan
     evals = _eval_session(session.config)
     tests = list(_own_tests(session.items))
     if evals is None and not tests:
@@ -308,7 +307,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker where the run is written down."""
+    """Send a worker where the run is written down."""
     from pytest_agenteval.session.run_info import worker_run_info
 
     node.workerinput["agenteval"] = worker_run_info(node.config).to_worker()
@@ -316,9 +315,9 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep workers supplied with trials; other people's tests are shared out as ever.
+    """Give workers deep queues of trials; other tests are scheduled as ever.
 
-    Before a conftest's own: its queues would be too short for trials to run ahead.
+    Before a conftest's own scheduler, whose queues would be too short for trials to run ahead.
     """
     from pytest_agenteval.session.run_info import worker_run_info
     from pytest_agenteval.session.xdist import scheduler
@@ -328,7 +327,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any) -> None:
-    """Say for the workers what they refuse to do, or show what their trials are at."""
+    """Raise the usage mistake of a worker, or begin to show the progress of trials."""
     from pytest_agenteval.session.run_info import has_plan, read_refusal
 
     text = read_refusal(node.config)
@@ -342,7 +341,7 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take over what a worker has to say; one that died left word in its journal only."""
+    """Take a worker's messages; of one that died there is only its journal."""
     from pytest_agenteval.session.stash import run_info_key
 
     info = node.config.stash.get(run_info_key, None)
@@ -358,7 +357,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 
 def _own_tests(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """Give the tests that have our fixture or our mark, and are no trials of tasks."""
+    """Give the tests that use our fixture or our mark, and are no trials of tasks."""
     below_mark: dict[pytest.Collector | None, bool] = {}
     for item in items:
         parent = item.parent
@@ -371,7 +370,7 @@ def _own_tests(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def _eval_session(config: pytest.Config) -> EvalSession | None:
-    """Give the session's evals, if a task file was met."""
+    """Give the session's evals, if pytest has met a task file."""
     from pytest_agenteval.session.stash import eval_session_key
 
     evals: EvalSession | None = config.stash.get(eval_session_key, None)
@@ -379,7 +378,7 @@ def _eval_session(config: pytest.Config) -> EvalSession | None:
 
 
 def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:
-    """Whether a file may be ours, as far as names tell: most are nobody's tasks, and cost no import."""
+    """Whether a file may hold tasks, by its name and its folder: most do not, and cost no import."""
     if _eval_session(parent.config) is not None or parent.session.isinitpath(path):
         return True
     from pytest_agenteval.tasks.file_names import in_suite, is_calibration_name, is_task_name

@@ -1,4 +1,4 @@
-"""What pytest calls while items run and when a run ends; without evals each of them returns at once.
+"""The hooks that pytest calls while items run and when a run ends; without evals each returns at once.
 
 Registered in every pytest run, used or not: like plugin.py it imports pytest and the standard library only.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Say what will be tried, and with what."""
+    """Show how many trials will run, with which models."""
     evals = _eval_session(config)
     if evals is None or not (evals.selected or evals.calibrations):
         return []
@@ -36,7 +36,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Show what the run is at, and stop what is still running when the loop ends, however it ends."""
+    """Show the run's progress, and stop what is still running when the loop ends, however it ends."""
     are_stopped = _stop_commands(session.config)
     evals = _eval_session(session.config)
     if evals is not None and evals.selected and not evals.settings.dry_run:
@@ -48,10 +48,10 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     except pytest.exit.Exception:
         evals = _eval_session(session.config)
         if evals is not None and evals.has_runner and evals.runner.stop.received:
-            return True  # this worker was told to stop, which is no fault of its own
+            return True  # the controller has stopped this worker: that is no error
         raise
     finally:
-        if progress_key in session.config.stash:  # first: what follows may take its time, or be interrupted
+        if progress_key in session.config.stash:  # first: the rest may take long, or be interrupted
             session.config.stash[progress_key].close()
         evals = _eval_session(session.config)
         if evals is not None and evals.has_runner:
@@ -68,7 +68,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 def _stop_commands(config: pytest.Config) -> bool:
-    """Let runners of GitHub Actions obey nothing while agents act; gives whether this process ends that."""
+    """Have a runner of GitHub Actions obey no command while agents act; True where this process ends that."""
     evals = _eval_session(config)
     if evals is None or config.option.collectonly or evals.settings.dry_run:
         return False
@@ -78,15 +78,15 @@ def _stop_commands(config: pytest.Config) -> bool:
     from pytest_agenteval.session.run_info import get_run_info
 
     stop_commands(config, get_run_info(config).resuming)
-    return not hasattr(config, "workerinput")  # other workers may not have ended
+    return not hasattr(config, "workerinput")  # other workers may still be running
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put the agent's time, the score and its reasons onto the reports, and take secrets out of them."""
-    # The first of the wrappers sees the report last: what other plugins add to it is cleaned, too.
+    """Put the agent's time, the score and its reasons onto reports, and take secrets out of them."""
+    # The first wrapper sees the report last: what other plugins add to it is cleaned, too.
     report = yield
     evals = item.config.stash.get(eval_session_key, None)
     if evals is not None:
@@ -96,7 +96,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
-    """Take secrets out of a warning before anybody tells of it, or a worker sends it on."""
+    """Take secrets out of a warning before it is shown, or a worker sends it."""
     secrets = sys.modules.get("pytest_agenteval.session.pytest_output")
     if secrets is not None:  # else no evals were met
         secrets.hide_in_warning(warning_message)
@@ -104,7 +104,7 @@ def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_from_serializable(data: dict[str, Any]) -> None:
-    """Unpack what a worker has sent, before pytest makes a report of it."""
+    """Unpack the report of a worker, before pytest reads it."""
     if "agenteval_packed" in data:
         from pytest_agenteval.session.worker_messages import unpack_report
 
@@ -114,9 +114,9 @@ def pytest_report_from_serializable(data: dict[str, Any]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
     """Show the score beside the ending."""
-    # First, for pytest's own hook has an answer to every report, and the first answer counts.
+    # First: pytest's own hook answers for every report, and the first answer counts.
     when = getattr(report, "when", None)
-    if when != "call" and not (when == "setup" and report.outcome == "skipped"):  # a trial held back
+    if when != "call" and not (when == "setup" and report.outcome == "skipped"):  # a trial that is not run
         return None
     for name, value in getattr(report, "user_properties", ()):
         if name == "agenteval.ending":
@@ -141,7 +141,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_terminal_summary_of_errors(
     terminalreporter: Any, config: pytest.Config
 ) -> Generator[None, object, object]:
-    """Let pytest write one block, and one line of its short summary, for all trials with one error."""
+    """Have pytest write one block, and one line of its short summary, for all trials with the same error."""
     errors = terminalreporter.stats.get("error", [])
     if len(errors) < 2 or not _speaks_for_run(config):
         return (yield)
@@ -150,12 +150,12 @@ def pytest_terminal_summary_of_errors(
     terminalreporter.stats["error"] = merge_equal_errors(errors)
     try:
         return (yield)
-    finally:  # the last line of all counts each of them
+    finally:  # pytest's last line counts each of them
         terminalreporter.stats["error"] = errors
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """Show the table, the misses and where the run is written down; or why nothing was tried."""
+    """Show the end screen of the run, or why no trial ran."""
     if _speaks_for_run(config):
         from pytest_agenteval.session.summary import summarize
 
@@ -169,7 +169,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave no run folder where none was wanted."""
+    """Delete the run's folder where it is not saved."""
     if _speaks_for_run(config):
         from pytest_agenteval.session.run_end import remove_unwanted_run
 
@@ -177,7 +177,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _is_empty_shard(config: pytest.Config) -> bool:
-    """Whether other shards have all there is: a small suite is no fault of this one."""
+    """Whether all items belong to other shards, which is no failure of this one."""
     if eval_session_key not in config.stash and worker_messages_key not in config.stash:
         return False
     from pytest_agenteval.session.worker_messages import is_empty_shard
@@ -186,7 +186,7 @@ def _is_empty_shard(config: pytest.Config) -> bool:
 
 
 def _speaks_for_run(config: pytest.Config) -> bool:
-    """Whether this process speaks for a run that was begun: not a worker, and a run folder stands."""
+    """Whether this process is no worker, and a run was started."""
     if hasattr(config, "workerinput"):
         return False
     info = config.stash.get(run_info_key, None)

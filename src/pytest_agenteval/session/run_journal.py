@@ -1,4 +1,4 @@
-"""The run as this process writes it down, and what workers have written down that died."""
+"""The run as this process writes it down and reads it back, with what dead workers have written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pytest_agenteval import __version__
 from pytest_agenteval.chat.local.loading import loading_note
 from pytest_agenteval.engine.jobs import NotRun
-from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
+from pytest_agenteval.records.plan import Model, Plan, TrialKey
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.inner_pytest import BESIDE
@@ -52,70 +52,26 @@ if TYPE_CHECKING:
 
 
 AttemptCounter = Callable[[TrialKey], int]
-"""Says how many attempts at a trial a run that goes on has begun before."""
-
-
-class DeadWorkerTrials:
-    """What workers of this run that are dead have written down; elsewhere nobody dies."""
-
-    def __init__(
-        self, config: pytest.Config, folder: Path, earlier_attempts: AttemptCounter | None = None
-    ) -> None:
-        self._folder, self._earlier_attempts = folder, earlier_attempts
-        self._word = folder / DEAD_WORKERS if hasattr(config, "workerinput") else None
-        self._dead_workers_read: frozenset[str] = frozenset()
-        self._run: Run | None = None
-        self._entries: dict[TrialKey, JournalEntry] = {}
-
-    def entry(self, key: TrialKey) -> JournalEntry | None:
-        """Give how the trial ended, if a worker finished it and died before it could report."""
-        if self._word is not None and self._word.exists():
-            dead_workers = frozenset(self._word.read_text(encoding="utf-8").split())
-            if dead_workers != self._dead_workers_read:
-                self._dead_workers_read = dead_workers
-                self._run = load_run(self._folder)
-                self._entries = {entry.key: entry for entry in _written_by(dead_workers, self._run)}
-        entry = self._entries.get(key)
-        # A run that goes on has workers of the same names as before, and decides itself about their trials.
-        is_older = (
-            entry is not None and self._earlier_attempts and entry.attempt <= self._earlier_attempts(key)
-        )
-        return None if is_older else entry
-
-    def trial(self, key: TrialKey) -> Trial | None:
-        """Give the whole trial, if a worker finished it and died before it could report."""
-        entry = self.entry(key)
-        return None if entry is None or self._run is None else self._run.trial_if_readable(entry)
-
-    def transcripts(self, entry: JournalEntry) -> str:
-        """Give the file that the trial's transcript stands in."""
-        return str(self._folder / entry.location.file)
-
-
-def _written_by(dead_workers: frozenset[str], run: Run) -> Iterator[JournalEntry]:
-    for entry in run.entries:
-        # transcripts-gw0-PID.jsonl; a worker that takes the place of a dead one has another name
-        if entry.location.file.split("-")[1] in dead_workers:
-            yield entry
+"""Gives how many attempts at a trial a resumed run has started before."""
 
 
 def note_dead_worker(folder: Path, worker: str) -> None:
-    """Note, for the workers that are left, that one has died."""
-    with suppress(OSError), (folder / DEAD_WORKERS).open("a", encoding="utf-8", newline="\n") as word:
-        word.write(f"{worker}\n")
+    """Note, for the other workers, that one has died."""
+    with suppress(OSError), (folder / DEAD_WORKERS).open("a", encoding="utf-8", newline="\n") as names:
+        names.write(f"{worker}\n")
 
 
 def dead_processes(info: RunInfo) -> Iterator[str]:
-    """Name the workers that have died in this pytest as their journals do: ``gw0-PID``."""
-    word, since = info.folder / DEAD_WORKERS, datetime.fromisoformat(info.resumed_at or info.started_at)
-    for worker in word.read_text(encoding="utf-8").split() if word.exists() else ():
+    """Give the names of workers that died in this pytest as in their journals: ``gw0-PID``."""
+    names, since = info.folder / DEAD_WORKERS, datetime.fromisoformat(info.resumed_at or info.started_at)
+    for worker in names.read_text(encoding="utf-8").split() if names.exists() else ():
         for journal in info.folder.glob(f"journal-{worker}-*.jsonl"):
-            if journal.stat().st_mtime >= since.timestamp():  # else of a worker of this name, before a resume
+            if journal.stat().st_mtime >= since.timestamp():  # else of a worker of this name before a resume
                 yield journal.stem.removeprefix("journal-")
 
 
 def forget_dead_workers(folder: Path) -> None:
-    """Leave nothing of it in the run's folder."""
+    """Delete the file that names the dead workers."""
     with suppress(OSError):
         (folder / DEAD_WORKERS).unlink(missing_ok=True)
 
@@ -132,12 +88,11 @@ def begin_run(
     all_trials: Sequence[PlannedItem] | None = None,
     user: Model | None = None,
 ) -> None:
-    """Write down what the run sets out to do, before the first trial; every worker writes the same.
+    """Write the plan of the run down, before the first trial; every worker writes the same.
 
-    A run that goes on has its plan, and keeps it. ``regraded`` names the runs whose trials are graded again,
-    ``gates`` say what suites have to reach. ``extra`` are those of the trials that are made only where the
-    first repetitions decide nothing. Of a shard, ``all_trials`` are those of all shards. ``user`` is the
-    model that plays users.
+    A resumed run keeps its plan. ``regraded`` names the runs whose trials are graded again, ``gates`` say
+    what suites have to reach. ``extra`` are the trials that run only where the first repetitions decide
+    nothing. Of a shard, ``all_trials`` are those of all shards. ``user`` is the model that plays users.
     """
     if info.resumed_at and (info.folder / PLANNED).exists():
         go_on_with_run(info, gates, _run_suites(trials, suites))
@@ -145,6 +100,7 @@ def begin_run(
     whole = trials if all_trials is None else all_trials
     models = {item.case.model.name: item.case.model for item in whole}
     shards = _shards(settings, info, whole)
+    between = settings.repetition_range
     header = RunHeader(
         started_at=info.started_at,
         command=info.command,
@@ -158,7 +114,9 @@ def begin_run(
         suites=_run_suites(whole, suites),
         seed=settings.seed,
         repetitions=settings.fixed_repetitions,
-        repetition_rule=repetition_rule(settings) if extra else None,
+        repetition_rule=RepetitionRule(*between, most_trials=settings.max_trials)
+        if extra and between
+        else None,
         held_out_looks=_held_out_looks(info, whole, shards),
         shards=shards,
         prices=_prices(settings, [*models.values(), *judges]),
@@ -172,17 +130,20 @@ def begin_run(
     if gates:
         write_gates(info.folder, gates)
     write_planned_trials(info.folder, map(trial_key, trials))
-    held_back = set(map(id, extra))
-    write_planned(info.folder, _planned(item for item in trials if id(item) not in held_back))
+    deferred = set(map(id, extra))
+    write_planned(info.folder, _planned(item for item in trials if id(item) not in deferred))
     if extra:
         from pytest_agenteval.store.run_documents import ExtraRepetitions, ExtraTrials, write_extra
 
-        groups = [ExtraTrials(*group, node_ids) for group, node_ids in _node_ids(extra).items()]
+        node_ids: dict[Group, list[str]] = {}
+        for item in extra:
+            node_ids.setdefault(group_of_item(item), []).append(item.nodeid)
+        groups = [ExtraTrials(*group, tuple(ids)) for group, ids in node_ids.items()]
         write_extra(info.folder, ExtraRepetitions(tuple(groups), _planned(trials)))
 
 
 def _prices(settings: Settings, models: Iterable[Model]) -> RunPrices | None:
-    """Say where prices come from, where a model has any: nobody is asked for the offline ones."""
+    """Give where prices come from; None where all models are offline."""
     if all(model.offline for model in models):
         return None
     from pytest_agenteval.chat.model_prices import price_source
@@ -192,7 +153,7 @@ def _prices(settings: Settings, models: Iterable[Model]) -> RunPrices | None:
 
 
 def _shards(settings: Settings, info: RunInfo, trials: Sequence[PlannedItem]) -> RunShards | None:
-    """Say which shard this is, and what all of them set out to do."""
+    """Give which shard this is, with the plan of all shards."""
     if settings.shard is None:
         return None
     from pytest_agenteval.session.selection import tasks_digest
@@ -203,9 +164,9 @@ def _shards(settings: Settings, info: RunInfo, trials: Sequence[PlannedItem]) ->
 
 
 def go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate], suites: Iterable[RunSuite] = ()) -> None:
-    """Write down that the run goes on; every worker may, as all of them write the same.
+    """Write down that the run is resumed; every worker writes the same.
 
-    Kind, threshold and gates of suites that are met today are those of today; others stay.
+    Suites that are collected today have today's kind, threshold and gates; others keep theirs.
     """
     today = {suite.name: suite for suite in suites}
 
@@ -224,9 +185,9 @@ def go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate], suites: Iterable[R
 def _held_out_looks(
     info: RunInfo, trials: Sequence[PlannedItem], shards: RunShards | None
 ) -> Mapping[str, int]:
-    """Count, for each suite whose held-out tasks are tried, how often that was done in this folder.
+    """Count, for each suite whose held-out tasks run, how often they have in this folder of runs.
 
-    What our own offline players do says nothing of any prompt, and is no look.
+    Trials of our own offline players say nothing about a prompt, and are not counted.
     """
     suites = {
         item.task.suite
@@ -249,27 +210,14 @@ def _held_out_looks(
 
 
 def _are_one_run(earlier: RunShards | None, own: RunShards | None) -> bool:
-    """Whether two runs are parts of one, which is one look, and no part is there twice."""
+    """Whether two runs are different shards of one run, which is one look."""
     if earlier is None or own is None or earlier.numbers == own.numbers:
         return False
     return (earlier.total, earlier.tasks) == (own.total, own.tasks)
 
 
-def repetition_rule(settings: Settings) -> RepetitionRule | None:
-    """Give the rule by which repetitions stop early; None where they are fixed."""
-    between = settings.repetition_range
-    return RepetitionRule(*between, most_trials=settings.max_trials) if between else None
-
-
 def _planned(trials: Iterable[PlannedItem]) -> tuple[PlannedGroup, ...]:
     return planned_groups((trial_key(item), item.task.bucket) for item in trials)
-
-
-def _node_ids(items: Iterable[PlannedItem]) -> dict[Group, tuple[str, ...]]:
-    by_group: dict[Group, list[str]] = {}
-    for item in items:
-        by_group.setdefault(group_of_item(item), []).append(item.nodeid)
-    return {group: tuple(node_ids) for group, node_ids in by_group.items()}
 
 
 def group_of_item(item: PlannedItem) -> Group:
@@ -282,87 +230,99 @@ def _run_model(model: Model) -> RunModel:
 
 
 def _run_suites(items: Iterable[PlannedItem], suites: Suites) -> tuple[RunSuite, ...]:
-    tasks = {item.task.suite: item.task for item in items}
-    return tuple(_run_suite(task, suites) for task in tasks.values())
-
-
-def _run_suite(task: PlannedTask, suites: Suites) -> RunSuite:
-    suite = suites.suite_of_name(task.suite)
-    if suite is None:
-        return RunSuite(task.suite, task.kind, task.agent)
-    return RunSuite(task.suite, suite.kind, task.agent, suite.task_pass_threshold)
+    run_suites = []
+    for task in {item.task.suite: item.task for item in items}.values():
+        suite = suites.suite_of_name(task.suite)
+        if suite is None:
+            run_suites.append(RunSuite(task.suite, task.kind, task.agent))
+        else:
+            run_suites.append(RunSuite(task.suite, suite.kind, task.agent, suite.task_pass_threshold))
+    return tuple(run_suites)
 
 
 class RunJournal:
-    """Writes down what begins and ends before anyone else learns of it.
+    """Writes down each trial that begins or ends, before anybody else learns of it.
 
-    It also gives what workers have written down that died before they could report.
+    In a worker it also gives trials that dead workers had finished before they could report.
     """
 
     def __init__(
         self, config: pytest.Config, folder: Path, earlier_attempts: AttemptCounter | None = None
     ) -> None:
-        process = process_name(config)
+        worker = getattr(config, "workerinput", {}).get("workerid", "main")
+        process = f"{worker}-{os.getpid()}"
+        self._folder, self._earlier_attempts = folder, earlier_attempts
         self._writer = JournalWriter(folder, process)
         self._transcripts = str(folder / f"transcripts-{process}.jsonl")
-        self._dead_workers = DeadWorkerTrials(config, folder, earlier_attempts)
+        self._dead_workers = folder / DEAD_WORKERS if hasattr(config, "workerinput") else None
+        self._dead_workers_read: frozenset[str] = frozenset()
+        self._run: Run | None = None
+        self._inherited: dict[TrialKey, JournalEntry] = {}
 
     def started(self, plans: Sequence[Plan]) -> None:
-        """These trials begin now."""
+        """Write down that these trials begin."""
         self._writer.started(plans)
 
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
-        """These trials have ended; gives them as they are written down."""
+        """Write down how these trials ended; give them as they are written."""
         return self._writer.finished(trials)
 
     def not_run(self, plan: Plan, why: NotRun) -> None:
-        """This trial does not begin in this run."""
+        """Write down that this trial does not run."""
         self._writer.not_run(plan, why.cause, why.reason)
 
-    def is_inherited(self, key: TrialKey) -> bool:
-        """Whether a worker that is dead has finished the trial: it is paid for, and not begun again."""
-        return self._dead_workers.entry(key) is not None
+    def inherited_entry(self, key: TrialKey) -> JournalEntry | None:
+        """Give how a trial ended that a dead worker has finished: it is paid for, and does not run again."""
+        if self._dead_workers is not None and self._dead_workers.exists():
+            names = frozenset(self._dead_workers.read_text(encoding="utf-8").split())
+            if names != self._dead_workers_read:
+                self._dead_workers_read, self._run = names, load_run(self._folder)
+                # transcripts-gw0-PID.jsonl; a worker that takes the place of a dead one has another name
+                self._inherited = {
+                    entry.key: entry
+                    for entry in self._run.entries
+                    if entry.location.file.split("-")[1] in names
+                }
+        entry = self._inherited.get(key)
+        # A resumed run has workers of the same names as before, and decides itself about their trials.
+        before = self._earlier_attempts(key) if entry is not None and self._earlier_attempts else 0
+        return None if entry is None or entry.attempt <= before else entry
 
     def inherited(self, key: TrialKey) -> Trial | None:
-        """Give the trial that a worker finished before it died."""
-        return self._dead_workers.trial(key)
+        """Give the whole trial, if a dead worker has finished it."""
+        entry = self.inherited_entry(key)
+        return None if entry is None or self._run is None else self._run.trial_if_readable(entry)
 
     def transcripts(self, trial: Trial) -> str:
-        """Give the file that holds the transcript of a trial that was given out."""
-        entry = self._dead_workers.entry(trial.key)
+        """Give the file that holds the transcript of a trial of this run."""
+        entry = self.inherited_entry(trial.key)
         if entry is not None and entry.attempt == trial.attempt:
-            return self._dead_workers.transcripts(entry)
+            return str(self._folder / entry.location.file)
         return self._transcripts
 
     def close(self) -> None:
-        """Close the files; every line of theirs was flushed when it was written."""
+        """Close the files; each line was flushed when it was written."""
         self._writer.close()
-
-
-def process_name(config: pytest.Config) -> str:
-    """Name this process among those of the run: ``main``, or the xdist worker's name, with its pid."""
-    worker = getattr(config, "workerinput", {}).get("workerid", "main")
-    return f"{worker}-{os.getpid()}"
 
 
 _ended_run: pytest.StashKey[Run] = pytest.StashKey()
 
 
 def ended_run(config: pytest.Config) -> Run:
-    """Give this run as it was written down, once all of its trials have ended."""
+    """Read this run back, once all of its trials have ended; it is read only once."""
     if _ended_run not in config.stash:
         config.stash[_ended_run] = load_run(config.stash[run_info_key].folder)
     return config.stash[_ended_run]
 
 
 def read_header_again(config: pytest.Config) -> None:
-    """See how the run ended, now that this stands in its header; its trials are the same as before."""
+    """Read the run's header again, now that it says how the run ended."""
     run = config.stash.get(_ended_run, None)
     if run is not None:
         run.header, _ = read_header_or_name(run.folder)
 
 
 def forget_ended_run(config: pytest.Config) -> None:
-    """Let go of what was read back: nobody tells of it any more."""
+    """Drop the run that was read back: nothing needs it any more."""
     if _ended_run in config.stash:
         del config.stash[_ended_run]

@@ -17,22 +17,11 @@ from pytest_agenteval.store.run_folder import PLANNED, PlannedGroup, read_header
 from pytest_agenteval.text.formatting import MOST_NAME, model_label, one_line
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
+NO_USE = ResourceUse(Figure(), Figure(), Figure())
 
-class SpentSoFar:
-    """What all attempts that have ended took."""
 
-    def __init__(self) -> None:
-        self._tokens = self._cost = Figure()
-
-    def add(self, usage: Usage) -> None:
-        """Count one attempt."""
-        self._tokens += token_figure(usage)
-        self._cost += cost_figure(usage)
-
-    @property
-    def use(self) -> ResourceUse:
-        """All of it."""
-        return ResourceUse(self._tokens, self._cost, Figure())
+def _with_usage(use: ResourceUse, usage: Usage) -> ResourceUse:
+    return ResourceUse(use.tokens + token_figure(usage), use.cost + cost_figure(usage), use.seconds)
 
 
 class RunningMean:
@@ -48,7 +37,7 @@ class RunningMean:
         return self._sum / len(self._tasks) if self._tasks else None
 
     def add(self, task: tuple[str, str], score: float, count: int = 1) -> None:
-        """Count a trial's score; a ``count`` of -1 takes back what was counted."""
+        """Count a trial's score; a ``count`` of -1 takes a score away again."""
         total, trials = self._tasks.pop(task, (0.0, 0))
         self._sum -= total / trials if trials else 0.0
         total, trials = total + count * score, trials + count
@@ -58,14 +47,14 @@ class RunningMean:
 
 
 FEWEST_ENDED, FEWEST_SECONDS = 3, 3.0
-"""Before so many trials have ended, and so much time has passed, nobody can tell how long a run takes."""
+"""The ended trials and seconds before which the remaining time is not estimated."""
 
 MORE_TO_COME = 0.25
-"""How much longer, of its time so far, a trial is expected to take that has taken as long as others."""
+"""How much longer, of its time so far, a trial is expected to take that has lasted as long as others."""
 
 
-class Plan(NamedTuple):
-    """What a run sets out to do: groups in their order, the trials, and how many they may become."""
+class RunPlan(NamedTuple):
+    """The plan of a run: groups in their order, the number of trials, and how many they may become."""
 
     groups: tuple[PlannedGroup, ...]
     trials: int
@@ -73,8 +62,8 @@ class Plan(NamedTuple):
     is_decided: bool
 
     @classmethod
-    def read(cls, folder: Path) -> Plan:
-        """Read what the run's processes have written of it so far."""
+    def read(cls, folder: Path) -> RunPlan:
+        """Read the plan as the run's processes have written it so far."""
         planned, extra = read_planned(read_json(folder / PLANNED)), read_extra(folder)
         looks = read_looks(folder) if extra else None
         if extra and looks is not None:
@@ -92,11 +81,11 @@ class EndedTrial(NamedTuple):
 
 
 class RunProgress:
-    """Counts what a run's processes write down; ``now`` is in seconds, of a clock that never goes back."""
+    """Counts what a run's processes write into their journals; ``now`` is in seconds of a monotonic clock."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._tail = folder, JournalTail(folder)
-        self._plan = Plan.read(folder)
+        self._plan = RunPlan.read(folder)
         self._is_regraded = bool(read_header(folder).regraded)
         self._in_flight: dict[TrialKey, tuple[str, float]] = {}
         self._ended: dict[TrialKey, EndedTrial] = {}
@@ -104,11 +93,11 @@ class RunProgress:
         self._means: dict[Group, RunningMean] = {
             (group.suite, group.model, group.variant): RunningMean() for group in self._plan.groups
         }
-        self._spent, self._judging = SpentSoFar(), SpentSoFar()
+        self._spent = self._judging = NO_USE
         self._began: float | None = None
         self._finished_seconds = 0.0
         self._attempts_ended = 0
-        if read_header(folder).resumed:
+        if read_header(folder).resumed:  # the trials of before count as ended, but not for the pace
             while lines := [news for _, fresh in self._tail.news() for news in fresh]:
                 for news in lines:
                     if news.kind == "finished":
@@ -130,7 +119,7 @@ class RunProgress:
             for news in lines:
                 self._take(worker, news, now)
         if self._is_undecided:
-            self._plan = Plan.read(self._folder)
+            self._plan = RunPlan.read(self._folder)
         word = self._folder / DEAD_WORKERS
         if word.exists():
             dead = frozenset(word.read_text(encoding="utf-8").split())
@@ -145,13 +134,13 @@ class RunProgress:
         _, began = self._in_flight.pop(key, ("", now))
         self._finished_seconds += now - began
         self._attempts_ended += 1
-        self._spent.add(news.usage.usage)
+        self._spent = _with_usage(self._spent, news.usage.usage)
         if news.judging.asks:
-            self._judging.add(news.judging.usage)
+            self._judging = _with_usage(self._judging, news.judging.usage)
         self._count(key, EndedTrial(news.ending, news.score))
 
     def _count(self, key: TrialKey, trial: EndedTrial) -> None:
-        """Count how a trial ended, in the place of how an earlier attempt of it did."""
+        """Count how a trial ended, instead of how an earlier attempt at it did."""
         before = self._ended.get(key)
         if before is not None:
             self._add(key, before, -1)
@@ -165,7 +154,7 @@ class RunProgress:
             mean.add((key.task, key.agent), trial.score, count)
 
     def progress(self, now: float) -> Progress:
-        """Give what the run is at."""
+        """Give the run's progress."""
         return Progress(
             planned=max(self._plan.trials, len(self._ended)),
             most=self._plan.most,
@@ -176,8 +165,8 @@ class RunProgress:
             failed=self._endings.get("failed", 0),
             errored=self._endings.get("errored", 0),
             scores=tuple(self._scores()),
-            spent=self._spent.use,
-            judging=self._judging.use,
+            spent=self._spent,
+            judging=self._judging,
             seconds_left=self._seconds_left(now),
             slowest=self._slowest(now),
             is_regraded=self._is_regraded,
@@ -190,14 +179,14 @@ class RunProgress:
             yield RunningScore(one_line(KNOWN_SECRETS.text(label), MOST_NAME), mean.mean)
 
     def _slowest(self, now: float) -> RunningTrial | None:
-        for key, (_, began) in self._in_flight.items():  # the first began first
+        for key, (_, began) in self._in_flight.items():  # in the order in which they began
             return RunningTrial(KNOWN_SECRETS.text(trial_name(key)), now - began)
         return None
 
     def _seconds_left(self, now: float) -> float | None:
-        """Reckon when the run will end at the pace so far, in which trials in flight count in part.
+        """Estimate the remaining seconds at the pace so far; None where it is too early.
 
-        They count as the part of an average trial that they have behind them.
+        A trial in flight counts as the part of an average trial that it has done.
         """
         if self._began is None or self._attempts_ended < FEWEST_ENDED or self._is_undecided:
             return None
@@ -214,6 +203,6 @@ class RunProgress:
 
 
 def _part_left(seconds: float, average: float) -> float:
-    """Say which part of an average trial one in flight lacks yet; a long one takes a quarter longer still."""
+    """Give the part of an average trial that one in flight still needs; a long one takes a quarter longer."""
     lasted = seconds / average if average else 1.0
     return max(1 - lasted, lasted * MORE_TO_COME)

@@ -116,7 +116,7 @@ class StopBroadcaster:
 def watch_run_interrupts(config: pytest.Config, folder: Path, is_saved: bool) -> Callable[[], None]:
     """Have this process ended where no Python code reacts to Ctrl-C or to the stop file; give the undoing.
 
-    If it ends suddenly, and the run is kept, a line names ``--agent-resume``. xdist reports the end of workers.
+    Where it ends suddenly, and the run is saved, a line names ``--agent-resume``.
     """
     is_worker = hasattr(config, "workerinput")
     stop = str(folder / STOP_FILE) if is_worker else ""

@@ -286,7 +286,7 @@ class TrialRunner:
 
     def _next_job(self, item: PlannedItem, key: TrialKey) -> TrialJob | None:
         """Give the job of an item that begins ahead; None where its trial is reused."""
-        if self.journal.is_inherited(key) or (self.reuse is not None and self.reuse.keeps(key)):
+        if self.journal.inherited_entry(key) or (self.reuse is not None and self.reuse.keeps(key)):
             return None
         plan = self._attempts.plan(item.task, item.case)
         decision = self._decide(plan)

@@ -1,4 +1,4 @@
-"""What can go wrong, by whose hand: the author's, the provider's or ours."""
+"""Errors, by who caused them: the author of a file, the caller, a provider, or we."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 KeyPath = tuple[str | int, ...]
 MOST_LISTED = 12
-"""Names beyond which nobody reads a list."""
+"""Names beyond which a list is shortened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a file, said so that its author can mend it."""
+    """One thing wrong with a file, with all that its author needs to correct it."""
 
     file: str
     line: int | None
@@ -38,7 +38,7 @@ def key_path_text(path: KeyPath) -> str:
 
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:
-    """Give the hint ``did you mean …?``, or nothing when no known name is near."""
+    """Give the hint ``did you mean …?``; empty when no known name is near."""
     import difflib
 
     names = list(options)
@@ -48,17 +48,17 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
 
 
 def exception_text(raised: BaseException) -> str:
-    """Give an exception's own text; somebody's exception may not be able to say it."""
+    """Give an exception's own text; a user's exception may fail to give it."""
     try:
         return str(raised)
     except KeyboardInterrupt:
         raise
-    except BaseException as worse:  # even SystemExit: then nobody would learn what was raised
+    except BaseException as worse:  # even SystemExit: else nobody would learn what was raised
         return f"(its text cannot be had: {type(worse).__name__})"
 
 
 def nearest_names(name: str, names: Collection[str]) -> str:
-    """List names in their order or, where there are many, the five that are most like this one."""
+    """List names in alphabetical order or, where there are many, the five that are most like ``name``."""
     if len(names) <= MOST_LISTED:
         return ", ".join(sorted(names))
     import difflib
@@ -109,7 +109,7 @@ class AgentEvalError(Exception):
 class RequestRefused(BaseException):
     """A request that no tape answers, and that may not be sent.
 
-    No Exception: clients wrap every Exception in an error of their own, wait, and ask again.
+    It is no Exception: clients wrap every Exception in an error of their own, wait, and retry.
     """
 
 
@@ -202,7 +202,7 @@ class TranscriptLost(TrialBroken, UsageMistake):
 
 
 ELAPSED_MORE = 1.1
-"""A limit of seconds names those that passed, too, where they are so many times those that it counts."""
+"""The factor from which on the text of a limit of seconds names the seconds that passed, too."""
 
 
 class LimitReached(AgentEvalError):
@@ -218,10 +218,9 @@ class LimitReached(AgentEvalError):
 
 
 class LimitIgnored(BaseException):
-    """Ends an agent that catches LimitReached and asks again and again: its loop would never end, nor let
-    others run.
+    """Ends an agent that catches LimitReached and goes on: its loop would never end, nor let others run.
 
-    No Exception, so that ``except Exception`` does not catch this one too.
+    It is no Exception, so that ``except Exception`` does not catch this one, too.
     """
 
 
@@ -234,9 +233,9 @@ _KEY_IN_WORDS = re.compile(r"api[_ ]?key|auth_token|credentials", re.IGNORECASE)
 
 
 def key_hint(text: str) -> str:
-    """Say what to do about a client that asks for a key before it asks anything; empty for other mistakes.
+    """Say what to do where a client raised because it found no key; empty for other errors.
 
-    Nothing is sent in a replay, but clients look for their keys when they are made.
+    A replay sends nothing, but clients look for their keys when they are made.
     """
     named = _KEY.search(text)
     if named is None and not _KEY_IN_WORDS.search(text):

@@ -154,9 +154,8 @@ class AgentEval:
         refuse_running_loop("run")
         options = RunOptions(agent, model, repetitions, record, record_chat, judge, settings)
         plans = self._plans(task, options, calling_place())
-        return single_or_trials(
-            self._environment.carry_out(list(map(TrialJob, plans))), plans, self._environment
-        )
+        trials = self._environment.carry_out(list(map(TrialJob, plans)))
+        return single_or_trials(trials, plans, self._environment)
 
     @overload
     def arun(
