@@ -92,11 +92,13 @@ def calibrate(args: argparse.Namespace) -> int:
 def _calibrate(file: Path, args: argparse.Namespace) -> int:
     if not args.json:
         return _run_pytest(file, args)
-    from pytest_agenteval.session import run_folder
+    from pytest_agenteval.session import run_folder_plugin
 
     with tempfile.TemporaryDirectory() as between:
         place = Path(between, "folder")
-        status = _run_pytest(file, args, "-p", run_folder.__name__, f"{run_folder.OPTION}={place}")
+        status = _run_pytest(
+            file, args, "-p", run_folder_plugin.__name__, f"{run_folder_plugin.OPTION}={place}"
+        )
         folder = Path(place.read_text(encoding="utf-8")) if place.exists() else None
     if status == USAGE_ERROR:  # pytest has printed why
         return status

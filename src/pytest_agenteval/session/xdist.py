@@ -83,17 +83,16 @@ class DeferredRepetitions:
 
 
 TRIAL = re.compile(r"\.(?:json|ya?ml)::[^\[]+\[.*-\d+\]$")
-"""What the node ids of trials look like: the controller knows nothing else of them."""
+"""The node ids of trials: the controller knows nothing else of them."""
 
 DEPTH = 32
-"""A queue at least this deep keeps a worker busy with quick trials."""
+"""The least depth of a queue that keeps a worker busy with quick trials."""
 
 
 class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is not typed
-    """Keeps as many trials queued at each worker as it can run at once, and more.
+    """Queues more trials at each worker than it can run at once.
 
-    Tests that are not trials go first, in the chunks in which xdist's own ``load`` sends them. Without
-    trials this is ``load`` and nothing else.
+    Tests that are not trials go first, in the chunks of xdist's own ``load``. Without trials this is it.
     """
 
     def __init__(self, config: pytest.Config, log: Any, concurrency: int) -> None:
@@ -116,11 +115,8 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def schedule(self) -> None:
         """Share out the first tests, or look at every worker again."""
-        if (
-            self.collection is None
-            and self._has_planned_trials()
-            and self._check_nodes_have_same_collection()
-        ):
+        # has_plan: node ids alone may look like trials and be tests of another plugin.
+        if self.collection is None and has_plan(self.config) and self._check_nodes_have_same_collection():
             collected = next(iter(self.node2collection.values()))
             self._trials = [index for index, name in enumerate(collected) if TRIAL.search(name)]
             if self._trials:
@@ -141,8 +137,8 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
             self._send_trials(node)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        """Note that a worker is done with a test, which may be the one that a look was waiting for."""
-        self._deferred.take_back([item_index])  # before the look a worker drops what it was given to go on
+        """Note that a worker has finished a test, perhaps the last one before the look at repetitions."""
+        self._deferred.take_back([item_index])  # a worker skips a lent trial that is not decided yet
         super().mark_test_complete(node, item_index, duration)
         self._look_when_due()
 
@@ -157,21 +153,17 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
             super().mark_test_pending(item)
 
     def remove_node(self, node: Any) -> str | None:
-        """Forget a worker; what it was to run goes to the others, except the test it was at."""
+        """Forget a worker; its queue goes to the others, except the test that it was running."""
         waiting = self._deferred.take_back(self.node2pending[node])
         pending = [index for index in self.node2pending[node] if index not in waiting]
         collection = self.collection or []
-        # Taken out first: xdist would send what is left in chunks, as it does with everyone else's tests.
+        # Taken out first: xdist would send them in chunks, as it does with other tests.
         rest = [index for index in pending[1:] if self._has_started and TRIAL.search(collection[index])]
         self.node2pending[node] = [index for index in pending if index not in rest]
         self._trials = rest + self._trials
         crashed: str | None = super().remove_node(node)
         self._look_when_due()
         return crashed
-
-    def _has_planned_trials(self) -> bool:
-        """Whether the workers met task files: node ids alone may look like trials and be somebody else's."""
-        return has_plan(self.config)
 
     def _share_out(self, collected: list[str], deferred: Collection[int]) -> None:
         trials, self.collection, self._has_started = {*self._trials, *deferred}, collected, True
@@ -182,22 +174,17 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         self.maxschedchunk = most
         if self.pending:
             self._first_chunks(most)
-        if not self.pending and len(self._trials) < 2 * len(self.nodes):
-            self._deal_out()
-        elif not self.pending:
+        if self.pending:
+            return
+        if len(self._trials) < 2 * len(self.nodes):  # else the first worker would get most of them
             for node in self.nodes:
-                self.check_schedule(node)
-
-    def _deal_out(self) -> None:
-        """Give trials that are fewer than two for each worker to one worker after the other."""
-        for node in self.nodes:
-            chosen, self._trials = self._trials[:1], self._trials[1:]
-            self._queue(node, chosen)
+                chosen, self._trials = self._trials[:1], self._trials[1:]
+                self._queue(node, chosen)
         for node in self.nodes:
             self.check_schedule(node)
 
     def _first_chunks(self, most: int) -> None:
-        """Send everyone else's tests as ``load`` would at the start, were they alone."""
+        """Send other tests as ``load`` does at the start."""
         nodes = self.nodes
         if len(self.pending) < 2 * len(nodes):
             for number in range(len(self.pending)):
@@ -211,7 +198,8 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         """Fill a worker's queue, when half of it is empty."""
         queued = len(self.node2pending[node])
         # Near the end everyone gets a share: a deep queue here would leave other workers idle.
-        share = (len(self._trials) + self._queue_length()) // max(1, len(self.node2pending))
+        all_queued = sum(map(len, self.node2pending.values()))
+        share = (len(self._trials) + all_queued) // max(1, len(self.node2pending))
         depth = max(2, min(self._depth, max(self._concurrency + 1, share // 2), share))
         if queued <= depth // 2:
             chosen = self._trials[: depth - queued]
@@ -220,12 +208,12 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         if self._deferred.undecided:
             self._keep_going(node)
         elif not self._trials:
-            # A worker keeps its last test back until it knows which comes next, or that none does.
+            # A worker waits with its last test until it knows which comes next, or that none does.
             for other in self.nodes:
                 other.shutdown()
 
     def _keep_going(self, node: Any) -> None:
-        """Give a worker that gets nothing else an extra trial: it runs the test before it, and then waits."""
+        """Lend a worker without other trials a deferred one: it runs the test before it, and then waits."""
         if self._trials or any(self._deferred.is_lent(index) for index in self.node2pending[node]):
             return
         given = self._deferred.lend_one()
@@ -250,9 +238,6 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         if chosen:
             self.node2pending[node].extend(chosen)
             node.send_runtest_some(chosen)
-
-    def _queue_length(self) -> int:
-        return sum(map(len, self.node2pending.values()))
 
 
 def scheduler(config: pytest.Config, log: Any, concurrency: Callable[[], int]) -> DepthScheduling | None:

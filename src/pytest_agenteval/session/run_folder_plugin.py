@@ -1,4 +1,4 @@
-"""A plugin for a pytest that a verb starts: when it ends it writes down where its run lies."""
+"""A plugin for a pytest that a verb starts: at its end it writes the path of its run into a file."""
 
 from __future__ import annotations
 
