@@ -1,4 +1,4 @@
-"""Google's Gemini, asked of AI Studio or Vertex: content is a list of parts, and calls have no ids."""
+"""Google's Gemini, asked at AI Studio or Vertex: content is a list of parts, and calls have no ids."""
 
 from __future__ import annotations
 
@@ -132,9 +132,11 @@ def _calls(parts: Sequence[Json]) -> list[WireCall]:
     """Read calls; code that the provider ran is followed by a part that holds what came of it."""
     calls: list[WireCall] = []
     for part in parts:
-        asked, code = as_map(_either(part, "functionCall")), as_map(_either(part, "executableCode"))
-        if asked:
-            calls.append(WireCall(as_text(asked.get("id")), as_text(asked.get("name")), asked.get("args")))
+        function, code = as_map(_either(part, "functionCall")), as_map(_either(part, "executableCode"))
+        if function:
+            calls.append(
+                WireCall(as_text(function.get("id")), as_text(function.get("name")), function.get("args"))
+            )
         elif code:
             calls.append(WireCall(f"code_{len(calls) + 1}", "code_execution", code, "provider"))
         elif result := as_map(_either(part, "codeExecutionResult")):
@@ -154,8 +156,10 @@ def _searches(candidate: Json) -> list[WireCall]:
     if not grounding.get("webSearchQueries"):
         return []
     pages = [as_map(chunk.get("web")) for chunk in maps_in(grounding.get("groundingChunks"))]
-    asked = {"queries": grounding["webSearchQueries"]}
-    return [WireCall("search_1", "google_search", asked, "provider", [dict(page) for page in pages if page])]
+    queries = {"queries": grounding["webSearchQueries"]}
+    return [
+        WireCall("search_1", "google_search", queries, "provider", [dict(page) for page in pages if page])
+    ]
 
 
 def read_reply(body: Json) -> ReplyParts:

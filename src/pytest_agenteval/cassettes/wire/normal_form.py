@@ -32,14 +32,14 @@ def written_calls(content: str) -> tuple[str, Sequence[Any]]:
 
     Code that was run is no call: the model wrote it into its text.
     """
-    said, mark, listed = content.rpartition(CALLS_MARK)
+    text, mark, listed = content.rpartition(CALLS_MARK)
     if not mark or not listed.startswith("["):
         return content, ()
     calls = _python_list(listed)
     names = [call["function"]["name"] for call in calls if _is_call(call)]
     if not names or len(names) < len(calls):
         return content, ()
-    return said, () if names == [_CODE] else calls
+    return text, () if names == [_CODE] else calls
 
 
 def observed_results(content: str, calls: int) -> list[str]:
@@ -189,8 +189,8 @@ def normal_ids(calls: Sequence[WireCall], prior: int, *, numbered: bool = False)
 
 
 def _id_of_place(call: WireCall, place: int) -> str:
-    asked = f"{call.name} {canonical_arguments(call.arguments_text)}"
-    return f"call_{place}_{text_digest(asked)[:8]}"
+    signature = f"{call.name} {canonical_arguments(call.arguments_text)}"
+    return f"call_{place}_{text_digest(signature)[:8]}"
 
 
 def canonical_arguments(text: str) -> str:

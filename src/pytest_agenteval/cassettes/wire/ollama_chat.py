@@ -54,13 +54,13 @@ def _add(conversation: Conversation, message: Json) -> None:
         conversation.add_result("", content, name=name)
     else:
         images = message.get("images")
-        told = [base64_placeholder("image", image) for image in images] if isinstance(images, list) else []
-        conversation.add(role, "\n".join(filter(None, (content, *told))))
+        marks = [base64_placeholder("image", image) for image in images] if isinstance(images, list) else []
+        conversation.add(role, "\n".join(filter(None, (content, *marks))))
 
 
 def _calls(message: Json) -> list[WireCall]:
-    asked = [as_map(call.get("function")) for call in maps_in(message.get("tool_calls"))]
-    return [WireCall("", as_text(call.get("name")), call.get("arguments")) for call in asked]
+    functions = [as_map(call.get("function")) for call in maps_in(message.get("tool_calls"))]
+    return [WireCall("", as_text(call.get("name")), call.get("arguments")) for call in functions]
 
 
 def read_reply(body: Json) -> ReplyParts:

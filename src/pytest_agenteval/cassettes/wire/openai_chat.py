@@ -32,8 +32,8 @@ from pytest_agenteval.records.tool_spec import parse_arguments
 
 def join_call(calls: list[dict[str, Any]], piece: Json) -> int:
     """Put a piece into the call that it goes on with, or begin a call with it; give the call's place."""
-    asked = as_map(piece.get("function") or piece.get("custom"))
-    written = {**asked, "arguments": asked.get("arguments", asked.get("input"))}
+    function = as_map(piece.get("function") or piece.get("custom"))
+    written = {**function, "arguments": function.get("arguments", function.get("input"))}
     place = _place_of(calls, piece, written)
     call = calls[place]
     call["id"] = call["id"] or as_text(piece.get("id"))
@@ -163,8 +163,8 @@ def _file(file: Json) -> str:
 
 def _spoken_text(message: Json) -> str:
     """Give what an assistant said; parts follow each other without a break, as in the stream they came in."""
-    said = text_of(message.get("content"), "") or as_text(message.get("refusal"))
-    return said or as_text(as_map(message.get("audio")).get("transcript"))
+    text = text_of(message.get("content"), "") or as_text(message.get("refusal"))
+    return text or as_text(as_map(message.get("audio")).get("transcript"))
 
 
 def _calls(message: Json) -> list[WireCall]:
@@ -174,9 +174,9 @@ def _calls(message: Json) -> list[WireCall]:
 
 
 def _call(call: Json) -> WireCall:
-    asked = as_map(call.get("function") or call.get("custom"))
-    arguments = asked.get("arguments", asked.get("input"))
-    return WireCall(as_text(call.get("id")), as_text(asked.get("name")), arguments)
+    function = as_map(call.get("function") or call.get("custom"))
+    arguments = function.get("arguments", function.get("input"))
+    return WireCall(as_text(call.get("id")), as_text(function.get("name")), arguments)
 
 
 def read_reply(body: Json) -> ReplyParts:

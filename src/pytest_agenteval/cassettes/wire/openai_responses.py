@@ -106,9 +106,9 @@ def _provider_call(item: Json, kind: str) -> WireCall:
     result = next((item[name] for name in _RESULTS if item.get(name) is not None), None)
     if kind == "image_generation_call":
         result = base64_placeholder("image", result, f"image/{as_text(item.get('output_format')) or 'png'}")
-    asked = item.get("arguments") or item.get("action") or rest_of(item, *_OF_CALL, *_RESULTS)
+    arguments = item.get("arguments") or item.get("action") or rest_of(item, *_OF_CALL, *_RESULTS)
     name = as_text(item.get("name")) or kind.removesuffix("_call")
-    return WireCall(as_text(item.get("id")), name, asked, "provider", result, _error(item))
+    return WireCall(as_text(item.get("id")), name, arguments, "provider", result, _error(item))
 
 
 _OF_CALL = ("id", "type", "status", "error", "server_label", "name", "arguments", "approval_request_id")
@@ -163,9 +163,9 @@ def _continues(body: Json) -> str:
 
 def _add_items(conversation: Conversation, items: Sequence[Json]) -> None:
     """Add items; what a model said and called at once is one message, as it is one reply."""
-    for said, group in groupby(items, _is_model_item):
+    for by_model, group in groupby(items, _is_model_item):
         listed = list(group)
-        if not said:
+        if not by_model:
             for item in listed:
                 _add_item(conversation, item, kind_of(item))
         elif any(map(_is_reply_item, listed)):

@@ -85,8 +85,8 @@ def read_request(format: str, request: Request, items: Mapping[str, Json] = NOTH
     try:
         body = _with_items(json_object(request.body), items)
         return _reader(format).read_request(body, model_in_path(request.uri), streamed_by_path(request.uri))
-    except _STUMBLES as odd:
-        raise UnreadableTraffic(f"no request in the format {format}: {odd}") from odd
+    except _STUMBLES as problem:
+        raise UnreadableTraffic(f"no request in the format {format}: {problem}") from problem
 
 
 def read_reply(format: str, request: Request, response: Response) -> ModelReply:
@@ -95,12 +95,12 @@ def read_reply(format: str, request: Request, response: Response) -> ModelReply:
     Raises ModelRefused for an error of the provider's, be it the status or an event in the stream, and
     UnreadableTraffic for what is not in the format.
     """
-    asked = AnsweredRequest(lambda: read_request(format, request), numbered=_reader(format).NUMBERED)
+    answered = AnsweredRequest(lambda: read_request(format, request), numbered=_reader(format).NUMBERED)
     parts = read_parts(format, whole_reply(format, response))
     try:
-        return asked.reply(parts)
-    except _STUMBLES as odd:
-        raise UnreadableTraffic(f"no reply in the format {format}: {odd}") from odd
+        return answered.reply(parts)
+    except _STUMBLES as problem:
+        raise UnreadableTraffic(f"no reply in the format {format}: {problem}") from problem
 
 
 def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Json:
@@ -117,8 +117,8 @@ def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Js
                 raise refused
         whole = _reader(format).join(parts.objects) if parts.streamed else parts.objects[0]
         return cast(Json, mend_surrogates_in(whole))
-    except _STUMBLES as odd:
-        raise UnreadableTraffic(f"no reply in the format {format}: {odd}") from odd
+    except _STUMBLES as problem:
+        raise UnreadableTraffic(f"no reply in the format {format}: {problem}") from problem
 
 
 def read_parts(format: str, whole: Json) -> ReplyParts:
@@ -126,8 +126,8 @@ def read_parts(format: str, whole: Json) -> ReplyParts:
     try:
         parts = _reader(format).read_reply(whole)
         text, thought = split_thoughts(parts.content)
-    except _STUMBLES as odd:
-        raise UnreadableTraffic(f"no reply in the format {format}: {odd}") from odd
+    except _STUMBLES as problem:
+        raise UnreadableTraffic(f"no reply in the format {format}: {problem}") from problem
     reasoning = "\n\n".join(filter(None, (parts.reasoning, thought)))
     return parts if text is parts.content else replace(parts, content=text, reasoning=reasoning)
 
@@ -137,11 +137,11 @@ def prompt_identity(request: ModelRequest) -> str:
     tools = [(spec.name, spec.description, spec.parameters) for spec in request.tools]
     settings = {name: value for name, value in request.settings.items() if name not in IGNORED_SETTINGS}
     messages = [without_ids(message) for message in request.messages]
-    asked = {"model": request.model, "messages": messages, "tools": tools, "settings": settings}
+    content = {"model": request.model, "messages": messages, "tools": tools, "settings": settings}
     # msgspec writes a long prompt ten times as quickly; models send halves of surrogate pairs, it does not.
     with suppress(UnicodeError, TypeError):
-        return sha256(_sorted(asked)).hexdigest()[:DIGEST_CHARS]
-    return json_digest(asked)
+        return sha256(_sorted(content)).hexdigest()[:DIGEST_CHARS]
+    return json_digest(content)
 
 
 def _with_items(body: Json, items: Mapping[str, Json]) -> Json:
@@ -159,10 +159,10 @@ def _referred(item: Any, items: Mapping[str, Json]) -> Any:
 
 def without_ids(message: Json) -> dict[str, Any]:
     """Give a message of normal form without ids of calls, which differ from run to run."""
-    kept = {name: value for name, value in message.items() if name not in ("tool_calls", "tool_call_id")}
+    rest = {name: value for name, value in message.items() if name not in ("tool_calls", "tool_call_id")}
     if calls := message.get("tool_calls"):
-        kept["calls"] = [call["function"] for call in calls]
-    return kept
+        rest["calls"] = [call["function"] for call in calls]
+    return rest
 
 
 def _reader(format: str) -> WireFormat:

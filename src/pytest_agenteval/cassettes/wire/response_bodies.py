@@ -100,8 +100,8 @@ def _headers(raw: bytes) -> dict[str, str]:
 def _event(headers: dict[str, str], payload: bytes) -> Json:
     kind = headers.get(":message-type", "event")
     if kind == "error":
-        told = {"type": headers.get(":error-code", ""), "message": headers.get(":error-message", "")}
-        return {"error": told}
+        error = {"type": headers.get(":error-code", ""), "message": headers.get(":error-message", "")}
+        return {"error": error}
     held = json_object(payload, "surrogateescape") if payload.strip() else {}
     if kind == "exception":
         return {"error": {**held, "type": headers.get(":exception-type", "")}}
@@ -284,10 +284,10 @@ def refusal_of(response: Response) -> ModelRefused:
 
 def refusal_in(status: int, event: Json) -> ModelRefused | None:
     """Give the error that a body or an event of a stream tells, though the status says that all is well."""
-    told = as_map(event.get("response")) or event
-    if not told.get("error") and event.get("type") != "error":
+    failed = as_map(event.get("response")) or event
+    if not failed.get("error") and event.get("type") != "error":
         return None
-    return ModelRefused(status, *_error_parts(told))
+    return ModelRefused(status, *_error_parts(failed))
 
 
 def _error_parts(body: Json) -> tuple[tuple[str, ...], str]:

@@ -108,8 +108,8 @@ def read_json(text: str) -> Any:
         return msgspec.json.decode(text)
     try:
         return JSON_DECODER.decode(text)
-    except (ValueError, RecursionError) as odd:
-        raise UnreadableTraffic(f"the body is no JSON: {odd}") from None
+    except (ValueError, RecursionError) as problem:
+        raise UnreadableTraffic(f"the body is no JSON: {problem}") from None
 
 
 def json_object(body: Body, errors: str = "replace") -> Json:

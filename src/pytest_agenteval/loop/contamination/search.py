@@ -245,7 +245,7 @@ def _passage_hits(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Itera
     """Give the longest stretches that are copied, each put together from its pieces of eight words."""
     pieces = defaultdict[TextOwner, list[tuple[Span, bool]]](list)
     for piece, owners in tasks.pieces.items():
-        if tasks.is_asked_by_several(piece):
+        if tasks.is_in_several_tasks(piece):
             continue
         added = next(old.places_of_piece(piece), None) is None
         owner = tasks.owner_of(owners)

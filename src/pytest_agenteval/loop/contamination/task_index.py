@@ -284,7 +284,7 @@ class TaskIndex:
             return True
         return self._input_texts.is_shared(value, COMMON)
 
-    def is_asked_by_several(self, piece: str) -> bool:
+    def is_in_several_tasks(self, piece: str) -> bool:
         """Whether several tasks' texts hold a piece of eight words."""
         owners = self.pieces[piece]
         inputs = [owner for owner in owners if owner.kind == "input"]

@@ -375,17 +375,15 @@ def _suite_lines(imported: ImportResult, to: str) -> Iterator[str]:
     cache = imported.cache
     if cache is None:
         return
-    odd = [finding for finding in imported.findings if finding.what == "oddity"]
-    odd_tasks, changed = (
-        len({finding.task for finding in odd}),
-        len({finding.task for finding in changes(imported.findings)}),
-    )
+    tasks_with_oddities = [finding.task for finding in imported.findings if finding.what == "oddity"]
+    changed = len({finding.task for finding in changes(imported.findings)})
     retired, nulls = cache.retired.total(), len(cache.nulls)
     yield f"{imported.tasks} tasks: {Path(to, 'evals', 'ko-agentbench')}"
     yield f"{cache.entry_count} recorded calls of {imported.cassettes} tools, {cache.stale} of them stale"
     collisions = f"{len(cache.collisions)} collisions"
     yield f"  {collisions}, {retired} files of retired tools left out, {nulls} without data"
-    yield f"{len(odd)} oddities in {odd_tasks} tasks, {changed} tasks changed: {imported.page}"
+    counts = f"{len(tasks_with_oddities)} oddities in {len(set(tasks_with_oddities))} tasks"
+    yield f"{counts}, {changed} tasks changed: {imported.page}"
 
 
 def _run_lines(imported: ImportResult) -> Iterator[str]:

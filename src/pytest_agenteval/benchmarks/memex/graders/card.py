@@ -408,10 +408,10 @@ class CardNumbersGiven:
 
 def _is_known_day_or_time(number: str, days_known: frozenset[Day], times_known: frozenset[int]) -> bool:
     """Whether a number is a day or a time of the entry, as those are written with a point: 18.9., 18.45."""
-    days_said = find_days(number) if "." in number else ()
-    times_said = parse_times(number.replace(".", ":"))
-    return any(day.can_equal(other) for day in days_said for other in days_known) or bool(
-        times_said & times_known
+    days_in_number = find_days(number) if "." in number else ()
+    times_in_number = parse_times(number.replace(".", ":"))
+    return any(day.can_equal(other) for day in days_in_number for other in days_known) or bool(
+        times_in_number & times_known
     )
 
 
