@@ -92,7 +92,7 @@ DEPTH = 32
 class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is not typed
     """Queues more trials at each worker than it can run at once.
 
-    Tests that are not trials go first, in the chunks of xdist's own ``load``. Without trials this is it.
+    Tests that are not trials go first, in the chunks of xdist's own ``load``.
     """
 
     def __init__(self, config: pytest.Config, log: Any, concurrency: int) -> None:
