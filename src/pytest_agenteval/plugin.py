@@ -109,7 +109,7 @@ def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture
 def cassette(task: PlannedTask) -> Path:
-    """The file that this trial's tool calls are replayed from; a conftest may give another."""
+    """The file that this trial's tools are played from; a conftest may give another."""
     return Path(f"{task.cassette}.yaml")
 
 
