@@ -370,7 +370,6 @@ def _own_tests(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def _eval_session(config: pytest.Config) -> EvalSession | None:
-    """Give the session's evals, if pytest has met a task file."""
     from pytest_agenteval.session.stash import eval_session_key
 
     evals: EvalSession | None = config.stash.get(eval_session_key, None)

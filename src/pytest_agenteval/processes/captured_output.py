@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 MOST_CAPTURED = 1024 * 1024
-"""How many characters of a trial's output, and of its log, are kept."""
+"""The most characters that are stored of a trial's output, and of its log."""
 
 
 class CapturedOutput:

@@ -1,4 +1,4 @@
-"""A calibration file as a test: judges are asked in its setup, and its call asks if they agree enough."""
+"""A calibration file as a test: judges judge in its setup, and its call checks that they agree enough."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class EvalSession:
         self._other_models: set[str] = set()
 
     def _schemas(self, root: Path) -> SchemaSource:
-        """Give where the tools of MCP servers are looked up, and whether the servers may be asked."""
+        """Give where the tools of MCP servers are looked up, and whether the servers may be used for it."""
         from pytest_agenteval.tools.mcp_tools import SchemaSource
 
         mode: Any = self.settings.record  # never "off"
@@ -144,7 +144,7 @@ class EvalSession:
         """What becomes of the selected trials that have been tried before, in one line; else empty."""
         if self.earlier is None or not self.selected or self.config.getoption("collectonly", False):
             return ""
-        if (self.folder / DEAD_WORKERS).exists():  # a worker in a dead one's place: the others have said it
+        if (self.folder / DEAD_WORKERS).exists():  # a worker in a dead one's place: others have reported it
             return ""
         perhaps, left_out = 0, set[int]()
         if self.extra is not None:
@@ -196,7 +196,7 @@ class EvalSession:
         return "runner" in self.__dict__
 
     def remarks(self) -> Iterator[str]:
-        """Say what this process has neither tried nor kept, though somebody may have expected it."""
+        """Give lines about what this process has neither tried nor saved, though the user may expect it."""
         if self.refusal:
             return
         if self._empty_selection:
@@ -228,7 +228,7 @@ class EvalSession:
             for item in self.selected
             if item.task.form and not item.case.model.offline and item.case.model.id != OWN_MODEL
         }
-        for agent in sorted(agents - self._other_models):  # of those the tables tell
+        for agent in sorted(agents - self._other_models):  # the tables show the models of those
             if not takes_model(self.registry.agent_factory(agent)):
                 yield f"--agent-model has no effect on {agent}: it takes neither `model` nor `model_url`"
 
@@ -291,7 +291,6 @@ class EvalSession:
         return self.earlier.in_flight() if self.earlier and not hasattr(self.config, "workerinput") else {}
 
     def _leave_to_other_shards(self, items: list[pytest.Item]) -> list[pytest.Item]:
-        """Keep the items of this shard; give those of others."""
         if self.settings.shard is None:
             return []
         from pytest_agenteval.session.selection import shard_items
@@ -360,7 +359,6 @@ class EvalSession:
                 self._end_session()
 
     def _plan_only(self) -> None:
-        """Have the plan shown instead of a run."""
         from pytest_agenteval.session.dry_run import DryRun
 
         plugin = DryRun(
@@ -380,7 +378,7 @@ class EvalSession:
         self.config.pluginmanager.register(plugin, "agenteval-dry-run")
 
     def _reuse_action(self, item: PlannedItem) -> ReuseAction:
-        """Say whether an item's trial is run, kept or regraded."""
+        """Give whether an item's trial is run, reused or regraded."""
         if self.stored is not None:
             return "regrade"
         return self.runner.reuse_action(item) if self.earlier is not None else "run"

@@ -331,7 +331,6 @@ class ProgressPanel:
 
 
 def _other_terminals() -> Iterable[Any]:
-    """Give the streams of this process that lead to a terminal, usually the same one."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         if stream is not None and _is_capable(stream):
             yield stream

@@ -83,7 +83,7 @@ class Prefetcher:
         if self._extra is not None and not self._extra.is_needed(item):
             return self._extra.decided
         key = trial_key(item)
-        # It has begun already, perhaps by its own item: a second start would be paid for twice.
+        # It has started already, perhaps by its own item: a second start would be paid for twice.
         if self._attempts.was_planned(key):
             return True
         if key in self._apart:  # in its turn, when nothing else runs
@@ -183,7 +183,6 @@ class FixtureReadiness:
         return "in turn" if any(definition.cached_result[2] is not None for definition in wide) else "now"
 
     def _deciding_fixtures(self, item: pytest.Function) -> tuple[list[Any], list[Any]]:
-        """Give the function-scoped fixtures and the wider ones that are not ours."""
         info = item._fixtureinfo
         entry = self._by_fixtureinfo.get(id(info))
         if entry is None:

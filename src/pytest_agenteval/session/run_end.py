@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 
 def _write_reports(config: pytest.Config) -> list[str]:
-    """Write the files of ``--agent-report``; give a sentence for each that cannot be written."""
     info: RunInfo = config.stash[run_info_key]
     if not info.reports:
         return []
@@ -212,7 +211,7 @@ def _verdict_properties(config: pytest.Config) -> Iterator[tuple[str, str]]:
 
 
 def remove_unwanted_run(config: pytest.Config) -> None:
-    """Delete the files that only a running run needs, and the run itself where it is not kept."""
+    """Delete the files that only a running run needs, and the run itself where it is not saved."""
     info = config.stash[run_info_key]
     forget_ended_run(config)
     forget_dead_workers(info.folder)

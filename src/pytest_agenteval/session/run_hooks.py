@@ -186,7 +186,6 @@ def _is_empty_shard(config: pytest.Config) -> bool:
 
 
 def _speaks_for_run(config: pytest.Config) -> bool:
-    """Whether this process is no worker, and a run was started."""
     if hasattr(config, "workerinput"):
         return False
     info = config.stash.get(run_info_key, None)

@@ -252,6 +252,6 @@ def has_plan(config: pytest.Config) -> bool:
 
 
 def was_started(info: RunInfo) -> bool:
-    """Whether a process of this pytest has begun the run, or gone on with it."""
+    """Whether a process of this pytest has started or resumed the run."""
     header = info.folder / "run.json"
     return header.exists() and (not info.resumed_at or info.resumed_at in header.read_text(encoding="utf-8"))

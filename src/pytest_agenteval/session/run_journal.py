@@ -143,7 +143,6 @@ def begin_run(
 
 
 def _prices(settings: Settings, models: Iterable[Model]) -> RunPrices | None:
-    """Give where prices come from; None where all models are offline."""
     if all(model.offline for model in models):
         return None
     from pytest_agenteval.chat.model_prices import price_source

@@ -105,7 +105,7 @@ class RunProgress:
 
     @property
     def is_going_on(self) -> bool:
-        """Whether trials are in flight or still to come, after the first has begun."""
+        """Whether trials are in flight or still to come, once the first has started."""
         coming = self._is_undecided or len(self._ended) < self._plan.trials
         return self._began is not None and (bool(self._in_flight) or coming)
 
@@ -140,7 +140,6 @@ class RunProgress:
         self._count(key, EndedTrial(news.ending, news.score))
 
     def _count(self, key: TrialKey, trial: EndedTrial) -> None:
-        """Count how a trial ended, instead of how an earlier attempt at it did."""
         before = self._ended.get(key)
         if before is not None:
             self._add(key, before, -1)

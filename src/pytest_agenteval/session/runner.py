@@ -1,4 +1,4 @@
-"""The trials of a process: begun ahead or in an item's turn, reused, waited for, and given out."""
+"""The trials of a process: started ahead or in an item's turn, or reused; items wait for them here."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ POLL = 0.005
 
 QUICK_S = 0.0005
 MOST_LEFT_S = 0.04
-"""Seconds for which pytest leaves the interpreter to each trial that has just begun, and to all of them."""
+"""Seconds for which pytest leaves the interpreter to each trial that has just started, and to all."""
 
 
 class TrialRunner:
@@ -138,7 +138,7 @@ class TrialRunner:
 
     @property
     def workspaces(self) -> str:
-        """The folder that keeps workspaces; empty where none are kept."""
+        """The folder in which workspaces stay; empty where they are deleted."""
         return self._attempts.conditions.keep_workspaces
 
     def get_trial(
@@ -236,7 +236,7 @@ class TrialRunner:
         return self.reuse.trial_origin_label(trial) if self.reuse is not None else ""
 
     def reuse_action(self, item: PlannedItem) -> ReuseAction:
-        """Say whether an item's trial is run, kept or regraded."""
+        """Give whether an item's trial is run, reused or regraded."""
         if replaces_task(item):  # a fixture may change the task yet
             return "run"
         decision = self._decide(self._attempts.plan(item.task, item.case))
@@ -303,7 +303,7 @@ class TrialRunner:
     def _decide(self, plan: Plan, *, task_changed: bool = False) -> ReuseDecision | None:
         """Decide what is reused of an earlier trial; None where it simply runs.
 
-        A trial that has begun here already, as under ``--reruns``, runs again.
+        A trial that has run here already, as under ``--reruns``, runs again.
         """
         if self.reuse is None or self._attempts.was_planned(plan.key):
             return None
@@ -367,7 +367,6 @@ def _conftest_folders(config: pytest.Config) -> Iterator[str]:
 
 
 def _loading_options(config: pytest.Config) -> Iterator[str]:
-    """Give the options that decide which conftests and plugins are loaded, and how."""
     yield f"--rootdir={config.rootpath}"
     if config.inipath is not None:
         yield f"-c{config.inipath}"

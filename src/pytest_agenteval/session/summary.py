@@ -280,7 +280,6 @@ def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
 
 
 def _screen_parts(config: pytest.Config, run: Run, view: RunView, verbosity: int, width: int) -> ScreenParts:
-    """Give the parts of the end screen that are not a run's own figures."""
     scorecards = list(run_scorecards(config, run, width, whole=verbosity > 0))
     if verbosity < 0:
         scorecards = [line for line in scorecards if line.style == "red"]
@@ -364,7 +363,6 @@ def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
 
 
 def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
-    """Give the results of calibrations, with the place of each page."""
     folder, is_saved = run_folder(config), config.stash[run_info_key].is_saved
     for calibration in read_calibrations(folder):
         from pytest_agenteval.reports.calibration_report import calibration_lines

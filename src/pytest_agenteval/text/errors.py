@@ -196,7 +196,7 @@ class ScriptEnded(TrialBroken):
 
 
 class TranscriptLost(TrialBroken, UsageMistake):
-    """The journal tells how a stored trial ended, and its transcript cannot be read."""
+    """The transcript of a stored trial cannot be read; how it ended is in the journal."""
 
     cause = "transcript_lost"
 

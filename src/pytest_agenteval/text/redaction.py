@@ -83,7 +83,7 @@ class Secrets:
         self.know(os.environ.get(name, "") for name in names)
 
     def know_environment(self, environ: Mapping[str, str] | None = None) -> None:
-        """Take the values of all variables for secrets whose names tell of one, such as ``*_API_KEY``.
+        """Take the values of variables for secrets whose names look secret, such as ``*_API_KEY``.
 
         Passwords within addresses, as in ``DATABASE_URL``, are known too.
         """
@@ -132,7 +132,7 @@ class Secrets:
         self.know(form for value in (password, signed_in, *keys) for form in (value, unquote(value)))
 
     def know_named(self, settings: Mapping[str, Any]) -> None:
-        """Take the texts of settings for secrets whose names tell of one, at any depth."""
+        """Take the texts of settings for secrets whose names look secret, at any depth."""
         for name, value in settings.items():
             if isinstance(value, Mapping):
                 self.know_named(value)
@@ -140,7 +140,7 @@ class Secrets:
                 self.know((value,))
 
     def know_headers(self, headers: Mapping[str, Any]) -> None:
-        """Take the values of headers for secrets whose names tell of one, such as ``Authorization``."""
+        """Take the values of headers for secrets whose names look secret, such as ``Authorization``."""
         for name, value in headers.items():
             if is_secret_header(str(name)):
                 self.know((str(value), str(value).rpartition(" ")[2]))

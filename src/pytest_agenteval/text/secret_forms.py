@@ -1,4 +1,4 @@
-"""What secrets look like: shapes of keys, names that tell of one, and the spellings of a known value."""
+"""What secrets look like: shapes of keys, names that look secret, and the spellings of a known value."""
 
 from __future__ import annotations
 

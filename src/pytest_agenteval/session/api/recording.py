@@ -140,7 +140,7 @@ def library_of(place: RecordingPlace) -> Iterator[Library]:
 
 
 class Recording(AbstractContextManager["Recording"]):
-    """Everything that code inside asked of models, and which tools they had called; also while it goes on.
+    """All requests to models from code inside, and the tools that models called; also while it runs.
 
     What asks models is read: OpenAI, Anthropic, Gemini, Ollama and Bedrock, whoever's client asks. It is
     played from ``cassettes/``, or recorded there, as is all other HTTP. Made by ``record``.
@@ -166,12 +166,12 @@ class Recording(AbstractContextManager["Recording"]):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls that models asked for, with their results as the models were told them."""
+        """The tool calls that models made, with the results that the models received."""
         return self.transcript.calls
 
     @property
     def asks(self) -> tuple[Ask, ...]:
-        """The replies of models: when each was asked, what it took, which model it names."""
+        """The replies of models: time of the request, usage, and the model that the reply names."""
         return self.transcript.asks
 
     @property

@@ -126,7 +126,7 @@ def regrade_in(
             "say how its task grades"
         )
     if plan is None:
-        trial = replace(trial, digests=replace(trial.digests, input=""))  # nobody knows what was asked
+        trial = replace(trial, digests=replace(trial.digests, input=""))  # the task's input is unknown
         key = trial.key
         task = PlannedTask(
             key.suite, key.task, key.agent, trial.kind, trial.bucket, (), file_in_root=trial.file
