@@ -164,6 +164,30 @@ def test_every_test_is_run_once_whatever_dies(
     assert len(ran) == len(set(ran)) == theirs + ours - lost
 
 
+def test_trials_sent_to_a_worker_that_has_just_died_go_to_another(
+    config: Callable[..., pytest.Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end may be known to the pipe before it is known to xdist: that ends no run."""
+    sched = DepthScheduling(config(2, planned=True), None, 10)
+    living, dead = Node("gw0"), Node("gw1")
+    monkeypatch.setattr(dead, "send_runtest_some", lambda indices: _closed_pipe())
+    for node in (living, dead):
+        sched.add_node(node)
+    for node in (living, dead):
+        sched.add_node_collection(node, trials(20))
+    sched.schedule()
+    first = sched.remove_node(dead)
+    third = _replacement(sched, trials(20), "gw2")
+    sent = [
+        name for node in (living, third) for some in node.sent for name in map(trials(20).__getitem__, some)
+    ]
+    assert sorted([*sent, first]) == sorted(trials(20))
+
+
+def _closed_pipe() -> None:
+    raise OSError("cannot send (already closed?)")
+
+
 @pytest.mark.parametrize(("nodes", "ours"), [(2, 1000), (8, 150), (4, 9), (4, 5), (3, 2)])
 def test_workers_have_enough_to_run_ahead_and_a_fair_share(
     config: Callable[..., pytest.Config], nodes: int, ours: int

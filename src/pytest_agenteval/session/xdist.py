@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -237,7 +238,9 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
     def _queue(self, node: Any, chosen: list[int]) -> None:
         if chosen:
             self.node2pending[node].extend(chosen)
-            node.send_runtest_some(chosen)
+            # A worker may have died before xdist knows: its items are given to others when it does.
+            with suppress(OSError):
+                node.send_runtest_some(chosen)
 
 
 def scheduler(config: pytest.Config, log: Any, concurrency: Callable[[], int]) -> DepthScheduling | None:
