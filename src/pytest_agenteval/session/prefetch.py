@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pytest
 
 from pytest_agenteval.registry.installed import BENCHMARK_PLUGIN
-from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, trial_key
+from pytest_agenteval.session.planning.parametrization import AttemptPlanner, PlannedItem, trial_key
 
 if TYPE_CHECKING:
     from pytest_agenteval.engine.jobs import TrialJob
@@ -31,7 +31,7 @@ class Prefetcher:
         self,
         config: pytest.Config,
         concurrency: int,
-        attempts: Attempts,
+        attempts: AttemptPlanner,
         job_of: Callable[[PlannedItem, TrialKey], TrialJob | None],
         extra: ExtraItems | None = None,
         apart: Container[TrialKey] = (),

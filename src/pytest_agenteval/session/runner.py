@@ -31,7 +31,7 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.inner_pytest import STARTED_BY
 from pytest_agenteval.session.item_reports import skip_item
 from pytest_agenteval.session.planning.parametrization import (
-    Attempts,
+    AttemptPlanner,
     PlannedItem,
     name_of_task,
     run_conditions,
@@ -104,7 +104,9 @@ class TrialRunner:
     ) -> None:
         self._config, self._folder, self._stored = config, folder, stored
         earlier_attempts = earlier.attempts if earlier is not None else None
-        self._attempts = Attempts(settings, run_conditions(settings, judges, user, folder), earlier_attempts)
+        self._attempts = AttemptPlanner(
+            settings, run_conditions(settings, judges, user, folder), earlier_attempts
+        )
         self.journal = RunJournal(config, folder, earlier_attempts)
         concurrency = settings.concurrency
         self.prefetcher = Prefetcher(config, concurrency, self._attempts, self._next_job, extra, apart)

@@ -226,7 +226,7 @@ class Spoilt(FrozenValue, frozen=True):
     turns: Turns
 
 
-class ReferenceSolution:
+class ReferenceTurns:
     """One task's reference, with the files that the task starts from.
 
     ``writer`` is how the agent's tools write a file, where a benchmark says so.

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from pytest_agenteval.chat.offline.reference_solution import (
     FileWriter,
-    ReferenceSolution,
+    ReferenceTurns,
     Spoilt,
     Turns,
     ValuePlace,
@@ -35,7 +35,7 @@ STRAY_NAME, STRAY_TEXT = "More Thoughts", "# More thoughts\n\nTo be filled in la
 OVERWRITTEN_TEXT = "# Notes\n\nRewritten.\n"
 
 
-def stray_file(solution: ReferenceSolution) -> Iterator[Spoilt]:
+def stray_file(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Write one more file, beside the last that is to be written."""
     if solution.writer is not None and solution.written_files:
         folder, _, name = solution.written_files[-1].rpartition("/")
@@ -44,7 +44,7 @@ def stray_file(solution: ReferenceSolution) -> Iterator[Spoilt]:
         yield Spoilt(f"{path} written too", (), _before_last_action(solution, call))
 
 
-def neighbour_overwritten(solution: ReferenceSolution) -> Iterator[Spoilt]:
+def neighbour_overwritten(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Overwrite a file that the reference does not touch: the nearest to those to be written."""
     writer, written = solution.writer, solution.written_files
     if writer is None or not written:
@@ -61,7 +61,7 @@ def neighbour_overwritten(solution: ReferenceSolution) -> Iterator[Spoilt]:
         yield Spoilt(f"{nearest} replaced", (), _before_last_action(solution, call))
 
 
-def act_on_nothing(solution: ReferenceSolution) -> Iterator[Spoilt]:
+def act_on_nothing(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Act where there is nothing to do: write the question into a file, or repeat a call."""
     if not solution.calls and solution.given_calls:
         given = solution.given_calls[0]
@@ -77,14 +77,14 @@ def act_on_nothing(solution: ReferenceSolution) -> Iterator[Spoilt]:
         )
 
 
-def _with_first_call(solution: ReferenceSolution, tool: str, args: Mapping[str, Any] | None) -> Turns:
+def _with_first_call(solution: ReferenceTurns, tool: str, args: Mapping[str, Any] | None) -> Turns:
     return [
         {"text": "", "calls": [{"tool": tool, "args": dict(args or {})}]},
         *with_values(solution.turns, {}),
     ]
 
 
-def _before_last_action(solution: ReferenceSolution, call: dict[str, Any]) -> Turns:
+def _before_last_action(solution: ReferenceTurns, call: dict[str, Any]) -> Turns:
     turns = with_values(solution.turns, {})
     turn, place = solution.acting[-1]
     turns[turn]["calls"].insert(place, call)
@@ -95,7 +95,7 @@ LEAST_NAME = 3
 """The fewest letters of a value that counts as a name from the task."""
 
 
-def skip_call(solution: ReferenceSolution) -> Iterator[Spoilt]:
+def skip_call(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Leave out each call that changes something or that the answer rests on."""
     for place in (*solution.acting, *solution.looking):
         tool = solution.call(place)["tool"]
@@ -103,7 +103,7 @@ def skip_call(solution: ReferenceSolution) -> Iterator[Spoilt]:
         yield Spoilt(f"{tool} not called", (tool,), turns)
 
 
-def wrong_argument(solution: ReferenceSolution) -> Iterator[Spoilt]:
+def wrong_argument(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Replace each argument that has one right value by another name.
 
     In calls that look something up, these are texts of one word: free text has no single right form, and the
@@ -120,7 +120,7 @@ def wrong_argument(solution: ReferenceSolution) -> Iterator[Spoilt]:
             yield Spoilt(done, (place,), with_values(solution.turns, {**elsewhere, spot: wrong}))
 
 
-def _texts_renamed(solution: ReferenceSolution, name: str, other: str) -> dict[ValuePlace, Any]:
+def _texts_renamed(solution: ReferenceTurns, name: str, other: str) -> dict[ValuePlace, Any]:
     """Give every written text with a name replaced by another; none if the name is a file's."""
     if solution.tree.is_file_name(name):
         return {}
@@ -129,14 +129,14 @@ def _texts_renamed(solution: ReferenceSolution, name: str, other: str) -> dict[V
     return {spot: word.sub(lambda _: other, text) for spot, text in texts if word.search(text)}
 
 
-def _is_named_by_task(solution: ReferenceSolution, value: Any) -> bool:
+def _is_named_by_task(solution: ReferenceTurns, value: Any) -> bool:
     if not isinstance(value, str) or is_prose(value) or days_in(value):
         return False
     named = len(value) >= LEAST_NAME and value.casefold() in solution.task_text
     return named or solution.tree.is_file_name(value)
 
 
-def _wrong_value(solution: ReferenceSolution, value: Any) -> Any:
+def _wrong_value(solution: ReferenceTurns, value: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if not isinstance(value, str) or "$" in value or is_prose(value):
@@ -158,7 +158,7 @@ LEAST_WORDS = 3
 """The fewest words of a question that is pasted in place of a text."""
 
 
-def number_plus_one(solution: ReferenceSolution) -> Iterator[Spoilt]:
+def number_plus_one(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Make each number greater by one, wherever the reference writes or answers it.
 
     A written number counts if the task states it, an answered one if the user did not.
@@ -173,7 +173,7 @@ def number_plus_one(solution: ReferenceSolution) -> Iterator[Spoilt]:
             yield _spoilt_by(solution, f"{number} -> {other}", changes)
 
 
-def _number_places(solution: ReferenceSolution) -> Mapping[str, list[ValuePlace]]:
+def _number_places(solution: ReferenceTurns) -> Mapping[str, list[ValuePlace]]:
     """Give every number with its places."""
     numbers: dict[str, list[ValuePlace]] = {}
     for spot, text, spans in solution.texts:
@@ -184,7 +184,7 @@ def _number_places(solution: ReferenceSolution) -> Mapping[str, list[ValuePlace]
     return numbers
 
 
-def _amounts(solution: ReferenceSolution) -> Iterator[tuple[ValuePlace, int | float]]:
+def _amounts(solution: ReferenceTurns) -> Iterator[tuple[ValuePlace, int | float]]:
     return ((spot, value) for spot, value in solution.values(solution.writing) if _is_amount(value))
 
 
@@ -192,7 +192,7 @@ def _is_amount(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def date_off_by_a_day(solution: ReferenceSolution) -> Iterator[Spoilt]:
+def date_off_by_a_day(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Move every written or answered date by a day."""
     changes = _changed_texts(solution, a_day_later)
     if changes:
@@ -200,7 +200,7 @@ def date_off_by_a_day(solution: ReferenceSolution) -> Iterator[Spoilt]:
         yield _spoilt_by(solution, f"{', '.join(dict.fromkeys(days))}: a day later", changes)
 
 
-def _changed_texts(solution: ReferenceSolution, change: Callable[[str], str]) -> dict[ValuePlace, Any]:
+def _changed_texts(solution: ReferenceTurns, change: Callable[[str], str]) -> dict[ValuePlace, Any]:
     """Give the texts whose new spans a change alters."""
     changes: dict[ValuePlace, Any] = {}
     for spot, text, spans in solution.texts:
@@ -210,7 +210,7 @@ def _changed_texts(solution: ReferenceSolution, change: Callable[[str], str]) ->
     return changes
 
 
-def fact_dropped(solution: ReferenceSolution) -> Iterator[Spoilt]:
+def fact_dropped(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Leave out each fact: a written or answered sentence, or a clause of a single one."""
     for spot, text, spans in solution.texts:
         for start, end in spans:
@@ -221,7 +221,7 @@ def fact_dropped(solution: ReferenceSolution) -> Iterator[Spoilt]:
                     yield _spoilt_by(solution, done, {spot: left})
 
 
-def _is_needed(solution: ReferenceSolution, spot: ValuePlace, fact: str, left: str) -> bool:
+def _is_needed(solution: ReferenceTurns, spot: ValuePlace, fact: str, left: str) -> bool:
     """Whether a part of a text is required, and found nowhere else.
 
     In an answer that is what the user did not say; in a written text, what the task states.
@@ -235,7 +235,7 @@ def _is_needed(solution: ReferenceSolution, spot: ValuePlace, fact: str, left: s
     return len(named) > 1 and 2 * len(named) >= len(words) and not named <= words_of("\n".join(others))
 
 
-def verbatim_paste(solution: ReferenceSolution) -> Iterator[Spoilt]:
+def verbatim_paste(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Write or answer the question itself in place of the reference's own words."""
     question = solution.question
     if len(words_of(question)) < LEAST_WORDS:
@@ -249,7 +249,7 @@ def verbatim_paste(solution: ReferenceSolution) -> Iterator[Spoilt]:
         yield _spoilt_by(solution, "the question itself in the place of each text", changes)
 
 
-def answer_everything(solution: ReferenceSolution) -> Iterator[Spoilt]:
+def answer_everything(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Answer, or write along with the text, all that was given and found."""
     texts = [each for each in solution.texts if is_prose(each[1])]
     if solution.has_answer:
@@ -262,17 +262,17 @@ def answer_everything(solution: ReferenceSolution) -> Iterator[Spoilt]:
         yield _spoilt_by(solution, "all that was given and found written too", {spot: changed})
 
 
-def _spoilt_by(solution: ReferenceSolution, done: str, changes: Mapping[ValuePlace, Any]) -> Spoilt:
+def _spoilt_by(solution: ReferenceTurns, done: str, changes: Mapping[ValuePlace, Any]) -> Spoilt:
     places: Sequence[str] = [solution.place(spot) for spot in changes]
     return Spoilt(done, tuple(dict.fromkeys(places)), with_values(solution.turns, changes))
 
 
-def _answer_or_do_everything(solution: ReferenceSolution) -> Iterator[Spoilt]:
+def _answer_or_do_everything(solution: ReferenceTurns) -> Iterator[Spoilt]:
     yield from answer_everything(solution)
     yield from act_on_nothing(solution)
 
 
-SPOILERS: Mapping[str, Callable[[ReferenceSolution], Iterator[Spoilt]]] = {
+SPOILERS: Mapping[str, Callable[[ReferenceTurns], Iterator[Spoilt]]] = {
     "skip_call": skip_call,
     "wrong_argument": wrong_argument,
     "number_plus_one": number_plus_one,
@@ -296,7 +296,7 @@ def spoilt_references(task: PlannedTask, writer: FileWriter | None) -> Mapping[s
     ``writer`` is how the agent writes a file, if a benchmark registers it. Forms with the same turns are
     given once.
     """
-    solution = ReferenceSolution(task, writer)
+    solution = ReferenceTurns(task, writer)
     forms: dict[str, tuple[Spoilt, ...]] = {}
     for name, spoil in SPOILERS.items():
         distinct = [each for each in spoil(solution) if each.turns != solution.turns]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pytest_agenteval.loop.contamination.prompt_index import PromptIndex, Span
 from pytest_agenteval.loop.contamination.task_index import ENOUGH_ALONE, TaskIndex, TextOwner, letters_of
-from pytest_agenteval.loop.contamination.task_texts import Leak, LoadedSuite, read_suites
+from pytest_agenteval.loop.contamination.task_texts import Leak, SuiteWithTasks, read_suites
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.globs import matches
@@ -153,7 +153,7 @@ def prompt_leaks(old: Mapping[str, str], new: Mapping[str, str], suite: Path) ->
 def suite_leaks(
     old: Mapping[str, str],
     new: Mapping[str, str],
-    suites: Iterable[LoadedSuite],
+    suites: Iterable[SuiteWithTasks],
     code: Collection[str] = (),
 ) -> tuple[Leak, ...]:
     """Give what of these suites' tasks stands in the new files, of which some are no prompts, but ``code``.

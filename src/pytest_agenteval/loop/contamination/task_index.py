@@ -27,8 +27,8 @@ from pytest_agenteval.loop.contamination.normalization import (
 from pytest_agenteval.loop.contamination.prompt_index import MOST_ENDING, is_searched
 from pytest_agenteval.loop.contamination.task_texts import (
     LeakKind,
-    LoadedSuite,
     Spelling,
+    SuiteWithTasks,
     input_texts,
     labels,
     protected_texts,
@@ -205,7 +205,7 @@ class TextOwner(FrozenValue, frozen=True):
 class TaskIndex:
     """All tasks of some suites; of long texts only the pieces whose ``beginnings`` stand in the prompts."""
 
-    def __init__(self, suites: Iterable[LoadedSuite], beginnings: Collection[str]) -> None:
+    def __init__(self, suites: Iterable[SuiteWithTasks], beginnings: Collection[str]) -> None:
         self.tasks: list[Task] = []
         self.values: defaultdict[str, list[TextOwner]] = defaultdict(list)
         self.pieces: defaultdict[str, list[TextOwner]] = defaultdict(list)

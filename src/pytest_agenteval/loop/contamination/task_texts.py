@@ -135,7 +135,7 @@ def _joined_piece(piece: list[str]) -> Iterator[str]:
         yield "".join(piece)
 
 
-class LoadedSuite(FrozenValue, frozen=True):
+class SuiteWithTasks(FrozenValue, frozen=True):
     """A suite and all of its tasks, each with the folders that make its starting workspace."""
 
     suite: Suite
@@ -143,7 +143,7 @@ class LoadedSuite(FrozenValue, frozen=True):
     layers: tuple[tuple[Path, ...], ...]
 
 
-def read_suites(place: Path) -> list[LoadedSuite]:
+def read_suites(place: Path) -> list[SuiteWithTasks]:
     """Read the suites below a folder, or the one in whose folder it lies, or that of a suite's file.
 
     A suite is read as a whole, whatever part of it is named.
@@ -178,10 +178,10 @@ def workspace_texts(folder: Path) -> Iterator[str]:
                 continue
 
 
-def _load_tasks(file: Path, suite: Suite, suites: Suites, root: Path) -> LoadedSuite:
+def _load_tasks(file: Path, suite: Suite, suites: Suites, root: Path) -> SuiteWithTasks:
     tasks = tuple(tasks_of_suite(suites, file, suite))
     layers = (workspace_layers(each.task, file.parent, each.file, root) for each in tasks)
-    return LoadedSuite(suite, tasks, tuple(layers))
+    return SuiteWithTasks(suite, tasks, tuple(layers))
 
 
 def _project_root(place: Path) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pytest_agenteval.loop.contamination.search import suite_leaks
-from pytest_agenteval.loop.contamination.task_texts import Leak, LoadedSuite, read_suites
+from pytest_agenteval.loop.contamination.task_texts import Leak, SuiteWithTasks, read_suites
 from pytest_agenteval.loop.feedback.content import EarlierRound
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.suites import Suites
@@ -194,7 +194,7 @@ def hide_held_out(rounds: Sequence[EarlierRound], tasks: TodaysTasks) -> tuple[E
     )
 
 
-def _readable_suites(folder: Path) -> Iterator[LoadedSuite]:
+def _readable_suites(folder: Path) -> Iterator[SuiteWithTasks]:
     try:
         yield from read_suites(folder)
     except AgentEvalError:  # a suite with problems: its lines are known all the same
@@ -207,7 +207,7 @@ def _hide_lines(text: str, lines: frozenset[str]) -> str:
     return "\n".join(HIDDEN if any(line in own for line in lines) else own for own in text.splitlines())
 
 
-def _hide_leaks(texts: Mapping[str, str], suites: Sequence[LoadedSuite]) -> dict[str, str]:
+def _hide_leaks(texts: Mapping[str, str], suites: Sequence[SuiteWithTasks]) -> dict[str, str]:
     """Hide lines until nothing is found: what stands over two lines is reported at the first."""
     clean = dict(texts)
     while leaks := _held_out_leaks(clean, suites):
@@ -218,7 +218,7 @@ def _hide_leaks(texts: Mapping[str, str], suites: Sequence[LoadedSuite]) -> dict
     return clean
 
 
-def _held_out_leaks(texts: Mapping[str, str], suites: Sequence[LoadedSuite]) -> list[Leak]:
+def _held_out_leaks(texts: Mapping[str, str], suites: Sequence[SuiteWithTasks]) -> list[Leak]:
     """Give where a text quotes a held-out task; a line that is hidden already quotes nothing."""
     leaks = suite_leaks({}, texts, suites)
     return [leak for leak in leaks if leak.split == "held_out" and leak.text != HIDDEN]

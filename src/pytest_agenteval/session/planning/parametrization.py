@@ -182,7 +182,7 @@ def name_of_task(task: PlannedTask) -> PlannedTask:
     )
 
 
-class Attempts:
+class AttemptPlanner:
     """Plans each attempt at a trial, and counts them.
 
     ``earlier_attempts`` gives the number of attempts at a trial in a resumed run before this process.
