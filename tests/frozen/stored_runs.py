@@ -62,7 +62,7 @@ SCREENS: Mapping[str, str] = {
     "show-errored": "show latest:errored",
     "show-several": "show a",
     "sql": "sql 'select task, avg(score) from trials group by 1 order by 1' --all",
-    "sql-csv": "sql 'select grader, count(*) missed from grades where not passed group by 1 order by 1' --csv",
+    "sql-csv": "sql 'select grader, count(*) n from grades where not passed group by 1 order by 1' --csv",
     "feedback-bucket": "feedback latest --suite=s --model=rules --bucket y",
     "no-run": "report 20200101",
     "no-verb": "reprot latest",
