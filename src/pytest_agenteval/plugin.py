@@ -168,10 +168,8 @@ def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pyte
 
 
 def _first_collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pytest.Collector | None]:
-    """Import the code that collects task files: hundreds of modules, none of which is garbage.
-
-    Looking for garbage takes a tenth of a first run, and as much of a run with thousands of items.
-    """
+    """Import the code that collects task files: hundreds of modules, none of which is garbage."""
+    # Looking for garbage takes a tenth of a first run, and as much of a run with thousands of items.
     from pytest_agenteval.processes.startup import garbage_collection_paused, garbage_collection_reduced
     from pytest_agenteval.session.stash import until_collected_key
 
@@ -315,10 +313,8 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give workers deep queues of trials; other tests are scheduled as ever.
-
-    Before a conftest's own scheduler, whose queues would be too short for trials to run ahead.
-    """
+    """Give workers deep queues of trials; other tests are scheduled as ever."""
+    # Before a conftest's own scheduler, whose queues would be too short for trials to run ahead.
     from pytest_agenteval.session.run_info import worker_run_info
     from pytest_agenteval.session.xdist import scheduler
 

@@ -248,12 +248,10 @@ class InvalidAnswer(TrialBroken):
 
 
 def as_answer(value: Any, transcript: Recorder) -> Answer:
-    """Return a value as an answer; raises InvalidAnswer for one that is none.
-
-    None is an empty answer, for an agent may do all its work in the workspace; the transcript says so. A map
-    ``{"answer", "state", "messages", "usage"}`` is one, too. Messages, as an answer's own ``transcript``, go
-    into the trial's transcript; raises UnreadableTranscript for what is none.
-    """
+    """Return a value as an answer; raises InvalidAnswer for one that is none."""
+    # None is an empty answer, for an agent may do all its work in the workspace; the transcript says so. A
+    # map ``{"answer", "state", "messages", "usage"}`` is one, too. Messages, as an answer's own
+    # ``transcript``, go into the trial's transcript; raises UnreadableTranscript for what is none.
     if value is None:
         transcript.event(NO_ANSWER, f"the agent returned None: graded as an empty answer; {_WHAT_TO_RETURN}")
         return Answer()
@@ -322,12 +320,10 @@ def _type_in_words(value: Any) -> str:
 async def run_within_limits(
     run: Callable[..., Any], kind: LoopKind, task_input: Mapping[str, Any], ctx: AgentContext
 ) -> tuple[Answer, str]:
-    """Run the agent until it answers or a limit of the trial runs out; returns that limit's name too.
-
-    What an agent does when its limit is reached, be it to go on or to raise something else, makes no
-    difference to how the trial ends. The answer of one that returned none is what it has given so far. What a
-    model replied to requests of the agent's own is no answer.
-    """
+    """Run the agent until it answers or a limit of the trial runs out; returns that limit's name too."""
+    # What an agent does when its limit is reached, be it to go on or to raise something else, makes no
+    # difference to how the trial ends. The answer of one that returned none is what it has given so far. What
+    # a model replied to requests of the agent's own is no answer.
     limits, answer, scope = ctx.limits, None, current()
     act = partial(run, task_input, ctx)
     course = _RunOnTrialLoop(act) if kind == "trials" else AgentThread(act, ctx.limits, kind)
@@ -414,11 +410,9 @@ class _Deadline:
 
 
 async def _end_after_refusal(is_decided: Callable[[], bool], deadline: _Deadline) -> None:
-    """Bring the deadline nearer once the verdict stands.
-
-    A refusal is no Exception, lest clients try again. It ends the task that it is raised in: whatever waits
-    for that task, such as the reader of a stream that is fed from the background, waits for ever.
-    """
+    """Bring the deadline nearer once the verdict stands."""
+    # A refusal is no Exception, lest clients try again. It ends the task that it is raised in: whatever waits
+    # for that task, such as the reader of a stream that is fed from the background, waits for ever.
     while not is_decided():
         await asyncio.sleep(_REFUSAL_CHECK_S)
     when, soon = deadline.when(), asyncio.get_running_loop().time() + _GRACE_S

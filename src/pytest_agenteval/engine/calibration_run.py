@@ -55,10 +55,8 @@ async def calibrate(request: CalibrationRequest, context: WorkerContext, at_once
 async def _run_calibration(
     plan: CalibrationPlan, conditions: Conditions, context: WorkerContext, at_once: int, recorder: Recorder
 ) -> CalibrationAnswers:
-    """Ask the judges about every example as often as the plan says; raises what broke the first ask.
-
-    At most ``at_once`` examples are judged side by side. What was recorded until then is saved.
-    """
+    """Ask the judges about every example as often as the plan says; raises what broke the first ask."""
+    # At most ``at_once`` examples are judged side by side. What was recorded until then is saved.
     usage: dict[str, Usage] = {judge.name: Usage() for judge in conditions.judges}
     room = asyncio.Semaphore(at_once)
 

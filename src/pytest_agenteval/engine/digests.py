@@ -48,10 +48,8 @@ class DigestCache:
         return self.once(what, thing, lambda: json_digest(value()), beside)
 
     def once(self, what: str, thing: object, value: Callable[[], T], beside: Hashable = None) -> T:
-        """Return ``value()``, computed once for each thing and what stands ``beside`` it.
-
-        Two tuples of the very same members are one thing: each trial has its own of its suite's tools.
-        """
+        """Return ``value()``, computed once for each thing and what stands ``beside`` it."""
+        # Two tuples of the very same members are one thing: each trial has its own of its suite's tools.
         # What is remembered is held, and its members with it: nothing else gets their ids.
         key = (what, tuple(map(id, thing)) if type(thing) is tuple else id(thing), beside)
         entry = self._digests.get(key)
@@ -76,11 +74,9 @@ def digests_of(
     acted_out: str = "",
     sent: Mapping[str, str] = NOTHING,
 ) -> Digests:
-    """Return what this trial was made of, as digests; ``grader_for`` returns the grader of a planned one.
-
-    ``own_models`` are those that the agent used by itself. ``offered`` is the digest of the tools that there
-    were before it acted, where others have come since. ``sent`` are the digests of ``sent_digests``.
-    """
+    """Return what this trial was made of, as digests; ``grader_for`` returns the grader of a planned one."""
+    # ``own_models`` are those that the agent used by itself. ``offered`` is the digest of the tools that
+    # there were before it acted, where others have come since. ``sent`` are the digests of ``sent_digests``.
     task, model, graders = plan.task, plan.model, grader_digests(plan, grader_for, cache)
     limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
     faults = canonical_json(task.faults) if task.faults else ""
@@ -139,11 +135,9 @@ def _model_digest(model: Model, own_models: tuple[str, ...], cache: DigestCache)
 
 
 class GraderDigests(NamedTuple):
-    """What a trial's grades depend on beside the trial: all of it as one digest, and each by its label.
+    """What a trial's grades depend on beside the trial: all of it as one digest, and each by its label."""
 
-    ``code`` is that of graders that are somebody's own, by label.
-    """
-
+    # ``code`` is that of graders that are somebody's own, by label.
     ruler: str
     by_label: Mapping[str, str]
     code: Mapping[str, str] = NOTHING
@@ -199,12 +193,11 @@ def _grader_code(planned: PlannedGrader, grader_for: GraderFor, cache: DigestCac
 
 
 def code_digest(agent: object, factory: object) -> str:
-    """Return 16 hex digits of all source files of an agent; empty where its code stands in none.
-
-    They are those of its class and of the classes this inherits from, or of the function that is the agent,
-    and of the function that makes it, if one does. The standard library and what others have installed are
-    left out, and so is whatever these files import. Where a file lies and how its lines end changes nothing.
-    """
+    """Return 16 hex digits of all source files of an agent; empty where its code stands in none."""
+    # They are those of its class and of the classes this inherits from, or of the function that is the agent,
+    # and of the function that makes it, if one does. The standard library and what others have installed are
+    # left out, and so is whatever these files import. Where a file lies and how its lines end changes
+    # nothing.
     if own := getattr(agent, "files_digest", None):  # of one that is no Python
         return str(own())
     try:
@@ -221,12 +214,10 @@ def code_digest(agent: object, factory: object) -> str:
 
 
 def tool_code_digest(task: PlannedTask, specs: Sequence[ToolSpec], registry: Registry) -> str:
-    """Return the digest of the files that the tools of a task are written in; empty where there are none.
-
-    They are the suite's files of tools, and those of registered tools among ``specs``. Of a server of tools
-    it is what the suite says of it, and the files that its command names. What these files import is left
-    out.
-    """
+    """Return the digest of the files that the tools of a task are written in; empty where there are none."""
+    # They are the suite's files of tools, and those of registered tools among ``specs``. Of a server of tools
+    # it is what the suite says of it, and the files that its command names. What these files import is left
+    # out.
     registered = registry.tools
     functions = [registered[spec.name].function for spec in specs if spec.name in registered]
     files = {file for function in functions for file in _own_files(function)}
@@ -335,13 +326,11 @@ def _top(module: object) -> str:
 
 
 class AgentDigests(Record, frozen=True):
-    """Digests of what stands on an agent's side before it acts, as its trial would have them.
+    """Digests of what stands on an agent's side before it acts, as its trial would have them."""
 
-    ``tools`` are those that it is offered; it may offer others itself. ``prompts`` holds the digest of each
-    prompt's text by its name, of which ``prompt`` is the digest of all. ``tool_code`` covers the files that
-    tools are written in.
-    """
-
+    # ``tools`` are those that it is offered; it may offer others itself. ``prompts`` holds the digest of each
+    # prompt's text by its name, of which ``prompt`` is the digest of all. ``tool_code`` covers the files that
+    # tools are written in.
     prompt: str = ""
     code: str = ""
     tools: str = ""
@@ -382,10 +371,8 @@ class DigestChanges(NamedTuple):
 def digest_diff(
     old: Digests, new: Digests, side: AgentDigests, prompts_read: Mapping[str, str]
 ) -> DigestChanges:
-    """Return what has changed since a trial; ``side`` is what its agent would be today.
-
-    ``prompts_read`` are the digests of the prompts that the trial is known to have read, by name.
-    """
+    """Return what has changed since a trial; ``side`` is what its agent would be today."""
+    # ``prompts_read`` are the digests of the prompts that the trial is known to have read, by name.
     agent = tuple(_agent_changes(old, new, side, prompts_read))
     return DigestChanges(agent, tuple(_ruler_changes(old, new)) if not agent else ())
 

@@ -196,10 +196,8 @@ ExecutorFactory: TypeAlias = Callable[[Registry], Executor]
 
 
 def make_executor(name: str, registry: Registry) -> Executor:
-    """Make the executor of this name; raises UnknownName.
-
-    One that cannot be made tells so with every trial: each is errored, and written down like any other.
-    """
+    """Make the executor of this name; raises UnknownName."""
+    # One that cannot be made tells so with every trial: each is errored, and written down like any other.
     factory: ExecutorFactory = registry.executor_factory(name)
     try:
         executor = factory(registry)
@@ -246,10 +244,9 @@ def pickle_request(request: object) -> bytes:
 
 
 async def result_of(future: Future[T]) -> T:
-    """Wait for the result of another process; unlike wrap_future, whoever stops waiting cancels nothing.
-
-    A process pool whose process dies sets each future that it has left, and breaks on one that is cancelled.
-    """
+    """Wait for the result of another process; unlike wrap_future, whoever stops waiting cancels nothing."""
+    # A process pool whose process dies sets each future that it has left, and breaks on one that is
+    # cancelled.
     import asyncio
 
     loop = asyncio.get_running_loop()

@@ -42,11 +42,9 @@ from pytest_agenteval.text.json_values import canonical_json
 
 
 def has_acted(task: PlannedTask, transcript: Transcript, outcome: Outcome) -> bool | None:
-    """Whether a file that counts came, changed or went, or a tool that counts was called and answered.
-
-    None where the task has no label, or its suite does not say what acting is. Calls that failed are no act,
-    nor are those that were there before the agent came.
-    """
+    """Whether a file that counts came, changed or went, or a tool that counts was called and answered."""
+    # None where the task has no label, or its suite does not say what acting is. Calls that failed are no
+    # act, nor are those that were there before the agent came.
     files, tools = task.acting_files, task.acting_tools
     if not task.label or not (files or tools):
         return None
@@ -74,10 +72,8 @@ class InvalidGrade(AgentEvalError):
 
 
 def as_grade(label: str, returned: Any) -> Grade:
-    """Take what a grader returned as a grade: a bool is 1 or 0, a number its score.
-
-    Raises InvalidGrade for anything else, and for a grade with a part that is not what it should be.
-    """
+    """Take what a grader returned as a grade: a bool is 1 or 0, a number its score."""
+    # Raises InvalidGrade for anything else, and for a grade with a part that is not what it should be.
     if isinstance(returned, Grade):
         return _sound_grade(returned)
     if isinstance(returned, Real):
@@ -447,10 +443,8 @@ class GradingService:
     async def grade(
         self, planned: Sequence[PlannedGrader], evidence: Evidence, judges: JudgesFor = no_judges
     ) -> GradingResult:
-        """Give every grade, in the task's order, and what broke, if a grader did.
-
-        ``judges`` gives those that a grader may ask, by its label.
-        """
+        """Give every grade, in the task's order, and what broke, if a grader did."""
+        # ``judges`` gives those that a grader may ask, by its label.
         runs = [GraderRun(grader, self.grader, judges, evidence) for grader in planned]
         # Quick ones first, and here: changing threads would cost more than all that they do.
         _start_all([run for run in runs if run.is_quick])

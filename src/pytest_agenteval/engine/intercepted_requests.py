@@ -41,10 +41,8 @@ class InterceptedRequests:
 
     @contextmanager
     def answering(self, *, closing: bool = True) -> Iterator[Scope]:
-        """Answer requests that are made inside; afterwards all are refused, if it is ``closing``.
-
-        Raises CassetteMiss in place of what came of a refusal.
-        """
+        """Answer requests that are made inside; afterwards all are refused, if it is ``closing``."""
+        # Raises CassetteMiss in place of what came of a refusal.
         # Whoever records wants to keep what is sent.
         passing = self._plan.live and self._plan.conditions.record == "none"
         traffic = lazy_traffic(self._make_traffic)
@@ -112,11 +110,9 @@ def lazy_traffic(make: Callable[[], ModelTraffic]) -> ModelTraffic:
 
 @contextmanager
 def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterator[None]:
-    """Add what spans that begin inside say to the transcript: where models were seen, only their times.
-
-    It costs nothing where the process has no OpenTelemetry SDK in use. ``set_up`` says that a suite asks for
-    it: then there is one; raises NotInstalled where it cannot be imported.
-    """
+    """Add what spans that begin inside say to the transcript: where models were seen, only their times."""
+    # It costs nothing where the process has no OpenTelemetry SDK in use. ``set_up`` says that a suite asks
+    # for it: then there is one; raises NotInstalled where it cannot be imported.
     if not (set_up or "opentelemetry.sdk.trace" in sys.modules):
         yield
         return

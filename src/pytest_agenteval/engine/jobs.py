@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 
 
 class NotRun(NamedTuple):
-    """A trial that does not begin in this run: ``cause`` in one word, ``reason`` for people.
+    """A trial that does not begin in this run: ``cause`` in one word, ``reason`` for people."""
 
-    Trials of one reason are counted together: it names no trial.
-    """
-
+    # Trials of one reason are counted together: it names no trial.
     cause: str
     reason: str
 
@@ -41,11 +39,9 @@ class Admission(Protocol):
     """Decides which trials begin. All of it is called on the pool's loop, and must not block."""
 
     def decide(self, plan: Plan) -> Decision:
-        """Decide whether a trial may begin; ``begin`` reserves what it will need.
-
-        Called in the order of the items. After ``wait`` other trials are considered, and this one again when
-        a trial has ended or a moment has passed.
-        """
+        """Decide whether a trial may begin; ``begin`` reserves what it will need."""
+        # Called in the order of the items. After ``wait`` other trials are considered, and this one again
+        # when a trial has ended or a moment has passed.
         ...
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
@@ -76,14 +72,12 @@ class Admissions:
 
 
 class TrialJob:
-    """One trial on its way: waiting, running, or done; or ``not_run``, which says why it never begins.
+    """One trial on its way: waiting, running, or done; or ``not_run``, which says why it never begins."""
 
-    ``workspace`` is a tree that stands already. ``read_stored`` returns the trial that is to be graded again,
-    ``read_finished`` one that has ended before and is only to be written down, or None where it cannot be
-    read any more: each is read when its turn comes, for a run of them would not fit into memory. ``lost`` is
-    how often it began and was lost with its process.
-    """
-
+    # ``workspace`` is a tree that stands already. ``read_stored`` returns the trial that is to be graded
+    # again, ``read_finished`` one that has ended before and is only to be written down, or None where it
+    # cannot be read any more: each is read when its turn comes, for a run of them would not fit into memory.
+    # ``lost`` is how often it began and was lost with its process.
     __slots__ = ("lost", "not_run", "plan", "read_finished", "read_stored", "task", "trial", "workspace")
 
     def __init__(

@@ -73,10 +73,8 @@ _watched: WeakSet[TracerProvider] = WeakSet()
 
 
 def attach(*, set_up: bool) -> bool:
-    """Put the processor into the process's provider of tracers; say whether there is one.
-
-    With ``set_up`` a provider is made where there is none: its spans go nowhere else.
-    """
+    """Put the processor into the process's provider of tracers; say whether there is one."""
+    # With ``set_up`` a provider is made where there is none: its spans go nowhere else.
     provider = trace.get_tracer_provider()
     if set_up and not isinstance(provider, TracerProvider):
         trace.set_tracer_provider(TracerProvider())

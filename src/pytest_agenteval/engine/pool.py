@@ -97,10 +97,8 @@ class Pool:
         self._idle.wait(seconds)
 
     def wait(self, job: TrialJob, seconds: float) -> Trial | None:
-        """Wait for a trial at most so long; None when it has not ended yet, or is not run.
-
-        Raises why trials could not be written down, which is never a trial's doing.
-        """
+        """Wait for a trial at most so long; None when it has not ended yet, or is not run."""
+        # Raises why trials could not be written down, which is never a trial's doing.
         if job.trial is None and job.not_run is None and self._failure is None:
             self._news.wait(seconds)
             self._news.clear()
@@ -157,11 +155,9 @@ class Pool:
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
 
     def close(self, seconds: float | None = None) -> int:
-        """Stop everything; returns the number of trials that began and did not end.
-
-        Waits at most so long for it, or as long as the executor may need, and less for a loop that somebody's
-        agent keeps to itself.
-        """
+        """Stop everything; returns the number of trials that began and did not end."""
+        # Waits at most so long for it, or as long as the executor may need, and less for a loop that
+        # somebody's agent keeps to itself.
         seconds = getattr(self._executor, "closing_s", CLOSING_S) if seconds is None else seconds
         if self._closed:
             return 0

@@ -32,11 +32,9 @@ class InputChanged(TrialBroken):
 
 
 async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
-    """Give the stored trial with today's grades; one that broke before it was graded stays broken.
-
-    With judges in the plan these are called; without, what judges replied at the time is read again, where
-    their requests would be the same today.
-    """
+    """Give the stored trial with today's grades; one that broke before it was graded stays broken."""
+    # With judges in the plan these are called; without, what judges replied at the time is read again, where
+    # their requests would be the same today.
     # Graded it was where nothing broke, or where a grade is what broke the trial.
     grader_broke = any(grade.undecided == stored.cause for grade in stored.grades)
     if stored.cause not in ("", UNGRADED, CRASH) and not grader_broke:

@@ -90,10 +90,8 @@ class RunBudget:
         self._unwritten: OSError | None = None
 
     def decide(self, plan: Plan) -> Decision:
-        """Let a trial begin, and reserve its share; else decide whether it may later.
-
-        Raises OSError where that cannot be written down.
-        """
+        """Let a trial begin, and reserve its share; else decide whether it may later."""
+        # Raises OSError where that cannot be written down.
         if self._unwritten is not None:
             raise self._unwritten
         if self._is_free(plan):

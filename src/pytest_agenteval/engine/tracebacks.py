@@ -19,11 +19,9 @@ PLUGGY = str(Path(pluggy.__file__).parent) + os.sep
 
 
 def user_frames_first(raised: BaseException) -> str:
-    """Write a traceback that begins with the first frame that is neither ours nor Python's own.
-
-    Of ours that follow only the number is written, but for the last frame, which raised. Where all frames are
-    ours, all are shown: then it is our mistake.
-    """
+    """Write a traceback that begins with the first frame that is neither ours nor Python's own."""
+    # Of ours that follow only the number is written, but for the last frame, which raised. Where all frames
+    # are ours, all are shown: then it is our mistake.
     trace = TracebackException.from_exception(raised)
     if any(_is_theirs(frame) for part in _with_causes(trace) for frame in part.stack):
         for part in _with_causes(trace):

@@ -84,10 +84,8 @@ LEAST_UNCHARGED_S = 0.001
 
 
 async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | None = None) -> Trial:
-    """Carry out one plan and give the graded trial; whatever breaks is in the record, never raised.
-
-    ``workspace`` is one that stands already, to be used in place of a fresh one.
-    """
+    """Carry out one plan and give the graded trial; whatever breaks is in the record, never raised."""
+    # ``workspace`` is one that stands already, to be used in place of a fresh one.
     run = _TrialRun(plan, context, workspace)
     current_output.set(run.output)  # and never reset: a trial has a task, and so a context, of its own
     try:
@@ -239,10 +237,8 @@ class _TrialRun:
         self.uncharged_seconds = uncharged if uncharged > LEAST_UNCHARGED_S else 0.0
 
     def _note_unread_prompts(self) -> None:
-        """Write down which prompts of task and variant the agent has not read, if it has done its task.
-
-        Whether it has read a prompt that it is handed as a parameter or a file shows only in what it sends.
-        """
+        """Write down which prompts of task and variant the agent has not read, if it has done its task."""
+        # Whether it has read a prompt that it is handed as a parameter or a file shows only in what it sends.
         task, variant = self.plan.task, self.plan.variant
         given = {**task.prompts, **variant.prompts}
         if not given or self.error is not None or self.context.acting_task(self.plan) is not task:

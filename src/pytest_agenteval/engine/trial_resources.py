@@ -61,10 +61,8 @@ def _note_unanswered(recorder: Recorder, role: str, requests: int) -> None:
 
 
 def _provider_chat(model: Model, context: WorkerContext, recorder: Recorder, seed: str) -> ProviderChat:
-    """Give who asks a model: in this process, at a server of the run's own, or over HTTP.
-
-    What is drawn in this process comes of ``seed``.
-    """
+    """Give who asks a model: in this process, at a server of the run's own, or over HTTP."""
+    # What is drawn in this process comes of ``seed``.
     provider = provider_of(model.id)
     if provider == "hf":
         from pytest_agenteval.chat.local.hf_chat import HfChat
@@ -98,11 +96,9 @@ def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:
 
 
 def chat_mode(plan: Plan) -> RecordMode:
-    """Say how the chats of a trial meet their recording: its agent's, its user's and its judges'.
-
-    Where nothing is said, and nobody lets the agent ask, all of them are played where they are recorded: what
-    the agent asks beyond that is refused, users and judges are models that somebody has named.
-    """
+    """Say how the chats of a trial meet their recording: its agent's, its user's and its judges'."""
+    # Where nothing is said, and nobody lets the agent ask, all of them are played where they are recorded:
+    # what the agent asks beyond that is refused, users and judges are models that somebody has named.
     mode = plan.conditions.record_chat
     if mode != "off" or plan.asks_own_models or not plan.task.cassette:
         return mode
@@ -130,10 +126,8 @@ def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str)
 def open_model_traffic(
     plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, tapes: list[Tapes]
 ) -> ModelTraffic:
-    """Give what reads and tapes the model requests that a trial's agent makes by itself.
-
-    What they are played from is added to ``tapes``.
-    """
+    """Give what reads and tapes the model requests that a trial's agent makes by itself."""
+    # What they are played from is added to ``tapes``.
     from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 
     mode, hosts, tape = chat_mode(plan), plan.task.model_hosts, None

@@ -100,10 +100,8 @@ class SimulatedUser:
         self._turns += 1
 
     async def answer(self, replied: str) -> str | None:
-        """Give what the person says to a reply; None once they are done, or have said all they may.
-
-        Raises SimulatedUserBroken.
-        """
+        """Give what the person says to a reply; None once they are done, or have said all they may."""
+        # Raises SimulatedUserBroken.
         if asyncio.get_running_loop() is self._loop:
             return await self._answer(replied)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._answer(replied), self._loop))

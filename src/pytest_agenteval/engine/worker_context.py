@@ -52,10 +52,8 @@ class NoAgent(TrialBroken):
 
 
 def make_agent(factory: Callable[..., Any], task: PlannedTask) -> Agent:
-    """Make a task's agent with its settings.
-
-    Raises ProblemsFound where the author's code refuses them, and NoAgent where what it makes cannot act.
-    """
+    """Make a task's agent with its settings."""
+    # Raises ProblemsFound where the author's code refuses them, and NoAgent where what it makes cannot act.
     try:
         agent: Agent = factory(**task.settings)
     except REFUSALS as refused:
@@ -91,12 +89,10 @@ LEAST_HELD_UP_S = 0.005
 
 
 class AgentInstance(NamedTuple):
-    """An agent with the prompts that it has in a task and a variant, for all trials that want the same.
+    """An agent with the prompts that it has in a task and a variant, for all trials that want the same."""
 
-    ``code_digest`` is that of the agent's own source files, ``loop`` the kind of loop that it runs on.
-    ``prompt_maps`` are those of task and variant: as long as they are held nothing else has their ids.
-    """
-
+    # ``code_digest`` is that of the agent's own source files, ``loop`` the kind of loop that it runs on.
+    # ``prompt_maps`` are those of task and variant: as long as they are held nothing else has their ids.
     agent: Agent
     prompts: Prompts
     prompt_digest: str
@@ -177,10 +173,8 @@ class WorkerContext:
         return self._instances.get(_instance_key(task, variant))
 
     def make_agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
-        """Make the task's agent, once for each set of settings, and read the prompts that it has here.
-
-        May be called from any thread: one agent of users is imported and made after the other.
-        """
+        """Make the task's agent, once for each set of settings, and read the prompts that it has here."""
+        # May be called from any thread: one agent of users is imported and made after the other.
         if not self.has_own_agent(task):
             return self._new_instance(task, variant)
         with self._making:
@@ -265,12 +259,10 @@ class WorkerContext:
         return self._servers.of_trial(budget)
 
     def unused_recordings(self) -> dict[str, UnusedRecordings]:
-        """Return what of the cassettes that this process has opened nobody had a use for.
-
-        A stale call is one that no tool of the run can make any more: another name, address or schema. The
-        chats of a trial that has sent all its requests lie in a file of its own, with its model, variant and
-        repetition: what that trial has not played, nobody will. Shared cassettes are left out.
-        """
+        """Return what of the cassettes that this process has opened nobody had a use for."""
+        # A stale call is one that no tool of the run can make any more: another name, address or schema. The
+        # chats of a trial that has sent all its requests lie in a file of its own, with its model, variant
+        # and repetition: what that trial has not played, nobody will. Shared cassettes are left out.
         if self._library is None:
             return {}
         unused: dict[str, UnusedRecordings] = {}
@@ -332,10 +324,8 @@ class WorkerContext:
 
     @contextmanager
     def agent_running(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:
-        """Start a trial's clock, and count its agent among those that act.
-
-        Of an agent in a thread only the answer is held up, not the agent.
-        """
+        """Start a trial's clock, and count its agent among those that act."""
+        # Of an agent in a thread only the answer is held up, not the agent.
         budget.begin()
         self._running_agents[budget] = on_loop
         self._stalls.watch()

@@ -89,10 +89,8 @@ class TrialLogHandler(logging.Handler):
 
 
 def redirect_streams(streams: Iterable[Any]) -> Callable[[], None]:
-    """Send what trials write to these streams to the trials' own output; give the undoing.
-
-    The method is replaced on the stream objects themselves, because pytest swaps streams between phases.
-    """
+    """Send what trials write to these streams to the trials' own output; give the undoing."""
+    # The method is replaced on the stream objects themselves, because pytest swaps streams between phases.
     undoing = ExitStack()
     for stream in {id(stream): stream for stream in streams}.values():
         _redirect_stream(stream, undoing)
@@ -112,10 +110,8 @@ def _redirect_stream(stream: Any, undoing: ExitStack) -> None:
 
 
 def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
-    """Send prints and log records of trials to their own records; give the undoing.
-
-    With ``-s`` prints are left where they are: the user wants to see them as they come.
-    """
+    """Send prints and log records of trials to their own records; give the undoing."""
+    # With ``-s`` prints are left where they are: the user wants to see them as they come.
     undoing = ExitStack()
     _redirect_log(config, undoing)
     if config.getoption("capture", "fd") != "no":

@@ -82,10 +82,9 @@ def _release_lock(lock: Path, handle: int) -> None:
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Replace a file or link by another atomically; raises OSError where that fails.
-
-    Windows refuses while a reader or a virus scanner has the target open: so it is tried for about a second.
-    """
+    """Replace a file or link by another atomically; raises OSError where that fails."""
+    # Windows refuses while a reader or a virus scanner has the target open: so it is tried for about a
+    # second.
     for seconds in () if POSIX else REPLACE_RETRIES_S:
         try:
             os.replace(source, target)
@@ -166,11 +165,9 @@ BY_HANDLE = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
 
 
 def remove_tree(root: Path) -> None:
-    """Delete a folder and everything in it, whatever its depth and permissions; follow no link.
-
-    Raises nothing: what cannot be deleted is left. Inner folders are moved up to the top first, so neither
-    the length of paths nor the number of open folders grows with the depth, and nothing is recursive.
-    """
+    """Delete a folder and everything in it, whatever its depth and permissions; follow no link."""
+    # Raises nothing: what cannot be deleted is left. Inner folders are moved up to the top first, so neither
+    # the length of paths nor the number of open folders grows with the depth, and nothing is recursive.
     if not BY_HANDLE:
         _remove_by_path(root)
         return

@@ -64,10 +64,8 @@ def kill_descendants(pid: int) -> None:
 
 
 def processes_with_variable(variable: str) -> dict[int, str]:
-    """Give the other processes that have ``variable``, ``NAME=value``, in their environment; needs /proc.
-
-    This process is left out: whoever ends them has to live to see them gone.
-    """
+    """Give the other processes that have ``variable``, ``NAME=value``, in their environment; needs /proc."""
+    # This process is left out: whoever ends them has to live to see them gone.
     pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _has_variable(folder, variable)]
     return {pid: now.born for pid in pids if pid != os.getpid() and (now := _stat(pid)) is not None}
 
@@ -197,10 +195,8 @@ def prepare_to_own() -> None:
 
 
 def own_group(process: subprocess.Popen[bytes]) -> None:
-    """Have a process that was started with GROUP, and its group, end with this process at the latest.
-
-    If this process is killed, only the group is ended, and on Windows nothing.
-    """
+    """Have a process that was started with GROUP, and its group, end with this process at the latest."""
+    # If this process is killed, only the group is ended, and on Windows nothing.
     _owned.add(process)
     if POSIX:
         _guard.add(process.pid)
@@ -268,10 +264,8 @@ def _signal_group(leader: int, number: int) -> None:
 
 
 def end_processes_with_variable(variable: str, grace: float) -> None:
-    """End the processes with ``variable``, ``NAME=value``, in their environment; needs /proc.
-
-    They get SIGTERM first, and SIGKILL after ``grace`` seconds.
-    """
+    """End the processes with ``variable``, ``NAME=value``, in their environment; needs /proc."""
+    # They get SIGTERM first, and SIGKILL after ``grace`` seconds.
     if not POSIX or not (left := processes_with_variable(variable)):
         return
     signal_each(left, signal.SIGTERM)
@@ -287,11 +281,9 @@ MOST_ROUNDS = 100
 
 @contextmanager
 def ending_orphans() -> Iterator[None]:
-    """End, when the block ends, processes that were started in it and lost their parents, as daemons do.
-
-    Only on Linux: there they become this process's children meanwhile. Other threads of this process must
-    not start any within the block.
-    """
+    """End, when the block ends, processes that were started in it and lost their parents, as daemons do."""
+    # Only on Linux: there they become this process's children meanwhile. Other threads of this process must
+    # not start any within the block.
     before = set(descendants(os.getpid()))
     adopting = _adopt_orphans(True)
     try:

@@ -145,10 +145,8 @@ class LockedState:
         self._file: int | None = None
 
     def change(self, change: Callable[[dict[str, Any]], T]) -> T:
-        """Let ``change`` change the value in place under the lock, and give what it returns.
-
-        Where it raises, the value stays as it was. Raises OSError where the file cannot be written.
-        """
+        """Let ``change`` change the value in place under the lock, and give what it returns."""
+        # Where it raises, the value stays as it was. Raises OSError where the file cannot be written.
         with self._turn, self._held() as file:
             before = _read_text(file)
             state: dict[str, Any] = json.loads(before) if before else {}

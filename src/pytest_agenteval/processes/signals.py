@@ -190,11 +190,9 @@ SIGACTION_BYTES = 1024
 
 @contextmanager
 def preserved_signal_handlers() -> Iterator[None]:
-    """Restore, when the block ends, the handlers of signals, of uncaught exceptions and of crashes.
-
-    ``ray.init`` replaces them. They are saved as the system knows them: C code replaces them behind Python's
-    back, and Python itself can set them from its main thread only.
-    """
+    """Restore, when the block ends, the handlers of signals, of uncaught exceptions and of crashes."""
+    # ``ray.init`` replaces them. They are saved as the system knows them: C code replaces them behind
+    # Python's back, and Python itself can set them from its main thread only.
     hook, dumps = sys.excepthook, faulthandler.is_enabled()
     before = _native_handlers()
     try:

@@ -62,10 +62,8 @@ def garbage_collection_paused() -> Iterator[None]:
 
 @contextmanager
 def garbage_collection_reduced() -> Iterator[None]:
-    """Collect garbage a hundred times more rarely inside: for code whose objects mostly stay, but not all.
-
-    A user's own module that is imported meanwhile may leave garbage, which must not pile up.
-    """
+    """Collect garbage a hundred times more rarely inside: for code whose objects mostly stay, but not all."""
+    # A user's own module that is imported meanwhile may leave garbage, which must not pile up.
     before = gc.get_threshold()
     within = (max(before[0], REDUCED_THRESHOLD) if before[0] else 0, *before[1:])  # 0: never
     gc.set_threshold(*within)
@@ -77,12 +75,10 @@ def garbage_collection_reduced() -> Iterator[None]:
 
 
 def freeze_once(stage: str) -> None:
-    """Exempt everything that exists now from garbage collection, once for each stage of a process.
-
-    Modules and collected items are most of what a process holds, and live until it ends: looking through
-    them again and again takes a tenth of a run with many trials. Once only: a process that runs pytest many
-    times, as tests of plugins do, must not pile up the garbage of each run.
-    """
+    """Exempt everything that exists now from garbage collection, once for each stage of a process."""
+    # Modules and collected items are most of what a process holds, and live until it ends: looking through
+    # them again and again takes a tenth of a run with many trials. Once only: a process that runs pytest many
+    # times, as tests of plugins do, must not pile up the garbage of each run.
     if stage not in _frozen_stages:
         _frozen_stages.add(stage)
         gc.freeze()

@@ -42,10 +42,8 @@ class DaemonThread(threading.Thread):
 
 
 def end_daemon_threads(loop: asyncio.AbstractEventLoop) -> None:
-    """Raise SystemExit in each thread that is busy for this loop, as far as it runs Python code.
-
-    Threads that nobody waits for would go on taking the interpreter from the end of the run.
-    """
+    """Raise SystemExit in each thread that is busy for this loop, as far as it runs Python code."""
+    # Threads that nobody waits for would go on taking the interpreter from the end of the run.
     for thread in threading.enumerate():
         if isinstance(thread, DaemonThread) and thread.loop is loop and thread.busy:
             ident = ctypes.c_ulong(thread.ident or 0)
@@ -53,11 +51,9 @@ def end_daemon_threads(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
-    """Call the function in a daemon thread and give what it returns.
-
-    Unlike with ``asyncio.to_thread``, a function that never returns does not keep the interpreter from
-    exiting after ``-x`` or Ctrl-C. Context variables travel along.
-    """
+    """Call the function in a daemon thread and give what it returns."""
+    # Unlike with ``asyncio.to_thread``, a function that never returns does not keep the interpreter from
+    # exiting after ``-x`` or Ctrl-C. Context variables travel along.
     return await start_in_daemon_thread(function, *args)
 
 

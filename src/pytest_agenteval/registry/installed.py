@@ -99,11 +99,9 @@ def installed_registry() -> Registry:
 
 
 def register_benchmarks(registry: Registry, plugins: pytest.PytestPluginManager | None = None) -> None:
-    """Let every installed benchmark register; one that cannot is noted, and keeps no other from it.
-
-    In a pytest run each is one of its ``plugins``, so that its fixtures and other hooks are there too. The
-    registering hook is historic: pytest calls that of every plugin that comes later.
-    """
+    """Let every installed benchmark register; one that cannot is noted, and keeps no other from it."""
+    # In a pytest run each is one of its ``plugins``, so that its fixtures and other hooks are there too. The
+    # registering hook is historic: pytest calls that of every plugin that comes later.
     firsts: dict[str, EntryPoint] = {}
     for entry in _benchmark_entries():
         name = f"{BENCHMARK_PLUGIN}{entry.name}"

@@ -145,10 +145,8 @@ def exception_with_place(raised: Exception) -> str:
 
 
 def resolve_place(place: Path | str) -> Path:
-    """Return the path of a file or folder: as it is, or ``package:path`` below an importable package.
-
-    Raises UsageMistake where there is no such package.
-    """
+    """Return the path of a file or folder: as it is, or ``package:path`` below an importable package."""
+    # Raises UsageMistake where there is no such package.
     package, colon, inner = str(place).partition(":")
     if isinstance(place, Path) or not colon or not all(map(str.isidentifier, package.split("."))):
         return Path(place)

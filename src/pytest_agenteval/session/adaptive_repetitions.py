@@ -120,10 +120,8 @@ class ExtraItems:
 
 
 def look_at_first_repetitions(config: pytest.Config) -> frozenset[str]:
-    """Compare the first repetitions with the baseline, and write down which suites go on.
-
-    Gives the node ids of the extra trials that are not needed.
-    """
+    """Compare the first repetitions with the baseline, and write down which suites go on."""
+    # Gives the node ids of the extra trials that are not needed.
     folder = get_run_info(config).folder
     extra, run = read_extra(folder), load_run(folder)
     assert extra is not None

@@ -59,11 +59,9 @@ class TaskHistory(NamedTuple):
 
 
 def predicted(tasks: Iterable[TaskHistory]) -> Range:
-    """Predict what all these trials will take together, from the means of few earlier ones.
-
-    The variance has two parts: that of the new trials, and that of the means. Amounts are taken as
-    log-normal, whose sigma is sqrt(log(1 + (deviation / mean)²)), so that both ends are factors of the sum.
-    """
+    """Predict what all these trials will take together, from the means of few earlier ones."""
+    # The variance has two parts: that of the new trials, and that of the means. Amounts are taken as
+    # log-normal, whose sigma is sqrt(log(1 + (deviation / mean)²)), so that both ends are factors of the sum.
     known = [task for task in tasks if task.trials and task.amounts]
     total = sum(task.mean * task.trials for task in known)
     if not total:
@@ -193,12 +191,10 @@ suite's other tasks, the size of its task, or nothing."""
 
 
 class Amounts(NamedTuple):
-    """What trials will take; None where nothing is known of it.
+    """What trials will take; None where nothing is known of it."""
 
-    ``more_tokens`` and ``more_usd`` say that there is an unknown amount besides. ``sources`` counts trials by
-    what their estimate is based on.
-    """
-
+    # ``more_tokens`` and ``more_usd`` say that there is an unknown amount besides. ``sources`` counts trials
+    # by what their estimate is based on.
     tokens: Range | None
     usd: Range | None
     sources: Mapping[str, int]

@@ -39,11 +39,9 @@ UNKNOWN_AMOUNT = "?"
 
 
 class PlanRow(NamedTuple):
-    """What is planned of one suite with one model and variant.
+    """What is planned of one suite with one model and variant."""
 
-    ``deferred`` of ``trials`` run only where the others leave a comparison open.
-    """
-
+    # ``deferred`` of ``trials`` run only where the others leave a comparison open.
     name: str
     trials: int
     deferred: int
@@ -139,13 +137,11 @@ _SOURCES: Mapping[str, str] = {
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
 class DryRun:
-    """A plugin that keeps a session from running anything, and shows the table of what it would run.
+    """A plugin that keeps a session from running anything, and shows the table of what it would run."""
 
-    ``extra`` are the trials that run only where the others leave a comparison open; ``action`` says what
-    becomes of each trial. ``calibrations`` and ``tests`` count what is no trial of a task.
-    ``would_refuse`` is the usage mistake with which the run itself would end.
-    """
-
+    # ``extra`` are the trials that run only where the others leave a comparison open; ``action`` says what
+    # becomes of each trial. ``calibrations`` and ``tests`` count what is no trial of a task. ``would_refuse``
+    # is the usage mistake with which the run itself would end.
     config: pytest.Config
     settings: Settings
     registry: Registry

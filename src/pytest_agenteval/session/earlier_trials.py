@@ -24,11 +24,9 @@ from pytest_agenteval.text.formatting import pluralize
 
 
 class EarlierTrial(NamedTuple):
-    """A trial that has finished: the run that holds it, and what its journal says.
+    """A trial that has finished: the run that holds it, and what its journal says."""
 
-    ``has_transcript`` is false where nothing stands in its transcript's place.
-    """
-
+    # ``has_transcript`` is false where nothing stands in its transcript's place.
     run: Run
     entry: JournalEntry
     is_own: bool

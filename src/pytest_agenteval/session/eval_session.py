@@ -250,10 +250,8 @@ class EvalSession:
         hide_in_report(report)
 
     def refuse(self, mistake: UsageMistake) -> None:
-        """Remember a usage mistake, which ends the session once everything is collected.
-
-        While a file is collected, pytest would blame any exception on that file.
-        """
+        """Remember a usage mistake, which ends the session once everything is collected."""
+        # While a file is collected, pytest would blame any exception on that file.
         self.refusal = self.refusal or KNOWN_SECRETS.text(str(mistake))
 
     def note_no_match(self, offered: Sequence[pytest.Item]) -> None:
@@ -284,10 +282,8 @@ class EvalSession:
 
     @cached_property
     def in_flight(self) -> Mapping[TrialKey, int]:
-        """How often a process of a resumed run died during each trial.
-
-        Empty in a worker: xdist reports its end, and all workers have to agree about the order of items.
-        """
+        """How often a process of a resumed run died during each trial."""
+        # Empty in a worker: xdist reports its end, and all workers have to agree about the order of items.
         return self.earlier.in_flight() if self.earlier and not hasattr(self.config, "workerinput") else {}
 
     def _leave_to_other_shards(self, items: list[pytest.Item]) -> list[pytest.Item]:
@@ -320,11 +316,9 @@ class EvalSession:
             return []
 
     def finalize_collection(self, items: list[pytest.Item], tests: Sequence[pytest.Item] = ()) -> None:
-        """Check that nothing is missing for the selected items, sort them, and write the plan down.
-
-        ``tests`` try agents by code of their own. Extra repetitions come after all other trials, and after
-        them the trials during which a process of an earlier run died.
-        """
+        """Check that nothing is missing for the selected items, sort them, and write the plan down."""
+        # ``tests`` try agents by code of their own. Extra repetitions come after all other trials, and after
+        # them the trials during which a process of an earlier run died.
         between = self.settings.repetition_range
         if between is not None and self.stored is None:
             from pytest_agenteval.session.adaptive_repetitions import ExtraItems, put_extra_last

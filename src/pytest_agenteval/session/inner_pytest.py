@@ -62,10 +62,8 @@ def start_pytest(
     environment: Mapping[str, str] | None = None,
     own_group: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start pytest in a process of its own; without an ``output`` it shares this process's streams.
-
-    In a group of its own it does not hear a terminal's Ctrl-C.
-    """
+    """Start pytest in a process of its own; without an ``output`` it shares this process's streams."""
+    # In a group of its own it does not hear a terminal's Ctrl-C.
     streams: dict[str, Any] = {}
     if output is not None:
         streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}

@@ -46,11 +46,9 @@ def skip_item(item: pytest.Item, why: NotRun) -> NoReturn:
 
 
 def annotate_report(item: Any, report: pytest.TestReport) -> None:
-    """Put time, score, reasons and output of an item's trial onto the report of one phase.
-
-    Score and reasons go on the call report, or on the setup report of an errored trial: each report is sent
-    to the controller by itself, and they would be sent three times. JUnit reads the last report only.
-    """
+    """Put time, score, reasons and output of an item's trial onto the report of one phase."""
+    # Score and reasons go on the call report, or on the setup report of an errored trial: each report is sent
+    # to the controller by itself, and they would be sent three times. JUnit reads the last report only.
     trial: Trial = item.trial
     telling_phase = "setup" if trial.ending == "errored" else "call"
     if report.when == "setup":

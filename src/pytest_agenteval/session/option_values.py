@@ -186,10 +186,8 @@ class _PriceReader:
 
 
 def _line_of(file: Path, table: tuple[str, ...], key: str) -> int:
-    """Give the line of a key below a table's head, else that of the head; 0 where neither is found.
-
-    TOML's own reader gives no lines. A table that is written inside another has that one's head.
-    """
+    """Give the line of a key below a table's head, else that of the head; 0 where neither is found."""
+    # TOML's own reader gives no lines. A table that is written inside another has that one's head.
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

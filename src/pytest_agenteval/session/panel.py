@@ -102,10 +102,8 @@ class RowsBelow:
         return os.get_terminal_size(self._fd)
 
     def show(self, lines: Sequence[str], size: os.terminal_size) -> None:
-        """Show these lines from now on; ``size`` is the terminal's size that they were made for.
-
-        They are written even if they are shown already: a key may have moved the cursor meanwhile.
-        """
+        """Show these lines from now on; ``size`` is the terminal's size that they were made for."""
+        # They are written even if they are shown already: a key may have moved the cursor meanwhile.
         with self._lock:
             if len(lines) < len(self._lines) or size != self._terminal_size:
                 self._erase()
@@ -221,10 +219,8 @@ NO_COLOUR = "\x1b[0m"
 
 
 def begin_progress(config: pytest.Config) -> None:
-    """Show the run's progress from now on, on a terminal that can show it.
-
-    Called once for each run, in the process that speaks for it, after the run's plan is written down.
-    """
+    """Show the run's progress from now on, on a terminal that can show it."""
+    # Called once for each run, in the process that speaks for it, after the run's plan is written down.
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if progress_key in config.stash or not _is_shown(config, reporter):
         return

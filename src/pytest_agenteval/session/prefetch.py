@@ -54,11 +54,9 @@ class Prefetcher:
         return self._jobs.pop(key, None)
 
     def begin(self, current: pytest.Item, *, waiting: bool = False) -> list[TrialJob]:
-        """Give the jobs that may begin now, while pytest is busy with the item ``current``.
-
-        Looks only when half of the jobs of the last look have been read, or while pytest is ``waiting``: a
-        look costs time, under xdist in proportion to the queue.
-        """
+        """Give the jobs that may begin now, while pytest is busy with the item ``current``."""
+        # Looks only when half of the jobs of the last look have been read, or while pytest is ``waiting``: a
+        # look costs time, under xdist in proportion to the queue.
         if self._one_by_one or (len(self._jobs) > self._full // 2 and not waiting):
             return []
         if self._upcoming is None:
@@ -168,10 +166,8 @@ class FixtureReadiness:
         self.blocking_fixtures: dict[str, int] = {}
 
     def start_policy(self, item: pytest.Function, current: pytest.Item) -> When:
-        """Say when the item's trial may begin, while pytest is busy with the item ``current``.
-
-        Counts trials that may never begin ahead, by the fixture that forbids it.
-        """
+        """Say when the item's trial may begin, while pytest is busy with the item ``current``."""
+        # Counts trials that may never begin ahead, by the fixture that forbids it.
         narrow, wide = self._deciding_fixtures(item)
         if narrow:
             name = self._display_name(narrow[0])

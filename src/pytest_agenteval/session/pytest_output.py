@@ -94,10 +94,8 @@ def without_secrets(value: Any) -> Any:
 
 
 def hide_on_terminal(reporter: Any) -> None:
-    """Take secrets out of everything printed from now on: warnings, headings, other plugins' lines.
-
-    Under GitHub Actions, workflow commands are disabled in it, too: agents' output is part of it.
-    """
+    """Take secrets out of everything printed from now on: warnings, headings, other plugins' lines."""
+    # Under GitHub Actions, workflow commands are disabled in it, too: agents' output is part of it.
     writer = getattr(reporter, "_tw", None)
     if writer is None or "write" in vars(writer):
         return
@@ -134,11 +132,9 @@ def hide_in_xml(xml: Any) -> None:
 
 
 def stop_commands(config: pytest.Config, resuming: str) -> None:
-    """Have a runner of GitHub Actions ignore workflow commands until the word ``resuming``.
-
-    While trials run, programs that agents start write to its log: not only through pytest, which sees nothing
-    of their output under ``-s`` and between tests.
-    """
+    """Have a runner of GitHub Actions ignore workflow commands until the word ``resuming``."""
+    # While trials run, programs that agents start write to its log: not only through pytest, which sees
+    # nothing of their output under ``-s`` and between tests.
     if in_actions():
         _write_command(config, workflow_command("stop-commands", resuming))
 

@@ -34,11 +34,9 @@ _RERAISED = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exceptio
 
 
 class TestMark(NamedTuple):
-    """What the mark ``agenteval`` of a test says.
+    """What the mark ``agenteval`` of a test says."""
 
-    ``repetitions`` is how often its body runs, ``threshold`` the share of them whose asserts must hold.
-    """
-
+    # ``repetitions`` is how often its body runs, ``threshold`` the share of them whose asserts must hold.
     repetitions: int = 1
     threshold: float = 1.0
 

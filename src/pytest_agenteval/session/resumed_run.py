@@ -124,10 +124,8 @@ def check_first_failures(
 
 
 def run_to_resume(config: pytest.Config, settings: Settings) -> tuple[Path, str]:
-    """Give the folder of the run to resume, claimed by this process, and when the run began.
-
-    Raises UsageMistake where it cannot be resumed.
-    """
+    """Give the folder of the run to resume, claimed by this process, and when the run began."""
+    # Raises UsageMistake where it cannot be resumed.
     for attribute, why in (
         ("regrade", "grading again costs no agent: begin it anew"),
         ("reuse", "one goes on with a run, the other begins a new one"),

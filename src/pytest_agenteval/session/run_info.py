@@ -107,10 +107,8 @@ def get_run_info(config: pytest.Config) -> RunInfo:
 
 
 def worker_run_info(config: pytest.Config) -> RunInfo:
-    """Give what workers receive; with a usage mistake in it, which those raise that meet a task file.
-
-    It is not raised here: workers are half started by now, and a run without evals does not care.
-    """
+    """Give what workers receive; with a usage mistake in it, which those raise that meet a task file."""
+    # It is not raised here: workers are half started by now, and a run without evals does not care.
     try:
         return get_run_info(config)
     except UsageMistake as mistake:

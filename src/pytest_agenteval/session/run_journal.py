@@ -88,12 +88,10 @@ def begin_run(
     all_trials: Sequence[PlannedItem] | None = None,
     user: Model | None = None,
 ) -> None:
-    """Write the plan of the run down, before the first trial; every worker writes the same.
-
-    A resumed run keeps its plan. ``regraded`` names the runs whose trials are graded again, ``gates`` say
-    what suites have to reach. ``extra`` are the trials that run only where the first repetitions decide
-    nothing. Of a shard, ``all_trials`` are those of all shards. ``user`` is the model that plays users.
-    """
+    """Write the plan of the run down, before the first trial; every worker writes the same."""
+    # A resumed run keeps its plan. ``regraded`` names the runs whose trials are graded again, ``gates`` say
+    # what suites have to reach. ``extra`` are the trials that run only where the first repetitions decide
+    # nothing. Of a shard, ``all_trials`` are those of all shards. ``user`` is the model that plays users.
     if info.resumed_at and (info.folder / PLANNED).exists():
         go_on_with_run(info, gates, _run_suites(trials, suites))
         return
@@ -163,10 +161,8 @@ def _shards(settings: Settings, info: RunInfo, trials: Sequence[PlannedItem]) ->
 
 
 def go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate], suites: Iterable[RunSuite] = ()) -> None:
-    """Write down that the run is resumed; every worker writes the same.
-
-    Suites that are collected today have today's kind, threshold and gates; others keep theirs.
-    """
+    """Write down that the run is resumed; every worker writes the same."""
+    # Suites that are collected today have today's kind, threshold and gates; others keep theirs.
     today = {suite.name: suite for suite in suites}
 
     def resumed(header: RunHeader) -> RunHeader:
@@ -184,10 +180,8 @@ def go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate], suites: Iterable[R
 def _held_out_looks(
     info: RunInfo, trials: Sequence[PlannedItem], shards: RunShards | None
 ) -> Mapping[str, int]:
-    """Count, for each suite whose held-out tasks run, how often they have in this folder of runs.
-
-    Trials of our own offline players say nothing about a prompt, and are not counted.
-    """
+    """Count, for each suite whose held-out tasks run, how often they have in this folder of runs."""
+    # Trials of our own offline players say nothing about a prompt, and are not counted.
     suites = {
         item.task.suite
         for item in trials

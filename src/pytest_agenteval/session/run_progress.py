@@ -183,10 +183,8 @@ class RunProgress:
         return None
 
     def _seconds_left(self, now: float) -> float | None:
-        """Estimate the remaining seconds at the pace so far; None where it is too early.
-
-        A trial in flight counts as the part of an average trial that it has done.
-        """
+        """Estimate the remaining seconds at the pace so far; None where it is too early."""
+        # A trial in flight counts as the part of an average trial that it has done.
         if self._began is None or self._attempts_ended < FEWEST_ENDED or self._is_undecided:
             return None
         elapsed = now - self._began

@@ -40,11 +40,9 @@ def hold_run(config: pytest.Config, folder: Path, controller: int) -> None:
 
 
 def claim_run(config: pytest.Config, folder: Path) -> str:
-    """Mark a run as being worked on by this process alone; give the number of the process that is else.
-
-    The number in the file may be another process's by now, so only the lock decides. Where its process is
-    gone, its workers are given time to end.
-    """
+    """Mark a run as being worked on by this process alone; give the number of the process that is else."""
+    # The number in the file may be another process's by now, so only the lock decides. Where its process is
+    # gone, its workers are given time to end.
     lock = _presence_lock(config, folder)
     holder = lock.read()
     patience = 0.0 if holder.isdecimal() and is_running(int(holder)) else CLAIM_PATIENCE_S
@@ -114,10 +112,8 @@ class StopBroadcaster:
 
 
 def watch_run_interrupts(config: pytest.Config, folder: Path, is_saved: bool) -> Callable[[], None]:
-    """Have this process ended where no Python code reacts to Ctrl-C or to the stop file; give the undoing.
-
-    Where it ends suddenly, and the run is saved, a line names ``--agent-resume``.
-    """
+    """Have this process ended where no Python code reacts to Ctrl-C or to the stop file; give the undoing."""
+    # Where it ends suddenly, and the run is saved, a line names ``--agent-resume``.
     is_worker = hasattr(config, "workerinput")
     stop = str(folder / STOP_FILE) if is_worker else ""
     notice = SUDDEN_END if is_saved and not is_worker else ""
@@ -136,10 +132,8 @@ def watch_run_interrupts(config: pytest.Config, folder: Path, is_saved: bool) ->
 
 
 def end_with_controller(controller: int, close: Callable[[], object]) -> None:
-    """End this worker, or pytest of ours, soon after the process that started it.
-
-    Else a worker whose controller was killed would go on asking models, and nobody would see the results. A
-    worker that another process started, as on another machine, is not watched; on Windows xdist's own channel
-    ends it, seconds later.
-    """
+    """End this worker, or pytest of ours, soon after the process that started it."""
+    # Else a worker whose controller was killed would go on asking models, and nobody would see the results. A
+    # worker that another process started, as on another machine, is not watched; on Windows xdist's own
+    # channel ends it, seconds later.
     process_groups.end_with_parent(controller, close)

@@ -157,12 +157,10 @@ JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
 class RunVerdict(FrozenValue, frozen=True):
-    """The verdict on a run as a whole.
+    """The verdict on a run as a whole."""
 
-    ``comparison`` is None where there is no baseline, whose trials are ``old``. ``lines`` say which tasks ran
-    again and what came of the gates; ``interrupted`` says that Ctrl-C ended the recheck.
-    """
-
+    # ``comparison`` is None where there is no baseline, whose trials are ``old``. ``lines`` say which tasks
+    # ran again and what came of the gates; ``interrupted`` says that Ctrl-C ended the recheck.
     comparison: RunComparison | None = None
     outcome: GateOutcome = GateOutcome()
     lines: tuple[str, ...] = ()
@@ -171,10 +169,8 @@ class RunVerdict(FrozenValue, frozen=True):
 
 
 def verdict_on(config: pytest.Config, status: int) -> RunVerdict | None:
-    """Compare a run that has ended, run broken tasks again where a gate says so, and judge the gates.
-
-    None where the run has neither a baseline nor a gate, and for one without trials.
-    """
+    """Compare a run that has ended, run broken tasks again where a gate says so, and judge the gates."""
+    # None where the run has neither a baseline nor a gate, and for one without trials.
     info: RunInfo = config.stash[run_info_key]
     run = ended_run(config)
     judged = JudgedRun(run, config.rootpath, info.baseline)
@@ -201,11 +197,9 @@ def verdict_on(config: pytest.Config, status: int) -> RunVerdict | None:
 
 
 def verdict_on_parts(run: Run, root: Path, named: Path | None, missing: str) -> RunVerdict | None:
-    """Compare a run that was put together from parts, and judge its gates; no agent acts.
-
-    ``named`` is the baseline that comes before those of suites, which are looked up from ``root``.
-    ``missing`` says what the run lacks, where it lacks anything: then its gates are not judged.
-    """
+    """Compare a run that was put together from parts, and judge its gates; no agent acts."""
+    # ``named`` is the baseline that comes before those of suites, which are looked up from ``root``.
+    # ``missing`` says what the run lacks, where it lacks anything: then its gates are not judged.
     judged = JudgedRun(run, root, named)
     if not run.planned or not (judged.gates or judged.has_baseline):
         return None

@@ -146,11 +146,9 @@ class TrialRunner:
     def get_trial(
         self, item: PlannedItem, change: Callable[[PlannedTask], PlannedTask], workspace: Path | None
     ) -> Trial:
-        """Give an item its finished trial, waiting for it where it is still running.
-
-        An item that comes again, as under ``--reruns``, gets a new attempt. Under ``--setup-only`` no trial
-        begins: nobody would look at it.
-        """
+        """Give an item its finished trial, waiting for it where it is still running."""
+        # An item that comes again, as under ``--reruns``, gets a new attempt. Under ``--setup-only`` no trial
+        # begins: nobody would look at it.
         if self._config.getoption("setuponly", False):
             pytest.skip("--setup-only: no trial is begun")
         self.stop.raise_if_stopped(item.session)
@@ -303,10 +301,8 @@ class TrialRunner:
         return job
 
     def _decide(self, plan: Plan, *, task_changed: bool = False) -> ReuseDecision | None:
-        """Decide what is reused of an earlier trial; None where it simply runs.
-
-        A trial that has run here already, as under ``--reruns``, runs again.
-        """
+        """Decide what is reused of an earlier trial; None where it simply runs."""
+        # A trial that has run here already, as under ``--reruns``, runs again.
         if self.reuse is None or self._attempts.was_planned(plan.key):
             return None
         return self.reuse.decide(plan, task_changed=task_changed)

@@ -31,10 +31,8 @@ T = TypeVar("T", bound=PlannedItem)
 
 
 def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> list[T]:
-    """Keep the trials that are to be run; each option narrows what the one before has left.
-
-    ``earlier`` is the run that ``--agent-only`` chooses from.
-    """
+    """Keep the trials that are to be run; each option narrows what the one before has left."""
+    # ``earlier`` is the run that ``--agent-only`` chooses from.
     selected = _of_split(settings, trials)
     if earlier is not None:
         endings_by_key = _endings(earlier)
@@ -80,10 +78,8 @@ def unselectable_lines(settings: Settings, earlier: Path) -> Iterator[str]:
 
 
 def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tuple[str, str]]:
-    """Choose so many tasks of each bucket; the same seed chooses the same, whatever else is there.
-
-    Each task has a place of its own in the order, so that a task that is added moves no other.
-    """
+    """Choose so many tasks of each bucket; the same seed chooses the same, whatever else is there."""
+    # Each task has a place of its own in the order, so that a task that is added moves no other.
     # By bucket, so that a small sample still has tasks of every kind.
     buckets: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for task in tasks:
@@ -147,11 +143,9 @@ class ShardedItems(NamedTuple):
 
 
 def shard_items(items: Sequence[pytest.Item], shard: Shard) -> ShardedItems:
-    """Separate the tests of a shard from those of the others; both stay in order.
-
-    A task's shard is drawn by its suite and id, so that its models, variants and repetitions stay together;
-    any other test's by its node id without parameters. A test that is added moves no other.
-    """
+    """Separate the tests of a shard from those of the others; both stay in order."""
+    # A task's shard is drawn by its suite and id, so that its models, variants and repetitions stay together;
+    # any other test's by its node id without parameters. A test that is added moves no other.
     numbers: dict[str, int] = {}
     own: list[pytest.Item] = []
     others: list[pytest.Item] = []
@@ -172,10 +166,8 @@ def shard_number(name: str, total: int) -> int:
 
 
 def tasks_digest(tasks: Iterable[PlannedTask]) -> str:
-    """Give the digest of what tasks ask and how they are graded, in whichever order they come.
-
-    Equal in all shards of one commit with the same options. No path of a machine is in it.
-    """
+    """Give the digest of what tasks ask and how they are graded, in whichever order they come."""
+    # Equal in all shards of one commit with the same options. No path of a machine is in it.
     lines = set()
     for task in {id(task): task for task in tasks}.values():
         graders = [

@@ -91,10 +91,8 @@ def own_prices(raw: RawValue) -> Mapping[str, ModelPrice]:
 
 
 def report_files(raw: RawValue) -> tuple[Path, ...]:
-    """Read the files that reports are written to; one that cannot be written is refused before the run.
-
-    ``none`` is no file.
-    """
+    """Read the files that reports are written to; one that cannot be written is refused before the run."""
+    # ``none`` is no file.
     from pytest_agenteval.reports.report_files import check_report_path, listed_files
     from pytest_agenteval.text.errors import UsageMistake
 
@@ -111,11 +109,9 @@ def report_files(raw: RawValue) -> tuple[Path, ...]:
 
 
 class Settings(OptionValues):
-    """What was set for a run, by attribute; what is not set has its row's default.
+    """What was set for a run, by attribute; what is not set has its row's default."""
 
-    The rows stand in the order of ``pytest --help`` and of docs/options.md.
-    """
-
+    # The rows stand in the order of ``pytest --help`` and of docs/options.md.
     models: Option[tuple[str, ...]] = Option(
         "models to try, comma lists: an alias (claude, gpt, gemini), a litellm id, hf/NAME, vllm/NAME, or "
         "offline: rules, oracle, nop, scripted",
@@ -406,10 +402,8 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def nearest_options(parser: pytest.Parser, args: Sequence[str]) -> dict[str, str]:
-    """Give what pytest says below an unknown option: our option that is most like it.
-
-    pytest prints ``Parser.extra_info`` only where it refuses the command line.
-    """
+    """Give what pytest says below an unknown option: our option that is most like it."""
+    # pytest prints ``Parser.extra_info`` only where it refuses the command line.
     options = {name for group in parser._groups for option in group.options for name in option.names()}
     passed = {arg.partition("=")[0] for arg in args if arg.startswith("--")}
     unknown = passed - options - {"--"}

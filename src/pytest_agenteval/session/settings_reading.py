@@ -19,10 +19,8 @@ LATEST = "latest"
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Work out the settings of a run.
-
-    Raises UsageMistake, naming the place, for a value that cannot be obeyed.
-    """
+    """Work out the settings of a run."""
+    # Raises UsageMistake, naming the place, for a value that cannot be obeyed.
     project = _project_table(config.rootpath / "pyproject.toml")
     values: dict[str, object] = {"results": config.rootpath / RESULTS}
     places: dict[str, str] = {}

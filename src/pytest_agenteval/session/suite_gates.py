@@ -62,11 +62,9 @@ def _rules_of(gate: Gate) -> dict[str, Any]:
 
 
 class CollectedTasks(FrozenValue, frozen=True):
-    """Which tasks were met while collecting: by suite and task, the bucket and the split.
+    """Which tasks were met while collecting: by suite and task, the bucket and the split."""
 
-    Suites below the ``covered`` paths were met as a whole; of others the files are read.
-    """
-
+    # Suites below the ``covered`` paths were met as a whole; of others the files are read.
     met: Mapping[str, Mapping[str, tuple[str, str]]]
     covered: tuple[Path, ...]
     suites: Suites
@@ -85,11 +83,9 @@ class CollectedTasks(FrozenValue, frozen=True):
 
 
 def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tuple[SuiteGate, ...]:
-    """Give the gates of the suites that were met, where they have to reach anything.
-
-    Raises UsageMistake for a baseline that cannot be read, and for a bucket on the command line that no suite
-    has.
-    """
+    """Give the gates of the suites that were met, where they have to reach anything."""
+    # Raises UsageMistake for a baseline that cannot be read, and for a bucket on the command line that no
+    # suite has.
     gates: list[SuiteGate] = []
     typed = set((settings.gate or {}).get("buckets", {}))
     known: set[str] = set()
@@ -148,11 +144,9 @@ class Floor(FrozenValue, frozen=True):
 
 
 class FloorRisk(FrozenValue, frozen=True):
-    """How often a run in which nothing changed misses a floor, and the floor that 1 in 100 of them miss.
+    """How often a run in which nothing changed misses a floor, and the floor that 1 in 100 of them miss."""
 
-    Both are None where too few tasks have two trials to know how these scatter.
-    """
-
+    # Both are None where too few tasks have two trials to know how these scatter.
     floor: Floor
     chance: float | None
     one_in_100: float | None
@@ -183,10 +177,8 @@ def floor_risk(floor: Floor, entries: Iterable[JournalEntry], k: int) -> FloorRi
 
 
 def risk_line(run: Run, suites: Sequence[SuiteView], gated: Sequence[GatedSuite]) -> str:
-    """Say which floors a run like this one often misses where nothing changed, by its own trials.
-
-    Empty where there is none, where each task ran once, and where no task's trials differ.
-    """
+    """Say which floors a run like this one often misses where nothing changed, by its own trials."""
+    # Empty where there is none, where each task ran once, and where no task's trials differ.
     entries = entries_by_group(run)
     missed = [
         text
@@ -229,11 +221,9 @@ class BrokenTask(FrozenValue, frozen=True):
 
 
 class RecheckedTasks(FrozenValue, frozen=True):
-    """What became of the tasks that ran again: each with the number that passed, and of how many trials.
+    """What became of the tasks that ran again: each with the number that passed, and of how many trials."""
 
-    ``trouble`` says why that is not known. ``lines`` are for the screen.
-    """
-
+    # ``trouble`` says why that is not known. ``lines`` are for the screen.
     tasks: tuple[tuple[BrokenTask, int, int], ...] = ()
     trouble: str = ""
     lines: tuple[str, ...] = ()

@@ -56,10 +56,8 @@ MOST_RUNS_READ = 5
 def next_steps(
     folder: Path, here: Path, has_misses: bool = False, baseline: Path | None = None
 ) -> Iterator[str]:
-    """Give commands about the run in ``folder``, to be typed in the folder ``here``.
-
-    The first compares it with its ``baseline``; without one its two variants, or it with the run before.
-    """
+    """Give commands about the run in ``folder``, to be typed in the folder ``here``."""
+    # The first compares it with its ``baseline``; without one its two variants, or it with the run before.
     runs = folder.parent.relative_to(here) if folder.is_relative_to(here) else folder.parent
     where = "" if runs == ROOT else f" --results {shlex.quote(str(runs))}"
     if baseline is None and (variants := _two_variants(folder)):
@@ -73,11 +71,10 @@ BUDGETS = ("--agent-max-cost", "--agent-max-tokens")
 
 
 def resume_arguments(arguments: Iterable[str], option: str, *, budget_spent: bool = False) -> Iterator[str]:
-    """Give the arguments of a run that was cut short, and ``option``, which goes on with it.
-
-    Options that would end it again at the first failure are left out, and ``--agent-reuse``: what was reused
-    is in the run already. A budget that was spent is doubled: with the same one no trial would begin.
-    """
+    """Give the arguments of a run that was cut short, and ``option``, which goes on with it."""
+    # Options that would end it again at the first failure are left out, and ``--agent-reuse``: what was
+    # reused is in the run already. A budget that was spent is doubled: with the same one no trial would
+    # begin.
     left = deque(_with_twice_the_budget(arguments) if budget_spent else arguments)
     while left:
         argument = left.popleft()

@@ -37,10 +37,8 @@ class FileProblems(pytest.Collector.CollectError):
 def collect_items(
     evals: EvalSession, items: Callable[[EvalSession], Iterable[pytest.Item]]
 ) -> Sequence[pytest.Item]:
-    """Give the items of a file or suite; raises FileProblems with everything that is wrong with it.
-
-    A usage mistake refuses the whole run, which collects nothing then.
-    """
+    """Give the items of a file or suite; raises FileProblems with everything that is wrong with it."""
+    # A usage mistake refuses the whole run, which collects nothing then.
     if evals.refusal:
         return ()
     try:
@@ -53,11 +51,9 @@ def collect_items(
 
 
 def reported_name(name: str) -> str:
-    """Give an item's name as reports show it: with a space after it, where it has dots before its bracket.
-
-    Where a node id ends with this name, pytest ``-v`` turns its dots into ``::``, as in ``Class.method``: it
-    could not be pasted. With the space the node id ends otherwise.
-    """
+    """Give an item's name as reports show it: with a space after it, where it has dots before its bracket."""
+    # Where a node id ends with this name, pytest ``-v`` turns its dots into ``::``, as in ``Class.method``:
+    # it could not be pasted. With the space the node id ends otherwise.
     return f"{name} " if "." in name.partition("[")[0] else name
 
 
@@ -83,11 +79,9 @@ class TrialItem(PlannedItem):
 
     @cached_property
     def location(self) -> tuple[str, int | None, str]:
-        """Give the file relative to the root folder, the line from 0, and the name.
-
-        The root is cut off as text: pytest compares paths part by part, which for tasks in files of their own
-        costs a tenth of a plain test.
-        """
+        """Give the file relative to the root folder, the line from 0, and the name."""
+        # The root is cut off as text: pytest compares paths part by part, which for tasks in files of their
+        # own costs a tenth of a plain test.
         root, text = f"{self.config.rootpath}{os.sep}", str(self.source)
         if not text.startswith(root):
             return super().location
@@ -267,12 +261,10 @@ _builder: pytest.StashKey[TrialFunctions] = pytest.StashKey()
 
 
 class FolderConditions(NamedTuple):
-    """What holds for every task file of a folder.
+    """What holds for every task file of a folder."""
 
-    ``fixtures`` are our fixtures that a conftest replaces; ``ours_alone`` says that nobody else makes
-    parameters; ``keyword`` is what ``-k`` finds the folder by.
-    """
-
+    # ``fixtures`` are our fixtures that a conftest replaces; ``ours_alone`` says that nobody else makes
+    # parameters; ``keyword`` is what ``-k`` finds the folder by.
     fixtures: tuple[str, ...]
     ours_alone: bool
     keyword: str
@@ -357,10 +349,8 @@ class TrialFunctions:
         cases: tuple[Case, ...],
         conditions: FolderConditions,
     ) -> list[Shape]:
-        """Give the shapes of a function's items: equal for all tasks of a folder that have the same cases.
-
-        Where other plugins make parameters, too, the shapes of each function are its own.
-        """
+        """Give the shapes of a function's items: equal for all tasks of a folder that have the same cases."""
+        # Where other plugins make parameters, too, the shapes of each function are its own.
         # The tuple of cases is one object for all tasks that are tried alike: see CaseFactory.
         key = (file.parent, id(cases), conditions.fixtures)
         shapes = self._shapes.get(key) if conditions.ours_alone else None

@@ -33,13 +33,11 @@ MOST_FILES = 5
 
 
 class WorkerMessages(Record, frozen=True):
-    """What a process reports beside its trials.
+    """What a process reports beside its trials."""
 
-    ``blocking_fixtures`` counts the trials that ran one by one, by the fixture that forced it. ``lines`` name
-    what was neither tried nor saved, in the order of events, each once. ``is_empty_shard``: all items belong
-    to other shards.
-    """
-
+    # ``blocking_fixtures`` counts the trials that ran one by one, by the fixture that forced it. ``lines``
+    # name what was neither tried nor saved, in the order of events, each once. ``is_empty_shard``: all items
+    # belong to other shards.
     blocking_fixtures: Mapping[str, int] = NOTHING
     unused_recordings: Mapping[str, UnusedRecordings] = NOTHING
     lines: tuple[str, ...] = ()

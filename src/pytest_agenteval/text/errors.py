@@ -233,10 +233,8 @@ _KEY_IN_WORDS = re.compile(r"api[_ ]?key|auth_token|credentials", re.IGNORECASE)
 
 
 def key_hint(text: str) -> str:
-    """Say what to do where a client raised because it found no key; empty for other errors.
-
-    A replay sends nothing, but clients look for their keys when they are made.
-    """
+    """Say what to do where a client raised because it found no key; empty for other errors."""
+    # A replay sends nothing, but clients look for their keys when they are made.
     named = _KEY.search(text)
     if named is None and not _KEY_IN_WORDS.search(text):
         return ""

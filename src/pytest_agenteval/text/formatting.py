@@ -51,11 +51,9 @@ def one_line(text: str, most: int) -> str:
 
 
 def escape_markdown(text: str, most: int = MOST_TEXT, *, links: bool = False) -> str:
-    """Put foreign text on one line, cut after ``most``, in which Markdown and HTML find nothing to act on.
-
-    Nobody is mentioned in it, and nothing is linked, wherever it is pasted on GitHub; with ``links``, for
-    texts of an author's own, addresses are.
-    """
+    """Put foreign text on one line, cut after ``most``, in which Markdown and HTML find nothing to act on."""
+    # Nobody is mentioned in it, and nothing is linked, wherever it is pasted on GitHub; with ``links``, for
+    # texts of an author's own, addresses are.
     line = _LINKED.sub(rf"\g<0>{NO_LINK}", one_line(text, most))
     line = line.replace(f":{NO_LINK}//", "://") if links else line
     return _MARKUP.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))

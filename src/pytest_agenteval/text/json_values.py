@@ -80,11 +80,9 @@ class _HoldsItself(ValueError):
 
 
 def jsonable(value: Any) -> Any:
-    """Turn a value into what JSON knows: maps with texts as keys, lists, texts, finite numbers.
-
-    Records, dataclasses and models become maps, sets are sorted, dates and bytes are texts, infinity is its
-    name; anything else is its ``repr``, as is an object that holds itself.
-    """
+    """Turn a value into what JSON knows: maps with texts as keys, lists, texts, finite numbers."""
+    # Records, dataclasses and models become maps, sets are sorted, dates and bytes are texts, infinity is its
+    # name; anything else is its ``repr``, as is an object that holds itself.
     return _json_form(value, ())
 
 
@@ -163,10 +161,8 @@ _LONG_RUN_OF_MARKS = re.compile(rb"[^\0]{33}")
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal: 1 equals 1.0, but not true; lists compare in order.
-
-    Tuples are lists. NaN, which is no JSON, equals nothing.
-    """
+    """Whether two JSON values are equal: 1 equals 1.0, but not true; lists compare in order."""
+    # Tuples are lists. NaN, which is no JSON, equals nothing.
     if isinstance(left, Mapping):
         return (
             isinstance(right, Mapping)
@@ -183,11 +179,9 @@ def json_equal(left: Any, right: Any) -> bool:
 
 
 def is_part_of(part: Any, whole: Any) -> bool:
-    """Whether a value is contained in another.
-
-    Each key of a map has to be there with a part of its value, each item of a list has to be part of some
-    item, in any order and however often; everything else has to be equal.
-    """
+    """Whether a value is contained in another."""
+    # Each key of a map has to be there with a part of its value, each item of a list has to be part of some
+    # item, in any order and however often; everything else has to be equal.
     if isinstance(part, Mapping):
         return isinstance(whole, Mapping) and all(
             key in whole and is_part_of(value, whole[key]) for key, value in part.items()
@@ -259,10 +253,8 @@ def fold_texts(value: Any) -> Any:
 
 
 def number_of(value: Any) -> Decimal | None:
-    """Read a number, or a text that is written as JSON writes numbers; anything else is None.
-
-    The number is exact as it is written: 37.6 - 37.5 is 0.1, which it is not with floats.
-    """
+    """Read a number, or a text that is written as JSON writes numbers; anything else is None."""
+    # The number is exact as it is written: 37.6 - 37.5 is 0.1, which it is not with floats.
     if isinstance(value, str):
         return Decimal(value.strip()) if _JSON_NUMBER.fullmatch(value) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -292,10 +284,9 @@ def _normalize(form: Literal["NFC", "NFKC"], text: str) -> str:
 
 
 def mend_surrogates(text: str) -> str:
-    """Join surrogates of one character that came apart; a lone half becomes U+FFFD.
-
-    A server may escape the halves in two events, and a reader with ``surrogateescape`` turns bytes into them.
-    """
+    """Join surrogates of one character that came apart; a lone half becomes U+FFFD."""
+    # A server may escape the halves in two events, and a reader with ``surrogateescape`` turns bytes into
+    # them.
     if text.isascii() or not _SURROGATE.search(text):
         return text
     paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
@@ -362,10 +353,8 @@ def parse_path(text: str) -> KeyPath:
 
 
 def loose_path(text: str) -> KeyPath:
-    """Read a path that others wrote: keys, and indices such as ``[0]``; anything else is skipped.
-
-    An empty text is the path of the whole value.
-    """
+    """Read a path that others wrote: keys, and indices such as ``[0]``; anything else is skipped."""
+    # An empty text is the path of the whole value.
     return tuple(key or int(place) for key, place in _LOOSE_STEP.findall(text))
 
 

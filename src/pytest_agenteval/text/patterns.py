@@ -123,10 +123,8 @@ def _plain(token: re.Match[str]) -> str:
 
 @lru_cache(maxsize=16)
 def with_bounded_patterns(validator: type[Validator]) -> type[Validator]:
-    """Give the validator class whose patterns end in time: they raise PatternTooSlow.
-
-    Its keywords are those of jsonschema, which takes its ``re`` from us.
-    """
+    """Give the validator class whose patterns end in time: they raise PatternTooSlow."""
+    # Its keywords are those of jsonschema, which takes its ``re`` from us.
     from jsonschema import validators
 
     extend: Any = validators.extend  # not typed

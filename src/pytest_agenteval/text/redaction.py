@@ -83,10 +83,8 @@ class Secrets:
         self.know(os.environ.get(name, "") for name in names)
 
     def know_environment(self, environ: Mapping[str, str] | None = None) -> None:
-        """Take the values of variables for secrets whose names look secret, such as ``*_API_KEY``.
-
-        Passwords within addresses, as in ``DATABASE_URL``, are known too.
-        """
+        """Take the values of variables for secrets whose names look secret, such as ``*_API_KEY``."""
+        # Passwords within addresses, as in ``DATABASE_URL``, are known too.
         variables = os.environ if environ is None else environ
         if environ is None and type(variables) is os._Environ:
             self._know_changes(variables)
@@ -94,11 +92,9 @@ class Secrets:
             self._know_variables([(name, variables.get(name, "")) for name in tuple(variables)])
 
     def _know_changes(self, environ: os._Environ[str]) -> None:
-        """Look at the variables that have changed since the last look.
-
-        Reading all of them in each turn of the loop takes longer than half a small trial. ``_data`` is copied
-        in one step: pytest's thread sets and unsets variables meanwhile.
-        """
+        """Look at the variables that have changed since the last look."""
+        # Reading all of them in each turn of the loop takes longer than half a small trial. ``_data`` is
+        # copied in one step: pytest's thread sets and unsets variables meanwhile.
         now, seen = dict(environ._data), self._environment  # type: ignore[attr-defined]
         changed = [(name, value) for name, value in now.items() if seen.get(name) != value]
         name_of, value_of = environ.decodekey, environ.decodevalue
@@ -146,10 +142,8 @@ class Secrets:
                 self.know((str(value), str(value).rpartition(" ")[2]))
 
     def dirty(self, text: str, *, shapeless: bool = False) -> bool:
-        """Whether a text may hold a secret; never False where it does.
-
-        ``shapeless``: the caller knows already that nothing in it has the shape of a key.
-        """
+        """Whether a text may hold a secret; never False where it does."""
+        # ``shapeless``: the caller knows already that nothing in it has the shape of a key.
         if len(text) < SHORTEST and not self._patterns:
             return False
         if self._forms.may_stand_in(text):
@@ -157,10 +151,8 @@ class Secrets:
         return bool(self._patterns) or (not shapeless and has_shape(text))
 
     def all_clean(self, texts: Mapping[str, str]) -> bool:
-        """Whether none of the texts holds a secret; keys are the texts themselves or their digests.
-
-        Most texts are those of other trials too: a key that was clean before is not looked at again.
-        """
+        """Whether none of the texts holds a secret; keys are the texts themselves or their digests."""
+        # Most texts are those of other trials too: a key that was clean before is not looked at again.
         clean_texts = self._clean_texts
         fresh = texts.keys() - clean_texts
         # As one long text: each start of a secret is looked for once, not once in each text.
@@ -192,10 +184,8 @@ class Secrets:
             return f"{MARK} ({reason})"
 
     def value(self, value: Any) -> Any:
-        """Take secrets out of the texts, keys and numbers of a JSON value.
-
-        An object that JSON does not know is replaced by its written form where that holds a secret.
-        """
+        """Take secrets out of the texts, keys and numbers of a JSON value."""
+        # An object that JSON does not know is replaced by its written form where that holds a secret.
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -221,10 +211,8 @@ class Secrets:
 
 
 def _written_forms(value: Any) -> Iterator[Any]:
-    """Give the texts that a value which JSON does not know is written as: its ``repr``, and its JSON form.
-
-    Neither says everything: a ``repr`` may leave a field out, and the JSON form has bytes in base64.
-    """
+    """Give the texts that a value which JSON does not know is written as: its ``repr``, and its JSON form."""
+    # Neither says everything: a ``repr`` may leave a field out, and the JSON form has bytes in base64.
     from pytest_agenteval.text.json_values import jsonable  # most values are JSON's
 
     for form_of in (repr, jsonable):

@@ -255,12 +255,10 @@ _LIKE_A_KEY = r"(?=.*[0-9])(?=.*[A-Za-z])[\w.~+=-]{16,}"
 
 
 class _Shape(NamedTuple):
-    """A pattern, and texts of which one stands in every match: to look for those costs next to nothing.
+    """A pattern, and texts of which one stands in every match: to look for those costs next to nothing."""
 
-    ``removal`` is what to take out of a text that has the shape, where that is another pattern: one secret
-    may end in what another begins behind, and looking back finds both.
-    """
-
+    # ``removal`` is what to take out of a text that has the shape, where that is another pattern: one secret
+    # may end in what another begins behind, and looking back finds both.
     literals: tuple[str, ...]
     pattern: str
     removal: str = ""

@@ -69,12 +69,10 @@ FOLDER = "agenteval-actor"
 
 
 class ActorSetup(Record, frozen=True):
-    """The setup of an actor. Paths are below ``context.root``, the project as it is where pytest runs.
+    """The setup of an actor. Paths are below ``context.root``, the project as it is where pytest runs."""
 
-    ``folder`` is where it works, ``python_path`` are folders of the project that Python looks in.
-    ``variables`` go into its environment.
-    """
-
+    # ``folder`` is where it works, ``python_path`` are folders of the project that Python looks in.
+    # ``variables`` go into its environment.
     context: ExecutorContext
     folder: str = ""
     python_path: tuple[str, ...] = ()
@@ -90,11 +88,9 @@ class ActorStarted(Record, frozen=True):
 
 
 class Arrival(Record, frozen=True):
-    """What one request came to: a pickled Trial or CalibrationResult, and what has been written beside it.
+    """What one request came to: a pickled Trial or CalibrationResult, and what has been written beside it."""
 
-    ``recorded`` are cassettes that have changed, by their path from the root; ``workspace`` is an archive.
-    """
-
+    # ``recorded`` are cassettes that have changed, by their path from the root; ``workspace`` is an archive.
     number: int
     result: bytes
     recorded: Mapping[str, bytes] = NOTHING
@@ -201,10 +197,8 @@ class TrialActor:
                 self._begin(number, pickled)
 
     async def fetch(self, received: int) -> tuple[int, list[Arrival | ActorQuestion]]:
-        """Return what has come, as soon as there is anything; forget what was ``received``.
-
-        Where nothing comes for a while, nothing is returned: the caller knows then that the actor is there.
-        """
+        """Return what has come, as soon as there is anything; forget what was ``received``."""
+        # Where nothing comes for a while, nothing is returned: the caller knows then that the actor is there.
         self._called_at = time.monotonic()
         with self._lock:
             self._unacknowledged = [each for each in self._unacknowledged if each[0] > received]

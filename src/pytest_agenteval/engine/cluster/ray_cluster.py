@@ -60,10 +60,8 @@ class RayCluster:
         return os.environ.get(ADDRESS, "")
 
     def connect(self, actors: int) -> int:
-        """Join the cluster, or start one with room for so many actors; give the number of its machines.
-
-        Raises ExecutorBroken where there is none, or none that lets us in.
-        """
+        """Join the cluster, or start one with room for so many actors; give the number of its machines."""
+        # Raises ExecutorBroken where there is none, or none that lets us in.
         self._was_joined = ray.is_initialized()  # by a conftest: it is the author's, and stays
         self.is_own = not (self.address or self._was_joined)
         if self.address and not self._was_joined:
@@ -116,11 +114,9 @@ class RayCluster:
         return ray.put(value)
 
     def start_actor(self, kind: type) -> Any:
-        """Have an actor made somewhere in the cluster, apart from the others if that can be.
-
-        It takes the place of one processor while it is made. We restart
-        what is lost, and count it; Ray never does.
-        """
+        """Have an actor made somewhere in the cluster, apart from the others if that can be."""
+        # It takes the place of one processor while it is made. We restart what is lost, and count it; Ray
+        # never does.
         once = {"max_restarts": 0, "max_task_retries": 0}
         return ray.remote(kind).options(scheduling_strategy="SPREAD", **once).remote()
 

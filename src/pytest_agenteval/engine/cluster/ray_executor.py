@@ -127,12 +127,10 @@ CONNECTING_S = 3.0
 
 
 class RayExecutor:
-    """Runs each plan on one of several actors, each of which works in its own copy of the project.
+    """Runs each plan on one of several actors, each of which works in its own copy of the project."""
 
-    A trial whose actor is lost begins again on another; the last time alone, so that one that ends whoever
-    carries it out takes no other with it. Another actor is made in the place of one that is lost.
-    """
-
+    # A trial whose actor is lost begins again on another; the last time alone, so that one that ends whoever
+    # carries it out takes no other with it. Another actor is made in the place of one that is lost.
     closing_s = 12.0
     """Seconds that the end may take: a cluster of our own ends with the run, and takes a second or two."""
 

@@ -44,13 +44,11 @@ class Cluster(Protocol):
 
 
 class RemoteActor:
-    """Sends requests to one actor, those of one turn of the loop together, and gives what they came to.
+    """Sends requests to one actor, those of one turn of the loop together, and gives what they came to."""
 
-    ``lost`` is called once, when the actor is gone or silent for too long: by then whatever waits for it has
-    failed. What it returns is acknowledged with the next request, so that an answer on a broken wire is not
-    lost; requests are numbered, so that none begins twice.
-    """
-
+    # ``lost`` is called once, when the actor is gone or silent for too long: by then whatever waits for it
+    # has failed. What it returns is acknowledged with the next request, so that an answer on a broken wire is
+    # not lost; requests are numbered, so that none begins twice.
     _numbers = count(1)
 
     def __init__(

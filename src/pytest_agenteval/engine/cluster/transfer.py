@@ -48,11 +48,9 @@ MOST_NAMED = 3
 
 
 def pack_project(root: Path) -> bytes:
-    """Give the project as a compressed archive; raises ExecutorBroken for one that is too large to travel.
-
-    In a git repository what git ignores stays at home. A link that leads out of the project travels as what
-    it leads to.
-    """
+    """Give the project as a compressed archive; raises ExecutorBroken for one that is too large to travel."""
+    # In a git repository what git ignores stays at home. A link that leads out of the project travels as what
+    # it leads to.
     files = {name: path for path in _files(root) for name, path in _followed(path, root)}
     _check_size(root, files)
     archive = io.BytesIO()

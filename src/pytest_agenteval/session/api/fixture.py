@@ -88,10 +88,9 @@ def suite_of(item: pytest.Item) -> str:
 
 
 def task_of(item: pytest.Item) -> str:
-    """Give the task id of a test: its name, with those of its classes and its parameters.
-
-    Where a parameter loses characters, a digest distinguishes ``a/b`` and ``a b`` in journals and cassettes.
-    """
+    """Give the task id of a test: its name, with those of its classes and its parameters."""
+    # Where a parameter loses characters, a digest distinguishes ``a/b`` and ``a b`` in journals and
+    # cassettes.
     name, bracket, parameter = item.nodeid.partition("::")[2].partition("[")
     id = safe_id(f"{name.replace('::', '.')}{bracket}{parameter}")
     lost = _LOST_IN_IDS.search(parameter.removesuffix("]"))

@@ -33,13 +33,11 @@ from pytest_agenteval.tools.tool_tape import ToolTape
 
 
 class RecordingPlace(NamedTuple):
-    """Where a recording lies, and how it is made.
+    """Where a recording lies, and how it is made."""
 
-    ``base`` is the path of its files without their suffixes; names in messages are relative to ``root``.
-    ``repetition`` counts from 1: each has model replies of its own. ``ways`` are the commands that messages
-    name. ``has_trial``: warnings about it are shown with the run's trials. ``prices`` are the user's.
-    """
-
+    # ``base`` is the path of its files without their suffixes; names in messages are relative to ``root``.
+    # ``repetition`` counts from 1: each has model replies of its own. ``ways`` are the commands that messages
+    # name. ``has_trial``: warnings about it are shown with the run's trials. ``prices`` are the user's.
     base: Path
     root: Path
     record: RecordMode
@@ -206,10 +204,8 @@ class Recording(AbstractContextManager["Recording"]):
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it: requests of code that is left running inside are refused from now on.
-
-        Raises CassetteMiss, or what else broke the recording, even where the code swallowed it.
-        """
+        """Close it: requests of code that is left running inside are refused from now on."""
+        # Raises CassetteMiss, or what else broke the recording, even where the code swallowed it.
         __tracebackhide__ = True  # the message says what is missing, and the block is the user's
         if broken := self._close(kind, raised, trace):
             raise broken from None

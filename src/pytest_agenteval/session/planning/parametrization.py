@@ -68,12 +68,10 @@ class Case(NamedTuple):
 
 
 class PlannedItem(pytest.Function):
-    """An item that stands for a trial: which task, in which case. A subclass makes it a test.
+    """An item that stands for a trial: which task, in which case. A subclass makes it a test."""
 
-    A function with a callspec and no item of a kind of its own: so parametrized fixtures work, and ``--lf``
-    and ``--sw`` know the id again, brackets and all.
-    """
-
+    # A function with a callspec and no item of a kind of its own: so parametrized fixtures work, and ``--lf``
+    # and ``--sw`` know the id again, brackets and all.
     task: PlannedTask
     case: Case
 

@@ -47,11 +47,6 @@ STEPS, SECONDS = 50, 300.0
 """What a trial may use where neither task nor suite sets a limit."""
 OUTCOME = "expected_outcome"
 LABELS: dict[str, Label] = {"positive": "positive", "negative": "negative"}
-_UNREADABLE = Suite(name="unreadable")
-"""Stands for a suite that cannot be read: it requires nothing of its tasks."""
-_FIXTURES = frozenset({"base_fixture", "fixture_dir"})
-_OF_SUITES = ("env", "env_pass", "proxy")
-"""Keys that only a suite has."""
 
 Graders: TypeAlias = tuple[PlannedGrader, ...]
 GradersKey: TypeAlias = tuple[str, tuple[str, ...], bytes]
@@ -123,11 +118,9 @@ class Planner:
         self._without_agent: dict[tuple[str, str], list[str]] = {}  # places, by wanted agent and a grader
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
-        """Plan every task of a file; raises ProblemsFound with all that its author has to mend.
-
-        A broken suite is reported at the first file below it. None of its files gives a task then, but what
-        is wrong with a file, whatever its suite says, is reported too.
-        """
+        """Plan every task of a file; raises ProblemsFound with all that its author has to mend."""
+        # A broken suite is reported at the first file below it. None of its files gives a task then, but what
+        # is wrong with a file, whatever its suite says, is reported too.
         loaded_suite = self.suites.suite_of(path)
         if isinstance(loaded_suite, ProblemsFound):
             wrong = add_placement_hints(loaded_suite.problems, self._checker, DEFAULT_AGENT)
@@ -180,7 +173,8 @@ class Planner:
         if path.name in SUITE_NAMES:
             return ()
         try:
-            load_tasks(path, _UNREADABLE, self._root, named=named)
+            # A stand-in for the suite, which requires nothing of its tasks.
+            load_tasks(path, Suite(name="unreadable"), self._root, named=named)
         except DoubtfulFile as doubtful:
             # The suite may name the file as data; an empty file is no data.
             is_meant = named or is_task_name(path) or not read_bytes(path).strip()
@@ -215,8 +209,10 @@ class Planner:
         settings = resolve_settings(task, suite)
         agent = settings.agent or DEFAULT_AGENT
         # Most tasks of a suite have equal graders: checking and planning them again is what is slow.
-        key = graders_key(task, agent, loaded_suite.resources.names)
-        graders = self._graders.planned_before(key)
+        # All that graders depend on is in the key; equal values of a file have equal bytes.
+        tools = loaded_suite.resources.names
+        key = agent, tools, msgspec.json.encode((task.graders, _outcome_of(task)))
+        graders = self._graders.by_key.get(key)
         wrong: list[Problem] = []
         if graders is None:
             with _adding_problems(wrong, loaded):
@@ -249,8 +245,11 @@ class Planner:
             if loaded.task is task:  # texts of files, which lie elsewhere for other tasks, are not in them
                 self._graders.remember(key, task, graders)
         # The default agent acts: graders of another agent's work would score what never happened.
-        if settings.agent is None:
-            self._note_missing_agent(loaded, graders)
+        for grader in graders if settings.agent is None else ():
+            if wanted := agent_of(self._registry.grader_factory(grader.name)):
+                place = f"{short_path(loaded.file)}:{loaded.line}"
+                self._without_agent.setdefault((wanted, grader.name), []).append(place)
+                break
         return self._planned_task(one, graders, layers, prompts), settings
 
     def _planned_task(
@@ -298,7 +297,9 @@ class Planner:
             faults=tuple([fault.to_json() for fault in task.faults]),
             on_miss=suite.on_miss if suite else "error",
             live=suite.live if suite else False,
-            label=LABELS.get(task.metadata.get("label", ""), "") if _defines_acting(suite) else "",
+            label=LABELS.get(task.metadata.get("label", ""), "")
+            if suite and suite.acts != NOTHING_ACTS
+            else "",
             acting_files=suite.acts.files if suite else (),
             acting_tools=suite.acts.tools if suite else (),
             form=self._form_of(suite, loaded_suite.folder or self._root)
@@ -309,16 +310,10 @@ class Planner:
             ignored_hosts=suite.http.ignore if suite else (),
         )
 
-    def _note_missing_agent(self, loaded: LoadedTask, graders: Graders) -> None:
-        for grader in graders:
-            if agent := agent_of(self._registry.grader_factory(grader.name)):
-                place = f"{short_path(loaded.file)}:{loaded.line}"
-                self._without_agent.setdefault((agent, grader.name), []).append(place)
-                return
-
     def _layers_of(self, one: _TaskInSuite) -> tuple[str, ...]:
         loaded, folder = one.loaded, one.loaded_suite.folder
-        if not self._source_of(loaded.file).own_folder and _FIXTURES.isdisjoint(loaded.task.input):
+        named = not {"base_fixture", "fixture_dir"}.isdisjoint(loaded.task.input)
+        if not named and not self._source_of(loaded.file).own_folder:
             return ()  # nothing is named, and nothing can lie beside it
         layers = tuple(map(str, workspace_layers(loaded.task, folder, loaded.file, self._root)))
         self._started_from.update(layers)
@@ -422,7 +417,7 @@ def _key_in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | N
         return None
     if path[0] == "agent":
         return path if task.agent is None else None
-    if path[0] in _OF_SUITES:
+    if path[0] in ("env", "env_pass", "proxy"):  # keys that only a suite has
         return path
     if path[0] == "prompts":
         return path if path[1] not in task.prompts else None
@@ -433,23 +428,17 @@ def _key_in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | N
     return path if path[1] in suite.settings else None
 
 
-def _defines_acting(suite: Suite | None) -> bool:
-    return suite is not None and suite.acts != NOTHING_ACTS
-
-
 def _label_problems(task: Task, suite: Suite | None) -> Sequence[ConfigProblem]:
     """Refuse an unknown label: a misspelt one would be left out of every figure in silence."""
     label = task.metadata.get("label")
-    if label is None or label in LABELS or not _defines_acting(suite):
+    if label is None or label in LABELS or suite is None or suite.acts == NOTHING_ACTS:
         return ()
     return [ConfigProblem(("metadata", "label"), " or ".join(LABELS), repr(label))]
 
 
 def _form_data(form: AgentForm, suite: Suite, folder: Path, root: Path) -> Mapping[str, Any]:
-    """Give what a suite's form sets, with what its agent needs of the suite.
-
-    ``paths`` are where modules of ``call`` may lie, ``folder`` where a command's own files do.
-    """
+    """Give what a suite's form sets, with what its agent needs of the suite."""
+    # ``paths`` are where modules of ``call`` may lie, ``folder`` where a command's own files do.
     default = AgentForm().to_json()
     written = {key: value for key, value in form.to_json().items() if value != default[key]}
     variables = {"env": dict(suite.env), "env_pass": list(suite.env_pass), "proxy": dict(suite.proxy)}
@@ -464,11 +453,6 @@ def _form_data(form: AgentForm, suite: Suite, folder: Path, root: Path) -> Mappi
     return {**written, **{key: value for key, value in variables.items() if value}}
 
 
-def graders_key(task: Task, agent: str, tools: tuple[str, ...]) -> GradersKey:
-    """Give what a task's graders depend on; equal values of a file have equal bytes."""
-    return agent, tools, msgspec.json.encode((task.graders, _outcome_of(task)))
-
-
 def _outcome_of(task: Task) -> object:
     return task.reference_solution.expected_outcome if task.reference_solution else None
 
@@ -479,24 +463,21 @@ class GraderPlanning:
     def __init__(self, registry: Registry, checker: RegistrationCheck) -> None:
         self._registry, self._checker = registry, checker
         self._equal_graders: dict[tuple[Hashable, ...], Graders] = {}
-        self._by_key: dict[GradersKey, Graders] = {}
-
-    def planned_before(self, key: GradersKey) -> Graders | None:
-        """Give the graders that were planned for an earlier task with the same key."""
-        return self._by_key.get(key)
+        self.by_key: dict[GradersKey, Graders] = {}
 
     def remember(self, key: GradersKey, task: Task, graders: Graders) -> None:
         """Let every later task with the same key have these graders, with which nothing is wrong."""
         # A conftest further down may register a tool, of whose name one that is named here is a misspelling.
         if any(map(self._checker.tool_names, task.graders)):
             return
-        if len(self._by_key) > MOST_REMEMBERED:
-            self._by_key.clear()
-        self._by_key[key] = graders
+        if len(self.by_key) > MOST_REMEMBERED:
+            self.by_key.clear()
+        self.by_key[key] = graders
 
     def plan(self, task: Task) -> Graders:
         """Give a task's graders, those of a group one by one; all of them are registered."""
         graders = []
+        outcome = _outcome_of(task)
         for spec in task.graders:
             label = spec.label or spec.name
             one = PlannedGrader(
@@ -506,17 +487,13 @@ class GraderPlanning:
                 replace(one, name=name, label=f"{spec.label}: {own}" if spec.label else own)
                 for name, own in self._registry.group(spec.name)
             ]
-            graders += [self._with_outcome(each, task) for each in members or [one]]
+            for each in members or [one]:
+                if outcome and OUTCOME not in each.config and self._checker.takes(each.name, OUTCOME):
+                    each = replace(each, config={**each.config, OUTCOME: outcome})
+                graders.append(each)
         if len(self._equal_graders) > MOST_REMEMBERED:
             self._equal_graders.clear()
         return self._equal_graders.setdefault(tuple(map(_grader_key, graders)), tuple(graders))
-
-    def _with_outcome(self, planned: PlannedGrader, task: Task) -> PlannedGrader:
-        """Give the task's expected outcome to a grader that has such a setting."""
-        outcome = _outcome_of(task)
-        if not outcome or OUTCOME in planned.config or not self._checker.takes(planned.name, OUTCOME):
-            return planned
-        return replace(planned, config={**planned.config, OUTCOME: outcome})
 
 
 def _grader_key(grader: PlannedGrader) -> Hashable:
@@ -561,10 +538,8 @@ def complete_input(
     clock: str | None,
     layers: Sequence[str],
 ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-    """Give a task's whole input, and what is written into its starting workspace.
-
-    The agent's class prepares them; where it does not, the agent for whose work the graders are made.
-    """
+    """Give a task's whole input, and what is written into its starting workspace."""
+    # The agent's class prepares them; where it does not, the agent for whose work the graders are made.
     factory = registry.agent_factory(agent)
     if not prepares_input(factory):
         graded = (agent_of(registry.grader_factory(grader.name)) for grader in graders)

@@ -120,12 +120,10 @@ class CalibrationTest(Protocol):
 
 
 def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: str = "--agent-model") -> None:
-    """Raise UsageMistake when a model's key or address is missing and one of its trials would call it.
-
-    ``needed`` holds models, named by ``option``, each with the path of a trial's chat cassette. With chats on
-    ``none`` nothing is called; with ``once`` only trials without a cassette call; with ``new_episodes`` the
-    cassette may hold all: a trial that finds it does not is errored then.
-    """
+    """Raise UsageMistake when a model's key or address is missing and one of its trials would call it."""
+    # ``needed`` holds models, named by ``option``, each with the path of a trial's chat cassette. With chats
+    # on ``none`` nothing is called; with ``once`` only trials without a cassette call; with ``new_episodes``
+    # the cassette may hold all: a trial that finds it does not is errored then.
     problems = []
     for model in called_live(needed, record_chat):
         if variable := missing_key(model, os.environ):
@@ -266,10 +264,8 @@ class Preflight:
             raise UsageMistake("--agent-max-trials: expected --repetitions=LOW..HIGH beside it, as in 2..6")
 
     def check_needs(self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]) -> str:
-        """Refuse a missing executor, prompt, model or key, before any trial is paid.
-
-        A dry run is not refused: it is given the text, to show it.
-        """
+        """Refuse a missing executor, prompt, model or key, before any trial is paid."""
+        # A dry run is not refused: it is given the text, to show it.
         try:
             self._check_executor()
             self._check_agents(trials if self._agents_act else ())

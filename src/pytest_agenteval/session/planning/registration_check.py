@@ -55,10 +55,8 @@ class RegistrationCheck:
         tools: tuple[str, ...] = (),
         prompts: tuple[str, ...] = (),
     ) -> list[ConfigProblem]:
-        """Say what keeps this agent from being made of these settings and given this input.
-
-        ``tools`` are the names of those that the suite brings along, ``prompts`` of those that it gives.
-        """
+        """Say what keeps this agent from being made of these settings and given this input."""
+        # ``tools`` are the names of those that the suite brings along, ``prompts`` of those that it gives.
         try:
             factory: Any = self._registry.agent_factory(name)
         except UnknownName as unknown:
@@ -132,10 +130,8 @@ class RegistrationCheck:
     def misnamed_tools(
         self, spec: GraderSpec, agent: str, tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
-        """Say which unknown tools a grader names whose names are close to a known one.
-
-        Other names may be meant: a tool that does not even exist is one way of not being called.
-        """
+        """Say which unknown tools a grader names whose names are close to a known one."""
+        # Other names may be meant: a tool that does not even exist is one way of not being called.
         names = self.tool_names(spec)
         if not names:
             return ()
@@ -251,10 +247,8 @@ def _unknown_name(unknown: UnknownName) -> ConfigProblem:
 def add_placement_hints(
     problems: tuple[Problem, ...], registered: RegistrationCheck, agent: str
 ) -> Iterator[Problem]:
-    """Give problems of task and suite files; with a hint where an unknown key is a setting.
-
-    ``agent`` is whose settings are meant where a file names none.
-    """
+    """Give problems of task and suite files; with a hint where an unknown key is a setting."""
+    # ``agent`` is whose settings are meant where a file names none.
     for problem in problems:
         hint = ""
         if problem.path and problem.found.startswith("unknown key "):

@@ -21,11 +21,9 @@ _HOLDERS = frozenset({Union, UnionType, list, tuple, dict, Mapping, Sequence})
 
 
 def plainly_takes(factory: type, settings: Mapping[str, Any]) -> bool:
-    """Whether each value has its type and the class can be made of them, as msgspec sees it.
-
-    False means that pydantic has to look, whose import takes 0.1 s: a hint or the class says more than
-    msgspec understands, or something is wrong, which pydantic explains.
-    """
+    """Whether each value has its type and the class can be made of them, as msgspec sees it."""
+    # False means that pydantic has to look, whose import takes 0.1 s: a hint or the class says more than
+    # msgspec understands, or something is wrong, which pydantic explains.
     if _configures_pydantic(factory):
         return False
     try:
@@ -115,10 +113,8 @@ def wrong_agent_settings(name: str, factory: Any, settings: Mapping[str, Any]) -
 
 
 def _untyped_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> Iterator[ConfigProblem]:
-    """Say which settings do not have the types of the parameters, the last parameter first.
-
-    A parameter without a type takes anything, as does one whose type pydantic cannot read.
-    """
+    """Say which settings do not have the types of the parameters, the last parameter first."""
+    # A parameter without a type takes anything, as does one whose type pydantic cannot read.
     if not settings or is_dataclass(factory):
         return
     try:

@@ -39,13 +39,11 @@ def _replays_below(root: Path) -> SchemaSource:
 
 
 class ToolSources(FrozenValue, frozen=True):
-    """Where suites take tools from: registered sets, and what servers offer, recorded or live.
+    """Where suites take tools from: registered sets, and what servers offer, recorded or live."""
 
-    ``broken`` says what benchmarks cannot be used: a toolset that is not known may be of one of them.
-    ``registered`` gives by name who registered a tool by itself. ``schemas`` says for a root where it is
-    looked up what servers offer.
-    """
-
+    # ``broken`` says what benchmarks cannot be used: a toolset that is not known may be of one of them.
+    # ``registered`` gives by name who registered a tool by itself. ``schemas`` says for a root where it is
+    # looked up what servers offer.
     toolsets: Callable[[], Toolsets] = dict
     broken: Callable[[], Sequence[str]] = tuple
     registered: Callable[[], Mapping[str, str]] = dict
@@ -70,10 +68,8 @@ class ToolEntry(NamedTuple):
 def find_tools(
     suite: Suite, file: Path, recordings: str, root: Path, sources: ToolSources
 ) -> tuple[ToolEntry, ...]:
-    """Find what a suite file names as tools; raises ProblemsFound for what is not there or cannot be read.
-
-    ``recordings`` is the path of the suite's own recordings, without an ending.
-    """
+    """Find what a suite file names as tools; raises ProblemsFound for what is not there or cannot be read."""
+    # ``recordings`` is the path of the suite's own recordings, without an ending.
     entries = _named_entries(suite, file.parent, root, sources)
     for index, entry in enumerate(suite.tools):
         if isinstance(entry, ServedTools):
@@ -206,10 +202,8 @@ class _ServerEntry(FrozenValue, frozen=True):
 
 
 def _clashes(entries: Sequence[ToolEntry], sources: ToolSources, file: Path) -> Iterator[Problem]:
-    """Say which tools of a server have the name of another tool.
-
-    Among files that is no problem: a later tool has always replaced an earlier one.
-    """
+    """Say which tools of a server have the name of another tool."""
+    # Among files that is no problem: a later tool has always replaced an earlier one.
     if not any(isinstance(entry.planned, McpServer) for entry in entries):
         return
     owners: dict[str, tuple[int | None, str]] = {

@@ -40,19 +40,13 @@ from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_yo
 
 
 class SuiteResources(Record, frozen=True):
-    """A suite's tool files, toolsets and servers, the names of all their tools, and its shared cassettes.
+    """A suite's tool files, toolsets and servers, the names of all their tools, and its shared cassettes."""
 
-    ``files`` are those that were read for the tools.
-    """
-
+    # ``files`` are those that were read for the tools.
     tools: tuple[str | McpServer, ...] = ()
     names: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
-
-
-NO_RESOURCES = SuiteResources()
-NO_SOURCES = ToolSources()
 
 
 def load_suite_resources(suite: Suite, file: Path, root: Path, sources: ToolSources) -> SuiteResources:
@@ -77,20 +71,18 @@ def recordings_of(file: Path, root: Path) -> str:
     return f"{top}cassettes{os.sep}{place}"
 
 
-NO_FILES = ReferencedFiles((), Path())
+NO_SOURCES = ToolSources()
 
 
 class LoadedSuite(FrozenValue, frozen=True):
-    """A suite and the folder it rules; a file without a suite has an unnamed one of kind ``mixed``.
+    """A suite and the folder it rules; a file without a suite has an unnamed one of kind ``mixed``."""
 
-    ``names`` are the files and folders that the suite names: they hold no tasks. One that is written in
-    Python is ``in_code``.
-    """
-
+    # ``names`` are the files and folders that the suite names: they hold no tasks. One that is written in
+    # Python is ``in_code``.
     suite: Suite | None
     folder: Path | None
-    resources: SuiteResources = NO_RESOURCES
-    names: ReferencedFiles = NO_FILES
+    resources: SuiteResources = SuiteResources()
+    names: ReferencedFiles = ReferencedFiles((), Path())
     in_code: bool = False
 
 
@@ -151,13 +143,16 @@ class Suites:
         return self._folders[folder]
 
     def _set_apart(self, folder: Path) -> bool:
-        """Whether a folder holds no tasks: what tasks work on, or what is set aside by its name.
-
-        A suite of its own may lie in a folder of any name, unless it lies inside another suite.
-        """
+        """Whether a folder holds no tasks: what tasks work on, or what is set aside by its name."""
+        # A suite of its own may lie in a folder of any name, unless it lies inside another suite.
         if folder not in self._apart:
             inner = folder != self._root and folder.is_relative_to(self._root)
-            has_set_aside_name = inner and (is_set_aside_folder(folder.name) or self._is_ours(folder))
+            # A suite at the root meets the root's own folders of starting trees and of recordings.
+            top = self.file_of(folder) if folder.parent == self._root else None
+            is_ours = (
+                top is not None and top.parent == self._root and folder.name in ("fixtures", "cassettes")
+            )
+            has_set_aside_name = inner and (is_set_aside_folder(folder.name) or is_ours)
             suite = self.file_of(folder) if has_set_aside_name else None
             own = suite is not None and suite.parent == folder and self.file_of(folder.parent) is None
             self._apart[folder] = (has_set_aside_name and not own) or (
@@ -165,16 +160,9 @@ class Suites:
             )
         return self._apart[folder]
 
-    def _is_ours(self, folder: Path) -> bool:
-        """Whether a suite at the root meets the root's folder of starting trees or of recordings."""
-        file = self.file_of(folder) if folder.parent == self._root else None
-        return file is not None and file.parent == self._root and folder.name in ("fixtures", "cassettes")
-
     def is_named(self, path: Path) -> bool:
-        """Whether a file is named by its suite or by a task of the suite, or lies in a folder that is.
-
-        The first time, every task of the suite is read: ask only of a file that is no task for certain.
-        """
+        """Whether a file is named by its suite or by a task of the suite, or lies in a folder that is."""
+        # The first time, every task of the suite is read: ask only of a file that is no task for certain.
         loaded = self.suite_of(path)
         if isinstance(loaded, ProblemsFound) or loaded.folder is None:
             return False
@@ -211,6 +199,22 @@ class Suites:
         first = self._in_code.setdefault(suite.name, (suite, place))[1]
         return "" if first == place else first
 
+    def _load(self, file: Path) -> LoadedSuite | ProblemsFound:
+        folder = file.parent
+        try:
+            suite = load_suite(file)
+            self._take_name(suite.name, file)
+            resources = load_suite_resources(suite, file, self._root, self._sources)
+            prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())
+            named = [*resources.files, *map(Path, resources.shared), *prompts]
+            if suite.tasks:  # the files and folders whose rows are tasks
+                from pytest_agenteval.tasks.row_tasks import rows_path, source_of
+
+                named += filter(None, (rows_path(source_of(rows), folder) for rows in suite.tables))
+            return LoadedSuite(suite, folder, resources, ReferencedFiles(tuple(named), folder))
+        except ProblemsFound as wrong:
+            return wrong
+
     def _take_name(self, name: str, file: Path) -> None:
         """See that no other suite has this name: their trials would be averaged in one line."""
         expected, found = "a name that no other suite has", ""
@@ -226,28 +230,6 @@ class Suites:
         if found:
             line = read_document(file).line_of(("name",))
             raise ProblemsFound([Problem(short_path(file), line, ("name",), expected, f"{name!r}, {found}")])
-
-    def _load(self, file: Path) -> LoadedSuite | ProblemsFound:
-        try:
-            suite = load_suite(file)
-            self._take_name(suite.name, file)
-            folder = file.parent
-            resources = load_suite_resources(suite, file, self._root, self._sources)
-            prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())
-            named = (*resources.files, *map(Path, resources.shared), *prompts, *_tables(suite, folder))
-            names = ReferencedFiles(named, folder)
-            return LoadedSuite(suite, folder, resources, names)
-        except ProblemsFound as wrong:
-            return wrong
-
-
-def _tables(suite: Suite, folder: Path) -> Iterator[Path]:
-    """Give the files and folders whose rows are tasks."""
-    if not suite.tasks:
-        return
-    from pytest_agenteval.tasks.row_tasks import rows_path, source_of
-
-    yield from filter(None, (rows_path(source_of(rows), folder) for rows in suite.tables))
 
 
 class _SettingsReader:
@@ -285,21 +267,21 @@ class SuiteSearch:
 
     def _below(self, folder: Path) -> Iterator[Path]:
         for place, folders, files in os.walk(folder):
-            folders[:] = sorted(name for name in folders if not self._is_passed_over(Path(place, name)))
+            inner = (Path(place, name) for name in sorted(folders) if not is_set_aside_folder(name))
+            folders[:] = [each.name for each in inner if not self._is_ignored(each)]
             yield from (Path(place, name) for name in sorted(files) if name in SUITE_NAMES)
 
-    def _is_passed_over(self, folder: Path) -> bool:
-        if is_set_aside_folder(folder.name) or self._config is None:
-            return is_set_aside_folder(folder.name)
-        ignore = self._config.hook.pytest_ignore_collect
-        return bool(ignore(collection_path=folder, config=self._config))
+    def _is_ignored(self, folder: Path) -> bool:
+        config = self._config
+        return config is not None and bool(
+            config.hook.pytest_ignore_collect(collection_path=folder, config=config)
+        )
 
 
 def read_suite(file: Path, top: Path) -> Suite | None:
-    """Read a suite's file; None for one that is no suite and lies in a Python package below ``top``.
-
-    That is data of the package, such as a template. Raises ProblemsFound for a file with problems elsewhere.
-    """
+    """Read a suite's file; None for one that is no suite and lies in a Python package below ``top``."""
+    # That is data of the package, such as a template. Raises ProblemsFound for a file with problems
+    # elsewhere.
     try:
         return load_suite(file)
     except ProblemsFound:
@@ -310,11 +292,9 @@ def read_suite(file: Path, top: Path) -> Suite | None:
 
 
 def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:
-    """Read every task that a suite's file rules, in the order of their paths; rows of tables come last.
-
-    Raises ProblemsFound for a file that cannot be read, or holds a task with problems; what may be a broken
-    task is one, unless a task names the file as its data.
-    """
+    """Read every task that a suite's file rules, in the order of their paths; rows of tables come last."""
+    # Raises ProblemsFound for a file that cannot be read, or holds a task with problems; what may be a broken
+    # task is one, unless a task names the file as its data.
     folder = file.parent
     for path in sorted(data_files(folder)):
         if suites.may_hold_tasks(path) and suites.file_of(path.parent) == file:
@@ -389,51 +369,43 @@ MOST_FOLDERS = 3
 
 
 def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
-    """Say which suite file has a wrong name, or else which file looks like a task without a suite.
-
-    ``paths`` are files that were left alone. One line for each folder, but for those below a folder that has
-    one, where a suite would rule them too; at the root a file may be anybody's, and hides no folder.
-    """
+    """Say which suite file has a wrong name, or else which file looks like a task without a suite."""
+    # ``paths`` are files that were left alone. One line for each folder, but for those below a folder that
+    # has one, where a suite would rule them too; at the root a file may be anybody's, and hides no folder.
     suites = Suites(root)
     loose = [path for path in paths if is_data_name(path.name) and suites.belongs_to_none(path)]
     misnamed = {path.parent: (path, right) for path in loose if (right := _right_name(path))}
     tasks: dict[Path, Path] = {}
     for path in loose:
         above = {*path.parents} - ({root} - {path.parent})
-        if above.isdisjoint(misnamed) and above.isdisjoint(tasks) and _looks_like_tasks(path):
-            tasks[path.parent] = path
-    return [
-        *_first_folders(
+        if above.isdisjoint(misnamed) and above.isdisjoint(tasks):
+            data = _bytes_of(path)
+            if all(word.search(data) for word in WORDS_OF_A_TASK) and any(map(is_task, _entries(path, data))):
+                tasks[path.parent] = path
+    hints = []
+    for lines in (
+        [
             f"{short_path(path)}: did you mean {right!r}? It makes the files below it tasks"
             for path, right in misnamed.values()
-        ),
-        *_first_folders(
+        ],
+        [
             f"{short_path(path)} looks like a task, but no suite.yaml rules its folder"
             for path in tasks.values()
-        ),
-    ]
-
-
-def _first_folders(lines: Iterable[str]) -> list[str]:
-    first = [*lines]
-    left = len(first) - MOST_FOLDERS
-    more = [f"and the same in {left} more {'folder' if left == 1 else 'folders'}"] if left > 0 else []
-    return [*first[:MOST_FOLDERS], *more]
+        ],
+    ):
+        hints += lines[:MOST_FOLDERS]
+        if (left := len(lines) - MOST_FOLDERS) > 0:
+            hints.append(f"and the same in {left} more {'folder' if left == 1 else 'folders'}")
+    return hints
 
 
 def _right_name(path: Path) -> str:
     """Give the name that a suite file should have had; nothing for another file."""
-    if difflib.SequenceMatcher(None, path.stem.casefold(), "suite").ratio() < 0.8:
-        return ""
     right = f"suite{path.suffix.lower()}"
-    entries = _entries(path, _bytes_of(path)) if right in SUITE_NAMES else []
+    alike = difflib.SequenceMatcher(None, path.stem.casefold(), "suite").ratio() >= 0.8
+    entries = _entries(path, _bytes_of(path)) if alike and right in SUITE_NAMES else []
     first = next((entry for entry in entries if isinstance(entry, dict)), {})
     return right if "name" in first else ""
-
-
-def _looks_like_tasks(path: Path) -> bool:
-    data = _bytes_of(path)
-    return all(word.search(data) for word in WORDS_OF_A_TASK) and any(map(is_task, _entries(path, data)))
 
 
 def _entries(path: Path, data: bytes) -> list[object]:
