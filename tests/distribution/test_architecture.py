@@ -1,4 +1,7 @@
-"""docs/architecture.md is the house as it stands: its rooms, its floors, its paths."""
+"""docs/architecture.md is the house as it stands: its rooms, its floors, its paths.
+
+``python -m tests.distribution.test_architecture`` writes its rooms and floors from the code.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,43 @@ from tests.test_floors import FLOORS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "pytest_agenteval"
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-ROOMS = dict(
-    re.findall(r"^([\w/.]+?)/? {2,}(\S.*)$", re.findall(r"^```text\n(.*?)^```", PAGE, re.M | re.S)[0], re.M)
-)
-PATHS = set(re.findall(r"`([\w./-]+(?:/|\.py|\.md))`", PAGE))
+PAGE = ROOT / "docs" / "architecture.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+PATHS = set(re.findall(r"`([\w./-]+(?:/|\.py|\.md))`", TEXT))
 
 
-def test_every_room_is_named_with_the_first_sentences_of_its_docstring() -> None:
-    """The page says of a room what the room says of itself, of every room and of no other."""
-    rooms = [path for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()]
-
-    assert {path.name: _first_paragraph(path) for path in rooms} == ROOMS
+def drawn(text: str) -> str:
+    """Put the rooms, each with what it says of itself, and the floors of the code into the page."""
+    names = [
+        "__init__.py",
+        "plugin.py",
+        *(f"{room}/" for floor in FLOORS[::-1] for room in floor if room != "plugin"),
+    ]
+    rooms = "".join(f"{name:<14}{_first_paragraph(SOURCE / name)}\n" for name in names)
+    floors = "".join(", ".join(floor) + "\n" for floor in FLOORS)
+    for kind, block in (("text", rooms), ("floors", floors)):
+        text = re.sub(
+            rf"(?<=^```{kind}\n).*?(?=^```)", lambda _, block=block: block, text, count=1, flags=re.M | re.S
+        )
+    return text
 
 
 def _first_paragraph(room: Path) -> str:
     source = room if room.is_file() else room / "__init__.py"
     docstring = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
     return " ".join(docstring.split("\n\n")[0].split())
+
+
+def test_rooms_and_floors_are_those_of_the_code() -> None:
+    """Every room stands on the page with the first sentence of its docstring, and on its floor."""
+    there = {
+        path.name for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+
+    assert there == {Path(room).stem + ".py" * (room == "plugin") for floor in FLOORS for room in floor} | {
+        "__init__.py"
+    }
+    assert drawn(TEXT) == TEXT
 
 
 def test_every_path_that_is_named_is_there() -> None:
@@ -38,8 +60,5 @@ def test_every_path_that_is_named_is_there() -> None:
     assert [path for path in missing if path not in ("conftest.py", "__init__.py")] == []
 
 
-def test_the_floors_are_those_that_are_held() -> None:
-    """A floor that moved moves here too."""
-    (block,) = re.findall(r"^```floors\n(.*?)^```", PAGE, re.M | re.S)
-
-    assert [tuple(line.split(", ")) for line in block.splitlines()] == list(FLOORS)
+if __name__ == "__main__":
+    PAGE.write_text(drawn(TEXT), encoding="utf-8")
