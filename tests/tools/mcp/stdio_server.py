@@ -31,7 +31,8 @@ TOOLS = {
 if "NAMESAKE" in os.environ:
     TOOLS["files/read"] = ("Has a name that models are told as that of another.", NOTHING)
 if "ODD" in os.environ:
-    TOOLS["odd"] = ("Is declared oddly.", json.loads(os.environ["ODD"]))
+    schemas = enumerate(json.loads(os.environ["ODD"]))
+    TOOLS |= {f"odd{number}": ("Has this schema.", schema) for number, schema in schemas}
 calls = 0
 
 
