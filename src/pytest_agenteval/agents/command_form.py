@@ -70,10 +70,7 @@ def files_digest(form: Mapping[str, Any]) -> str:
 
 def command_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     """Say what keeps the command from being started as its suite says; keys are those of suite.yaml."""
-    return [
-        *_program_problems(Path(form["folder"]), list(form["command"])),
-        *_variable_problems(form),
-    ]
+    return [*_program_problems(Path(form["folder"]), list(form["command"])), *_variable_problems(form)]
 
 
 def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem]:

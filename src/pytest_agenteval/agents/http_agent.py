@@ -48,7 +48,7 @@ from pytest_agenteval.text.secret_forms import MARK
 from pytest_agenteval.tools.request_values import NestedValue, TemplateValue, compile_value
 
 if TYPE_CHECKING:
-    import httpx
+    pass
 
 
 TRIAL_HEADER = "x-agenteval-trial"
@@ -202,7 +202,13 @@ class _Attempts:
                         "POST", request.uri, content=content, headers=headers, timeout=None
                     ) as reply,
                 ):
-                    text = await _bounded_text(reply)
+                    data = bytearray()
+                    async for chunk in reply.aiter_bytes():
+                        data += chunk
+                        if len(data) > MOST_BYTES:
+                            why = f"a reply of more than {MOST_BYTES // 1_000_000} MB"
+                            raise _Failed(why, again=False, status=reply.status_code)
+                    text = data.decode(reply.encoding or "utf-8", "replace").removeprefix("\ufeff")
         except TimeoutError:
             raise _Failed(f"no reply within {self._seconds:g} s", again=False) from None
         except httpx.ConnectError as failed:
@@ -244,17 +250,6 @@ def _moved(response: Response, to: str) -> _Failed:
         f"HTTP {response.status}: it is elsewhere, at {KNOWN_SECRETS.text(to)[:LONGEST_TEXT] or 'no address'}"
     )
     return _Failed(why, again=False, status=response.status)
-
-
-async def _bounded_text(reply: httpx.Response) -> str:
-    """Read a reply as it comes, for it may have no end; raises _Failed for one that is too large."""
-    data = bytearray()
-    async for chunk in reply.aiter_bytes():
-        data += chunk
-        if len(data) > MOST_BYTES:
-            why = f"a reply of more than {MOST_BYTES // 1_000_000} MB"
-            raise _Failed(why, again=False, status=reply.status_code)
-    return data.decode(reply.encoding or "utf-8", "replace").removeprefix("\ufeff")
 
 
 def _text(raised: Exception) -> str:
@@ -516,7 +511,12 @@ class _Talk:
         recorder.turn += 1
         turn = recorder.turn
         recorder.add_prompt(self._messages)
-        turns = [{"role": each["role"], "content": each["content"]} for each in _spoken(self._messages)]
+        turns = [
+            {"role": each["role"], "content": each["content"]}
+            for each in [
+                message for message in self._messages if message["role"] != "tool" and message.get("content")
+            ]
+        ]
         values = {**self._values, "content": text, "turns": turns, "turn": turn}
         started = recorder.at()
         request, response, taped = await self._endpoint.ask(values, self._session, ctx)
@@ -534,11 +534,6 @@ class _Talk:
         )
         self._messages.append(message)
         ctx.limits.spend(usage)
-
-
-def _spoken(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Give the messages that say something: calls of an earlier conversation are none that others take."""
-    return [message for message in messages if message["role"] != "tool" and message.get("content")]
 
 
 def _placed(call: ToolCall, turn: int, index: int) -> ToolCall:

@@ -64,22 +64,21 @@ def read_with_vcrpy(text: str, is_json: bool, name: str) -> Mapping[str, Any]:
         pairs = zip(requests, responses, strict=True)
         return {
             "interactions": [
-                {"request": _vcrpy_request(request), "response": _vcrpy_response(response)}
+                {
+                    "request": {
+                        "method": request.method,
+                        "uri": request.uri,
+                        "body": _request_body(request.body),
+                        "headers": dict(request.headers),
+                    },
+                    "response": _vcrpy_response(response),
+                }
                 for request, response in pairs
             ]
         }
     except Exception as why:  # of a file that somebody made, anything may be wrong
         oldest = "migration script" in str(why) or "!!python/object:vcr.request.Request" in text
         raise NotOfVcrpy(MIGRATE.format(name=name) if oldest else "") from None
-
-
-def _vcrpy_request(request: Any) -> dict[str, Any]:
-    return {
-        "method": request.method,
-        "uri": request.uri,
-        "body": _request_body(request.body),
-        "headers": dict(request.headers),
-    }
 
 
 def _request_body(body: Any) -> Any:
@@ -178,13 +177,11 @@ def _content(text: str, is_json: bool, name: str) -> tuple[Mapping[str, Any], tu
             data = read_with_vcrpy(text, is_json, name)
             return data, interactions_in(data)
         except NotOfVcrpy as why:
-            raise _with_hint(problems, why.hint) from None
+            raise ProblemsFound(
+                [replace(problem, hint=problem.hint or why.hint) for problem in problems.problems]
+            ) from None
         except CassetteFormatError:
             raise problems from None
-
-
-def _with_hint(problems: ProblemsFound, hint: str) -> ProblemsFound:
-    return ProblemsFound([replace(problem, hint=problem.hint or hint) for problem in problems.problems])
 
 
 def write_cassette(path: Path, recording: CassetteContent, name: str = "") -> None:

@@ -86,7 +86,25 @@ def without_split_secrets(
     if not body:
         return body
     if _EVENTS.match(body):
-        documents = _documents_of_events(body)
+        events: list[list[re.Match[str]]] = []
+        for line in _DATA.finditer(body):
+            if not events or _EVENT_END.search(body, events[-1][-1].end(), line.start()):
+                events.append([])
+            events[-1].append(line)
+        documents = []
+        for lines in events:
+            joined = _document("\n".join(line[1] for line in lines)) if len(lines) > 1 else None
+            if joined is not None:
+                documents.append(_JsonDocument(lines[0].start(1), lines[-1].end(), joined))
+                continue
+            for line in lines:
+                value = _document(line[1])
+                documents.append(
+                    _JsonDocument(
+                        line.start(1), line.end(), line[1] if value is None else value, value is None
+                    )
+                )
+        documents = documents
     elif not _JSON_START.match(body):
         return body
     else:
@@ -103,27 +121,6 @@ def without_split_secrets(
         changed |= {at for at, holder in enumerate(holders) if _drop_logprobs(holder)}
     written = [it._replace(value=holder[""]) for it, holder in zip(documents, holders, strict=True)]
     return _with_changes(body, written, changed)
-
-
-def _documents_of_events(body: str) -> list[_JsonDocument]:
-    """Read the data of server-sent events: JSON, which may have several lines, or plain text."""
-    events: list[list[re.Match[str]]] = []
-    for line in _DATA.finditer(body):
-        if not events or _EVENT_END.search(body, events[-1][-1].end(), line.start()):
-            events.append([])
-        events[-1].append(line)
-    documents = []
-    for lines in events:
-        joined = _document("\n".join(line[1] for line in lines)) if len(lines) > 1 else None
-        if joined is not None:
-            documents.append(_JsonDocument(lines[0].start(1), lines[-1].end(), joined))
-            continue
-        for line in lines:
-            value = _document(line[1])
-            documents.append(
-                _JsonDocument(line.start(1), line.end(), line[1] if value is None else value, value is None)
-            )
-    return documents
 
 
 def _documents_of_json(body: str) -> Iterator[_JsonDocument]:
@@ -236,7 +233,15 @@ def _leaves(
         inner = [(name, name, (*names, name), may_be_text and _may_be_text(name)) for name in value]
     elif isinstance(value, list):
         # Parts of one text have no number, and follow each other.
-        inner = [(at, "text" if _is_part(it) else at, names, may_be_text) for at, it in enumerate(value)]
+        inner = [
+            (
+                at,
+                "text" if isinstance(it, dict) and isinstance(it.get("text"), str) else at,
+                names,
+                may_be_text,
+            )
+            for at, it in enumerate(value)
+        ]
     else:
         return
     for key, step, below, is_text in inner:
@@ -249,10 +254,6 @@ def _leaves(
 @lru_cache(1000)
 def _may_be_text(name: str) -> bool:
     return _NO_TEXT.fullmatch(name) is None
-
-
-def _is_part(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("text"), str)
 
 
 def _clean_pieces(pieces: Sequence[_TextPiece], clean: Clean) -> set[int]:
@@ -439,7 +440,11 @@ class Redactor:
         parts = set(body.split('"'))
         fresh = [part for part in parts if hash(part) not in self._clean_parts]
         joined = '"'.join(fresh)
-        if _is_telling(f'{joined}"') or has_shape(joined):
+        text = f'{joined}"'
+        folded = text.casefold()
+        if (
+            _name_ends_before('"', folded) or any(begins(folded) for begins in _PATTERNS.values())
+        ) or has_shape(joined):
             return False
         if len(self._clean_parts) < MOST_CLEAN_TEXTS:
             self._clean_parts.update(map(hash, fresh))
@@ -453,12 +458,6 @@ class Redactor:
 
     def _extra(self, value: Any) -> Any:
         return self.uri(value) if isinstance(value, str) else value
-
-
-def _is_telling(text: str) -> bool:
-    """Whether a text may hold a telling name as the patterns look for it, and much quicker than they do."""
-    folded = text.casefold()
-    return _name_ends_before('"', folded) or any(begins(folded) for begins in _PATTERNS.values())
 
 
 def _without_telling(text: str) -> str:

@@ -49,7 +49,11 @@ class ParamMatcher(FrozenValue, frozen=True):
         if self.word == "folded":
             return json_equal(_folded(recorded), _folded(argument))
         if self.word == "contains":
-            return _is_contained(recorded, argument)
+            if not isinstance(recorded, str) or not isinstance(argument, str):
+                return False
+            there, here = _folded(recorded), _folded(argument)
+            # An empty text is in every other one.
+            return there == here or (bool(there and here) and (there in here or here in there))
         return self.word == "number" and _numbers_apart(recorded, argument) <= self.tolerance
 
 
@@ -128,14 +132,6 @@ def _whole(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _whole(item) for name, item in value.items()}
     return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _is_contained(recorded: Any, argument: Any) -> bool:
-    if not isinstance(recorded, str) or not isinstance(argument, str):
-        return False
-    there, here = _folded(recorded), _folded(argument)
-    # An empty text is in every other one.
-    return there == here or (bool(there and here) and (there in here or here in there))
 
 
 def _numbers_apart(recorded: Any, argument: Any) -> Decimal:

@@ -229,7 +229,12 @@ def _built_answer(stream: Any, build: ChunkBuilder, call_ids: str, finish: str, 
     # These chunks still have their usage; those that the stream yields have lost it, or hold an estimate.
     chunks = stream.chunks
     counted = [chunk for chunk in chunks if getattr(chunk, "usage", None)]
-    calls = _number_calls(chunks, call_ids)
+    calls: list[dict[str, Any]] = []
+    pieces = [piece for delta in _deltas(chunks) for piece in getattr(delta, "tool_calls", None) or ()]
+    places = [join_call(calls, piece.model_dump()) for piece in pieces]
+    for piece, place in zip(pieces, places, strict=True):
+        piece.index, piece.id = place, calls[place]["id"] or f"{call_ids}_{place}"
+    calls = [call["function"] for call in calls]
     _join_characters(chunks)
     _state_no_reasoning(counted)
     answer = build(chunks, logging_obj=stream.logging_obj)
@@ -242,16 +247,6 @@ def _built_answer(stream: Any, build: ChunkBuilder, call_ids: str, finish: str, 
         answer.usage = None
         answer._hidden_params.pop("response_cost", None)
     return answer
-
-
-def _number_calls(chunks: Iterable[Any], call_ids: str) -> list[dict[str, Any]]:
-    """Set the id and the index of each call where the provider does not; give the called functions."""
-    calls: list[dict[str, Any]] = []
-    pieces = [piece for delta in _deltas(chunks) for piece in getattr(delta, "tool_calls", None) or ()]
-    places = [join_call(calls, piece.model_dump()) for piece in pieces]
-    for piece, place in zip(pieces, places, strict=True):
-        piece.index, piece.id = place, calls[place]["id"] or f"{call_ids}_{place}"
-    return [call["function"] for call in calls]
 
 
 def _join_characters(chunks: Iterable[Any]) -> None:
@@ -430,7 +425,12 @@ async def close() -> None:
     """Close litellm's connections; to be awaited at the end, on the loop on which models were asked."""
     if _litellm is None:
         return
-    await _stop_logging()
+    with suppress(ImportError, AttributeError, RuntimeError, TimeoutError):
+        from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
+
+        if GLOBAL_LOGGING_WORKER._bound_loop is asyncio.get_running_loop():
+            async with asyncio.timeout(STOPPING_S):
+                await GLOBAL_LOGGING_WORKER.stop()
     with suppress(AttributeError):  # not every release has these
         await _litellm.close_litellm_async_clients()
         await _litellm.in_memory_llm_clients_cache.evicted_client_closer.close()
@@ -440,20 +440,6 @@ async def close() -> None:
     # litellm would use the closed clients again for the same address on such a loop.
     with suppress(AttributeError):
         _litellm.in_memory_llm_clients_cache.flush_cache()
-
-
-async def _stop_logging() -> None:
-    """Stop the worker that writes litellm's logs, where it runs on this loop.
-
-    It moves to the loop that asked last, such as that of an agent which asks litellm by itself. There it is
-    not ours, and this loop would never learn that it stopped.
-    """
-    with suppress(ImportError, AttributeError, RuntimeError, TimeoutError):
-        from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
-
-        if GLOBAL_LOGGING_WORKER._bound_loop is asyncio.get_running_loop():
-            async with asyncio.timeout(STOPPING_S):
-                await GLOBAL_LOGGING_WORKER.stop()
 
 
 def _as_object(arguments: str) -> str:

@@ -252,7 +252,16 @@ class ModelTraffic:
         classified = self._classify(request)
         ask = self._read_request(classified, request) if classified.kind == "ask" else None
         if ask is None:
-            return self._play_other(request, classified)
+            if classified.kind == "unread":
+                self._recorder.event(
+                    UNREAD_REQUEST, f"{request.method} {_place(request)}: of no known format"
+                )
+            response = None if self._tape is None else self._tape.find_other(request)
+            if response is None and not self.sends:
+                raise self._refuse(request)
+            if classified.kind != "auxiliary":  # it may be an ask
+                self._recorder.add_unread(is_sent=response is None)
+            return response
         exchange = self._begin(request, ask)
         recorded = None
         if self._tape is not None:
@@ -335,14 +344,6 @@ class ModelTraffic:
             with self._lock:
                 self._failed.append((exchange.ask, request, response))
 
-    def _record_failures(self) -> None:
-        """Record the failures after which the agent went on, but for asks that were answered later."""
-        if self._failed and self._tape is not None and self._tape.recording:
-            answered = {_identity(each.ask) for each in self._answered}
-            for ask, request, response in self._failed:
-                if _identity(ask) not in answered:
-                    self._tape.record(request, response)
-
     def close(self) -> None:
         """End requests without a response; the trial breaks if the provider never answered one of its asks.
 
@@ -360,7 +361,11 @@ class ModelTraffic:
         if failures:
             self._recorder.broken = self._recorder.broken or failures[-1].failure
         else:
-            self._record_failures()
+            if self._failed and self._tape is not None and self._tape.recording:
+                answered = {_identity(each.ask) for each in self._answered}
+                for ask, request, response in self._failed:
+                    if _identity(ask) not in answered:
+                        self._tape.record(request, response)
 
     def _classify(self, request: Request) -> Classified:
         # Each request is classified about three times on its way, while other threads work on others.
@@ -393,17 +398,6 @@ class ModelTraffic:
             self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: {unreadable}")
             return None
 
-    def _play_other(self, request: Request, classified: Classified) -> Response | None:
-        """Replay a request to a model's server that is no ask: embeddings, counts, lists of models."""
-        if classified.kind == "unread":
-            self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: of no known format")
-        response = None if self._tape is None else self._tape.find_other(request)
-        if response is None and not self.sends:
-            raise self._refuse(request)
-        if classified.kind != "auxiliary":  # it may be an ask
-            self._recorder.add_unread(is_sent=response is None)
-        return response
-
     def _begin(self, request: Request, ask: ModelRequest) -> _Exchange:
         with self._lock:
             try:
@@ -417,7 +411,11 @@ class ModelTraffic:
             phase, added = recorder.add_prompt(self._whole_prompt(ask), concurrent=True)
             for message in reversed(added):  # of equal ids the latest is that of the call that waits
                 if message["role"] == "tool":
-                    self._answer_call(message, phase)
+                    content = message.get("content", "")
+                    error = ToolError("tool_error", str(content)) if message.get("error") else None
+                    result = None if error else _result(content)
+                    id, ended = message.get("tool_call_id", ""), self._recorder.at()
+                    self._recorder.answer_call(id, result, error, ended, phase)
             self._budget.begin_request()
             return _Exchange(request, ask, self._next_turn(), phase, recorder.at())
 
@@ -443,13 +441,6 @@ class ModelTraffic:
                 break
             repeated += 1
         return [*before, *ask.messages[repeated:]]
-
-    def _answer_call(self, message: Mapping[str, Any], phase: int) -> None:
-        content = message.get("content", "")
-        error = ToolError("tool_error", str(content)) if message.get("error") else None
-        result = None if error else _result(content)
-        id, ended = message.get("tool_call_id", ""), self._recorder.at()
-        self._recorder.answer_call(id, result, error, ended, phase)
 
     def _finish(
         self,

@@ -175,11 +175,7 @@ Aliases: TypeAlias = Mapping[str, "str | Mapping[str, Any]"]
 """The table ``[tool.agenteval.models]``: a litellm id, or a map with ``id`` and settings, for each name."""
 
 SHIPPED: Mapping[str, str] = MappingProxyType(
-    {
-        "claude": "anthropic/claude-sonnet-5-5",
-        "gpt": "openai/gpt-6.1-sol",
-        "gemini": "gemini/gemini-4-argon",
-    }
+    {"claude": "anthropic/claude-sonnet-5-5", "gpt": "openai/gpt-6.1-sol", "gemini": "gemini/gemini-4-argon"}
 )
 
 FORMER_NAMES: Mapping[str, str] = MappingProxyType({"baseline": "rules"})
@@ -314,10 +310,17 @@ def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[s
     if not isinstance(table, Mapping):
         raise UsageMistake(f"{TABLE} {name}: expected a litellm id or a table with id, found {setting!r}")
     for key, value in table.items():
-        _check_setting(name, key, value)
+        _check_refused(name, key, key)
+        if key not in SETTINGS:
+            raise UsageMistake(f"{TABLE} {name}: {key}: {_unknown(key, value)}")
+        expected, fits = SETTINGS[key]
+        if not fits(value):
+            raise UsageMistake(f"{TABLE} {name}: {key}: expected {expected}, found {value!r}")
     params: dict[str, Any] = {**dict(table).get("params", NOTHING)}
     for key in params:
-        _check_param(name, key)
+        if key in SETTINGS and key not in ALSO_IN_PARAMS:
+            raise UsageMistake(f"{TABLE} {name}: params.{key}: {key} stands beside params, not in it")
+        _check_refused(name, f"params.{key}", key)
     named = _target(name, table.get("id"), offline)
     apart = ("id", "api_key_env", "params", "via", *RATE_SETTINGS)
     settings = {key: value for key, value in table.items() if key not in apart}
@@ -359,25 +362,9 @@ def _check_refused(name: str, place: str, key: str) -> None:
         raise UsageMistake(f"{TABLE} {name}: {place} cannot be set for a model")
 
 
-def _check_setting(name: str, key: str, value: object) -> None:
-    _check_refused(name, key, key)
-    if key not in SETTINGS:
-        raise UsageMistake(f"{TABLE} {name}: {key}: {_unknown(key, value)}")
-    expected, fits = SETTINGS[key]
-    if not fits(value):
-        raise UsageMistake(f"{TABLE} {name}: {key}: expected {expected}, found {value!r}")
-
-
 def _unknown(key: str, value: object) -> str:
     """Suggest what an unknown key may mean: sent to a provider, it might do nothing without an error."""
     plain = compact_json(value) if isinstance(value, str | int | float) else "…"
     for_litellm = f"a parameter for litellm stands under params: params = {{{key} = {plain}}}"
     rows = (f"unknown; one of {', '.join(SETTINGS)}", did_you_mean(key, SETTINGS), for_litellm)
     return "; ".join(row for row in rows if row)
-
-
-def _check_param(name: str, key: str) -> None:
-    """Refuse our own settings below ``params``: each key has one place."""
-    if key in SETTINGS and key not in ALSO_IN_PARAMS:
-        raise UsageMistake(f"{TABLE} {name}: params.{key}: {key} stands beside params, not in it")
-    _check_refused(name, f"params.{key}", key)

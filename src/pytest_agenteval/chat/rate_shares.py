@@ -238,15 +238,48 @@ def exchange_report(
         for name, other in list(state.members.items()):
             if name != report.process and is_gone(name, now - other.seen):
                 remove_process(state, name)
-    member = _note_process(state, report, now)
+    member = state.members.get(report.process)
+    if member is None:
+        member = state.members[report.process] = ProcessState(now)
+    if report.waiting and not (member.waiting or member.in_flight):
+        # A process that joins later has no claim to what the others got before.
+        busy = [each.served for each in state.members.values() if each is not member and each.waiting]
+        member.served = max(member.served, min(busy, default=0.0))
+    member.seen, member.most = now, report.most
+    member.in_flight, member.waiting = report.in_flight, report.waiting
+    member.served += report.started
+    if state.requests is not None:
+        state.requests.level += report.unused_starts
+    if state.tokens is not None:
+        state.tokens.level += report.unused_tokens
+    member = member
     if report.refusals is not None:
-        _note_refusals(state, report.refusals, report.limits, now)
+        for status, number in report.refusals.statuses.items():
+            state.refused[status] = state.refused.get(status, 0) + number
+        # Once for each round trip: all others of the burst were sent before the model was known to be full.
+        if state.rounds == 0 and now - report.refusals.began_ago_s >= state.halved_at:
+            state.width = max(1.0, min(state.width, _most_at_once(state, report.limits)) / 2)
+            state.least = min(state.least or int(state.width), int(state.width))
+            state.is_ramping, state.halved_at = False, now
+        _back_off(
+            state, report.refusals.failure, report.limits, now, min(report.refusals.wait_s, LONGEST_WAIT_S)
+        )
     if report.failure is not None:
         _note_failure(state, report.failure, report.limits, now)
     if report.dropped and state.probe == report.process:
         state.probe = ""
     if report.replied:
-        _note_replies(state, report, now)
+        state.replied += report.replied
+        state.strikes = 0
+        if state.down is None and now >= state.quiet_until:
+            # Not while nothing may start: what arrives then may have been sent before.
+            state.rounds, state.probe = 0, ""
+        in_flight = sum(each.in_flight for each in state.members.values())
+        if (
+            2 * (in_flight + report.replied) >= state.width
+        ):  # else nothing shows that the model would take more
+            grown = report.replied if state.is_ramping else report.replied / state.width
+            state.width = max(state.width, min(state.width + grown, _most_at_once(state, report.limits)))
     return _share_of(state, report, member, now)
 
 
@@ -272,36 +305,6 @@ def standing_of(
         is_tried=now < state.quiet_until or any(not is_gone(name, now - seen) for name, seen in busy),
         down=state.down,
     )
-
-
-def _note_process(state: ModelState, report: LimiterReport, now: float) -> ProcessState:
-    """Note what a process has under way, and take back what it has not used."""
-    member = state.members.get(report.process)
-    if member is None:
-        member = state.members[report.process] = ProcessState(now)
-    if report.waiting and not (member.waiting or member.in_flight):
-        # A process that joins later has no claim to what the others got before.
-        busy = [each.served for each in state.members.values() if each is not member and each.waiting]
-        member.served = max(member.served, min(busy, default=0.0))
-    member.seen, member.most = now, report.most
-    member.in_flight, member.waiting = report.in_flight, report.waiting
-    member.served += report.started
-    if state.requests is not None:
-        state.requests.level += report.unused_starts
-    if state.tokens is not None:
-        state.tokens.level += report.unused_tokens
-    return member
-
-
-def _note_refusals(state: ModelState, refusals: RefusedRequests, limits: RateLimits, now: float) -> None:
-    for status, number in refusals.statuses.items():
-        state.refused[status] = state.refused.get(status, 0) + number
-    # Once for each round trip: all others of the burst were sent before the model was known to be full.
-    if state.rounds == 0 and now - refusals.began_ago_s >= state.halved_at:
-        state.width = max(1.0, min(state.width, _most_at_once(state, limits)) / 2)
-        state.least = min(state.least or int(state.width), int(state.width))
-        state.is_ramping, state.halved_at = False, now
-    _back_off(state, refusals.failure, limits, now, min(refusals.wait_s, LONGEST_WAIT_S))
 
 
 def _note_failure(state: ModelState, failure: ModelFailure, limits: RateLimits, now: float) -> None:
@@ -341,18 +344,6 @@ def _mark_down(state: ModelState, failure: ModelFailure) -> None:
     state.down, state.rounds = failure, max(1, state.rounds)
 
 
-def _note_replies(state: ModelState, report: LimiterReport, now: float) -> None:
-    state.replied += report.replied
-    state.strikes = 0
-    if state.down is None and now >= state.quiet_until:
-        # Not while nothing may start: what arrives then may have been sent before.
-        state.rounds, state.probe = 0, ""
-    in_flight = sum(each.in_flight for each in state.members.values())
-    if 2 * (in_flight + report.replied) >= state.width:  # else nothing shows that the model would take more
-        grown = report.replied if state.is_ramping else report.replied / state.width
-        state.width = max(state.width, min(state.width + grown, _most_at_once(state, report.limits)))
-
-
 def _most_at_once(state: ModelState, limits: RateLimits) -> float:
     return float(limits.at_once or sum(each.most for each in state.members.values()) or 1)
 
@@ -368,18 +359,13 @@ def _share_of(state: ModelState, report: LimiterReport, member: ProcessState, no
         again_s = state.quiet_until - now
         return RateShare(member.in_flight, 0, 0, again_s, state.replied, is_in_trouble=state.rounds > 0)
     if state.rounds:
-        return _probe_share(state, report, member, now)
+        is_free = not state.probe or now - state.probe_since > PROBE_S or state.probe not in state.members
+        is_mine = is_free and report.waiting > 0
+        if is_mine:
+            state.probe, state.probe_since = report.process, now
+        member.held = member.in_flight + is_mine
+        return RateShare(member.held, int(is_mine), None, LOOK_AGAIN_S, state.replied, is_in_trouble=True)
     return _fair_share(state, report, member, now)
-
-
-def _probe_share(state: ModelState, report: LimiterReport, member: ProcessState, now: float) -> RateShare:
-    """Let one request through, of whoever comes first."""
-    is_free = not state.probe or now - state.probe_since > PROBE_S or state.probe not in state.members
-    is_mine = is_free and report.waiting > 0
-    if is_mine:
-        state.probe, state.probe_since = report.process, now
-    member.held = member.in_flight + is_mine
-    return RateShare(member.held, int(is_mine), None, LOOK_AGAIN_S, state.replied, is_in_trouble=True)
 
 
 def _fair_share(state: ModelState, report: LimiterReport, member: ProcessState, now: float) -> RateShare:

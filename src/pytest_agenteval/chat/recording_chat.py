@@ -111,7 +111,15 @@ class ChatTape:
         from pytest_agenteval.cassettes.interaction import chat_response
 
         if not self._off and self._tape.recording:
-            self._tape.record(request, chat_response(_reply_to_json(reply)))
+            fields = {
+                "text": reply.text,
+                "calls": [_call_to_json(call) for call in reply.calls],
+                "finish": reply.finish,
+                "reasoning": reply.reasoning,
+                "first_token_s": reply.first_token_s,
+            }
+            filled = {name: value for name, value in fields.items() if value or name == "text"}
+            self._tape.record(request, chat_response({**filled, "usage": reply.usage.to_json()}))
 
     def miss(self, request: Request) -> CassetteMiss:
         """Make the error that says what differs from the nearest recording, and how to record this ask."""
@@ -144,18 +152,6 @@ async def taped_ask(
         reply = await inner.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
     tape.record(request, reply)
     return reply
-
-
-def _reply_to_json(reply: Reply) -> dict[str, Any]:
-    fields = {
-        "text": reply.text,
-        "calls": [_call_to_json(call) for call in reply.calls],
-        "finish": reply.finish,
-        "reasoning": reply.reasoning,
-        "first_token_s": reply.first_token_s,
-    }
-    filled = {name: value for name, value in fields.items() if value or name == "text"}
-    return {**filled, "usage": reply.usage.to_json()}
 
 
 def _call_to_json(call: ToolCall) -> dict[str, Any]:

@@ -300,10 +300,7 @@ def read_declarations(document: ParsedDocument) -> list[tuple[ToolDeclaration, P
 
 
 def _problems(
-    document: ParsedDocument,
-    tools: tuple[ToolDeclaration, ...],
-    provider: ProviderSpec | None,
-    several: bool,
+    document: ParsedDocument, tools: tuple[ToolDeclaration, ...], provider: ProviderSpec | None, several: bool
 ) -> Iterator[Problem]:
     if provider is not None:
         yield from (_at_line(document, ("provider",), problem) for problem in provider_problems(provider))

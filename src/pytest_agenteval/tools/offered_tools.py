@@ -121,9 +121,7 @@ class OfferedTools:
             raise ProtocolError(INVALID_PARAMS, "a call has a name, which is a text, and arguments, a map")
         number = next(self._numbers)
         id = _call_id(meta if isinstance(meta, dict) else NOTHING) or f"mcp-{number}"
-        return self._result_of(ToolCall(id, self._recorder.turn, 0, name, args or {}))
-
-    def _result_of(self, call: ToolCall) -> ToolResult:
+        call = ToolCall(id, self._recorder.turn, 0, name, args or {})
         with self._changing:
             if self._closed:
                 raise ProtocolError(INTERNAL_ERROR, "the trial has ended: no tool is called")

@@ -206,7 +206,15 @@ class Schemas:
             key: value for key, value in _without_read_only(schema).items() if key not in _NOT_SCHEMA
         }
         read = {key: self._below(key, value, place) for key, value in schema_keys.items()}
-        return _as_of_3_1(read, nullable=schema.get("nullable") is True)
+        nullable = schema.get("nullable") is True
+        if nullable and isinstance(read.get("type"), str):
+            read["type"] = [read["type"], "null"]
+            if isinstance(read.get("enum"), list) and None not in read["enum"]:
+                read["enum"] = [*read["enum"], None]
+        for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+            if isinstance(read.get(exclusive), bool) and read.pop(exclusive) and bound in read:
+                read[exclusive] = read.pop(bound)
+        return read
 
     def open(self, schema: Any, place: KeyPath) -> dict[str, Any]:
         """Give a schema that starts with no reference, so that its type can be seen."""
@@ -235,18 +243,6 @@ def _without_read_only(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     needed = [name for name in schema.get("required") or () if name not in read_only]
     sent = {name: inner for name, inner in properties.items() if name not in read_only}
     return {**schema, "properties": sent, "required": needed}
-
-
-def _as_of_3_1(schema: dict[str, Any], *, nullable: bool) -> dict[str, Any]:
-    """Write what OpenAPI 3.0 says in its own way as JSON Schema does."""
-    if nullable and isinstance(schema.get("type"), str):
-        schema["type"] = [schema["type"], "null"]
-        if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
-            schema["enum"] = [*schema["enum"], None]
-    for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if isinstance(schema.get(exclusive), bool) and schema.pop(exclusive) and bound in schema:
-            schema[exclusive] = schema.pop(bound)
-    return schema
 
 
 def merged_schema(

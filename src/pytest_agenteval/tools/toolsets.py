@@ -58,7 +58,27 @@ def tool_of(
     outside world is ``taped`` by its calls, or by the requests it makes if it ``uses_http``. Raises
     UnfitFunction, with file and line, for one that no schema describes.
     """
-    arguments = _arguments_model(function)
+    from pydantic import ConfigDict, Field, PydanticUserError, create_model
+
+    if inspect.isasyncgenfunction(function):
+        _refuse(function, "it yields what it finds; return a list")
+    hints = _hints(function)
+    fields: dict[str, Any] = {}
+    for number, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if parameter.kind in _FREE or parameter.kind is parameter.POSITIONAL_ONLY:
+            _refuse(
+                function, f"{str(parameter).split(':')[0]!r} cannot be given by name; name each parameter"
+            )
+        if parameter.name not in hints:
+            _refuse(function, f"the parameter {parameter.name!r} has no type hint")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[f"f{number}"] = (hints[parameter.name], Field(default, alias=parameter.name))
+    try:
+        config = ConfigDict(extra="forbid")
+        made: type[BaseModel] = create_model(function.__name__, __config__=config, **fields)
+    except (PydanticUserError, TypeError) as error:
+        _refuse(function, str(error).split("\n")[0])
+    arguments = made
     spec = ToolSpec(
         name or function.__name__,
         inspect.getdoc(function) or "",
@@ -95,31 +115,6 @@ def _plain(value: Any) -> Any:
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(truncated(value), fallback=str)
-
-
-def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
-    """Make the model of a function's arguments; its fields have numbers, for names may be anything."""
-    from pydantic import ConfigDict, Field, PydanticUserError, create_model
-
-    if inspect.isasyncgenfunction(function):
-        _refuse(function, "it yields what it finds; return a list")
-    hints = _hints(function)
-    fields: dict[str, Any] = {}
-    for number, parameter in enumerate(inspect.signature(function).parameters.values()):
-        if parameter.kind in _FREE or parameter.kind is parameter.POSITIONAL_ONLY:
-            _refuse(
-                function, f"{str(parameter).split(':')[0]!r} cannot be given by name; name each parameter"
-            )
-        if parameter.name not in hints:
-            _refuse(function, f"the parameter {parameter.name!r} has no type hint")
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[f"f{number}"] = (hints[parameter.name], Field(default, alias=parameter.name))
-    try:
-        config = ConfigDict(extra="forbid")
-        made: type[BaseModel] = create_model(function.__name__, __config__=config, **fields)
-    except (PydanticUserError, TypeError) as error:
-        _refuse(function, str(error).split("\n")[0])
-    return made
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

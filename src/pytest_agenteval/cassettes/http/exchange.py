@@ -37,7 +37,16 @@ _MOST_CAUSES = 10
 
 def failed_response(raised: BaseException) -> Response:
     """Write down what a client raised in place of a response."""
-    cause = _system_error_below(raised)
+    innermost: BaseException | None = None
+    each: BaseException | None = raised
+    for _ in range(_MOST_CAUSES):
+        if each is None:
+            break
+        innermost = each if type(each).__module__ in _SYSTEM else innermost
+        # urllib and aiohttp hold it in a field.
+        inner = getattr(each, "os_error", None) or getattr(each, "reason", None)
+        each = inner if isinstance(inner, BaseException) else each.__cause__ or each.__context__
+    cause = innermost
     extra = {FAILURE: _described(raised), **({} if cause in (None, raised) else {CAUSE: _described(cause)})}
     return Response(FAILED_STATUS, "no response", extra=extra)
 
@@ -82,20 +91,6 @@ def _described(raised: BaseException) -> str:
     kind = type(raised)
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     return f"{module}{kind.__qualname__}: {exception_text(raised)}"
-
-
-def _system_error_below(raised: BaseException) -> BaseException | None:
-    """Give the innermost exception of the standard library that led to this one."""
-    innermost: BaseException | None = None
-    each: BaseException | None = raised
-    for _ in range(_MOST_CAUSES):
-        if each is None:
-            break
-        innermost = each if type(each).__module__ in _SYSTEM else innermost
-        # urllib and aiohttp hold it in a field.
-        inner = getattr(each, "os_error", None) or getattr(each, "reason", None)
-        each = inner if isinstance(inner, BaseException) else each.__cause__ or each.__context__
-    return innermost
 
 
 def _system_error(described: str) -> Exception:

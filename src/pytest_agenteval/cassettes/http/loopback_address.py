@@ -111,31 +111,25 @@ class Connections:
     ) -> IncomingResponse:
         try:
             self._socket = connection.sock
-            _write_request(connection, method, parts, headers, body)
+            target = parts.path + (f"?{parts.query}" if parts.query else "")
+            absolute = parts.scheme == "http" and _proxy(parts) is not None
+            target = f"http://{parts.netloc}{target}" if absolute else target
+            # Not encoded: what passes through is read, recorded and handed on bit by bit.
+            connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+            own = [("Host", parts.netloc.rpartition("@")[2]), ("Accept-Encoding", "identity")]
+            if absolute and (proxy := _proxy(parts)) is not None:
+                own += _proxy_credentials(proxy)
+            if body is not None or method in ("POST", "PUT", "PATCH"):
+                own.append(("Content-Length", str(len(body or b""))))
+            for name, value in (*own, *forwarded_headers(headers)):
+                connection.putheader(name, value)
+            connection.endheaders(body)
             response = connection.getresponse()
         except BaseException:
             connection.close()
             raise
         self._connections[parts.scheme, parts.netloc] = connection
         return IncomingResponse(connection, response)
-
-
-def _write_request(
-    connection: HTTPConnection, method: str, parts: SplitResult, headers: Pairs, body: bytes | None
-) -> None:
-    target = parts.path + (f"?{parts.query}" if parts.query else "")
-    absolute = parts.scheme == "http" and _proxy(parts) is not None
-    target = f"http://{parts.netloc}{target}" if absolute else target
-    # Not encoded: what passes through is read, recorded and handed on bit by bit.
-    connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
-    own = [("Host", parts.netloc.rpartition("@")[2]), ("Accept-Encoding", "identity")]
-    if absolute and (proxy := _proxy(parts)) is not None:
-        own += _proxy_credentials(proxy)
-    if body is not None or method in ("POST", "PUT", "PATCH"):
-        own.append(("Content-Length", str(len(body or b""))))
-    for name, value in (*own, *forwarded_headers(headers)):
-        connection.putheader(name, value)
-    connection.endheaders(body)
 
 
 def forwarded_headers(headers: Pairs) -> Iterable[tuple[str, str]]:

@@ -114,7 +114,10 @@ def _patch_connect(aiohttp: Any) -> Any:
 
     def streamed_connection(connector: Any, request: Any, given: Any, exchange: Exchange) -> Any:
         streamed, protocol, transport = connection(connector, request)
-        headers = [*_lasting_headers(given), ("Transfer-Encoding", "chunked")]
+        headers = [
+            *[(name, value) for name, value in given.headers.items() if name.lower() not in _FRAMING],
+            ("Transfer-Encoding", "chunked"),
+        ]
         protocol.data_received(head_on_the_wire(given.status, given.reason or "", headers))
         streamed.stream = asyncio.ensure_future(_pass_on(given, exchange, protocol, transport))
         return streamed
@@ -137,9 +140,27 @@ def _patch_connect(aiohttp: Any) -> Any:
             timer = getattr(req, "_timer", None)
             exchange.timed_out = lambda: bool(getattr(timer, "_cancelled", False))
             with exchange.reading():
-                given = await _send_request(await real(connector, req, traces, timeout), req, timeout)
+                connection = await real(connector, req, traces, timeout)
+                try:
+                    connection.protocol.set_response_params(
+                        timer=req._timer if hasattr(req, "_timer") else None,
+                        skip_payload=req.method == "HEAD",
+                        read_until_eof=True,
+                        auto_decompress=False,
+                        read_timeout=timeout.sock_read,
+                    )
+                    given = await req.send(connection)
+                    await given.start(connection)
+                except BaseException:
+                    connection.close()
+                    raise
+                given = given
                 exchange.begin(given.status, given.reason or "", given.headers.items())
-                if _has_parts(given):
+                if (
+                    given.method != "HEAD"
+                    and given.status not in (204, 304)
+                    and comes_in_parts(given.headers.items())
+                ):
                     return streamed_connection(connector, req, given, exchange)
                 answer = sent_response(exchange.end(await given.read()), question)
             return played_connection(connector, req, answer)
@@ -167,15 +188,6 @@ async def _play(parts: list[bytes], protocol: Any) -> None:
     for part in parts:
         await asyncio.sleep(0)
         protocol.data_received(part)
-
-
-def _has_parts(given: Any) -> bool:
-    return given.method != "HEAD" and given.status not in (204, 304) and comes_in_parts(given.headers.items())
-
-
-def _lasting_headers(given: Any) -> list[tuple[str, str]]:
-    """Give the headers of a response but for those that say how its body travelled."""
-    return [(name, value) for name, value in given.headers.items() if name.lower() not in _FRAMING]
 
 
 _FRAMING = {"content-length", "transfer-encoding", "connection", "keep-alive"}
@@ -211,7 +223,11 @@ def _patch_request(aiohttp: Any) -> Any:
     def patched(real: Any) -> Any:
         async def _request(session: Any, *args: Any, **kwargs: Any) -> Any:
             loop = None if current() is None else trial_loop()
-            if loop is None or session.closed or not _can_copy(aiohttp, session):
+            if (
+                loop is None
+                or session.closed
+                or not type(session.connector) in (aiohttp.TCPConnector, aiohttp.UnixConnector)
+            ):
                 return await real(session, *args, **kwargs)
             copied = await copy_of_loop(loop, session, partial(_copied_session, aiohttp), _close_session)
             return await real(copied, *args, **kwargs)
@@ -248,10 +264,6 @@ _SETTINGS = (
 """What of a connector belongs to no loop."""
 
 
-def _can_copy(aiohttp: Any, session: Any) -> bool:
-    return type(session.connector) in (aiohttp.TCPConnector, aiohttp.UnixConnector)
-
-
 def _copied_session(aiohttp: Any, session: Any) -> Any:
     connector = session.connector
     if type(connector) is aiohttp.UnixConnector:
@@ -283,21 +295,3 @@ async def _read_body(aiohttp: Any, request: Any) -> bytes:
     else:  # before aiohttp 3.12
         request.body = again
     return raw
-
-
-async def _send_request(connection: Any, request: Any, timeout: Any) -> Any:
-    """Really ask, and give the response, its body not read yet and as it travels."""
-    try:
-        connection.protocol.set_response_params(
-            timer=request._timer if hasattr(request, "_timer") else None,
-            skip_payload=request.method == "HEAD",
-            read_until_eof=True,
-            auto_decompress=False,
-            read_timeout=timeout.sock_read,
-        )
-        given = await request.send(connection)
-        await given.start(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return given

@@ -202,13 +202,7 @@ def _patch_do_open(real: Any) -> Any:
     return do_open
 
 
-_WHILE_READING = (
-    TimeoutError,
-    ConnectionResetError,
-    ConnectionAbortedError,
-    BrokenPipeError,
-    HTTPException,
-)
+_WHILE_READING = (TimeoutError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError, HTTPException)
 
 
 def _url_error(name: str, text: str, cause: Exception) -> Exception:
@@ -249,8 +243,12 @@ def _patch_request(real: Any) -> Any:
         if scope is None or _sent.get() is not None:
             return real(connection, method, url, body, listed, **settings)
         body = body if isinstance(body, str) else whole_body(body)  # a text is sent as Latin-1
+        scheme = "https" if isinstance(connection, http.client.HTTPSConnection) else "http"
+        host, port = connection.host, connection.port
+        if getattr(connection, "_tunnel_host", None):
+            host, port = connection._tunnel_host, connection._tunnel_port
         question = recordable_request(
-            method, _client_address(connection, url), listed.items(), whole_body(body)
+            method, whole_address(scheme, host, port, url), listed.items(), whole_body(body)
         )
         if scope.lets_by(question):
             return real(connection, method, url, body, listed, **settings)
@@ -263,14 +261,6 @@ def _patch_request(real: Any) -> Any:
             return real(connection, method, url, body, listed, **settings)
 
     return request
-
-
-def _client_address(connection: Any, url: str) -> str:
-    scheme = "https" if isinstance(connection, http.client.HTTPSConnection) else "http"
-    host, port = connection.host, connection.port
-    if getattr(connection, "_tunnel_host", None):
-        host, port = connection._tunnel_host, connection._tunnel_port
-    return whole_address(scheme, host, port, url)
 
 
 def _patch_getresponse(real: Any) -> Any:
@@ -350,7 +340,24 @@ def _patch_make_request(urllib3: Any, real: Any) -> Any:
                 return real(pool, connection, method, url, *args, **rest)
         if urllib3.__version__.startswith("1."):  # there the pool makes its own response of http.client's
             return as_received(answer, method)
-        return _urllib3_response(urllib3, pool, answer, method, url, rest)
+        received = as_received(answer, method)
+        return urllib3.HTTPResponse(
+            body=received,
+            headers=urllib3.HTTPHeaderDict(received.getheaders()),
+            status=received.status,
+            version=received.version,
+            version_string="HTTP/1.1",
+            reason=received.reason,
+            preload_content=rest.get("preload_content", True),
+            decode_content=rest.get("decode_content", True),
+            original_response=received,
+            pool=pool,
+            connection=rest.get("response_conn"),
+            retries=rest.get("retries"),
+            enforce_content_length=rest.get("enforce_content_length", True),
+            request_method=method,
+            request_url=url,
+        )
 
     return _make_request
 
@@ -374,24 +381,3 @@ def _urllib3_error(
         args = text, cause
     failed: Exception = kind(*args)
     return failed
-
-
-def _urllib3_response(urllib3: Any, pool: Any, answer: Response, method: str, url: str, rest: Any) -> Any:
-    received = as_received(answer, method)
-    return urllib3.HTTPResponse(
-        body=received,
-        headers=urllib3.HTTPHeaderDict(received.getheaders()),
-        status=received.status,
-        version=received.version,
-        version_string="HTTP/1.1",
-        reason=received.reason,
-        preload_content=rest.get("preload_content", True),
-        decode_content=rest.get("decode_content", True),
-        original_response=received,
-        pool=pool,
-        connection=rest.get("response_conn"),
-        retries=rest.get("retries"),
-        enforce_content_length=rest.get("enforce_content_length", True),
-        request_method=method,
-        request_url=url,
-    )

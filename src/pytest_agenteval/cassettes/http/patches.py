@@ -122,15 +122,11 @@ def install() -> None:
         for module, make_points in imported:
             _patch(module, make_points)
         for patch in _patches:
-            if not _leads_to(patch.ours, getattr(patch.owner, patch.name)):
+            present = getattr(patch.owner, patch.name)
+            while present is not None and present is not patch.ours:
+                present = getattr(present, "__wrapped__", None)
+            if not present is not None:
                 setattr(patch.owner, patch.name, patch.ours)
-
-
-def _leads_to(ours: Any, present: Any) -> bool:
-    """Whether it is our patch, or another's around it, as instrumentations put theirs: that one stays."""
-    while present is not None and present is not ours:
-        present = getattr(present, "__wrapped__", None)
-    return present is not None
 
 
 def remove() -> None:

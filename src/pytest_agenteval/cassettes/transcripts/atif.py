@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -48,32 +49,9 @@ def ours_of(place: Place) -> Place:
     return Place(NOTHING, (*place.path, "extra", OURS)) if ours is None else ours
 
 
-def without_ours(step: Place) -> Place:
-    """Give a step as somebody else would have written it."""
-    return Place({name: value for name, value in step.map().items() if name != "extra"}, step.path)
-
-
 def place_in(ours: Place, places: list[Any]) -> int:
     """Give the number of a message or call: the one that is told, else the next."""
     return ours.count_of("place") if "place" in ours.value else len(places)
-
-
-def in_order(numbered: list[tuple[int, Any]]) -> tuple[Any, ...]:
-    """Give what is numbered, in the order of the numbers."""
-    return tuple(each for _, each in sorted(numbered, key=lambda pair: pair[0]))
-
-
-def role_of(step: Place) -> Role:
-    """Give the role of a step's message."""
-    source = step.at("source", "one of system, user, agent")
-    if source.text() not in _ROLES:
-        raise source.wrong("one of system, user, agent")
-    return _ROLES[source.value]
-
-
-def inference_count(step: Place) -> float | None:
-    """Give how many inferences a step stands for, None where it does not say."""
-    return step.number_of("llm_call_count")
 
 
 def results_of(step: Place) -> Iterator[Place]:
@@ -84,37 +62,20 @@ def results_of(step: Place) -> Iterator[Place]:
 
 def requests_of(step: Place, by: str, turn: int) -> tuple[ToolCall, ...]:
     """Give the calls that a step asks for; ``by`` and ``turn`` are what they are without a word."""
-    return tuple(_request(call, index, by, turn) for index, call in enumerate(step.items_of("tool_calls")))
-
-
-def _request(call: Place, index: int, by: str, turn: int) -> ToolCall:
-    ours = ours_of(call)
-    id, tool = call.at("tool_call_id", "a text"), call.at("function_name", "the name of a tool")
-    args = call.at("arguments", "a map").map()
-    fields: dict[str, Any] = {"by": by, "turn": turn, "index": index, "raw_args": None}
-    return ToolCall(id.text(), tool=tool.text(), args=args, **(fields | differences_of(ours)))
+    calls = []
+    for index, call in enumerate(step.items_of("tool_calls")):
+        id, tool = call.at("tool_call_id", "a text"), call.at("function_name", "the name of a tool")
+        args = call.at("arguments", "a map").map()
+        fields: dict[str, Any] = {"by": by, "turn": turn, "index": index, "raw_args": None}
+        fields |= differences_of(ours_of(call))
+        calls.append(ToolCall(id.text(), tool=tool.text(), args=args, **fields))
+    return tuple(calls)
 
 
 def differences_of(ours: Place) -> dict[str, Any]:
     """Give the fields of a call that are told because they are not what the place of the call tells."""
     names = {"by": "by", "turn": "turn", "index": "index", "arguments": "args", "raw_arguments": "raw_args"}
     return {field: ours.value[name] for name, field in names.items() if name in ours.value}
-
-
-def written_call(call: Place) -> ToolCall:
-    """Read a call that was written as it stands in a run."""
-    try:
-        return ToolCall.from_json(call.map())
-    except TypeError:
-        raise call.wrong("a call as it was written") from None
-
-
-def requested_call(result: Place, waiting: list[ToolCall], requests: tuple[ToolCall, ...]) -> ToolCall | None:
-    """Give the call that an observation belongs to, None where it is of nobody's."""
-    id = result.get("source_call_id")
-    if id is None:
-        return waiting[0] if len(requests) == 1 and waiting else None
-    return next((call for call in waiting if call.id == id.text()), None)
 
 
 def metrics_usage(metrics: Place | None, total: str = "") -> Usage | None:
@@ -135,23 +96,6 @@ def tool_definition(definition: Place) -> ToolSpec:
     schema = NOTHING if parameters is None else parameters.map()
     name = function.at("name", "the name of a tool").text()
     return ToolSpec(name, function.text_of("description"), NOTHING if schema == NO_PARAMETERS else schema)
-
-
-def event_of(event: Place) -> Event:
-    """Read an event that was written as it stands in a run."""
-    try:
-        return Event.from_json(event.map())
-    except TypeError:
-        raise event.wrong("an event as it was written") from None
-
-
-def start_of(trajectory: Place) -> datetime | None:
-    """Give the moment from which times count: where ours began, else the first that a step tells."""
-    began = ours_of(trajectory).get("started_at")
-    if began is not None:
-        return moment_of(began)
-    times = (step.get("timestamp") for step in trajectory.items_of("steps"))
-    return min((moment_of(at) for at in times if at is not None), default=None)
 
 
 def moment_of(at: Place) -> datetime:
@@ -178,7 +122,10 @@ class _TrajectoryReader:
 
     def __init__(self, trajectory: Place) -> None:
         self.is_ours = bool(ours_of(trajectory).value)
-        self._start = start_of(trajectory)
+        # Times count from where ours began, else from the first that a step names.
+        began = ours_of(trajectory).get("started_at")
+        times = [began] if began else [step.get("timestamp") for step in trajectory.items_of("steps")]
+        self._start = min((moment_of(at) for at in times if at is not None), default=None)
         self._last_phase = 0
         self._messages: list[tuple[int, Message]] = []
         self._calls: list[tuple[int, ToolCall]] = []
@@ -200,23 +147,32 @@ class _TrajectoryReader:
 
     def transcript(self, trajectory: Place) -> Transcript:
         """Give what has been read, in its order."""
+        events = []
+        for event in ours_of(trajectory).items_of("events"):
+            try:
+                events.append(Event.from_json(event.map()))
+            except TypeError:
+                raise event.wrong("an event as it was written") from None
         return Transcript(
-            in_order(self._messages),
-            in_order(self._calls),
+            tuple(message for _, message in sorted(self._messages, key=itemgetter(0))),
+            tuple(call for _, call in sorted(self._calls, key=itemgetter(0))),
             tuple(self._asks),
-            tuple(map(event_of, ours_of(trajectory).items_of("events"))),
+            tuple(events),
             self._total(trajectory.get("final_metrics")),
             self._tools,
         )
 
     def _read_step(self, step: Place) -> None:
-        ours, role = ours_of(step), role_of(step)
+        ours, source = ours_of(step), step.at("source", "one of system, user, agent")
+        if source.text() not in _ROLES:
+            raise source.wrong("one of system, user, agent")
+        role = _ROLES[source.value]
         content = content_text(step.at("message", "a text or a list of parts"))
         if role != "assistant":
             results = list(results_of(step)) if not content else []
             result_text = "\n".join(content_text(result.get("content")) for result in results)
             self._say(step, "tool" if results else role, result_text or content)
-        elif ours.value.get("requested") is False or (inference_count(step) == 0 and not content):
+        elif ours.value.get("requested") is False or (step.number_of("llm_call_count") == 0 and not content):
             turn = ours.count_of("turn") or len(self._asks)
             self._read_results(step, requests_of(step, "agent", turn), None)
         else:
@@ -224,7 +180,8 @@ class _TrajectoryReader:
 
     def _read_assistant(self, step: Place, content: str) -> None:
         copied = step.value.get("is_copied_context") is True
-        is_reply = inference_count(step) == 1 if self.is_ours else not copied and inference_count(step) != 0
+        inferences = step.number_of("llm_call_count")
+        is_reply = inferences == 1 if self.is_ours else not copied and inferences != 0
         turn = self._turn(step)
         requests = requests_of(step, "agent", turn) if is_reply else requests_of(step, "seed", 0)
         message = self._say(step, "assistant", content, requests)
@@ -235,7 +192,12 @@ class _TrajectoryReader:
     def _say(self, step: Place, role: Role, content: str, calls: tuple[ToolCall, ...] = ()) -> Message:
         ours = ours_of(step)
         if role != "assistant":
-            calls = tuple(map(written_call, ours.items_of("calls")))
+            calls = ()
+            for call in ours.items_of("calls"):
+                try:
+                    calls += (ToolCall.from_json(call.map()),)
+                except TypeError:
+                    raise call.wrong("a call as it was written") from None
         copied = step.value.get("is_copied_context") is True and not self.is_ours
         phase = ours.count_of("phase") or self._first_phase
         seeded = ours.value.get("seeded") is True or copied
@@ -264,19 +226,19 @@ class _TrajectoryReader:
         )
 
     def _read_results(
-        self,
-        step: Place,
-        requests: tuple[ToolCall, ...],
-        message: Message | None,
-        *,
-        is_reply: bool = False,
+        self, step: Place, requests: tuple[ToolCall, ...], message: Message | None, *, is_reply: bool = False
     ) -> None:
         """Read what came of a step's calls, each with the message that told the model of it."""
         waiting = list(requests)
         for result in results_of(step):
-            request = requested_call(result, waiting, requests)
-            if request is None:  # of nobody's call
-                self._say(without_ours(step), "tool", content_text(result.get("content")))
+            id = result.get("source_call_id")
+            if id is None:
+                request = waiting[0] if len(requests) == 1 and waiting else None
+            else:
+                request = next((call for call in waiting if call.id == id.text()), None)
+            if request is None:  # of nobody's call: a step as somebody else would have written it
+                fields = {name: value for name, value in step.map().items() if name != "extra"}
+                self._say(Place(fields, step.path), "tool", content_text(result.get("content")))
                 continue
             waiting.remove(request)
             if message is not None and ours_of(result).value.get("shown") is not False:
@@ -287,7 +249,6 @@ class _TrajectoryReader:
             self._calls += [(len(self._calls), replace(call, error=UNFINISHED)) for call in waiting]
 
     def _tell(self, request: ToolCall, result: Place, message: Message, usual_turn: int) -> None:
-        """Add the message that told the model of a result."""
         ours = ours_of(result).get("message") or Place(NOTHING)
         turn = ours.count_of("turn") if "turn" in ours.value else usual_turn
         phase = ours.count_of("phase") or message.phase
@@ -298,32 +259,21 @@ class _TrajectoryReader:
         self._messages.append((place_in(ours, self._messages), tool_message))
 
     def _end(self, request: ToolCall, result: Place) -> None:
-        """Add a call with what came of it."""
         ours, content = ours_of(result), content_text(result.get("content"))
         error = ours.get("error")
         failed = None if error is None else ToolError(error.text_of("type"), error.text_of("message"))
         own_value = json.loads(content) if ours.value.get("json") is True else content
-        value = (
-            ours.value["result"]
-            if "result" in ours.value
-            else own_value
-            if self.is_ours
-            else shown_value(content)
+        value = own_value if self.is_ours else shown_value(content)
+        call = replace(
+            request,
+            result=ours.value.get("result", value) if failed is None else None,
+            error=failed,
+            started=self._seconds(ours, "started_at"),
+            ended=self._seconds(ours, "ended_at"),
+            tape=ours.text_of("tape") or "none",
+            **differences_of(ours),
         )
-        self._calls.append(
-            (
-                place_in(ours, self._calls),
-                replace(
-                    request,
-                    result=value if failed is None else None,
-                    error=failed,
-                    started=self._seconds(ours, "started_at"),
-                    ended=self._seconds(ours, "ended_at"),
-                    tape=ours.text_of("tape") or "none",
-                    **differences_of(ours),
-                ),
-            )
-        )
+        self._calls.append((place_in(ours, self._calls), call))
 
     def _seconds(self, place: Place, key: str) -> float:
         """Give a time as seconds since the start; 0 where nothing is said."""
@@ -332,10 +282,8 @@ class _TrajectoryReader:
 
     def _total(self, metrics: Place | None) -> Usage:
         """Give what all took: what is told of all, where steps do not say it."""
-        ours, total = (
-            Place(NOTHING) if metrics is None else ours_of(metrics),
-            metrics_usage(metrics, "total_"),
-        )
+        ours = Place(NOTHING) if metrics is None else ours_of(metrics)
+        total = metrics_usage(metrics, "total_")
         if ours.value and total is not None:
             cost = total.cost_usd if total.cost_usd is not None or ours.count_of("asks") else 0.0
             counts = {name: ours.known_count_of(name) for name in ("asks", "attempts", "reasoning_tokens")}
@@ -343,6 +291,6 @@ class _TrajectoryReader:
             parts = {"partial_tokens": ours.count_of("partial_tokens"), "partial_cost_usd": part_of_cost}
             return replace(total, cost_usd=cost, **counts, **parts)
         summed = sum([ask.usage for ask in self._asks], NO_USAGE)
-        return (
-            replace(total, asks=len(self._asks)) if total is not None and not summed.known_tokens else summed
-        )
+        if total is None or summed.known_tokens:
+            return summed
+        return replace(total, asks=len(self._asks))

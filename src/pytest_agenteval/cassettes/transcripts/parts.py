@@ -43,9 +43,17 @@ class Place:
 
     def wrong(self, expected: str) -> UnreadableTranscript:
         """Give the error that names this place."""
-        return UnreadableTranscript(
-            f"{format_path(self.path)}: expected {expected}, found {self._in_words()}"
-        )
+        if self.value is None:
+            found = "nothing"
+        elif isinstance(self.value, Mapping):
+            keys = ", ".join(map(str, list(self.value)[:8]))
+            found = f"a map (keys: {keys})" if keys else "an empty map"
+        elif isinstance(self.value, list | tuple):
+            found = f"a list of {len(self.value)}"
+        else:
+            found = repr(jsonable(self.value))
+            found = found if len(found) <= MOST_CHARS else f"{found[:MOST_CHARS]}…"
+        return UnreadableTranscript(f"{format_path(self.path)}: expected {expected}, found {found}")
 
     def get(self, key: str) -> Place | None:
         """Give what stands under a key of this map, None where that is nothing or null."""
@@ -109,17 +117,6 @@ class Place:
         """Give the whole number from 0 on under a key, None where nothing is said."""
         return None if self.number_of(key) is None else self.count_of(key)
 
-    def _in_words(self) -> str:
-        if self.value is None:
-            return "nothing"
-        if isinstance(self.value, Mapping):
-            keys = ", ".join(map(str, list(self.value)[:8]))
-            return f"a map (keys: {keys})" if keys else "an empty map"
-        if isinstance(self.value, list | tuple):
-            return f"a list of {len(self.value)}"
-        text = repr(jsonable(self.value))
-        return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}…"
-
 
 UNKNOWN_USAGE = Usage(None, None, None, None, None, asks=1, attempts=None)
 """Of a reply of which nobody says what it took."""
@@ -179,14 +176,9 @@ class TranscriptBuilder:
         )
         self._messages.append(Message("assistant", content, calls, turn))
         self._calls += [replace(call, error=UNFINISHED) for call in calls]
-        fields = {
-            "started": 0.0,
-            "ended": 0.0,
-            "usage": UNKNOWN_USAGE,
-            "finish": "tool_calls" if calls else "stop",
-            **ask,
-        }
-        self._asks.append(Ask(turn, **fields))
+        fields = {"started": 0.0, "ended": 0.0, "usage": UNKNOWN_USAGE}
+        finish = "tool_calls" if calls else "stop"
+        self._asks.append(Ask(turn, **{**fields, "finish": finish, **ask}))
 
     def result(self, call_id: str, result: CallResult, *, is_shown: bool = True) -> None:
         """Add what came of a call; the model was shown it, unless it is said otherwise."""
@@ -294,10 +286,13 @@ def read_usage(place: Place | None) -> Usage | None:
         place.known_count_of(f"cache_{word}_input_tokens") for word in ("read", "creation")
     )
     read = _first_count([place], "prompt_tokens", "input_tokens")
-    details = list(
-        _details_places(place, ("prompt_tokens_details", "input_tokens_details", "input_token_details"))
+    details, spent = (
+        [part for key in keys if (part := place.get(key)) is not None]
+        for keys in (
+            ("prompt_tokens_details", "input_tokens_details", "input_token_details"),
+            ("completion_tokens_details", "output_tokens_details"),
+        )
     )
-    spent = list(_details_places(place, ("completion_tokens_details", "output_tokens_details")))
     return Usage(
         input_tokens=None if read is None else read + (cache_read or 0) + (cache_written or 0),
         output_tokens=_first_count([place], "completion_tokens", "output_tokens"),
@@ -307,10 +302,6 @@ def read_usage(place: Place | None) -> Usage | None:
         asks=1,
         attempts=1,
     )
-
-
-def _details_places(place: Place, keys: tuple[str, ...]) -> Iterator[Place]:
-    return (part for key in keys if (part := place.get(key)) is not None)
 
 
 def _first_count(places: Iterable[Place], *keys: str) -> int | None:

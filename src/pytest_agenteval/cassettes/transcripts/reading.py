@@ -33,7 +33,6 @@ from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.text.json_values import format_path
 
 PROMPT_ROLES = {"system": "system", "developer": "system", "user": "user"}
-LANGCHAIN = ("human", "ai")
 FINISHES = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -42,20 +41,7 @@ FINISHES = {
     "refusal": "content_filter",
 }
 """Why Anthropic's models stop, in the words of all others."""
-REASONING = ("thinking", "redacted_thinking")
 ROLES = "a role: system, developer, user, assistant or tool"
-
-
-def read_messages(messages: Place, total: Usage | None = None) -> Transcript:
-    """Give the transcript that these messages are; ``total`` is what all replies took together.
-
-    Each message of an assistant is a reply of a model, with what ``usage``, ``model`` and ``finish_reason``
-    beside it say. Raises UnreadableTranscript.
-    """
-    reader = _MessageReader()
-    for message in messages.items():
-        reader.read(message)
-    return reader.transcript(total)
 
 
 class _OpenReply:
@@ -75,10 +61,21 @@ class _MessageReader:
         self._open: _OpenReply | None = None
 
     def read(self, message: Place) -> None:
-        """Read one message or item."""
         kind = message.text_of("type")
         if kind in ("function_call", "custom_tool_call", "reasoning") or kind.endswith("_call"):
-            self._read_item_of_reply(message, kind)
+            reply = self._of_items()
+            if kind == "reasoning":
+                parts = [*message.items_of("summary"), *message.items_of("content")]
+                reply.reasoning += list(map(part_text, parts))
+            elif kind in ("function_call", "custom_tool_call"):
+                reply.calls.append(call_request(message))
+            else:  # a tool of the provider's, such as a web search, carried out before the reply was there
+                about = ("id", "call_id", "type", "status", "output")
+                fields = message.map().items()
+                args = {name: value for name, value in fields if name not in about and value is not None}
+                id = message.text_of("id")
+                reply.calls.append(CallRequest(id, kind.removesuffix("_call"), args, by="provider"))
+                reply.results.append((id, CallResult(result_text(message.get("output")))))
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._close()
             call_id = message.at("call_id", "the call_id of a call").text()
@@ -86,31 +83,21 @@ class _MessageReader:
         else:
             self._read_message(message, kind)
 
-    def transcript(self, total: Usage | None) -> Transcript:
-        """Give all that has been read."""
-        self._close()
-        return self._built.transcript(total)
-
-    def _read_item_of_reply(self, item: Place, kind: str) -> None:
-        reply = self._of_items()
-        if kind == "reasoning":
-            parts = [*item.items_of("summary"), *item.items_of("content")]
-            reply.reasoning += list(map(part_text, parts))
-        elif kind in ("function_call", "custom_tool_call"):
-            reply.calls.append(call_request(item))
-        else:  # a tool of the provider's, such as a web search, carried out before the reply was there
-            request = _provider_call(item, kind)
-            reply.calls.append(request)
-            reply.results.append((request.id, CallResult(result_text(item.get("output")))))
-
     def _read_message(self, message: Place, kind: str) -> None:
         role = message.get("role")
         if role is None:
-            raise _without_role(message, kind)
+            wrong = Place(None, (*message.path, "role")).wrong(ROLES)
+            if kind in ("human", "ai"):  # langchain's own words
+                wrong = UnreadableTranscript(
+                    f"{wrong}; langchain's convert_to_openai_messages() gives messages with roles"
+                )
+            raise wrong
         word = role.text()
         if word in ("tool", "function"):
             self._close()
-            self._read_tool_message(message)
+            id = message.get("tool_call_id") or message.at("name", "the tool_call_id of a call")
+            result = _call_result(result_text(message.get("content")), _failed(message))
+            self._built.result(id.text(), result)
         elif word == "assistant":
             self._read_assistant(message, is_item=kind == "message" and not _is_anthropic(message))
         elif word in PROMPT_ROLES:
@@ -119,9 +106,9 @@ class _MessageReader:
         else:
             raise role.wrong(ROLES)
 
-    def _read_tool_message(self, message: Place) -> None:
-        id = message.get("tool_call_id") or message.at("name", "the tool_call_id of a call")
-        self._built.result(id.text(), _call_result(result_text(message.get("content")), _failed(message)))
+    def transcript(self, total: Usage | None) -> Transcript:
+        self._close()
+        return self._built.transcript(total)
 
     def _read_prompt(self, message: Place, role: str) -> None:
         """Read what a user said; Anthropic's has the results of tools within."""
@@ -149,13 +136,28 @@ class _MessageReader:
         content = message.get("content")
         if content is not None and isinstance(content.value, list | tuple):
             for part in content.items():
-                _read_part(part, reply)
+                kind = ""
+                if not isinstance(part.value, str):
+                    kind = part.at("type", "the type of a part, such as text").text()
+                if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+                    by = "agent" if kind == "tool_use" else "provider"
+                    reply.calls.append(replace(call_request(part), by=by))
+                elif kind.endswith("_tool_result"):  # of a tool of the provider's
+                    id = part.at("tool_use_id", "the tool_use_id of a call").text()
+                    reply.results.append((id, CallResult(result_text(part.get("content")))))
+                elif kind in ("thinking", "redacted_thinking"):
+                    reply.reasoning.append(part.text_of("thinking"))
+                else:
+                    reply.texts.append(part_text(part))
         else:
             reply.texts.append(content_text(content))
         reply.texts.append(message.text_of("refusal"))
         reply.reasoning += [message.text_of("reasoning_content")]
         reply.calls += map(call_request, message.items_of("tool_calls"))
-        reply.ask |= _ask_fields(message)
+        usage = read_usage(message.get("usage")) or UNKNOWN_USAGE
+        reply.ask |= {"usage": usage, "model": message.text_of("model")}
+        if finish := message.text_of("stop_reason") or message.text_of("finish_reason"):
+            reply.ask["finish"] = FINISHES.get(finish, finish)
         if not is_item:
             self._close()
 
@@ -174,36 +176,6 @@ class _MessageReader:
                 self._built.result(call_id, result, is_shown=False)
 
 
-def _read_part(part: Place, reply: _OpenReply) -> None:
-    kind = "" if isinstance(part.value, str) else part.at("type", "the type of a part, such as text").text()
-    if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
-        by = "agent" if kind == "tool_use" else "provider"
-        reply.calls.append(replace(call_request(part), by=by))
-    elif kind.endswith("_tool_result"):  # of a tool of the provider's
-        id = part.at("tool_use_id", "the tool_use_id of a call").text()
-        reply.results.append((id, CallResult(result_text(part.get("content")))))
-    elif kind in REASONING:
-        reply.reasoning.append(part.text_of("thinking"))
-    else:
-        reply.texts.append(part_text(part))
-
-
-def _ask_fields(message: Place) -> dict[str, Any]:
-    finish = message.text_of("stop_reason") or message.text_of("finish_reason")
-    usage = read_usage(message.get("usage")) or UNKNOWN_USAGE
-    fields = {"usage": usage, "model": message.text_of("model")}
-    return fields | ({"finish": FINISHES.get(finish, finish)} if finish else {})
-
-
-def _provider_call(item: Place, kind: str) -> CallRequest:
-    args = {
-        name: value
-        for name, value in item.map().items()
-        if name not in ("id", "call_id", "type", "status", "output") and value is not None
-    }
-    return CallRequest(item.text_of("id"), kind.removesuffix("_call"), args, by="provider")
-
-
 def _failed(message: Place) -> bool:
     return message.map().get("error") is True or message.map().get("status") == "error"
 
@@ -217,15 +189,6 @@ def _is_anthropic(message: Place) -> bool:
     content = message.value.get("content")
     kinds: Iterable[Any] = content if isinstance(content, list | tuple) else ()
     return not any(isinstance(part, dict) and part.get("type") == "output_text" for part in kinds)
-
-
-def _without_role(message: Place, kind: str) -> UnreadableTranscript:
-    wrong = Place(None, (*message.path, "role")).wrong(ROLES)
-    if kind not in LANGCHAIN:
-        return wrong
-    return UnreadableTranscript(
-        f"{wrong}; langchain's convert_to_openai_messages() gives messages with roles"
-    )
 
 
 # What is read may be anything, at any depth: whatever a reader stumbles over says that it is no known form.
@@ -257,7 +220,10 @@ def _read_form(place: Place, total: Usage | None) -> Transcript:
     if are_spans(place.value):
         return read_spans(plain_spans(place))
     if isinstance(place.value, list | tuple):
-        return read_messages(place, total)
+        reader = _MessageReader()
+        for message in place.items():
+            reader.read(message)
+        return reader.transcript(total)
     if isinstance(place.value, Mapping) or hasattr(place.value, "model_dump"):
         trajectory = place.map()
         if "steps" in trajectory or "schema_version" in trajectory:

@@ -8,7 +8,7 @@ OpenInference, which writes a conversation as one attribute for each word of it:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -45,12 +45,11 @@ class SpanReply(FrozenValue, frozen=True):
 
 
 class SpanCall(FrozenValue, frozen=True):
-    """One call of a tool as a span tells it; ``result`` is a list or map where it was told as JSON of one."""
+    """One call of a tool as a span has it; ``result`` is a list or map where the span has JSON of one."""
 
     id: str
     tool: str
     args: Mapping[str, Any]
-    raw_args: str | None
     result: Any
 
 
@@ -73,41 +72,53 @@ def is_call(span: TraceSpan) -> bool:
 def reply_of(span: TraceSpan) -> SpanReply:
     """Read the span of a model's reply."""
     attributes = span.attributes
-    return (
-        _openinference_reply(attributes)
-        if attributes.get(OPENINFERENCE_KIND) == "LLM"
-        else _genai_reply(attributes)
+    if attributes.get(OPENINFERENCE_KIND) != "LLM":
+        return _genai_reply(attributes)
+    tree = _unflattened(attributes, "llm.")
+    prompt, replies = (
+        [
+            _openinference_message(each["message"])
+            for each in _maps(tree.get(key))
+            if isinstance(each.get("message"), Mapping)
+        ]
+        for key in ("input_messages", "output_messages")
+    )
+    message = replies[0] if replies else {"role": "assistant", "content": ""}
+    counts = ("prompt", "completion", "prompt_details.cache_read", "completion_details.reasoning")
+    schemas = [json_of((each.get("tool") or {}).get("json_schema")) for each in _maps(tree.get("tools"))]
+    return SpanReply(
+        tuple(prompt),
+        message,
+        _usage(attributes, [f"llm.token_count.{name}" for name in counts], None),
+        _finish([attributes.get("llm.finish_reason")], message),
+        model=str(attributes.get("llm.model_name") or ""),
+        tools=_tools(_maps(schemas)),
     )
 
 
 def call_of(span: TraceSpan) -> SpanCall:
     """Read the span of a tool's call.
 
-    Arguments that were told as a text without names stand under ``input``; ``{"args": [], "kwargs": {…}}``,
-    as some frameworks tell them, are those of ``kwargs``.
+    Arguments that are a text without names stand under ``input``; of ``{"args": [], "kwargs": {…}}``,
+    as some frameworks write them, those of ``kwargs`` are meant.
     """
     attributes = span.attributes
     if attributes.get(names.OPERATION) == names.TOOL:
         arguments, result = attributes.get(names.CALL_ARGUMENTS), attributes.get(names.CALL_RESULT)
     else:
-        arguments, result = (
-            attributes.get("input.value", attributes.get("tool.parameters")),
-            attributes.get("output.value"),
-        )
+        arguments = attributes.get("input.value", attributes.get("tool.parameters"))
+        result = attributes.get("output.value")
     id = attributes.get(names.CALL_ID) or attributes.get("tool_call.id") or attributes.get("tool.id") or ""
     name = attributes.get(names.TOOL_NAME) or attributes.get("tool.name") or span.name
-    args, raw = _arguments(json_of(arguments))
+    given = json_of(arguments)
+    if not isinstance(given, Mapping):
+        args = NOTHING if given in (None, "") else {"input": jsonable(given)}
+    elif isinstance(given.get("kwargs"), Mapping) and "args" in given:
+        args = {**given["kwargs"], **({"args": given["args"]} if given["args"] else {})}
+    else:
+        args = {str(name): item for name, item in given.items()}
     value = shown_value(result) if isinstance(result, str) else jsonable(result)
-    return SpanCall(str(id), str(name), args, raw, value)
-
-
-def _arguments(value: Any) -> tuple[Mapping[str, Any], str | None]:
-    if isinstance(value, Mapping):
-        if isinstance(value.get("kwargs"), Mapping) and "args" in value:
-            unnamed = {"args": value["args"]} if value["args"] else {}
-            return {**value["kwargs"], **unnamed}, None
-        return {str(name): item for name, item in value.items()}, None
-    return (NOTHING if value in (None, "") else {"input": jsonable(value)}), None
+    return SpanCall(str(id), str(name), args, value)
 
 
 def _genai_reply(attributes: names.Attributes) -> SpanReply:
@@ -156,28 +167,6 @@ def _genai_messages(message: Mapping[str, Any]) -> Iterator[OpenAIMessage]:
         yield _message_of(str(role), text, calls)
 
 
-def _openinference_reply(attributes: names.Attributes) -> SpanReply:
-    tree = _unflattened(attributes, "llm.")
-    prompt = [_openinference_message(each) for each in _messages(tree.get("input_messages"))]
-    replies = [_openinference_message(each) for each in _messages(tree.get("output_messages"))]
-    message = replies[0] if replies else {"role": "assistant", "content": ""}
-    counts = [f"llm.token_count.{name}" for name in ("prompt", "completion")]
-    cached, reasoning = "prompt_details.cache_read", "completion_details.reasoning"
-    schemas = [json_of((each.get("tool") or {}).get("json_schema")) for each in _maps(tree.get("tools"))]
-    return SpanReply(
-        tuple(prompt),
-        message,
-        _usage(attributes, (*counts, f"llm.token_count.{cached}", f"llm.token_count.{reasoning}"), None),
-        _finish([attributes.get("llm.finish_reason")], message),
-        model=str(attributes.get("llm.model_name") or ""),
-        tools=_tools(_maps(schemas)),
-    )
-
-
-def _messages(entries: Any) -> list[Mapping[str, Any]]:
-    return [each["message"] for each in _maps(entries) if isinstance(each.get("message"), Mapping)]
-
-
 def _openinference_message(message: Mapping[str, Any]) -> OpenAIMessage:
     parts = [each.get("message_content") for each in _maps(message.get("contents"))]
     content = message.get("content")
@@ -211,11 +200,7 @@ def _call(id: Any, name: Any, arguments: Any) -> dict[str, Any]:
         text = canonical_json(args) if raw is None else raw
     else:
         text = canonical_json(jsonable(arguments or {}))
-    return {
-        "id": str(id or ""),
-        "type": "function",
-        "function": {"name": str(name or ""), "arguments": text},
-    }
+    return {"id": str(id or ""), "type": "function", "function": {"name": str(name or ""), "arguments": text}}
 
 
 def _texts(parts: Any, kinds: Iterable[str] = ("text",)) -> list[str]:
@@ -225,12 +210,9 @@ def _texts(parts: Any, kinds: Iterable[str] = ("text",)) -> list[str]:
         kind = part.get("type", "text")
         if kind in kinds:
             texts.append(str(part.get("content", part.get("text", ""))))
-        elif "text" in kinds and kind not in _NO_CONTENT:
+        elif "text" in kinds and kind not in ("tool_call", "tool_call_response", "reasoning", "thinking"):
             texts.append(f"[{kind}]")
     return texts
-
-
-_NO_CONTENT = ("tool_call", "tool_call_response", "reasoning", "thinking")
 
 
 def _usage(attributes: names.Attributes, keys: Iterable[str], cost_usd: Any) -> Usage:
@@ -249,19 +231,17 @@ def _finish(reasons: Any, message: OpenAIMessage) -> str:
 
 
 def _tools(declared: Iterable[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
+    schemas = ("parameters", "input_schema", "parameters_json_schema")
     bodies = [each["function"] if isinstance(each.get("function"), Mapping) else each for each in declared]
     return tuple(
         ToolSpec(
             str(body["name"]),
             str(body.get("description") or ""),
-            next((body[key] for key in _SCHEMAS if isinstance(body.get(key), Mapping)), NOTHING),
+            next((body[key] for key in schemas if isinstance(body.get(key), Mapping)), NOTHING),
         )
         for body in bodies
         if body.get("name")
     )
-
-
-_SCHEMAS = ("parameters", "input_schema", "parameters_json_schema")
 
 
 def _maps(value: Any) -> list[Mapping[str, Any]]:
@@ -302,22 +282,19 @@ def read_spans(spans: Iterable[TraceSpan], began_ns: int | None = None) -> Trans
     reader = _SpanReader(ordered[0].start_ns if began_ns is None and ordered else began_ns or 0)
     replies = {span.span_id for span in ordered if is_reply(span)}
     parents = {span.span_id: span.parent_id for span in ordered}
-    for span in ordered:
-        if is_reply(span) and not _is_within(span.parent_id, replies, parents):
+    for span in filter(is_reply, ordered):
+        parent = span.parent_id
+        for _ in parents:  # no further: parents of damaged spans may go in a circle
+            if not parent or parent in replies:
+                break
+            parent = parents.get(parent, "")
+        # Of a reply within a reply only the outer one counts: two instrumentations saw one request.
+        if not parent:
             reader.read_reply(span)
     for span in ordered:
         if is_call(span):
             reader.read_call(span)
     return reader.transcript()
-
-
-def _is_within(parent: str, replies: set[str], parents: dict[str, str]) -> bool:
-    """Whether a span's parent, or one above it, is a reply: two instrumentations tell of one request."""
-    for _ in range(len(parents)):
-        if not parent or parent in replies:
-            break
-        parent = parents.get(parent, "")
-    return bool(parent)
 
 
 class _SpanReader:
@@ -327,7 +304,6 @@ class _SpanReader:
         self._calls: list[ToolCall] = []
 
     def transcript(self) -> Transcript:
-        """Give all that has been read."""
         return replace(self._recorder.transcript(), calls=tuple(self._calls))
 
     def read_reply(self, span: TraceSpan) -> None:
@@ -339,7 +315,16 @@ class _SpanReader:
                 self._show(message["tool_call_id"], message["content"])
         recorder.turn += 1
         recorder.add_prompt(reply.prompt)
-        requests = _requests(reply.message, recorder.turn)
+        requests = tuple(
+            ToolCall(
+                call["id"],
+                recorder.turn,
+                index,
+                call["function"]["name"],
+                *parse_arguments(call["function"]["arguments"]),
+            )
+            for index, call in enumerate(reply.message.get("tool_calls") or ())
+        )
         self._calls += [replace(call, error=UNFINISHED) for call in requests]
         usage = reply.usage if reply.usage.known_tokens else UNKNOWN_USAGE
         times = self._seconds(span.start_ns), self._seconds(span.end_ns)
@@ -357,7 +342,7 @@ class _SpanReader:
         if place is None:
             turn = sum(ask.ended <= times["started"] for ask in self._recorder.transcript().asks)
             id = span_call.id or f"own_{len(self._calls) + 1}"
-            own = ToolCall(id, turn, 0, span_call.tool, span_call.args, span_call.raw_args)
+            own = ToolCall(id, turn, 0, span_call.tool, span_call.args)
             self._calls.append(
                 replace(own, result=None if failed else span_call.result, error=failed, **times)
             )
@@ -368,7 +353,6 @@ class _SpanReader:
         self._calls[place] = replace(call, **times)
 
     def _show(self, id: str, content: str) -> None:
-        """Put what a model was shown into its call."""
         for place, call in enumerate(self._calls):
             if call.id == id and call.error is UNFINISHED:
                 self._calls[place] = replace(call, result=shown_value(content), error=None)
@@ -388,13 +372,3 @@ class _SpanReader:
 
     def _seconds(self, at_ns: int) -> float:
         return (at_ns - self._began_ns) / 10**9
-
-
-def _requests(message: OpenAIMessage, turn: int) -> tuple[ToolCall, ...]:
-    calls: Sequence[OpenAIMessage] = message.get("tool_calls") or ()
-    return tuple(
-        ToolCall(
-            call["id"], turn, index, call["function"]["name"], *parse_arguments(call["function"]["arguments"])
-        )
-        for index, call in enumerate(calls)
-    )

@@ -20,7 +20,6 @@ from pytest_agenteval.cassettes.wire.traffic import (
     url_placeholder,
 )
 from pytest_agenteval.cassettes.wire.usage import as_count, read_usage
-from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.text.json_values import compact_json
 
@@ -34,8 +33,6 @@ _FINISHES = {
     "tool_use": "tool_calls",
     "model_context_window_exceeded": "length",
 }
-_PROVIDER_USES = ("server_tool_use", "mcp_tool_use")
-_SEALED = ("encrypted_content", "encrypted_index")
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
@@ -44,34 +41,34 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     if system := text_of(body.get("system")):
         conversation.add("system", system)
     for message in maps_in(body.get("messages")):
-        _add(conversation, as_text(message.get("role")), message.get("content"))
+        role, content = as_text(message.get("role")), message.get("content")
+        blocks = maps_in(content)
+        if role == "assistant":
+            conversation.add_reply(text_of(content, ""), _calls(blocks))
+            continue
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        for block in results:
+            failed, id = block.get("is_error") is True, as_text(block.get("tool_use_id"))
+            conversation.add_result(id, text_of(block.get("content")), failed=failed)
+        text = text_of(content)
+        if text or not results:
+            conversation.add(role, text)
+    tools = [
+        tool_spec(
+            as_text(tool.get("name")) or as_text(tool.get("type")),
+            tool.get("description"),
+            tool.get("input_schema"),
+        )
+        for tool in maps_in(body.get("tools"))
+    ]
     return ModelRequest(
         FORMAT,
         as_text(body.get("model")) or model,
         tuple(conversation.messages),
-        tuple(map(_spec, maps_in(body.get("tools")))),
+        tuple(tools),
         bool(body.get("stream")) or streamed,
         rest_of(body, *_READ),
     )
-
-
-def _spec(tool: Json) -> ToolSpec:
-    name = as_text(tool.get("name")) or as_text(tool.get("type"))
-    return tool_spec(name, tool.get("description"), tool.get("input_schema"))
-
-
-def _add(conversation: Conversation, role: str, content: Any) -> None:
-    blocks = maps_in(content)
-    if role == "assistant":
-        conversation.add_reply(text_of(content, ""), _calls(blocks))
-        return
-    results = [block for block in blocks if block.get("type") == "tool_result"]
-    for block in results:
-        failed, id = block.get("is_error") is True, as_text(block.get("tool_use_id"))
-        conversation.add_result(id, text_of(block.get("content")), failed=failed)
-    text = text_of(content)
-    if text or not results:
-        conversation.add(role, text)
 
 
 def text_of(content: Any, between: str = "\n") -> str:
@@ -107,34 +104,27 @@ def _attached(kind: str, source: Json, title: str) -> str:
 
 def _calls(blocks: Sequence[Json]) -> list[WireCall]:
     results = {block.get("tool_use_id"): block for block in blocks if "tool_use_id" in block}
-    return [
-        _call(block, results.get(block.get("id")))
-        for block in blocks
-        if block.get("type") in ("tool_use", *_PROVIDER_USES)
-    ]
-
-
-def _call(block: Json, answer: Json | None) -> WireCall:
-    id, name = as_text(block.get("id")), as_text(block.get("name"))
-    if block.get("type") == "tool_use":
-        return WireCall(id, name, block.get("input"))
-    result = _unsealed(as_map(answer).get("content"))
-    return WireCall(id, name, block.get("input"), "provider", result, _error(as_map(answer), result))
-
-
-def _error(answer: Json, result: Any) -> ToolError | None:
-    """Say why a provider's tool gave nothing, if so."""
-    code = as_text(as_map(result).get("error_code"))
-    if not code and answer.get("is_error") is not True:
-        return None
-    message = as_text(as_map(result).get("error_message")) or text_of(result) or code or compact_json(result)
-    return ToolError(code or "tool_error", message)
+    calls = []
+    for block in blocks:
+        id, name, arguments = as_text(block.get("id")), as_text(block.get("name")), block.get("input")
+        if block.get("type") == "tool_use":
+            calls.append(WireCall(id, name, arguments))
+        elif block.get("type") in ("server_tool_use", "mcp_tool_use"):
+            answer = as_map(results.get(block.get("id")))
+            result, error = _unsealed(answer.get("content")), None
+            code = as_text(as_map(result).get("error_code"))
+            if code or answer.get("is_error") is True:
+                message = as_text(as_map(result).get("error_message")) or text_of(result)
+                error = ToolError(code or "tool_error", message or code or compact_json(result))
+            calls.append(WireCall(id, name, arguments, "provider", result, error))
+    return calls
 
 
 def _unsealed(content: Any) -> Any:
     """Leave out what only the provider can read: pages of it."""
     if isinstance(content, Mapping):
-        return {name: _unsealed(it) for name, it in content.items() if name not in _SEALED}
+        sealed = ("encrypted_content", "encrypted_index")
+        return {name: _unsealed(it) for name, it in content.items() if name not in sealed}
     return [_unsealed(item) for item in content] if isinstance(content, list) else content
 
 
@@ -163,24 +153,26 @@ def join(events: Iterable[Json]) -> Json:
     blocks: dict[int, list[dict[str, Any]]] = {}  # some servers give each block the number 0
     for event in events:
         kind, place = event.get("type"), as_count(event.get("index"))
+        counts = as_map(as_map(event.get("message")).get("usage")) if kind == "message_start" else {}
         if kind == "message_start":
             whole.update(rest_of(as_map(event.get("message")), "content", "stop_reason", "usage"))
-            _update_counts(whole["usage"], as_map(as_map(event.get("message")).get("usage")))
         elif kind == "content_block_start":
             blocks.setdefault(place, []).append(dict(as_map(event.get("content_block"))))
         elif kind == "content_block_delta":
             _join_delta(blocks.setdefault(place, [{}])[-1], as_map(event.get("delta")))
         elif kind == "message_delta":
             whole.update(rest_of(as_map(event.get("delta"))))
-            _update_counts(whole["usage"], as_map(event.get("usage")))
+            counts = as_map(event.get("usage"))
+        # Later counts replace earlier ones; a server that has counted its input may say 0 of it at the end.
+        usage = whole["usage"]
+        usage.update({name: count for name, count in rest_of(counts).items() if count or name not in usage})
     if "role" not in whole and not blocks:
         return {}
-    return {**whole, "content": [_with_input(block) for place in sorted(blocks) for block in blocks[place]]}
-
-
-def _update_counts(usage: dict[str, Any], counts: Json) -> None:
-    """Take later counts for earlier ones; a server that has counted its input may say 0 of it at the end."""
-    usage.update({name: count for name, count in rest_of(counts).items() if count or name not in usage})
+    content = [block for place in sorted(blocks) for block in blocks[place]]
+    for block in content:
+        if block.get("partial"):  # as they came: the arguments of a stream that was cut off are no object
+            block["input"] = block["partial"]
+    return {**whole, "content": content}
 
 
 def _join_delta(block: dict[str, Any], delta: Json) -> None:
@@ -192,8 +184,3 @@ def _join_delta(block: dict[str, Any], delta: Json) -> None:
             block.setdefault("type", name)
     if "partial_json" in delta:
         block["partial"] = as_text(block.get("partial")) + as_text(delta.get("partial_json"))
-
-
-def _with_input(block: dict[str, Any]) -> Json:
-    """Put the arguments into a call, as they came: the text of a stream that was cut off is no object."""
-    return {**block, "input": block["partial"]} if block.get("partial") else block

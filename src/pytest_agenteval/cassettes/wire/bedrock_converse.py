@@ -19,7 +19,6 @@ from pytest_agenteval.cassettes.wire.traffic import (
     tool_spec,
 )
 from pytest_agenteval.cassettes.wire.usage import as_count, read_usage
-from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.text.json_values import compact_json
 
@@ -43,32 +42,29 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     if system := text_of(maps_in(body.get("system"))):
         conversation.add("system", system)
     for message in maps_in(body.get("messages")):
-        _add(conversation, as_text(message.get("role")), maps_in(message.get("content")))
+        role, blocks = as_text(message.get("role")), maps_in(message.get("content"))
+        if role == "assistant":
+            conversation.add_reply(text_of(blocks, ""), _calls(blocks))
+            continue
+        results = [as_map(block["toolResult"]) for block in blocks if "toolResult" in block]
+        for result in results:
+            failed, id = result.get("status") == "error", as_text(result.get("toolUseId"))
+            conversation.add_result(id, text_of(maps_in(result.get("content"))), failed=failed)
+        text = text_of(blocks)
+        if text or not results:
+            conversation.add(role, text)
     config = as_map(body.get("toolConfig"))
     settings = rest_of({**body, "toolChoice": config.get("toolChoice")}, "messages", "system", "toolConfig")
-    specs = tuple(spec for tool in maps_in(config.get("tools")) for spec in _specs(tool))
-    return ModelRequest(FORMAT, model, tuple(conversation.messages), specs, streamed, settings)
-
-
-def _specs(tool: Json) -> list[ToolSpec]:
-    if spec := as_map(tool.get("toolSpec")):
-        schema = as_map(spec.get("inputSchema")).get("json")
-        return [tool_spec(as_text(spec.get("name")), spec.get("description"), schema)]
-    named = ((kind, as_text(as_map(it).get("name"))) for kind, it in tool.items() if kind != "cachePoint")
-    return [tool_spec(name or kind, None, None) for kind, name in named]
-
-
-def _add(conversation: Conversation, role: str, blocks: Sequence[Json]) -> None:
-    if role == "assistant":
-        conversation.add_reply(text_of(blocks, ""), _calls(blocks))
-        return
-    results = [as_map(block["toolResult"]) for block in blocks if "toolResult" in block]
-    for result in results:
-        failed, id = result.get("status") == "error", as_text(result.get("toolUseId"))
-        conversation.add_result(id, text_of(maps_in(result.get("content"))), failed=failed)
-    text = text_of(blocks)
-    if text or not results:
-        conversation.add(role, text)
+    specs = []
+    for tool in maps_in(config.get("tools")):
+        if spec := as_map(tool.get("toolSpec")):
+            schema = as_map(spec.get("inputSchema")).get("json")
+            specs.append(tool_spec(as_text(spec.get("name")), spec.get("description"), schema))
+            continue
+        for kind, held in tool.items():  # a tool of the provider's, by its name or its only key
+            if kind != "cachePoint":
+                specs.append(tool_spec(as_text(as_map(held).get("name")) or kind, None, None))
+    return ModelRequest(FORMAT, model, tuple(conversation.messages), tuple(specs), streamed, settings)
 
 
 def text_of(blocks: Iterable[Json], between: str = "\n") -> str:
@@ -79,7 +75,10 @@ def text_of(blocks: Iterable[Json], between: str = "\n") -> str:
 def _block_text(block: Json) -> str:
     for kind in ("image", "document", "video", "audio"):
         if held := as_map(block.get(kind)):
-            return _attached(kind, held)
+            source, form, name = as_map(held.get("source")), as_text(held.get("format")), held.get("name")
+            if s3 := as_map(source.get("s3Location")):
+                return placeholder(kind, as_text(name), form, as_text(s3.get("uri")))
+            return base64_placeholder(kind, source.get("bytes"), form, as_text(name))
     if "json" in block:
         return compact_json(block["json"])
     if guarded := as_map(block.get("guardContent")):
@@ -89,27 +88,20 @@ def _block_text(block: Json) -> str:
     return as_text(block.get("text"))
 
 
-def _attached(kind: str, held: Json) -> str:
-    source, form = as_map(held.get("source")), as_text(held.get("format"))
-    if s3 := as_map(source.get("s3Location")):
-        return placeholder(kind, as_text(held.get("name")), form, as_text(s3.get("uri")))
-    return base64_placeholder(kind, source.get("bytes"), form, as_text(held.get("name")))
-
-
 def _calls(blocks: Sequence[Json]) -> list[WireCall]:
     """Read calls; a server's tool, as Nova's grounding, has its result beside it."""
     results = {it.get("toolUseId"): it for it in (as_map(block.get("toolResult")) for block in blocks)}
-    uses = filter(None, (as_map(block.get("toolUse")) for block in blocks))
-    return [_call(use, results.get(use.get("toolUseId"))) for use in uses]
-
-
-def _call(use: Json, answer: Json | None) -> WireCall:
-    id, name = as_text(use.get("toolUseId")), as_text(use.get("name"))
-    if use.get("type") != "server_tool_use":
-        return WireCall(id, name, use.get("input"))
-    text = text_of(maps_in(as_map(answer).get("content")))
-    error = ToolError("tool_error", text) if as_map(answer).get("status") == "error" else None
-    return WireCall(id, name, use.get("input"), "provider", text, error)
+    calls = []
+    for use in filter(None, (as_map(block.get("toolUse")) for block in blocks)):
+        id, name, arguments = as_text(use.get("toolUseId")), as_text(use.get("name")), use.get("input")
+        if use.get("type") != "server_tool_use":
+            calls.append(WireCall(id, name, arguments))
+            continue
+        answer = as_map(results.get(use.get("toolUseId")))
+        text = text_of(maps_in(answer.get("content")))
+        error = ToolError("tool_error", text) if answer.get("status") == "error" else None
+        calls.append(WireCall(id, name, arguments, "provider", text, error))
+    return calls
 
 
 def read_reply(body: Json) -> ReplyParts:
@@ -120,19 +112,16 @@ def read_reply(body: Json) -> ReplyParts:
     blocks, reason = maps_in(message["content"]), as_text(body.get("stopReason"))
     router = as_map(as_map(body.get("trace")).get("promptRouter"))
     usage, priced_apart = read_usage(FORMAT, as_map(body.get("usage")))
+    reasoned = [as_map(as_map(block.get("reasoningContent")).get("reasoningText")) for block in blocks]
     return ReplyParts(
         text_of(blocks, ""),
         _calls(blocks),
         usage,
         _FINISHES.get(reason, reason),
-        reasoning="\n\n".join(filter(None, map(_thought, blocks))),
+        reasoning="\n\n".join(filter(None, (as_text(thought.get("text")) for thought in reasoned))),
         model=as_text(router.get("invokedModelId")),
         priced_apart=priced_apart,
     )
-
-
-def _thought(block: Json) -> str:
-    return as_text(as_map(as_map(block.get("reasoningContent")).get("reasoningText")).get("text"))
 
 
 def join(events: Iterable[Json]) -> Json:
@@ -142,7 +131,10 @@ def join(events: Iterable[Json]) -> Json:
     for event in events:
         start, delta = as_map(event.get("contentBlockStart")), as_map(event.get("contentBlockDelta"))
         if start:
-            blocks[as_count(start.get("contentBlockIndex"))] = _started(as_map(start.get("start")))
+            started = as_map(start.get("start")).items()
+            blocks[as_count(start.get("contentBlockIndex"))] = {
+                kind: dict(as_map(held)) for kind, held in started
+            }
         elif delta:
             place = as_count(delta.get("contentBlockIndex"))
             _join_delta(blocks.setdefault(place, {}), as_map(delta.get("delta")))
@@ -150,12 +142,12 @@ def join(events: Iterable[Json]) -> Json:
         whole.update(rest_of(as_map(event.get("metadata"))))
     if not (blocks or whole):
         return {}
-    content = [_with_input(blocks[place]) for place in sorted(blocks)]
+    content: list[Json] = []
+    for block in (blocks[place] for place in sorted(blocks)):
+        use = block.get("toolUse")
+        # The arguments as they came: those of a stream that was cut off are no object.
+        content.append(block if use is None else {"toolUse": {**use, "input": use.get("partial") or {}}})
     return {"stopReason": "incomplete", **whole, "output": {"message": {"content": content}}}
-
-
-def _started(start: Json) -> dict[str, Any]:
-    return {kind: dict(as_map(held)) for kind, held in start.items()}
 
 
 def _join_delta(block: dict[str, Any], delta: Json) -> None:
@@ -170,9 +162,3 @@ def _join_delta(block: dict[str, Any], delta: Json) -> None:
     if isinstance(delta.get("toolResult"), list):
         result = block.setdefault("toolResult", {})
         result["content"] = [*result.get("content", ()), *delta["toolResult"]]
-
-
-def _with_input(block: dict[str, Any]) -> Json:
-    """Put the arguments into a call, as they came: the text of a stream that was cut off is no object."""
-    use = block.get("toolUse")
-    return {"toolUse": {**use, "input": use.get("partial") or {}}} if use is not None else block

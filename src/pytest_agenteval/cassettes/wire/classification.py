@@ -68,17 +68,6 @@ KNOWN_MODEL_HOSTS = (
 """Hosts of model APIs; one with a port is known at that port alone (Ollama's)."""
 
 
-def is_known_model_host(address: SplitResult) -> bool:
-    """Whether models are known to be served at an address."""
-    host, port = _place(address)
-    return any(fnmatchcase(f"{host}:{port}" if ":" in known else host, known) for known in KNOWN_MODEL_HOSTS)
-
-
-def is_named_model_host(address: SplitResult, hosts: Collection[str]) -> bool:
-    """Whether an address is one of those that a user names: hosts, with a port or not, or base URLs."""
-    return any(_is_below(address, named) for named in hosts)
-
-
 def _is_below(address: SplitResult, named: str) -> bool:
     base = urlsplit(named if "://" in named else f"//{named}")
     host, port = _place(address)
@@ -122,10 +111,6 @@ def _has_anthropic_version(body: Json) -> bool:
     return _has_messages(body) and as_text(body.get("anthropic_version")) != ""
 
 
-def _has_system_beside_messages(body: Json) -> bool:
-    return _has_named_messages(body) and "max_tokens" in body and "system" in body
-
-
 def _has_contents(body: Json) -> bool:
     return isinstance(body.get("contents"), list | dict)
 
@@ -157,7 +142,10 @@ RULES = (
 
 BY_BODY = (
     ("gemini", _has_contents),
-    ("anthropic.messages", _has_system_beside_messages),
+    (
+        "anthropic.messages",
+        lambda body: _has_named_messages(body) and "max_tokens" in body and "system" in body,
+    ),
     ("openai.chat", _has_named_messages),
     ("openai.responses", _has_input),
 )
@@ -187,15 +175,29 @@ def classify(request: Request, model_hosts: Collection[str] = ()) -> Classified:
 
     ``model_hosts`` are hosts or base URLs of which the user says that models are served there.
     """
-    address = _address(request.uri)
+    try:
+        address = urlsplit(request.uri)
+    except ValueError:
+        address = urlsplit("")
     # A slash that is part of a name, as in the ARNs of Bedrock, stays written as it is.
     path = unquote(re.sub("%2f", "%252f", address.path, flags=re.I))
-    named = is_named_model_host(address, model_hosts)
-    if request.method.upper() == "POST" and (format := _format(path, request, named)):
-        return Classified("ask", format)
+    named = any(_is_below(address, host) for host in model_hosts)
+    is_post = request.method.upper() == "POST"
+    if is_post:
+        rules = [(rule.format, rule.holds) for rule in RULES if rule.path.search(path)]
+        if named and not _SERVES_MODELS.search(path) and not _AT_MODEL_HOSTS.search(path):
+            rules += BY_BODY
+        body = _body(request) if rules else NOTHING  # read only where the path may be that of an ask
+        if format := next((format for format, holds in rules if holds(body)), ""):
+            return Classified("ask", format)
     if _SERVES_MODELS.search(path):
         return AUXILIARY
-    return _at_model_host(request, path) if named or is_known_model_host(address) else OTHER
+    host, port = _place(address)
+    if not named and not any(
+        fnmatchcase(f"{host}:{port}" if ":" in known else host, known) for known in KNOWN_MODEL_HOSTS
+    ):
+        return OTHER
+    return UNREAD if is_post and not _AT_MODEL_HOSTS.search(path) else AUXILIARY
 
 
 def may_ask_a_model(request: Request) -> bool:
@@ -224,29 +226,8 @@ def streamed_by_path(uri: str) -> bool:
     return _STREAMED.search(urlsplit(uri).path) is not None
 
 
-def _address(uri: str) -> SplitResult:
-    try:
-        return urlsplit(uri)
-    except ValueError:
-        return urlsplit("")
-
-
 def _body(request: Request) -> Json:
     try:
         return json_object(request.body)
     except UnreadableTraffic:
         return NOTHING
-
-
-def _format(path: str, request: Request, named: bool) -> str:
-    """Give the format of an ask, or nothing; the body is read only where the path may be one's."""
-    rules = [(rule.format, rule.holds) for rule in RULES if rule.path.search(path)]
-    if named and not _SERVES_MODELS.search(path) and not _AT_MODEL_HOSTS.search(path):
-        rules += BY_BODY
-    body = _body(request) if rules else NOTHING
-    return next((format for format, holds in rules if holds(body)), "")
-
-
-def _at_model_host(request: Request, path: str) -> Classified:
-    asks = request.method.upper() == "POST" and not _AT_MODEL_HOSTS.search(path)
-    return UNREAD if asks else AUXILIARY

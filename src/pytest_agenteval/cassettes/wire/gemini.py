@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.normal_form import (
-    Conversation,
-    ReplyParts,
-    WireCall,
-    normal_role,
-)
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, ReplyParts, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
@@ -33,17 +28,18 @@ FORMAT = "gemini"
 NUMBERED = True
 
 _READ = ("model", "contents", "systemInstruction", "system_instruction", "tools")
-_FILTERED = (
-    "SAFETY",
-    "RECITATION",
-    "BLOCKLIST",
-    "PROHIBITED_CONTENT",
-    "SPII",
-    "IMAGE_SAFETY",
-    "IMAGE_PROHIBITED_CONTENT",
-    "MODEL_ARMOR",
-)
-_FINISHES = {"STOP": "stop", "MAX_TOKENS": "length", **dict.fromkeys(_FILTERED, "content_filter")}
+_FINISHES = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "MODEL_ARMOR": "content_filter",
+}
 _TIERS = {"ON_DEMAND_PRIORITY": "priority", "ON_DEMAND_FLEX": "flex", "FLEX": "flex"}
 
 
@@ -55,12 +51,32 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
         conversation.add("system", instructions)
     contents = body.get("contents")
     for content in [contents] if isinstance(contents, dict) else maps_in(contents):
-        _add(conversation, normal_role(as_text(content.get("role"))), _parts(content))
+        role, parts = normal_role(as_text(content.get("role"))), _parts(content)
+        if role == "assistant":
+            conversation.add_reply(text_of(parts, ""), _calls(parts))
+            continue
+        answers = [as_map(_either(part, "functionResponse")) for part in parts]
+        for answer in filter(None, answers):
+            result, failed = wrapped_result(answer.get("response"))
+            attached = text_of(maps_in(answer.get("parts")))
+            name, id = as_text(answer.get("name")), as_text(answer.get("id"))
+            conversation.add_result(id, "\n".join(filter(None, (result, attached))), name=name, failed=failed)
+        text = text_of(parts)
+        if text or not any(answers):
+            conversation.add(role, text)
+    specs: list[ToolSpec] = []
+    for tool in maps_in(body.get("tools")):
+        declared = _either(tool, "functionDeclarations")
+        if declared is None:
+            specs += [tool_spec(name, None, None) for name in tool]
+        for function in maps_in(declared):
+            schema = _either(function, "parametersJsonSchema") or function.get("parameters")
+            specs.append(tool_spec(as_text(function.get("name")), function.get("description"), schema))
     return ModelRequest(
         FORMAT,
         model or as_text(body.get("model")),
         tuple(conversation.messages),
-        tuple(spec for tool in maps_in(body.get("tools")) for spec in _specs(tool)),
+        tuple(specs),
         streamed,
         rest_of(body, *_READ),
     )
@@ -77,34 +93,6 @@ def _parts(content: Any) -> list[Json]:
         return [{"text": content}]
     parts = as_map(content).get("parts")
     return maps_in([parts] if isinstance(parts, dict) else parts)
-
-
-def _specs(tool: Json) -> list[ToolSpec]:
-    declared = _either(tool, "functionDeclarations")
-    if declared is None:
-        return [tool_spec(name, None, None) for name in tool]
-    return list(map(_spec, maps_in(declared)))
-
-
-def _spec(function: Json) -> ToolSpec:
-    schema = _either(function, "parametersJsonSchema") or function.get("parameters")
-    return tool_spec(as_text(function.get("name")), function.get("description"), schema)
-
-
-def _add(conversation: Conversation, role: str, parts: Sequence[Json]) -> None:
-    if role == "assistant":
-        conversation.add_reply(text_of(parts, ""), _calls(parts))
-        return
-    answers = [as_map(_either(part, "functionResponse")) for part in parts]
-    for answer in filter(None, answers):
-        text, failed = wrapped_result(answer.get("response"))
-        attached = text_of(maps_in(answer.get("parts")))
-        name, id = as_text(answer.get("name")), as_text(answer.get("id"))
-        content = "\n".join(filter(None, (text, attached)))
-        conversation.add_result(id, content, name=name, failed=failed)
-    text = text_of(parts)
-    if text or not any(answers):
-        conversation.add(role, text)
 
 
 def text_of(parts: Iterable[Json], between: str = "\n") -> str:
@@ -140,26 +128,12 @@ def _calls(parts: Sequence[Json]) -> list[WireCall]:
         elif code:
             calls.append(WireCall(f"code_{len(calls) + 1}", "code_execution", code, "provider"))
         elif result := as_map(_either(part, "codeExecutionResult")):
-            calls[-1:] = [_with_result(call, result) for call in calls[-1:]]
+            outcome, output = as_text(result.get("outcome")), as_text(result.get("output"))
+            error = None if outcome in ("", "OUTCOME_OK") else ToolError(outcome.lower(), output)
+            calls[-1:] = [
+                WireCall(call.id, call.name, call.arguments, call.by, output, error) for call in calls[-1:]
+            ]
     return calls
-
-
-def _with_result(call: WireCall, result: Json) -> WireCall:
-    outcome, output = as_text(result.get("outcome")), as_text(result.get("output"))
-    error = None if outcome in ("", "OUTCOME_OK") else ToolError(outcome.lower(), output)
-    return WireCall(call.id, call.name, call.arguments, call.by, output, error)
-
-
-def _searches(candidate: Json) -> list[WireCall]:
-    """Read what the provider searched for by itself, with the pages it went by."""
-    grounding = as_map(candidate.get("groundingMetadata"))
-    if not grounding.get("webSearchQueries"):
-        return []
-    pages = [as_map(chunk.get("web")) for chunk in maps_in(grounding.get("groundingChunks"))]
-    queries = {"queries": grounding["webSearchQueries"]}
-    return [
-        WireCall("search_1", "google_search", queries, "provider", [dict(page) for page in pages if page])
-    ]
 
 
 def read_reply(body: Json) -> ReplyParts:
@@ -171,11 +145,17 @@ def read_reply(body: Json) -> ReplyParts:
     candidate = min(candidates, key=lambda it: as_count(it.get("index")), default={})
     parts, reason = _parts(candidate.get("content")), as_text(candidate.get("finishReason"))
     thoughts = [as_text(part.get("text")) for part in parts if part.get("thought") is True]
+    # What the provider searched for by itself, with the pages it went by.
+    grounding, searches = as_map(candidate.get("groundingMetadata")), []
+    if queries := grounding.get("webSearchQueries"):
+        pages = [as_map(chunk.get("web")) for chunk in maps_in(grounding.get("groundingChunks"))]
+        found = [dict(page) for page in pages if page]
+        searches = [WireCall("search_1", "google_search", {"queries": queries}, "provider", found)]
     counts = as_map(body.get("usageMetadata"))
     usage, priced_apart = read_usage(FORMAT, counts, _TIERS.get(as_text(counts.get("trafficType")), ""))
     return ReplyParts(
         text_of(parts, ""),
-        [*_searches(candidate), *_calls(parts)],
+        [*searches, *_calls(parts)],
         usage,
         "content_filter" if blocked else _FINISHES.get(reason, reason.lower()),
         reasoning="".join(thoughts),
@@ -197,18 +177,14 @@ def join(events: Iterable[Json]) -> Json:
                 candidate.update(rest_of(piece, "content"))
                 parts += _parts(piece.get("content"))
                 whole["candidates"] = [candidate]
-    candidate["content"] = {"parts": list(_joined_texts(parts))}
-    return whole
-
-
-def _joined_texts(parts: Iterable[Json]) -> Iterator[Json]:
-    """Join the texts that follow each other; thoughts are texts of their own."""
-    for is_text, group in groupby(parts, lambda part: (part.keys() <= _OF_TEXT, part.get("thought"))):
+    joined: list[Json] = []
+    # Texts that follow each other are one; thoughts are texts of their own.
+    for (is_text, _), group in groupby(
+        parts, lambda part: (part.keys() <= {"text", "thought"}, part.get("thought"))
+    ):
         pieces = list(group)
-        if is_text[0] and pieces:
-            yield {**pieces[0], "text": "".join(as_text(piece.get("text")) for piece in pieces)}
-        else:
-            yield from pieces
-
-
-_OF_TEXT = {"text", "thought"}
+        if is_text:
+            pieces = [{**pieces[0], "text": "".join(as_text(piece.get("text")) for piece in pieces)}]
+        joined += pieces
+    candidate["content"] = {"parts": joined}
+    return whole

@@ -6,16 +6,11 @@ an id where there was none. What they may change is brought into one form here, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from pytest_agenteval.cassettes.wire.traffic import (
-    Json,
-    ModelReply,
-    ModelRequest,
-    UnreadableTraffic,
-)
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import UNKNOWN, PricedApart, finish_of, split_thoughts
 from pytest_agenteval.records.tool_spec import parse_arguments
@@ -40,13 +35,6 @@ def written_calls(content: str) -> tuple[str, Sequence[Any]]:
     if not names or len(names) < len(calls):
         return content, ()
     return text, () if names == [_CODE] else calls
-
-
-def observed_results(content: str, calls: int) -> list[str]:
-    """Give the result of each of so many calls: a line each, or all of the text where it has other lines."""
-    text = content.removeprefix(OBSERVATION_MARK)
-    lines = text.split("\n")
-    return lines if len(lines) == calls else [text] * calls
 
 
 def with_closed_code(content: str) -> str:
@@ -118,7 +106,12 @@ class Conversation:
     def add(self, role: str, content: str) -> None:
         """Add what a system or a user says."""
         if self._in_text and content.startswith(OBSERVATION_MARK):
-            for id, result in zip(self._in_text, observed_results(content, len(self._in_text)), strict=True):
+            text = content.removeprefix(OBSERVATION_MARK)
+            # A line belongs to each call; where there are other lines, all of the text belongs to each.
+            lines = text.split("\n")
+            if len(lines) != len(self._in_text):
+                lines = [text] * len(self._in_text)
+            for id, result in zip(self._in_text, lines, strict=True):
                 self.add_result(id, result)
             self._in_text = []
             return
@@ -129,7 +122,10 @@ class Conversation:
         own = [call for call in calls if call.by == "agent"]
         if not own and CALLS_MARK in content:
             content, written = written_calls(content)
-            own = [_written_call(call) for call in written]
+            own = [
+                WireCall(str(call.get("id") or ""), call["function"]["name"], call["function"]["arguments"])
+                for call in written
+            ]
             self._in_text = [call.id for call in own]
         ids = normal_ids(own, self.calls, numbered=self._numbered)
         self.calls += len(own)
@@ -151,10 +147,6 @@ class Conversation:
         return id
 
 
-def _written_call(call: Mapping[str, Any]) -> WireCall:
-    return WireCall(str(call.get("id") or ""), call["function"]["name"], call["function"]["arguments"])
-
-
 def normal_role(role: str) -> str:
     """Give one of system, user, assistant, tool; who is none of them is a user."""
     role = _ROLES.get(role, role)
@@ -166,13 +158,14 @@ def assistant_message(content: str, calls: Sequence[WireCall], ids: Sequence[str
     text = split_thoughts(mend_surrogates(content)).text.strip()
     message: dict[str, Any] = {"role": "assistant", "content": with_closed_code(text)}
     if calls:
-        message["tool_calls"] = [_entry(call, id) for call, id in zip(calls, ids, strict=True)]
+        functions = [
+            {"name": call.name, "arguments": canonical_arguments(call.arguments_text)} for call in calls
+        ]
+        message["tool_calls"] = [
+            {"id": id, "type": "function", "function": function}
+            for function, id in zip(functions, ids, strict=True)
+        ]
     return message
-
-
-def tool_calls(calls: Iterable[WireCall], ids: Mapping[int, str]) -> tuple[ToolCall, ...]:
-    """Write calls as a transcript holds them; ``ids`` are those of the agent's calls, by their place."""
-    return tuple(_tool_call(call, place, ids.get(place, call.id)) for place, call in enumerate(calls))
 
 
 def normal_ids(calls: Sequence[WireCall], prior: int, *, numbered: bool = False) -> list[str]:
@@ -184,13 +177,11 @@ def normal_ids(calls: Sequence[WireCall], prior: int, *, numbered: bool = False)
     ids: list[str] = []
     for place, call in enumerate(calls, start=prior + 1):
         own = "" if numbered or call.id in ids else call.id
-        ids.append(own or _id_of_place(call, place))
+        if not own:
+            signature = f"{call.name} {canonical_arguments(call.arguments_text)}"
+            own = f"call_{place}_{text_digest(signature)[:8]}"
+        ids.append(own)
     return ids
-
-
-def _id_of_place(call: WireCall, place: int) -> str:
-    signature = f"{call.name} {canonical_arguments(call.arguments_text)}"
-    return f"call_{place}_{text_digest(signature)[:8]}"
 
 
 def canonical_arguments(text: str) -> str:
@@ -202,16 +193,6 @@ def canonical_arguments(text: str) -> str:
     if len(args) == 1 and isinstance(wrapped, str):
         return wrapped
     return canonical_json(_whole_numbers(args))
-
-
-def _entry(call: WireCall, id: str) -> dict[str, Any]:
-    arguments = canonical_arguments(call.arguments_text)
-    return {"id": id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-
-
-def _tool_call(call: WireCall, place: int, id: str) -> ToolCall:
-    args, raw = parse_arguments(call.arguments_text)
-    return ToolCall(id, 0, place, call.name, args, raw, call.result, call.error, by=call.by)
 
 
 def _whole_numbers(value: Any) -> Any:
@@ -256,11 +237,20 @@ class AnsweredRequest:
     def reply(self, parts: ReplyParts) -> ModelReply:
         """Give the reply in normal form."""
         own = [call for call in parts.calls if call.by == "agent"]
-        ids = normal_ids(own, self._prior_calls(own), numbered=self._numbered)
-        places = [place for place, call in enumerate(parts.calls) if call.by == "agent"]
+        prior = 0
+        # The request is read only where an id has to be made of how many calls the conversation holds.
+        unnamed = self._numbered or len({call.id for call in own if call.id}) < len(own)
+        if unnamed and self.request is not None:
+            prior = sum(len(message.get("tool_calls", ())) for message in self.request.messages)
+        ids = normal_ids(own, prior, numbered=self._numbered)
+        calls, own_ids = [], iter(ids)
+        for place, call in enumerate(parts.calls):
+            args, raw = parse_arguments(call.arguments_text)
+            id = next(own_ids) if call.by == "agent" else call.id
+            calls.append(ToolCall(id, 0, place, call.name, args, raw, call.result, call.error, by=call.by))
         return ModelReply(
             assistant_message(parts.content, own, ids),
-            tool_calls(parts.calls, dict(zip(places, ids, strict=True))),
+            tuple(calls),
             parts.usage,
             finish_of(parts.finish, calls=bool(own), refused=parts.refused),
             parts.reasoning,
@@ -269,10 +259,3 @@ class AnsweredRequest:
             parts.items,
             parts.priced_apart,
         )
-
-    def _prior_calls(self, calls: Sequence[WireCall]) -> int:
-        """Count the calls that the conversation holds, where an id has to be made of that."""
-        needed = self._numbered or len({call.id for call in calls if call.id}) < len(calls)
-        if not needed or self.request is None:
-            return 0
-        return sum(len(message.get("tool_calls", ())) for message in self.request.messages)

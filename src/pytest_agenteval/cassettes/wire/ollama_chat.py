@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.normal_form import (
-    Conversation,
-    ReplyParts,
-    WireCall,
-    normal_role,
-)
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, ReplyParts, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
@@ -34,7 +29,16 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     """Read a request's body; a stream is what this API gives unless told not to."""
     conversation = Conversation(numbered=True)
     for message in maps_in(body.get("messages")):
-        _add(conversation, message)
+        role, content = normal_role(as_text(message.get("role"))), as_text(message.get("content"))
+        if role == "assistant":
+            conversation.add_reply(content, _calls(message))
+        elif role == "tool":
+            name = as_text(message.get("tool_name")) or as_text(message.get("name"))
+            conversation.add_result("", content, name=name)
+        else:
+            images = message.get("images")
+            marks = [base64_placeholder("image", it) for it in images] if isinstance(images, list) else []
+            conversation.add(role, "\n".join(filter(None, (content, *marks))))
     return ModelRequest(
         FORMAT,
         as_text(body.get("model")) or model,
@@ -43,19 +47,6 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
         body.get("stream") is not False,
         rest_of(body, *_READ),
     )
-
-
-def _add(conversation: Conversation, message: Json) -> None:
-    role, content = normal_role(as_text(message.get("role"))), as_text(message.get("content"))
-    if role == "assistant":
-        conversation.add_reply(content, _calls(message))
-    elif role == "tool":
-        name = as_text(message.get("tool_name")) or as_text(message.get("name"))
-        conversation.add_result("", content, name=name)
-    else:
-        images = message.get("images")
-        marks = [base64_placeholder("image", image) for image in images] if isinstance(images, list) else []
-        conversation.add(role, "\n".join(filter(None, (content, *marks))))
 
 
 def _calls(message: Json) -> list[WireCall]:

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.normal_form import (
-    Conversation,
-    ReplyParts,
-    WireCall,
-    normal_role,
-)
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, ReplyParts, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.response_bodies import DONE, refusal_in
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
@@ -92,7 +87,6 @@ NUMBERED = False
 _READ = ("model", "messages", "tools", "functions", "stream", "stream_options")
 _THOUGHTS = ("reasoning_content", "reasoning")
 _TEXTS = frozenset({"content", "refusal", *_THOUGHTS})
-_OF_PIECE = frozenset({"delta", "message", "index", "logprobs"})
 _FINISHES = {
     "end_turn": "stop",
     "eos": "stop",
@@ -108,7 +102,14 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
     conversation = Conversation()
     for message in maps_in(body.get("messages")):
-        _add(conversation, message)
+        role, content = normal_role(as_text(message.get("role"))), message.get("content")
+        if role == "assistant":
+            conversation.add_reply(_spoken_text(message), _calls(message))
+        elif role == "tool":
+            id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
+            conversation.add_result(id, text_of(content), name=name)
+        else:
+            conversation.add(role, text_of(content))
     specs = [*maps_in(body.get("tools")), *({"function": spec} for spec in maps_in(body.get("functions")))]
     return ModelRequest(
         FORMAT,
@@ -118,19 +119,6 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
         bool(body.get("stream")) or streamed,
         rest_of(body, *_READ),
     )
-
-
-def _add(conversation: Conversation, message: Json) -> None:
-    role = normal_role(as_text(message.get("role")))
-    if role == "assistant":
-        conversation.add_reply(_spoken_text(message), _calls(message))
-    elif role == "tool":
-        name = as_text(message.get("name"))
-        conversation.add_result(
-            as_text(message.get("tool_call_id")), text_of(message.get("content")), name=name
-        )
-    else:
-        conversation.add(role, text_of(message.get("content")))
 
 
 def text_of(content: Any, between: str = "\n") -> str:
@@ -150,15 +138,12 @@ def _part(part: Json) -> str:
     if kind in ("video_url", "audio_url"):
         return url_placeholder(kind[:5], as_map(held).get("url"))
     if kind == "file":
-        return _file(as_map(held))
+        file = as_map(held)
+        name = as_text(file.get("filename"))
+        if data := as_text(file.get("file_data")):
+            return data_placeholder("file", data, name)
+        return placeholder("file", name, as_text(file.get("file_id")))
     return as_text(part.get("text")) or as_text(part.get("refusal"))
-
-
-def _file(file: Json) -> str:
-    name = as_text(file.get("filename"))
-    if data := as_text(file.get("file_data")):
-        return data_placeholder("file", data, name)
-    return placeholder("file", name, as_text(file.get("file_id")))
 
 
 def _spoken_text(message: Json) -> str:
@@ -168,15 +153,13 @@ def _spoken_text(message: Json) -> str:
 
 
 def _calls(message: Json) -> list[WireCall]:
-    calls = [_call(call) for call in maps_in(message.get("tool_calls"))]
+    calls = []
+    for call in maps_in(message.get("tool_calls")):
+        function = as_map(call.get("function") or call.get("custom"))
+        arguments = function.get("arguments", function.get("input"))
+        calls.append(WireCall(as_text(call.get("id")), as_text(function.get("name")), arguments))
     legacy = as_map(message.get("function_call"))
     return calls or ([WireCall("", as_text(legacy.get("name")), legacy.get("arguments"))] if legacy else [])
-
-
-def _call(call: Json) -> WireCall:
-    function = as_map(call.get("function") or call.get("custom"))
-    arguments = function.get("arguments", function.get("input"))
-    return WireCall(as_text(call.get("id")), as_text(function.get("name")), arguments)
 
 
 def read_reply(body: Json) -> ReplyParts:
@@ -232,7 +215,7 @@ def join(events: Iterable[Json]) -> Json:
             if as_count(piece.get("index")):  # of several choices the first, as of a whole reply
                 continue
             for name, value in piece.items():
-                if value is not None and name not in _OF_PIECE:
+                if value is not None and name not in ("delta", "message", "index", "logprobs"):
                     choice[name] = value
             message.add(as_map(piece.get("delta") or piece.get("message")))
             whole["choices"] = [choice]
@@ -270,7 +253,6 @@ class _StreamedMessage:
                 join_function(self._legacy, value)
 
     def whole(self) -> Json:
-        """Give the message as one that came whole holds it."""
         texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
         audio = {"transcript": texts.pop("transcript", "")}
         return {**texts, "audio": audio, "tool_calls": self._calls, "function_call": self._legacy}

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.normal_form import (
-    Conversation,
-    ReplyParts,
-    WireCall,
-    normal_role,
-)
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, ReplyParts, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
@@ -106,31 +101,23 @@ def _provider_call(item: Json, kind: str) -> WireCall:
     result = next((item[name] for name in _RESULTS if item.get(name) is not None), None)
     if kind == "image_generation_call":
         result = base64_placeholder("image", result, f"image/{as_text(item.get('output_format')) or 'png'}")
-    arguments = item.get("arguments") or item.get("action") or rest_of(item, *_OF_CALL, *_RESULTS)
+    about = ("id", "type", "status", "error", "server_label", "name", "arguments", "approval_request_id")
+    arguments = item.get("arguments") or item.get("action") or rest_of(item, *about, *_RESULTS)
     name = as_text(item.get("name")) or kind.removesuffix("_call")
-    return WireCall(as_text(item.get("id")), name, arguments, "provider", result, _error(item))
-
-
-_OF_CALL = ("id", "type", "status", "error", "server_label", "name", "arguments", "approval_request_id")
-
-
-def _error(item: Json) -> ToolError | None:
-    error = item.get("error")
-    if not error and item.get("status") != "failed":
-        return None
-    kind = as_text(as_map(error).get("type")) or "tool_error"
-    message = as_text(as_map(error).get("message")) or (as_text(error) or compact_json(error or "failed"))
-    return ToolError(kind, message)
+    failed, error = item.get("error"), None
+    if failed or item.get("status") == "failed":
+        message = (
+            as_text(as_map(failed).get("message")) or as_text(failed) or compact_json(failed or "failed")
+        )
+        error = ToolError(as_text(as_map(failed).get("type")) or "tool_error", message)
+    return WireCall(as_text(item.get("id")), name, arguments, "provider", result, error)
 
 
 FORMAT = "openai.responses"
 NUMBERED = False
 
 _READ = ("model", "input", "instructions", "tools", "stream", "stream_options")
-_CONTINUED = ("previous_response_id", "conversation")
 _OWN_RESULTS = tuple(f"{kind}_output" for kind in OWN_CALLS)
-_ANSWERS = (*_OWN_RESULTS, "mcp_approval_response")
-
 _ENDINGS = ("response.completed", "response.incomplete", "response.failed", "response.done")
 
 
@@ -141,43 +128,32 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     if isinstance(instructions, str):
         conversation.add("system", instructions)
     items = body.get("input")
-    _add_items(
-        conversation, [{"role": "user", "content": items}] if isinstance(items, str) else maps_in(items)
-    )
+    listed = [{"role": "user", "content": items}] if isinstance(items, str) else maps_in(items)
+    # What a model said and called at once is one message, as it is one reply.
+    for by_model, group in groupby(listed, _is_model_item):
+        run = list(group)
+        if by_model:
+            if any(kind_of(item) in ("message", *OWN_CALLS) for item in run):
+                conversation.add_reply(messages_text(run), calls_in(run))
+            continue
+        for item in run:
+            kind = kind_of(item)
+            if kind in _OWN_RESULTS:
+                id = as_text(item.get("call_id")) or as_text(item.get("id"))
+                conversation.add_result(id, output_text(item.get("output")))
+            elif kind == "message":
+                conversation.add(as_text(item.get("role")), text_of(item.get("content")))
+    prior = body.get("conversation")
+    prior_id = as_map(prior).get("id") if isinstance(prior, dict) else prior
     return ModelRequest(
         FORMAT,
         as_text(body.get("model")) or model,
         tuple(conversation.messages),
         tuple(map(function_spec, maps_in(body.get("tools")))),
         bool(body.get("stream")) or streamed,
-        rest_of(body, *_READ, *_CONTINUED),
-        _continues(body),
+        rest_of(body, *_READ, "previous_response_id", "conversation"),
+        as_text(body.get("previous_response_id")) or as_text(prior_id),
     )
-
-
-def _continues(body: Json) -> str:
-    conversation = body.get("conversation")
-    id = as_map(conversation).get("id") if isinstance(conversation, dict) else conversation
-    return as_text(body.get("previous_response_id")) or as_text(id)
-
-
-def _add_items(conversation: Conversation, items: Sequence[Json]) -> None:
-    """Add items; what a model said and called at once is one message, as it is one reply."""
-    for by_model, group in groupby(items, _is_model_item):
-        listed = list(group)
-        if not by_model:
-            for item in listed:
-                _add_item(conversation, item, kind_of(item))
-        elif any(map(_is_reply_item, listed)):
-            conversation.add_reply(messages_text(listed), calls_in(listed))
-
-
-def _add_item(conversation: Conversation, item: Json, kind: str) -> None:
-    if kind in _OWN_RESULTS:
-        id = as_text(item.get("call_id")) or as_text(item.get("id"))
-        conversation.add_result(id, output_text(item.get("output")))
-    elif kind == "message":
-        conversation.add(as_text(item.get("role")), text_of(item.get("content")))
 
 
 def _is_model_item(item: Json) -> bool:
@@ -185,12 +161,7 @@ def _is_model_item(item: Json) -> bool:
     kind = kind_of(item)
     if kind == "message":
         return normal_role(as_text(item.get("role"))) == "assistant"
-    return kind not in _ANSWERS
-
-
-def _is_reply_item(item: Json) -> bool:
-    kind = kind_of(item)
-    return kind == "message" or kind in OWN_CALLS
+    return kind not in (*_OWN_RESULTS, "mcp_approval_response")
 
 
 def read_reply(body: Json) -> ReplyParts:
@@ -202,11 +173,16 @@ def read_reply(body: Json) -> ReplyParts:
     items = maps_in(body["output"])
     parts = [part for item in items for part in maps_in(item.get("content")) if kind_of(item) == "message"]
     usage, priced_apart = read_usage(FORMAT, as_map(body.get("usage")), body.get("service_tier"))
+    finish = as_text(body.get("status"))
+    if finish in ("", "completed"):
+        finish = "stop"
+    elif reason := as_text(as_map(body.get("incomplete_details")).get("reason")):
+        finish = "length" if reason == "max_output_tokens" else reason
     return ReplyParts(
         messages_text(items),
         calls_in(items),
         usage,
-        _finish(body),
+        finish,
         any(part.get("type") == "refusal" for part in parts),
         "\n\n".join(filter(None, map(_thought, items))),
         as_text(body.get("model")),
@@ -221,14 +197,6 @@ def _thought(item: Json) -> str:
         return ""
     parts = maps_in(item.get("content")) or maps_in(item.get("summary"))
     return "\n\n".join(as_text(part.get("text")) for part in parts)
-
-
-def _finish(body: Json) -> str:
-    status = as_text(body.get("status"))
-    if status in ("", "completed"):
-        return "stop"
-    reason = as_text(as_map(body.get("incomplete_details")).get("reason"))
-    return "length" if reason == "max_output_tokens" else reason or status
 
 
 def join(events: Iterable[Json]) -> Json:

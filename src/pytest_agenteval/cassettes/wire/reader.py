@@ -83,7 +83,10 @@ def read_request(format: str, request: Request, items: Mapping[str, Json] = NOTH
     ``items`` are those of earlier replies: a request may name them in place of repeating what they say.
     """
     try:
-        body = _with_items(json_object(request.body), items)
+        body = json_object(request.body)
+        listed = body.get("input")
+        if items and isinstance(listed, list):
+            body = {**body, "input": [_referred(item, items) for item in listed]}
         return _reader(format).read_request(body, model_in_path(request.uri), streamed_by_path(request.uri))
     except _STUMBLES as problem:
         raise UnreadableTraffic(f"no request in the format {format}: {problem}") from problem
@@ -142,14 +145,6 @@ def prompt_identity(request: ModelRequest) -> str:
     with suppress(UnicodeError, TypeError):
         return sha256(_sorted(content)).hexdigest()[:DIGEST_CHARS]
     return json_digest(content)
-
-
-def _with_items(body: Json, items: Mapping[str, Json]) -> Json:
-    """Put what earlier replies said into the places where a body of OpenAI's responses refers to it."""
-    listed = body.get("input")
-    if not items or not isinstance(listed, list):
-        return body
-    return {**body, "input": [_referred(item, items) for item in listed]}
 
 
 def _referred(item: Any, items: Mapping[str, Json]) -> Any:

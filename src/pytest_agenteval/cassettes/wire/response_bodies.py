@@ -39,15 +39,6 @@ def is_aws_event_stream(raw: bytes) -> bool:
     return len(raw) >= _PRELUDE.size and crc32(raw[:8]) == _PRELUDE.unpack_from(raw)[2]
 
 
-def aws_events(raw: bytes) -> Iterator[Json]:
-    """Give each event as a map from its type to its payload; an error as ``{"error": …}``.
-
-    An event that holds another format's event (``chunk``) gives that.
-    """
-    for headers, payload in aws_frames(raw):
-        yield _event(_headers(headers), payload)
-
-
 def aws_frames(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Give the headers and the payload of each frame.
 
@@ -98,6 +89,7 @@ def _headers(raw: bytes) -> dict[str, str]:
 
 
 def _event(headers: dict[str, str], payload: bytes) -> Json:
+    """Give an event as a map from its type to its payload; an error as ``{"error": …}``."""
     kind = headers.get(":message-type", "event")
     if kind == "error":
         error = {"type": headers.get(":error-code", ""), "message": headers.get(":error-message", "")}
@@ -106,7 +98,7 @@ def _event(headers: dict[str, str], payload: bytes) -> Json:
     if kind == "exception":
         return {"error": {**held, "type": headers.get(":exception-type", "")}}
     name = headers.get(":event-type", "")
-    if name == "chunk" and "bytes" in held:
+    if name == "chunk" and "bytes" in held:  # an event of another format, within this one
         return json_object(b64decode(as_text(held["bytes"])), "surrogateescape")
     return {name: held}
 
@@ -137,7 +129,7 @@ def body_parts(response: Response, *, streamed: bool = True) -> BodyParts:
     """
     raw = raw_body(response.body)
     if is_aws_event_stream(raw):
-        return BodyParts(list(aws_events(raw)), True)
+        return BodyParts([_event(_headers(head), payload) for head, payload in aws_frames(raw)], True)
     # A server may cut a character between two events: its bytes are put together where their texts are.
     text = text_of_body(response.body, "surrogateescape").strip()
     if not text:
@@ -145,11 +137,14 @@ def body_parts(response: Response, *, streamed: bool = True) -> BodyParts:
     if _SSE_FIELD.match(text):
         return BodyParts(_sse_objects(text), True)
     if text.startswith("["):
-        return BodyParts(_array_objects(text), True)
+        return BodyParts(list(_values(text, 1)), True)
     if not streamed and text.startswith("{"):
         return BodyParts([json_object(text)], False)
-    objects, whole = _line_objects(text)
-    return BodyParts(objects, not whole)
+    objects = list(_values(text, 0))
+    if not objects:
+        read_json(text)  # says what is wrong with it
+        raise UnreadableTraffic("the body is no JSON object")
+    return BodyParts(objects, streamed=len(objects) > 1)
 
 
 def _sse_objects(text: str) -> list[Json]:
@@ -204,19 +199,6 @@ def _sse_data(text: str) -> Iterator[str]:
             data.append(line[5:].removeprefix(" "))
 
 
-def _line_objects(text: str) -> tuple[list[Json], bool]:
-    """Read JSON values that follow each other; say whether it is one alone."""
-    values = list(_values(text, 0))
-    if not values:
-        read_json(text)  # says what is wrong with it
-        raise UnreadableTraffic("the body is no JSON object")
-    return values, len(values) == 1
-
-
-def _array_objects(text: str) -> list[Json]:
-    return list(_values(text, 1))
-
-
 def _values(text: str, place: int) -> Iterator[Json]:
     """Give the objects from a place on, until what is none: commas and blanks may stand between them."""
     while match := _NEXT.match(text, place):
@@ -254,21 +236,18 @@ def error_response(format: str, status: int, kind: str, message: str) -> Respons
     headers = {"Content-Type": ("application/json",), "x-should-retry": ("false",)}
     if format.startswith("bedrock."):
         headers["x-amzn-ErrorType"] = (kind,)
-    return Response(status, "", headers, compact_json(_body(format, status, kind, message)))
-
-
-def _body(format: str, status: int, kind: str, message: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"error": {"message": message, "type": kind, "param": None, "code": kind}}
     if format.startswith("anthropic."):
-        return {"type": "error", "error": {"type": kind, "message": message}}
-    if format == "gemini":
+        body = {"type": "error", "error": {"type": kind, "message": message}}
+    elif format == "gemini":
         reason = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": kind, "domain": "agenteval"}
         word = _GOOGLE_WORDS.get(status, "UNKNOWN")
-        return {"error": {"code": status, "message": message, "status": word, "details": [reason]}}
-    if format.startswith("ollama."):
-        return {"error": f"{kind}: {message}"}
-    if format.startswith("bedrock."):
-        return {"message": message}
-    return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
+        body = {"error": {"code": status, "message": message, "status": word, "details": [reason]}}
+    elif format.startswith("ollama."):
+        body = {"error": f"{kind}: {message}"}
+    elif format.startswith("bedrock."):
+        body = {"message": message}
+    return Response(status, "", headers, compact_json(body))
 
 
 def refusal_of(response: Response) -> ModelRefused:

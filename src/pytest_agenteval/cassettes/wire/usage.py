@@ -110,21 +110,17 @@ def read_usage(format: str, usage: Json, service_tier: object = "") -> tuple[Usa
     if isinstance(cost, dict):  # Perplexity's: searches, of which tokens say nothing, are most of it
         cost = cost.get("total_cost")
     usd = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
-    took = Usage(read, written, from_cache, thought, usd, asks=1, attempts=1)
-    return credible_usage(took), _priced_apart(usage, names, service_tier)
-
-
-def _priced_apart(usage: Json, names: CountNames, service_tier: object) -> PricedApart:
     audio_input = _count(usage, names.audio_input) or 0
     if names.audio_cached:  # what was cached counts as such, and costs that
         audio_input = max(0, audio_input - (_count(usage, names.audio_cached) or 0))
-    return PricedApart(
+    priced_apart = PricedApart(
         _count(usage, names.cache_writes) or 0,
         _count(usage, names.hour_writes) or 0,
         audio_input,
         _count(usage, names.audio_output) or 0,
         service_tier if isinstance(service_tier, str) else "",
     )
+    return credible_usage(Usage(read, written, from_cache, thought, usd, asks=1, attempts=1)), priced_apart
 
 
 def _value(usage: Json, name: str) -> Any:

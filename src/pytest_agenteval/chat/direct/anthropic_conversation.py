@@ -120,18 +120,17 @@ def _visible_blocks(parts: Iterable[Mapping[str, Any]], *, blank: str) -> Iterat
             text = as_text(part.get("text"))
             yield marked(text_block(text if text.strip() or not blank else blank), part)
         elif kind == "image_url":
-            yield marked(_image_block(part.get("image_url")), part)
+            image = part.get("image_url")
+            url = as_text(image) or as_text(as_map(image).get("url"))
+            source = _source(url, as_text(as_map(image).get("format")))
+            yield marked(
+                {"type": "document" if source.get("media_type") in _DOCUMENTS else "image", "source": source},
+                part,
+            )
         elif kind == "document":
             yield dict(part)
         elif kind == "file":
             yield marked(_file_block(as_map(part.get("file"))), part)
-
-
-def _image_block(image: Any) -> Block:
-    """Give an image by its address or its data; data of a document makes a document block."""
-    url = as_text(image) or as_text(as_map(image).get("url"))
-    source = _source(url, as_text(as_map(image).get("format")))
-    return {"type": "document" if source.get("media_type") in _DOCUMENTS else "image", "source": source}
 
 
 def _source(url: str, media_type: str) -> Block:

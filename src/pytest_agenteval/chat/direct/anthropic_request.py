@@ -84,7 +84,26 @@ def body_of(ask: ModelAsk) -> dict[str, Any]:
         value = ask.settings.get(name)
         if value is not None and (takes_any or (name == "temperature" and value == 1)):
             body[name] = value
-    body |= {**thinking, **_tools_and_choice(ask, names, messages)}
+    # A tool without a function is in the provider's own form.
+    tools = [_declaration(tool, names) if "function" in tool else dict(tool) for tool in ask.tools]
+    choice: dict[str, Any] | None = None
+    may_force = ask.abilities.get("supports_forced_tool_use") is not False
+    if ask.response_schema is not None and not _has_structured_output(ask):
+        tools.insert(0, {"name": REPLY_TOOL, "input_schema": {"type": "object", **ask.response_schema}})
+        # With an effort, even none, the model cannot be forced to call a tool.
+        thinks = ask.settings.get("reasoning_effort") is not None and _can_think(ask)
+        thinks = thinks or as_map(ask.extra_body.get("thinking")).get("type") == "enabled"
+        choice = {"type": "tool", "name": REPLY_TOOL} if may_force and not thinks else None
+    if ask.tools and (wanted := _tool_choice(ask.settings.get("tool_choice"), names)):
+        choice = wanted if may_force or wanted["type"] not in ("any", "tool") else {"type": "auto"}
+    if not tools and any(message.get("tool_calls") for message in ask.messages):
+        tools.append(dict(DUMMY_TOOL))
+    if tools and any(block.get("type") == "container_upload" for block in blocks_of(messages)):
+        tools.append(dict(CODE_EXECUTION))
+    body |= {
+        **thinking,
+        **{**({"tools": tools} if tools else {}), **({"tool_choice": choice} if choice else {})},
+    }
     if ask.response_schema is not None and _has_structured_output(ask):
         schema = anthropic_reply_schema(ask.response_schema)
         body["output_format"] = {"type": "json_schema", "schema": schema}
@@ -121,27 +140,6 @@ def _max_tokens(ask: ModelAsk, thinking: Mapping[str, Any]) -> int:
         return budget + TOKENS_AFTER_THOUGHT
     most = ask.abilities.get("max_output_tokens", ask.abilities.get("max_tokens"))
     return int(most) if isinstance(most, int) else MOST_TOKENS
-
-
-def _tools_and_choice(ask: ModelAsk, names: Mapping[str, str], messages: Sequence[Json]) -> dict[str, Any]:
-    """Give the tools that are offered, and which of them to call."""
-    # A tool without a function is in the provider's own form.
-    tools = [_declaration(tool, names) if "function" in tool else dict(tool) for tool in ask.tools]
-    choice: dict[str, Any] | None = None
-    may_force = ask.abilities.get("supports_forced_tool_use") is not False
-    if ask.response_schema is not None and not _has_structured_output(ask):
-        tools.insert(0, {"name": REPLY_TOOL, "input_schema": {"type": "object", **ask.response_schema}})
-        # With an effort, even none, the model cannot be forced to call a tool.
-        thinks = ask.settings.get("reasoning_effort") is not None and _can_think(ask)
-        thinks = thinks or as_map(ask.extra_body.get("thinking")).get("type") == "enabled"
-        choice = {"type": "tool", "name": REPLY_TOOL} if may_force and not thinks else None
-    if ask.tools and (wanted := _tool_choice(ask.settings.get("tool_choice"), names)):
-        choice = wanted if may_force or wanted["type"] not in ("any", "tool") else {"type": "auto"}
-    if not tools and any(message.get("tool_calls") for message in ask.messages):
-        tools.append(dict(DUMMY_TOOL))
-    if tools and any(block.get("type") == "container_upload" for block in blocks_of(messages)):
-        tools.append(dict(CODE_EXECUTION))
-    return {**({"tools": tools} if tools else {}), **({"tool_choice": choice} if choice else {})}
 
 
 def _declaration(tool: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

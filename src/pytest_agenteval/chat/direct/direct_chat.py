@@ -113,7 +113,30 @@ class DirectChat:
         await self.prepare()
         self._asks += 1
         try:
-            ask = self._model_ask(messages, tools, response_schema, settings)
+            params, refused = {**settings.as_params(), **self.model.params}, self._optional.refused
+            given = {name: params[name] for name in _SETTINGS if params.get(name) is not None}
+            given.pop("extra_body", None)
+            extra = {
+                name: it for name, it in settings.extra.items() if name not in _SETTINGS and it is not None
+            }
+            further = {name: extra.pop(name) for name in FURTHER_SETTINGS & extra.keys()}
+            ask = ModelAsk(
+                provider_name(self.model),
+                _plain_copy(messages),
+                _plain_copy([spec.declaration() for spec in tools]),
+                None
+                if response_schema is None or "response_format" in refused
+                else _plain_copy(response_schema),
+                self._optional.without_refused(given),
+                _plain_copy({**extra, **(params.get("extra_body") or {})}),
+                self._streamed,
+                "stream_options" not in refused,
+                self._echoes,
+                table_entry(self.model),
+                is_own_host(self.model),
+                _plain_copy(further),
+                self._has_family,
+            )
         except (TypeError, ValueError) as not_json:
             words = one_line(f"the messages are no JSON: {not_json}")
             raise failed_attempt("bad_request", words) from not_json
@@ -132,7 +155,14 @@ class DirectChat:
             failed = self._failure(raised, ask, headers)
             failed.usage = usage if usage.tokens else NO_USAGE
             raise failed from raised
-        calls = self._agent_calls(parts)
+        calls: list[ToolCall] = []
+        used_ids: set[str] = set()
+        for place, call in enumerate(call for call in parts.calls if call.by == "agent"):
+            id = call.id if call.id and call.id not in used_ids else f"call_{self._asks}_{place}"
+            used_ids.add(id)
+            args, raw = parse_arguments(call.arguments_text)
+            calls.append(ToolCall(id, 0, place, call.name, args, raw))
+        calls = calls
         if calls and (echo := format.echo_of(whole)) is not None:
             # Thoughts are found again by the call that they led to, so it needs an id of its own: some
             # servers count calls from 0 in each turn.
@@ -146,34 +176,6 @@ class DirectChat:
             finish=finish_of(parts.finish, calls=bool(calls), refused=parts.refused),
             reasoning=parts.reasoning,
             first_token_s=first_token_s,
-        )
-
-    def _model_ask(
-        self,
-        messages: Sequence[ChatMessage],
-        tools: Sequence[ToolSpec],
-        response_schema: Mapping[str, Any] | None,
-        settings: ChatSettings,
-    ) -> ModelAsk:
-        params, refused = {**settings.as_params(), **self.model.params}, self._optional.refused
-        given = {name: params[name] for name in _SETTINGS if params.get(name) is not None}
-        given.pop("extra_body", None)
-        extra = {name: it for name, it in settings.extra.items() if name not in _SETTINGS and it is not None}
-        further = {name: extra.pop(name) for name in FURTHER_SETTINGS & extra.keys()}
-        return ModelAsk(
-            provider_name(self.model),
-            _plain_copy(messages),
-            _plain_copy([spec.declaration() for spec in tools]),
-            None if response_schema is None or "response_format" in refused else _plain_copy(response_schema),
-            self._optional.without_refused(given),
-            _plain_copy({**extra, **(params.get("extra_body") or {})}),
-            self._streamed,
-            "stream_options" not in refused,
-            self._echoes,
-            table_entry(self.model),
-            is_own_host(self.model),
-            _plain_copy(further),
-            self._has_family,
         )
 
     async def _send(
@@ -223,20 +225,6 @@ class DirectChat:
         if (price_entry(name) or NOTHING).get("litellm_provider") != provider:
             name = self._table_name if price_entry(self._table_name) is not None else parts.model
         return with_table_price(name, usage, parts.priced_apart, region_of(self.model))
-
-    def _agent_calls(self, parts: ReplyParts) -> list[ToolCall]:
-        """Give the calls that are the agent's to answer, each with an id of its own.
-
-        One that comes twice would leave open which result answers which call.
-        """
-        calls: list[ToolCall] = []
-        used_ids: set[str] = set()
-        for place, call in enumerate(call for call in parts.calls if call.by == "agent"):
-            id = call.id if call.id and call.id not in used_ids else f"call_{self._asks}_{place}"
-            used_ids.add(id)
-            args, raw = parse_arguments(call.arguments_text)
-            calls.append(ToolCall(id, 0, place, call.name, args, raw))
-        return calls
 
     def _failure(self, raised: Exception, ask: ModelAsk, headers: Mapping[str, str]) -> AttemptFailed:
         KNOWN_SECRETS.know_variables(key_names(self.model))

@@ -106,10 +106,7 @@ def template_messages(
 
 
 def _template_message(
-    message: Mapping[str, Any],
-    names: dict[str, str],
-    short_ids: dict[str, str],
-    thoughts: Mapping[str, str],
+    message: Mapping[str, Any], names: dict[str, str], short_ids: dict[str, str], thoughts: Mapping[str, str]
 ) -> dict[str, Any]:
     role, text = message["role"], _content_text(message.get("content"))
     if role == "tool":
@@ -240,9 +237,7 @@ class Batcher:
     """
 
     def __init__(
-        self,
-        generate: Callable[[Sequence[GenerationRequest]], list[Generation]],
-        gather_s: float = GATHER_S,
+        self, generate: Callable[[Sequence[GenerationRequest]], list[Generation]], gather_s: float = GATHER_S
     ) -> None:
         self._generate, self._gather_s = generate, gather_s
         self._queue: SimpleQueue[_WaitingRequest | None] = SimpleQueue()

@@ -121,7 +121,13 @@ class TokenChooser:
         logits = self._penalized(input_ids, scores.float())
         chances = self._torch.softmax(logits / self._temperature, -1)
         if self._cuts:
-            chances = self._without_unlikely(chances)
+            torch = self._torch
+            ordered, places = chances.sort(-1, descending=True)
+            keep = torch.arange(ordered.shape[-1], device=ordered.device) < self._top_k
+            keep &= ordered.cumsum(-1) - ordered < self._top_p
+            keep &= ordered >= ordered[:, :1] * self._min_p
+            keep[:, 0] = True
+            chances = torch.zeros_like(chances).scatter(1, places, ordered * keep)
         drawn = self._torch.ones_like(chances)
         for place, row in enumerate(self._rows):
             if row.sampling.temperature:
@@ -139,16 +145,6 @@ class TokenChooser:
                 own = logits[place, seen]
                 logits[place, seen] = self._torch.where(own > 0, own / penalty, own * penalty)
         return logits
-
-    def _without_unlikely(self, chances: Any) -> Any:
-        """Take out what is too unlikely for its row; the likeliest always stays."""
-        torch = self._torch
-        ordered, places = chances.sort(-1, descending=True)
-        keep = torch.arange(ordered.shape[-1], device=ordered.device) < self._top_k
-        keep &= ordered.cumsum(-1) - ordered < self._top_p
-        keep &= ordered >= ordered[:, :1] * self._min_p
-        keep[:, 0] = True
-        return torch.zeros_like(chances).scatter(1, places, ordered * keep)
 
 
 class RowStops:

@@ -244,8 +244,7 @@ _GLM_PARAMETER = re.compile(
     r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|(?=<arg_key>)|\Z)", re.DOTALL
 )
 INVOKE = re.compile(
-    r'<(?:｜DSML｜)?invoke name="(?P<name>[^"]+)">(?P<body>.*?)(?P<end></(?:｜DSML｜)?invoke>|\Z)',
-    re.DOTALL,
+    r'<(?:｜DSML｜)?invoke name="(?P<name>[^"]+)">(?P<body>.*?)(?P<end></(?:｜DSML｜)?invoke>|\Z)', re.DOTALL
 )
 _INVOKE_PARAMETER = re.compile(
     r'<(?:｜DSML｜)?parameter name="([^"]+)"([^>]*)>(.*?)(?:</(?:｜DSML｜)?parameter>|\Z)', re.DOTALL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os.path import commonpath
-from typing import Any, TypeGuard
+from typing import Any
 
 from pytest_agenteval.chat.offline.reference_solution import (
     FileWriter,
@@ -185,11 +185,11 @@ def _number_places(solution: ReferenceTurns) -> Mapping[str, list[ValuePlace]]:
 
 
 def _amounts(solution: ReferenceTurns) -> Iterator[tuple[ValuePlace, int | float]]:
-    return ((spot, value) for spot, value in solution.values(solution.writing) if _is_amount(value))
-
-
-def _is_amount(value: Any) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return (
+        (spot, value)
+        for spot, value in solution.values(solution.writing)
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    )
 
 
 def date_off_by_a_day(solution: ReferenceTurns) -> Iterator[Spoilt]:
