@@ -18,8 +18,6 @@ RESPONSE_RATE = "RRR"
 LABELS: Mapping[str, str] = {"SR": "SR", "EPR_CVR": "EPR_CVR", PASS_NAME: PASS_SHARE}
 """The metrics of every task that the benchmark reports, with the label that our grade has."""
 
-RETIRED = ("ProvAcc", "ReuseRate")
-"""Metrics that the benchmark documents and no longer reports."""
 
 DETAILS, UPSTREAM_ERROR = "upstream", "upstream_error"
 """Where a grade's details hold what the benchmark would report beside the score, or how its code broke."""
@@ -45,7 +43,7 @@ class TaskReport(FrozenValue, frozen=True):
     first_token_s: float | None
 
 
-def task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
+def _task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
     """Give the report of a task from its repetitions, None where none of them was evaluated.
 
     As in the benchmark the first one stands for the task, and the others count in its pass@k only.
@@ -54,23 +52,27 @@ def task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
     if not counted:
         return None
     first = counted[0]
-    metrics = _metrics(level, first)
+    grades = _reported_grades(level, first)
+    metrics = {name: _metric(grade) for name, grade in grades.items()}
     if len(trials) > 1 and PASS_NAME in metrics:
-        repetitions = len(trials)
         answered = sum(map(_success, counted))
         details = {
-            "repetitions": repetitions,
+            "repetitions": len(trials),
             "actual_repetitions": len(counted),
             "success_count": answered,
         }
         metrics[PASS_NAME] = {"score": answered / len(counted), "details": details}
     log = _log(first)
     prompt, completion, tokens = _tokens(first)
+    in_its_way = (
+        grade.score is None or DETAILS in grade.details or UPSTREAM_ERROR in grade.details
+        for grade in grades.values()
+    )
     return TaskReport(
         task=first.key.task,
         success=_success(first),
         metrics=metrics,
-        upstream=all(map(_is_upstream, _reported_grades(level, first).values())),
+        upstream=all(in_its_way),
         started_at=first.started_at,
         seconds=float(log.get("execution_time", first.seconds)),
         steps=int(log.get("steps_taken", _steps(first))),
@@ -83,13 +85,15 @@ def task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
 
 
 def evaluated(trial: Trial) -> bool:
-    """Say whether a trial counts: it did not break, or the benchmark's own log tells how it ended."""
+    """Say whether a trial counts: it did not break, or the benchmark's own log says how it ended."""
     return bool(trial.grades) and (trial.ending != "errored" or bool(_log(trial)))
 
 
 def reported(level: str) -> tuple[str, ...]:
     """Give the metrics that the benchmark reports for each task of a level, in its order."""
-    return (*LABELS, *(name for name in LEVEL_METRICS[level] if name not in RETIRED))
+    # ProvAcc and ReuseRate are in its documents and no longer in its reports.
+    own = (name for name in LEVEL_METRICS[level] if name not in ("ProvAcc", "ReuseRate"))
+    return (*LABELS, *own)
 
 
 def _reported_grades(level: str, trial: Trial) -> dict[str, Grade]:
@@ -99,20 +103,12 @@ def _reported_grades(level: str, trial: Trial) -> dict[str, Grade]:
     return {name: grades[label] for name, label in labels.items() if label in grades}
 
 
-def _metrics(level: str, trial: Trial) -> dict[str, Mapping[str, Any]]:
-    return {name: _metric(grade) for name, grade in _reported_grades(level, trial).items()}
-
-
 def _metric(grade: Grade) -> Mapping[str, Any]:
-    """Give a score with its details, which are our rationale where the benchmark's way was not gone."""
+    """Give a score with its details: our rationale where it was not worked out in the benchmark's way."""
     score = None if grade.value is None else float(grade.value)
     if UPSTREAM_ERROR in grade.details:
         return {"score": score, "error": grade.details[UPSTREAM_ERROR]}
     return {"score": score, "details": grade.details.get(DETAILS, {"reason": grade.rationale})}
-
-
-def _is_upstream(grade: Grade) -> bool:
-    return grade.score is None or DETAILS in grade.details or UPSTREAM_ERROR in grade.details
 
 
 def _log(trial: Trial) -> Mapping[str, Any]:
@@ -160,7 +156,6 @@ def _first_token_s(trial: Trial) -> float | None:
 
 
 Evaluation = Mapping[str, Any]
-DEFAULT_MODE = "default"
 
 
 def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
@@ -179,24 +174,19 @@ def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
         for entry in (entry for entry in entries if entry.bucket == name):
             trials = tasks.setdefault((entry.key.task, entry.key.agent), [])
             trials += [trial] if (trial := run.trial_if_readable(entry)) else []
-        reports = [report for trials in tasks.values() if (report := task_report(name, trials))]
+        reports = [report for trials in tasks.values() if (report := _task_report(name, trials))]
         group = (suite.suite, suite.model, suite.variant, name)
-        planned = max(
-            sum(
-                planned.tasks
-                for planned in run.planned
-                if (planned.suite, planned.model, planned.variant, planned.bucket) == group
-            ),
-            len(tasks),
+        planned_tasks = sum(
+            planned.tasks
+            for planned in run.planned
+            if (planned.suite, planned.model, planned.variant, planned.bucket) == group
         )
+        planned = max(planned_tasks, len(tasks))
         if planned:
             levels[name] = _level(name, run.header, suite, reports, planned)
             upstream = upstream and all(report.upstream for report in reports)
     summary = _summary(run.header, suite, levels)
-    return {
-        "summary": summary if upstream else {**summary, "mode": DEFAULT_MODE},
-        "by_level": levels,
-    }
+    return {"summary": summary if upstream else {**summary, "mode": "default"}, "by_level": levels}
 
 
 def _summary(header: RunHeader, suite: SuiteView, levels: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,10 +245,8 @@ def _metadata(level: str, header: RunHeader, suite: SuiteView, tasks: Sequence[T
     """
     count, answered = len(tasks), sum(task.success for task in tasks)
     offline = any(model.name == suite.model and model.offline for model in header.models)
-    seconds, tokens = (
-        naive_sum(task.seconds for task in tasks),
-        sum_figures([task.tokens for task in tasks]).value,
-    )
+    seconds = naive_sum(task.seconds for task in tasks)
+    tokens = sum_figures([task.tokens for task in tasks]).value
     prompts = sum_figures([task.prompt_tokens for task in tasks]).value
     completions = sum_figures([task.completion_tokens for task in tasks]).value
     steps, calls = sum(task.steps for task in tasks), sum(task.calls for task in tasks)
@@ -286,7 +274,7 @@ def _metadata(level: str, header: RunHeader, suite: SuiteView, tasks: Sequence[T
 
 
 def _first_tokens(waits: Sequence[float | None]) -> dict[str, Any]:
-    if waits and not any(wait is not None for wait in waits):
+    if waits and all(wait is None for wait in waits):
         return {"average": None, "min": None, "max": None, "unit": "seconds"}
     measured = [wait for wait in waits if wait]
     return {

@@ -82,7 +82,6 @@ KEY_METRICS = {
 
 Level = Mapping[str, Any]
 FIRST = ("RRR", "SR")
-NONE = "없음"
 UNKNOWN = "알 수 없음"
 
 
@@ -98,7 +97,7 @@ def report_markdown(evaluation: Evaluation) -> str:
 def _run(summary: Mapping[str, Any]) -> Iterator[str]:
     yield from ("# Ko-AgentBench 평가 보고서", "", "## 실행 정보", "")
     yield f"- **평가 대상 모델**: {summary['model']}"
-    yield f"- **Judge 모델**: {summary['judge_model'] or NONE}"
+    yield f"- **Judge 모델**: {summary['judge_model'] or '없음'}"
     yield f"- **실행 날짜**: {summary['execution_date']}"
     yield f"- **평가 날짜**: {summary['evaluation_date'][:10]}"
     yield f"- **총 태스크**: {_counts(summary)}"
@@ -150,20 +149,17 @@ def _usage(levels: Mapping[str, Level]) -> Iterator[str]:
     yield from _head(
         "Level", "평균 토큰 수", "입력 토큰", "출력 토큰", "TPS", "TTFT (평균)", "TTFT (최소/최대)"
     )
-    yield from (_details(name, level["metadata"]) for name, level in levels.items())
-
-
-def _details(name: str, metadata: Mapping[str, Any]) -> str:
-    ttft = metadata["ttft"]
-    return _table_row(
-        f"**{name}**",
-        _figure_text(metadata["average_tokens_per_task"], "{:.0f}"),
-        _figure_text(metadata["average_prompt_tokens"], "{:.0f}"),
-        _figure_text(metadata["average_completion_tokens"], "{:.0f}"),
-        _figure_text(metadata["average_tps"], "{:.0f}"),
-        _figure_text(ttft["average"], "{:.4f}초"),
-        UNKNOWN if ttft["average"] is None else f"{ttft['min']:.4f} / {ttft['max']:.4f}",
-    )
+    for name, level in levels.items():
+        metadata, ttft = level["metadata"], level["metadata"]["ttft"]
+        yield _table_row(
+            f"**{name}**",
+            _figure_text(metadata["average_tokens_per_task"], "{:.0f}"),
+            _figure_text(metadata["average_prompt_tokens"], "{:.0f}"),
+            _figure_text(metadata["average_completion_tokens"], "{:.0f}"),
+            _figure_text(metadata["average_tps"], "{:.0f}"),
+            _figure_text(ttft["average"], "{:.4f}초"),
+            UNKNOWN if ttft["average"] is None else f"{ttft['min']:.4f} / {ttft['max']:.4f}",
+        )
 
 
 def _figure_text(value: float | None, form: str) -> str:
@@ -201,7 +197,7 @@ MISSPELT = {"L1_ToolAcc": "L1_TooAcc"}
 """Columns that the benchmark spells differently, kept so that its readers find them."""
 
 
-def summary_csv(evaluation: Evaluation) -> str:
+def _summary_csv(evaluation: Evaluation) -> str:
     """Give a row for each level; a metric that the level does not have is written 0.0000."""
     levels: Mapping[str, Any] = evaluation["by_level"]
     metrics = sorted({name for level in levels.values() for name in level["metrics"]})
@@ -212,38 +208,30 @@ def summary_csv(evaluation: Evaluation) -> str:
     return _csv([["Level", *FACTS, *metrics], *rows], "\r\n")
 
 
-def combined_csv(evaluations: Iterable[tuple[str, Evaluation]]) -> str:
+def _combined_csv(evaluations: Iterable[tuple[str, Evaluation]]) -> str:
     """Give a row for each model, named as its folder is; a level that was not evaluated leaves blanks."""
-    # Its two tables end their lines differently: a file of ours is to be the same to the byte.
     facts = [f"{level}_{fact}" for fact in FACTS for level in LEVELS]
-    common = [f"{level}_{metric}" for metric in _common() for level in LEVELS]
-    own = [f"{level}_{metric}" for level in LEVELS for metric in _own(level)]
-    return _csv(
-        [
-            ["Model", "Vendor", "Model Type", *facts, *common, *(MISSPELT.get(name, name) for name in own)],
-            *(_csv_row(name, evaluation) for name, evaluation in evaluations),
-        ],
-        "\n",
-    )
+    metrics = [f"{level}_{metric}" for level, metric in _combined_metrics()]
+    titles = ["Model", "Vendor", "Model Type", *facts, *(MISSPELT.get(name, name) for name in metrics)]
+    # Its two tables end their lines differently: a file of ours is to be the same to the byte.
+    return _csv([titles, *(_csv_row(name, evaluation) for name, evaluation in evaluations)], "\n")
 
 
 def _csv_row(name: str, evaluation: Evaluation) -> list[str]:
     levels: Mapping[str, Any] = evaluation["by_level"]
     facts = {name: _facts(level) for name, level in levels.items()}
-    cells = [
-        _short(facts[level][at]) if level in facts else "" for at in range(len(FACTS)) for level in LEVELS
-    ]
-    cells += [_metric(levels, level, metric) for metric in _common() for level in LEVELS]
-    cells += [_metric(levels, level, metric) for level in LEVELS for metric in _own(level)]
-    return [name, *vendor_of(evaluation["summary"]["model"]), *cells]
+    cells = [facts[level][at] if level in facts else "" for at in range(len(FACTS)) for level in LEVELS]
+    for level, metric in _combined_metrics():
+        cells.append(f"{levels[level]['metrics'].get(metric, 0.0):.4f}" if level in levels else "")
+    # Numbers lose the noughts at their ends here: ``0.5000`` becomes 0.5, and 11 stays 11.
+    short = (repr(float(cell)) if "." in cell else cell for cell in cells)
+    return [name, *vendor_of(evaluation["summary"]["model"]), *short]
 
 
-def _common() -> tuple[str, ...]:
-    return RESPONSE_RATE, *LABELS
-
-
-def _own(level: str) -> Sequence[str]:
-    return reported(level)[len(LABELS) :]
+def _combined_metrics() -> list[tuple[str, str]]:
+    """Give level and metric of the combined table's columns: those of all levels, then each level's own."""
+    common = [(level, metric) for metric in (RESPONSE_RATE, *LABELS) for level in LEVELS]
+    return [*common, *((level, metric) for level in LEVELS for metric in reported(level)[len(LABELS) :])]
 
 
 def _facts(level: Mapping[str, Any]) -> list[str]:
@@ -262,22 +250,13 @@ def _csv_figure(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
-def _metric(levels: Mapping[str, Any], level: str, metric: str) -> str:
-    return _short(f"{levels[level]['metrics'].get(metric, 0.0):.4f}") if level in levels else ""
-
-
-def _short(cell: str) -> str:
-    """Write a number without the noughts at its end: ``0.5000`` becomes 0.5, and 11 stays 11."""
-    return repr(float(cell)) if "." in cell else cell
-
-
 def _csv(rows: Iterable[Sequence[str]], end: str) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator=end).writerows(rows)
     return text.getvalue()
 
 
-API, OPEN, UNKNOWN_CELL = "API", "OSS", "Unknown"
+API, OPEN = "API", "OSS"
 
 VENDORS: tuple[tuple[str, str, str], ...] = (
     ("gpt-oss", "OpenAI", OPEN),
@@ -305,17 +284,14 @@ VENDORS: tuple[tuple[str, str, str], ...] = (
 
 
 def vendor_of(model: str) -> tuple[str, str]:
-    """Give a model's vendor, and ``API`` or ``OSS``; ``Unknown`` twice for an id that tells nothing.
+    """Give a model's vendor, and ``API`` or ``OSS``; ``Unknown`` twice for an id without a known part.
 
     Only what comes after the last provider prefix is looked at: ``azure/gpt-4o`` is not Microsoft's.
     """
     name = model.rpartition("/")[2].lower()
-    return next(
-        ((vendor, kind) for part, vendor, kind in VENDORS if part in name), (UNKNOWN_CELL, UNKNOWN_CELL)
-    )
+    found = ((vendor, kind) for part, vendor, kind in VENDORS if part in name)
+    return next(found, ("Unknown", "Unknown"))
 
-
-COMBINED = "combined_evaluation_summary.csv"
 
 _SERVED_AS = re.compile(r":\d+$")
 _NO_NAME = re.compile(r'[/\\:*?"<>|\s]+')
@@ -336,16 +312,12 @@ def write_reports(runs: Iterable[Run], to: Path) -> list[Path]:
     """
     folders = _folders([evaluated for run in runs for evaluated in _evaluations(run)])
     try:
-        return _write_all(folders, to)
+        paths = [path for folder, model in folders for path in _write(to / folder, model.evaluation)]
+        if len(folders) > 1:
+            rows = [(folder.rpartition("_")[0], model.evaluation) for folder, model in folders]
+            paths.append(_put(to / "combined_evaluation_summary.csv", _combined_csv(rows)))
     except OSError as refused:
         raise UsageMistake(f"{refused.filename}: cannot be written ({refused.strerror})") from None
-
-
-def _write_all(folders: Sequence[tuple[str, EvaluatedModel]], to: Path) -> list[Path]:
-    paths = [path for folder, model in folders for path in _write(to / folder, model.evaluation)]
-    if len(folders) > 1:
-        rows = [(folder.rpartition("_")[0], model.evaluation) for folder, model in folders]
-        paths.append(_put(to / COMBINED, combined_csv(rows)))
     return paths
 
 
@@ -394,7 +366,7 @@ def _write(folder: Path, evaluation: Evaluation) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     return [
         _put(folder / "evaluation_report.json", json.dumps(evaluation, ensure_ascii=False, indent=2)),
-        _put(folder / "evaluation_summary.csv", summary_csv(evaluation)),
+        _put(folder / "evaluation_summary.csv", _summary_csv(evaluation)),
         _put(folder / "evaluation_report.md", report_markdown(evaluation)),
     ]
 

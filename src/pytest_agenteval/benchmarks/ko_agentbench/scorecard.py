@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -29,8 +29,8 @@ TaskScores = Mapping[Hashable, float]
 class WeightedMean(NamedTuple):
     """A mean over tasks that may weigh differently.
 
-    ``variance`` is that of the mean; ``tasks`` counts them, ``alike`` says how many that weigh the same would
-    tell as much. ``bounded`` is False where a score lies below 0: its scale has no lower end.
+    ``variance`` is that of the mean; ``tasks`` counts them, ``alike`` is the number that weigh the same and
+    carry as much. ``bounded`` is False where a score lies below 0: its scale has no lower end.
     """
 
     value: float
@@ -59,7 +59,7 @@ def mean_of_metrics(metrics: Sequence[TaskScores]) -> WeightedMean:
     added: dict[Hashable, list[float]] = {}
     weights: dict[Hashable, list[float]] = {}
     for scores, mean in zip(metrics, means, strict=True):
-        # A metric that one task alone decided shows no spread: only its weight tells how little it knows.
+        # A metric that one task alone decided shows no spread: only its weight shows how little it knows.
         scale = weight / math.sqrt(len(scores) * max(1, len(scores) - 1))
         for task, score in scores.items():
             added.setdefault(task, []).append((score - mean) * scale)
@@ -228,7 +228,7 @@ def checked_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
     return weights
 
 
-def read_weights(text: str) -> Mapping[str, float]:
+def _read_weights(text: str) -> Mapping[str, float]:
     """Read ``basic=0.4,robustness=0.2,efficiency=0.25,context=0.15``; raises ValueError for anything else."""
     weights: dict[str, float] = {}
     for pair in text.split(","):
@@ -260,12 +260,9 @@ OPTIONS = (
         "PART=N,...",
         "what parts weigh in the Korean benchmark's composite "
         "(default: basic=0.4,robustness=0.2,efficiency=0.25,context=0.15)",
-        read_weights,
+        _read_weights,
     ),
 )
-
-Lacking = Mapping[tuple[str, str], int]
-"""By level and metric, the tasks that lack a grade only a judge gives."""
 
 
 def scorecard(entries: Sequence[JournalEntry], weights: Mapping[str, float] = WEIGHTS) -> Scorecard | None:
@@ -275,12 +272,22 @@ def scorecard(entries: Sequence[JournalEntry], weights: Mapping[str, float] = WE
     """
     if not has_levels(entries):
         return None
+    # By level and metric, the tasks that lack a grade only a judge gives.
     tasks: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    for entry in entries:
-        for grade in grades_lacking_judge(entry) if entry.averaged else ():
-            tasks.setdefault((entry.bucket, grade.grader), set()).add((entry.key.task, entry.key.agent))
-    lacking = {name: len(lacking) for name, lacking in tasks.items()}
-    observed = list(_trial_metrics(entries))
+    observed: list[TrialMetric] = []
+    for entry in (entry for entry in entries if entry.averaged):
+        task, metrics = (
+            (entry.key.task, entry.key.agent),
+            {*LEVEL_METRICS.get(entry.bucket, ()), *COMMON_METRICS},
+        )
+        for grade in grades_lacking_judge(entry):
+            tasks.setdefault((entry.bucket, grade.grader), set()).add(task)
+        observed += [
+            TrialMetric(entry.bucket, grade.grader, task, grade.value)
+            for grade in entry.grades
+            if grade.grader in metrics
+        ]
+    lacking = {name: len(names) for name, names in tasks.items()}
     levels = tuple(_with_unjudged(level, lacking, entries) for level in levels_of(observed))
     return Scorecard(levels, composite(level_means(observed), weights))
 
@@ -295,19 +302,9 @@ def has_levels(entries: Iterable[JournalEntry]) -> bool:
     )
 
 
-def _trial_metrics(entries: Iterable[JournalEntry]) -> Iterator[TrialMetric]:
-    for entry in entries:
-        metrics = {*LEVEL_METRICS.get(entry.bucket, ()), *COMMON_METRICS}
-        if entry.averaged:
-            task = (entry.key.task, entry.key.agent)
-            yield from (
-                TrialMetric(entry.bucket, grade.grader, task, grade.value)
-                for grade in entry.grades
-                if grade.grader in metrics
-            )
-
-
-def _with_unjudged(level: MetricGroup, lacking: Lacking, entries: Iterable[JournalEntry]) -> MetricGroup:
+def _with_unjudged(
+    level: MetricGroup, lacking: Mapping[tuple[str, str], int], entries: Iterable[JournalEntry]
+) -> MetricGroup:
     """Add what the figures of a level lack: judges' grades, or, where there is no figure, the reason."""
 
     def counted(metric: Metric) -> Metric:

@@ -57,9 +57,6 @@ LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Level, to the labels of its metrics."""
 
-UPSTREAM_LABELS: Mapping[str, str] = MappingProxyType({"pass@k share": "pass@k"})
-"""Labels that the benchmark's own reports write otherwise."""
-
 _PLACES: Mapping[str, str] = {
     "ko_success": "common_metrics:KoSuccess",
     "ko_valid_calls": "common_metrics:KoValidCalls",

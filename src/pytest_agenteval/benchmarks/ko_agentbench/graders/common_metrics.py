@@ -52,7 +52,7 @@ def valid_calls_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
 
 
 def response(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Tell whether the agent said anything in the end."""
+    """Tell whether there is an answer in the end."""
     has_answer = bool(trace.answer)
     return MetricResult(float(has_answer), "there is an answer" if has_answer else "there is no answer")
 
@@ -81,8 +81,6 @@ class KoResponseRate(ComputedGrader):
 
 
 ASKS = 3
-LEAST_ANSWER = 3
-ROBUSTNESS = 5
 SUCCESS_RUBRIC, VOTE_RUBRIC = "ko_success", "ko_success_vote"
 
 
@@ -101,21 +99,18 @@ async def success(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResu
         "facts": facts(task, trace),
         "answer": trace.answer,
     }
-    return (
-        await panel.score(SUCCESS_RUBRIC, values)
-        if panel.can_tell(SUCCESS_RUBRIC, values)
-        else no_judge_result()
-    )
+    known = panel.can_tell(SUCCESS_RUBRIC, values)
+    return await panel.score(SUCCESS_RUBRIC, values) if known else no_judge_result()
 
 
 async def success_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
-    """Ask the first judge three times; what more than half of its votes say, goes."""
+    """Call the first judge three times; the majority of its votes decides."""
     level = trace.level if task.task_level is None else task.task_level
     # A task without a level has 0 in the log: the benchmark lets it through without a fallback.
     if _is_five(level) and _no_fallback(task, trace):
         return _failure_result("no tool to fall back on was called")
     answer = "" if trace.final_response is None else str(trace.final_response)
-    if len(answer.strip()) < LEAST_ANSWER:
+    if len(answer.strip()) < 3:
         return _failure_result("the answer is empty or too short")
     if not panel.judges:
         return no_judge_result()
@@ -144,7 +139,7 @@ async def success_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
 def _is_five(level: Any) -> bool:
     if isinstance(level, str):
         return level.strip().upper() in ("5", "L5")
-    return level == ROBUSTNESS and not isinstance(level, bool)
+    return bool(level == 5 and not isinstance(level, bool))
 
 
 def _no_fallback(task: KoTask, trace: KoTrace) -> bool:
@@ -187,14 +182,13 @@ async def repeat_share_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel)
         "actual_repetitions": len(flags),
         "success_count": good,
     }
-    return MetricResult(
-        good / len(flags), f"{good} of {len(flags)} repetitions are marked as successful", details
-    )
+    reason = f"{good} of {len(flags)} repetitions are marked as successful"
+    return MetricResult(good / len(flags), reason, details)
 
 
 @dataclass(frozen=True)
 class KoSuccess(JudgedMetricGrader):
-    """SR: did the agent do what it was asked for?"""
+    """SR: did the agent do what the task wants?"""
 
     name: ClassVar[str] = "ko_success"
     threshold: ClassVar[float] = 1.0

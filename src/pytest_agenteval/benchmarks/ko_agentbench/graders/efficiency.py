@@ -11,7 +11,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     JudgedMetric,
     JudgedMetricGrader,
     JudgePanel,
-    UpstreamVote,
     ask_all_upstream,
     before_the_question,
     calls_alone,
@@ -92,16 +91,11 @@ def same_call(call: Call, other: Call, task: KoTask) -> bool:
 def _nearest(call: Call, golden: Sequence[Call]) -> int | None:
     """Give the place of the golden call that a call stands for, None where it stands for none."""
     rules, args = tool_defaults(call[0]).rules, normalize_args(call)
-    candidates = [
-        (at, normalize_args(args_of_golden))
-        for at, args_of_golden in enumerate(golden)
-        if args_of_golden[0] == call[0]
-    ]
-    ranks = [
-        (rules.nearness(args_of_golden, args), -at)
-        for at, args_of_golden in candidates
-        if rules.accepts(args_of_golden, args)
-    ]
+    ranks = []
+    for at, golden_call in enumerate(golden):
+        golden_args = normalize_args(golden_call)
+        if golden_call[0] == call[0] and rules.accepts(golden_args, args):
+            ranks.append((rules.nearness(golden_args, args), -at))
     return -max(ranks)[1] if ranks else None
 
 
@@ -122,32 +116,26 @@ def non_redundant(task: KoTask, trace: KoTrace) -> MetricResult:
     if not chances:
         return not_applicable("the task has nothing to use again")
     again = count_repeated_calls(task, trace.calls)
-    return MetricResult(
-        share(chances - again, chances), f"{again} repeated calls, {chances} chances to do without"
-    )
+    reason = f"{again} repeated calls, {chances} chances to do without"
+    return MetricResult(share(chances - again, chances), reason)
 
 
 def non_redundant_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give 1 less the repeats among the agent's own calls by the opportunities; it may be far below 0."""
-    worked = [_key(call) for call in trace.own if call.success]
+    worked = [(c.tool, as_json(c.args or {}, sorted_keys=True)) for c in trace.own if c.success]
     again, chances = len(worked) - len(set(worked)), task.reuses
-    non_redundant = chances - again
+    # Not bounded below: -8 is among the published figures.
+    score = 1 - again / chances if chances else 1.0
     details = {
         "reuse_opportunities": chances,
         "redundant_calls": again,
-        "non_redundant_calls": non_redundant,
+        "non_redundant_calls": chances - again,
         "total_calls": len(trace.own),
         "unique_calls": len(set(worked)),
         "redundant_rate": again / chances if chances else 0.0,
-        "non_redundant_rate": 1 - again / chances if chances else 1.0,
+        "non_redundant_rate": score,
     }
-    # Not bounded below: -8 is among the published figures.
-    score = 1 - again / chances if chances else 1.0
     return MetricResult(score, f"{again} repeated calls, {chances} chances to do without", details)
-
-
-def _key(call: KoCall) -> tuple[str, str]:
-    return call.tool, as_json(call.args or {}, sorted_keys=True)
 
 
 def reuse(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -208,7 +196,8 @@ async def economy_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
     """Give 0 where it was not done, also where no call was made, else the least calls by those made."""
     call_count = len(trace.own)
     # Its evaluator is never given minimum_calls: in a log the distinct golden calls stand for them.
-    needed = (_distinct(task) or 1) if task.minimum_calls is None else task.minimum_calls
+    golden = {(call["tool"], as_json(call.get("args") or {}, sorted_keys=True)) for call in task.golden_calls}
+    needed = (len(golden) or 1) if task.minimum_calls is None else task.minimum_calls
     if not panel.judges and call_count:
         return no_judge_result()
     values = {
@@ -231,7 +220,10 @@ async def economy_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
         **({"efficiency": score} if done and call_count else {}),
         "llm_reason": reason,
         "vote_details": {"positive": sum(votes), "negative": len(votes) - sum(votes), "total": len(votes)},
-        "individual_judges": _vote_details(judge_votes),
+        "individual_judges": [
+            {"success": vote.number == 1, "reason": vote.reason, "judge_id": place, "judge_model": vote.judge}
+            for place, vote in enumerate(judge_votes, 1)
+        ],
     }
     return MetricResult(score, f"{call_count} calls were made; {needed} will do; {reason}", details)
 
@@ -246,20 +238,6 @@ def _needed_calls(task: KoTask, trace: KoTrace) -> int:
             available.append(request)
             needed += 1
     return max(needed, task.minimum_calls or 0)
-
-
-def _distinct(task: KoTask) -> int:
-    """Count the different golden calls."""
-    return len(
-        {(call["tool"], as_json(call.get("args") or {}, sorted_keys=True)) for call in task.golden_calls}
-    )
-
-
-def _vote_details(judge_votes: Sequence[UpstreamVote]) -> list[dict[str, object]]:
-    return [
-        {"success": vote.number == 1, "reason": vote.reason, "judge_id": place, "judge_model": vote.judge}
-        for place, vote in enumerate(judge_votes, 1)
-    ]
 
 
 @dataclass(frozen=True)
@@ -279,23 +257,20 @@ def first_failure(task: KoTask, calls: Sequence[KoCall]) -> int:
 def is_failure(task: KoTask, calls: Sequence[KoCall], at: int) -> bool:
     """Whether the failure hit a call of the broken tool.
 
-    An error says so itself. Half a result (``partial``) is hit whatever it holds, a cut one (``malformed``)
-    is text, and an old one (``stale``) is what was given for other arguments before.
+    An error shows it by itself. Half a result (``partial``) is hit whatever it holds, a cut one
+    (``malformed``) is text, and an old one (``stale``) was given for other arguments before.
     """
     call = calls[at]
-    if not is_valid(call):
-        return True
     kind = (task.error_injection or {}).get("error_type")
+    if not is_valid(call) or kind == "partial":
+        return True
     if kind == "malformed":
         return isinstance(call.result, str)
-    return kind == "partial" or (
-        kind == "stale"
-        and any(
-            previous.tool == call.tool
-            and json_equal(previous.result, call.result)
-            and not equal_calls((previous.tool, previous.args), (call.tool, call.args))
-            for previous in calls[:at]
-        )
+    return kind == "stale" and any(
+        previous.tool == call.tool
+        and json_equal(previous.result, call.result)
+        and not equal_calls((previous.tool, previous.args), (call.tool, call.args))
+        for previous in calls[:at]
     )
 
 
@@ -328,19 +303,18 @@ def routing(task: KoTask, trace: KoTrace) -> MetricResult:
     if undecided is not None:
         return undecided
     calls, failed = trace.own, first_failure(task, trace.own)
-    since = _places_since(calls, failed)
-    coped = (at for at in since if _is_fallback(calls[at], task) or recovers(task, calls, at, failed))
+    coped = (
+        at
+        for at in _places_since(calls, failed)
+        if _is_fallback(calls[at], task) or recovers(task, calls, at, failed)
+    )
     switch = next(coped, None)
     if switch is None:
         return _gave_up_result(task)
-    failure_and_switch = (calls[failed], calls[switch])
-    wasted = [
-        call
-        for call in calls[failed + 1 : switch]
-        if not any(in_same_reply(call, other) for other in failure_and_switch)
-    ]
-    reason = f"{calls[switch].tool} was tried after {len(wasted)} other calls"
-    return MetricResult(1 / (1 + len(wasted)), reason)
+    ends = (calls[failed], calls[switch])
+    between = calls[failed + 1 : switch]
+    wasted = sum(not any(in_same_reply(call, end) for end in ends) for call in between)
+    return MetricResult(1 / (1 + wasted), f"{calls[switch].tool} was tried after {wasted} other calls")
 
 
 def routing_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -352,8 +326,15 @@ def routing_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     if failed is None:
         reason = "No tool calls recorded" if not calls else "Injected tool did not fail"
         return MetricResult(0.0, reason, {"reason": reason, "injected_tool": broken})
-    later = range(failed + 1, len(calls))
-    switch = next((at for at in later if _is_upstream_fallback(calls[at], task)), None)
+    # The benchmark takes the broken tool for a fallback where it is listed as one.
+    switch = next(
+        (
+            at
+            for at in range(failed + 1, len(calls))
+            if (calls[at].tool in task.fallbacks if task.fallbacks else calls[at].tool != broken)
+        ),
+        None,
+    )
     if switch is None:
         reason = "No fallback attempt after failure"
         step = _steps(calls, failed)[0]
@@ -415,7 +396,7 @@ def fallback_success_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
 
 
 def _without_failure(task: KoTask, trace: KoTrace) -> MetricResult | None:
-    """Give what can be said where the injected failure was not met; None where it was."""
+    """Give what can be decided where the injected failure was not met; None where it was."""
     if not task.injected_tool:
         return not_applicable("the task injects no failure")
     if first_failure(task, trace.own) >= 0:
@@ -449,11 +430,6 @@ def _fallback_tools(task: KoTask) -> list[str]:
 def _is_fallback(call: KoCall, task: KoTask) -> bool:
     """Whether a tool is one to fall back on: a listed one or, where none is listed, any other."""
     return call.tool in _fallback_tools(task) if _fallback_tools(task) else call.tool != task.injected_tool
-
-
-def _is_upstream_fallback(call: KoCall, task: KoTask) -> bool:
-    """Whether the benchmark's routing takes a tool for one, the broken one included where it is listed."""
-    return call.tool in task.fallbacks if task.fallbacks else call.tool != task.injected_tool
 
 
 def _steps(calls: Sequence[KoCall], *places: int) -> list[int]:

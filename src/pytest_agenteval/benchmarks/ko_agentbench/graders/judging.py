@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -49,9 +49,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.json_values import json_digest
 
 MAX_RESULT_CHARS = 3_000
-MAX_TURN_CHARS = 4_000
 MAX_TOOL_TURN_CHARS = 600
-UPSTREAM_TURN_CHARS = 500
 
 _ROLES = {"user": "사용자", "assistant": "비서", "tool": "도구 결과"}
 
@@ -76,27 +74,31 @@ def calls_alone(calls: Sequence[KoCall]) -> str:
 
 def facts(task: KoTask, trace: KoTrace) -> str:
     """Write what stands, in results, at the paths that the task names for their tools."""
-    return join_within(_facts(task, trace), "\n")
-
-
-def _facts(task: KoTask, trace: KoTrace) -> Iterator[str]:
+    lines = []
     for golden in task.golden_fields or ():
-        for call in trace.calls:
-            if call.tool == golden["tool"] and is_valid(call):
-                for path in golden["fields"]:
-                    value = value_at(call.result, parse_path(path))
-                    if value is not ABSENT:
-                        yield f"{call.tool} {path}: {cut_middle(value_text(value), MAX_TOOL_TURN_CHARS)}"
+        for call in (call for call in trace.calls if call.tool == golden["tool"] and is_valid(call)):
+            for path in golden["fields"]:
+                value = value_at(call.result, parse_path(path))
+                if value is not ABSENT:
+                    lines.append(f"{call.tool} {path}: {cut_middle(value_text(value), MAX_TOOL_TURN_CHARS)}")
+    return join_within(lines, "\n")
 
 
 def conversation(messages: Sequence[KoMessage] | None) -> str:
     """Write a conversation, its messages numbered, and those that were given marked."""
-    numbered = enumerate(messages or (), 1)
-    return join_within((_turn(number, message) for number, message in numbered if message.content), "\n")
+    turns = []
+    for number, message in enumerate(messages or (), 1):
+        if message.content:
+            most = MAX_TOOL_TURN_CHARS if message.role == "tool" else 4_000
+            seeded_mark = " (주어짐)" if message.seeded and message.role != "user" else ""
+            # No further line begins as a turn does: nobody can put words into another's mouth.
+            text = "\n    ".join(cut_middle(message.content, most).splitlines())
+            turns.append(f"[{number}] {_ROLES.get(message.role, message.role)}{seeded_mark}: {text}")
+    return join_within(turns, "\n")
 
 
 def before_the_question(trace: KoTrace) -> str:
-    """Write what was said before the last question; empty where it was the first."""
+    """Write the conversation before the last question; empty where it was the first."""
     messages = trace.messages or ()
     users = [place for place, message in enumerate(messages) if message.role == "user"]
     return conversation(messages[: users[-1]]) if users else ""
@@ -114,17 +116,9 @@ def conversation_upstream(messages: Sequence[KoMessage]) -> tuple[str, int]:
         elif message.role == "assistant":
             if message.content is None:
                 raise UpstreamError("an assistant's message has no text, and it cuts the text")
-            turns.append(f"[{number}] {_ROLES['assistant']}: {message.content[:UPSTREAM_TURN_CHARS]}")
+            # The benchmark cuts at 500 characters.
+            turns.append(f"[{number}] {_ROLES['assistant']}: {message.content[:500]}")
     return join_within(turns, "\n"), len(turns)
-
-
-def _turn(number: int, message: KoMessage) -> str:
-    most = MAX_TOOL_TURN_CHARS if message.role == "tool" else MAX_TURN_CHARS
-    seeded_mark = " (주어짐)" if message.seeded and message.role != "user" else ""
-    who = _ROLES.get(message.role, message.role)
-    # No further line begins as a turn does: nobody can put words into another's mouth.
-    text = "\n    ".join(cut_middle(message.content or "", most).splitlines())
-    return f"[{number}] {who}{seeded_mark}: {text}"
 
 
 def _call_text(call: KoCall) -> str:
@@ -146,32 +140,32 @@ RUBRICS = Path(__file__).parent.parent / "rubrics"
 
 @dataclass(frozen=True, slots=True)
 class JudgePanel:
-    """The judges that may be asked, and how their scores become one."""
+    """The judges that may be called, and how their scores become one."""
 
     judges: tuple[Judge, ...] = ()
     combine: Combine = "mean"
     notes: MutableMapping[str, Any] = field(default_factory=dict, repr=False)
 
     def can_tell(self, rubric: str, values: Mapping[str, str]) -> bool:
-        """Whether somebody is there to ask, or was asked this for another grader."""
+        """Whether there is a judge, or one has answered this for another grader."""
         return bool(self.judges) or self._note(rubric, values) in self.notes
 
     async def score(self, rubric: str, values: Mapping[str, str]) -> MetricResult:
-        """Ask every judge, once for all graders of the trial that want to know the same."""
+        """Call every judge, once for all graders of the trial that want to know the same."""
         note = self._note(rubric, values)
-        # Noted before it is awaited: graders of a trial run side by side, and who comes second waits for the
-        # answer to the first one's question instead of asking again.
-        asking = self.notes.get(note)
-        if asking is None:
-            asking = self.notes[note] = asyncio.ensure_future(self._panel_score(rubric, values))
-        result: MetricResult = await asking
+        # Noted before it is awaited: graders of a trial run side by side, and the second one waits for the
+        # answer to the first one's request instead of sending it again.
+        pending = self.notes.get(note)
+        if pending is None:
+            pending = self.notes[note] = asyncio.ensure_future(self._panel_score(rubric, values))
+        result: MetricResult = await pending
         return result
 
     def _note(self, rubric: str, values: Mapping[str, str]) -> str:
         return json_digest([rubric, self.combine, dict(values)])
 
     async def _panel_score(self, rubric: str, values: Mapping[str, str]) -> MetricResult:
-        """Ask every judge; who cannot be reached or read is left out, and named."""
+        """Call every judge; one that cannot be reached or read is left out, and named."""
         rubric_used = own_rubric(rubric)
         if rubric_used.combine != "majority":
             rubric_used = replace(rubric_used, combine=self.combine)
@@ -183,7 +177,7 @@ class JudgePanel:
 
 
 class UpstreamVote(FrozenValue, frozen=True):
-    """What one judge said, as the benchmark takes it: a whole number of the scale, or None for a failure."""
+    """One judge's verdict as the benchmark takes it: a whole number of the scale, or None for a failure."""
 
     judge: str
     number: int | None
@@ -199,8 +193,12 @@ async def ask_upstream(judge: Judge, rubric: Rubric, messages: Sequence[ChatMess
         return UpstreamVote(judge.model.id, None, str(unreachable))
     if verdict is None:
         return UpstreamVote(judge.model.id, None, problem)
-    score = verdict.scores[rubric.names[0]]
-    return UpstreamVote(judge.model.id, _whole_number(score, rubric), verdict.rationale)
+    score, number = verdict.scores[rubric.names[0]], None
+    if score is not None:
+        # A reply off the scale, or between its numbers, fails the benchmark's validation.
+        on_scale = rubric.low + score * (rubric.high - rubric.low)
+        number = round(on_scale) if abs(on_scale - round(on_scale)) < ROUNDING else None
+    return UpstreamVote(judge.model.id, number, verdict.rationale)
 
 
 def own_rubric(name: str) -> Rubric:
@@ -214,14 +212,6 @@ async def ask_all_upstream(panel: JudgePanel, rubric: str, values: Mapping[str, 
     messages = rubric_used.messages(values)
     note_shown(panel.judges, rubric_used, values)
     return await gather_all(ask_upstream(judge, rubric_used, messages) for judge in panel.judges)
-
-
-def _whole_number(score: float | None, rubric: Rubric) -> int | None:
-    if score is None:
-        return None
-    # A reply off the scale, or between its numbers, fails the benchmark's validation.
-    number = rubric.low + score * (rubric.high - rubric.low)
-    return round(number) if abs(number - round(number)) < ROUNDING else None
 
 
 def mean_upstream(votes: Sequence[UpstreamVote]) -> tuple[float, int, float]:
@@ -242,7 +232,7 @@ def majority_upstream(votes: Sequence[bool]) -> bool:
 
 
 def no_judge_result() -> MetricResult:
-    """Give what can be said where nobody is there to judge."""
+    """Give the result where there is nobody to judge."""
     undecided = no_judge_grade("")
     return MetricResult(None, undecided.rationale, undecided=undecided.undecided)
 
@@ -251,9 +241,9 @@ JudgedFunction: TypeAlias = Callable[[KoTask, KoTrace, JudgePanel], Awaitable[Me
 
 
 class JudgedMetric(FrozenValue, frozen=True):
-    """A metric that needs judges: its label, both ways to work it out, and what judges are asked in each.
+    """A metric that needs judges: its label, both ways to work it out, and the judges' rubric in each.
 
-    A mode in which no judge is asked has no rubric.
+    A mode that calls no judge has no rubric.
     """
 
     label: str
@@ -279,17 +269,17 @@ class JudgedMetric(FrozenValue, frozen=True):
 
 @dataclass(frozen=True)
 class JudgedMetricGrader(KoGrader, RubricGrader):
-    """A grader of a metric that asks judges."""
+    """A grader of a metric that calls judges."""
 
     metric: ClassVar[JudgedMetric]
 
     def used_rubric(self) -> Rubric | None:
-        """Give the rubric of this mode; None where it asks nobody."""
+        """Give the rubric of this mode; None where it calls no judge."""
         rubric = self.metric.rubrics.get(self.mode)
         return own_rubric(rubric) if rubric else None
 
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
-        """Ask these judges, where there is something to ask."""
+        """Call these judges, where there is something to judge."""
         panel = JudgePanel(tuple(judges), self.combine, evidence.notes)
         result = await self.metric.of(self, trace_of(evidence), self.mode, panel)
         return result.grade(self.name)
@@ -318,8 +308,8 @@ async def judged_context(rubric: str, task: KoTask, trace: KoTrace, panel: Judge
 async def judged_context_upstream(
     rubric: str, task: KoTask, trace: KoTrace, panel: JudgePanel
 ) -> MetricResult:
-    """Give the rounded mean of what judges say of a conversation; 0 where the log holds none."""
-    # Of an empty conversation judges are asked all the same: only a missing one is 0 by itself.
+    """Give the rounded mean of the judges' scores of a conversation; 0 where the log holds none."""
+    # An empty conversation is judged all the same: only a missing one is 0 by itself.
     if trace.messages is None:
         return MetricResult(0.0, "the log holds no conversation", {})
     text, turns_shown = conversation_upstream(trace.messages)
@@ -335,26 +325,22 @@ async def judged_context_upstream(
         "reason": f"the mean of {len(judge_votes)} judges is {mean:.2f}",
         "total_messages": len(trace.messages),
         "evaluated_messages": turns_shown,
-        "individual_judges": _vote_details(judge_votes),
+        "individual_judges": [
+            {
+                "score": UPSTREAM_LOWEST if vote.number is None else vote.number,
+                "reason": vote.reason,
+                "judge_id": place,
+                "judge_model": vote.judge,
+            }
+            for place, vote in enumerate(judge_votes, 1)
+        ],
     }
     return MetricResult(score, f"the mean of {len(judge_votes)} judges is {mean:.2f} of 5", details)
 
 
-def _vote_details(judge_votes: Sequence[UpstreamVote]) -> list[dict[str, object]]:
-    return [
-        {
-            "score": UPSTREAM_LOWEST if vote.number is None else vote.number,
-            "reason": vote.reason,
-            "judge_id": place,
-            "judge_model": vote.judge,
-        }
-        for place, vote in enumerate(judge_votes, 1)
-    ]
-
-
 @dataclass(frozen=True)
 class KoContextRetention(JudgedMetricGrader):
-    """ContextRetention: does the answer keep what was said earlier?"""
+    """ContextRetention: does the answer use what came earlier?"""
 
     name: ClassVar[str] = "ko_context_retention"
     metric: ClassVar[JudgedMetric] = JudgedMetric(

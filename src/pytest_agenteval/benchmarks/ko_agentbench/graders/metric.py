@@ -26,7 +26,7 @@ LOG_STATE = "ko_agentbench"
 class KoCall(FrozenValue, frozen=True):
     """One tool call; ``step`` counts the model's replies, and ``seeded`` calls were given, not made.
 
-    ``step`` is None where nobody saw the reply that asked for it: each such call is one by itself. One that
+    ``step`` is None where the reply with it was not seen: each such call is one by itself. One that
     is not ``readable`` came with arguments that are no JSON object; its ``args`` are empty.
     """
 
@@ -46,7 +46,7 @@ class KoCall(FrozenValue, frozen=True):
 
 
 class KoMessage(FrozenValue, frozen=True):
-    """One message of the conversation; ``seeded`` ones were given, not said."""
+    """One message of the conversation; ``seeded`` ones come from the task."""
 
     role: str
     content: str | None
@@ -57,7 +57,7 @@ class KoTrace(FrozenValue, frozen=True):
     """One trial: its calls in order, its answer, and what the benchmark's log would say of it.
 
     ``success`` is the benchmark's technical flag: there was a reply. ``messages`` is None where the log holds
-    no conversation. ``level`` and ``instruction`` are what the log, or the task's input, says; a task's own
+    no conversation. ``level`` and ``instruction`` are those of the log, or of the task's input; a task's own
     words come first. ``offered`` names the tools that the log says were offered.
     """
 
@@ -86,7 +86,7 @@ class KoTrace(FrozenValue, frozen=True):
 
     @property
     def question(self) -> str:
-        """What was asked last."""
+        """The user's last message."""
         questions = [message.content or "" for message in self.messages or () if message.role == "user"]
         return questions[-1] if questions else self.instruction
 
@@ -95,29 +95,26 @@ def trace_of(evidence: Evidence) -> KoTrace:
     """Give a trial in the shape of the metrics."""
     log = evidence.state.get(LOG_STATE)
     imported: Mapping[str, Any] = log if isinstance(log, Mapping) else {}
-    success = bool(imported["success"]) if "success" in imported else _has_reply(evidence)
+    # An agent with a model of its own leaves nothing but its answer.
+    replies = (message.role == "assistant" and not message.seeded for message in evidence.messages)
+    success = bool(imported.get("success", evidence.answer or any(replies)))
+    flags = imported.get("repetition_results")
+    task_turns = _task_turns(evidence)
+    spoken = [message for message in evidence.messages if message.role != "system"]
+    messages = tuple(KoMessage(message.role, message.content, message.seeded) for message in spoken)
     return KoTrace(
         calls=tuple(map(_call, evidence.calls)),
         # The log writes an empty answer so, too.
         final_response=evidence.answer or None,
         success=success,
-        repetition_results=_flags(imported.get("repetition_results"), success),
+        repetition_results=tuple(flags) if isinstance(flags, list | tuple) and flags else (success,),
         repetitions=imported.get("repetitions"),
-        messages=_messages(evidence) if imported.get("conversation", True) else None,
+        # Where no messages were recorded, the conversation is what the task gave.
+        messages=(messages or task_turns) if imported.get("conversation", True) else None,
         level=imported.get("task_level"),
-        instruction=next((turn.content or "" for turn in _task_turns(evidence) if turn.role == "user"), ""),
+        instruction=next((turn.content or "" for turn in task_turns if turn.role == "user"), ""),
         offered=tuple(imported.get("expected_tools") or ()),
     )
-
-
-def _has_reply(evidence: Evidence) -> bool:
-    """Whether the agent said anything; one with a model of its own leaves nothing but its answer."""
-    replies = (message.role == "assistant" and not message.seeded for message in evidence.messages)
-    return bool(evidence.answer) or any(replies)
-
-
-def _flags(results: Any, success: bool) -> tuple[bool, ...]:
-    return tuple(results) if isinstance(results, list | tuple) and results else (success,)
 
 
 def _call(call: ToolCall) -> KoCall:
@@ -126,13 +123,6 @@ def _call(call: ToolCall) -> KoCall:
     step = call.turn if call.turn or seeded else None
     fine, readable = call.error is None, call.raw_args is None
     return KoCall(step, call.tool, dict(call.args), fine, error, call.result, seeded, readable)
-
-
-def _messages(evidence: Evidence) -> tuple[KoMessage, ...]:
-    """Give what was said or, where nobody wrote that down, what the task gave."""
-    spoken = [message for message in evidence.messages if message.role != "system"]
-    messages = tuple(KoMessage(message.role, message.content, message.seeded) for message in spoken)
-    return messages or _task_turns(evidence)
 
 
 def _task_turns(evidence: Evidence) -> tuple[KoMessage, ...]:
@@ -326,7 +316,7 @@ def has_content(result: Any, args: Mapping[str, Any] | None = None) -> bool:
 
 
 def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
-    """Whether a value only says again what was asked for: a text, or, under a like name, anything.
+    """Whether a value only repeats the request: a text or, under a like name, anything.
 
     Small numbers and truth values are equal by chance: a temperature of 5 is no answer to ``days: 5``.
     """
@@ -370,16 +360,12 @@ def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
     for key, inner in value.items():
         if not isinstance(inner, Mapping | list | tuple):
             yield _normalize_key(key), inner
-        elif isinstance(inner, Mapping) and not is_error_result(inner) and not _is_blank_form(inner):
-            yield from _leaves(inner)
-
-
-def _is_blank_form(record: Mapping[str, Any]) -> bool:
-    """Whether a record was never filled in: several fields, each 0 or no text, and some of them no text."""
-    leaves = list(record.values())
-    blank = [isinstance(leaf, str) and not leaf.strip() for leaf in leaves]
-    unfilled = (none or _is_zero(leaf) for none, leaf in zip(blank, leaves, strict=True))
-    return len(leaves) > 2 and any(blank) and all(unfilled)
+        elif isinstance(inner, Mapping) and not is_error_result(inner):
+            blank = [isinstance(leaf, str) and not leaf.strip() for leaf in inner.values()]
+            unfilled = (none or _is_zero(leaf) for none, leaf in zip(blank, inner.values(), strict=True))
+            # A record of several fields, each 0 or no text, and some of them no text, was never filled in.
+            if not (len(inner) > 2 and any(blank) and all(unfilled)):
+                yield from _leaves(inner)
 
 
 def is_meaningful_upstream(result: Any) -> bool:

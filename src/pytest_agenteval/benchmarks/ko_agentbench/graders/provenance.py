@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from html import unescape
@@ -25,7 +25,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.text.json_values import fold_compact, loose_path
 
-Atom: TypeAlias = Decimal | str
 Likeness: TypeAlias = tuple[int, int]
 
 UNLIKE: Likeness = (0, 0)
@@ -69,12 +68,12 @@ def leaves(value: Any) -> Iterator[Any]:
         yield from leaves(inner)
 
 
-def _parts(value: Any) -> Iterator[Atom]:
+def _parts(value: Any) -> Iterator[Decimal | str]:
     pieces = [value, *_BETWEEN.split(value)] if isinstance(value, str) else [value]
     yield from (atom for atom in map(_atom, pieces) if atom is not None)
 
 
-def _atom(value: Any) -> Atom | None:
+def _atom(value: Any) -> Decimal | str | None:
     """Give a number, also one written as text, or a folded text; truth values and nothing say too little."""
     if isinstance(value, bool) or value is None:
         return None
@@ -93,7 +92,7 @@ def _number(value: Any) -> Decimal | None:
         return None
 
 
-def _is_rounded(first: Atom, other: Atom) -> bool:
+def _is_rounded(first: Decimal | str, other: Decimal | str) -> bool:
     """Whether two numbers are one number, written with more and with fewer digits behind the point."""
     if not isinstance(first, Decimal) or not isinstance(other, Decimal):
         return False
@@ -113,13 +112,12 @@ def _digits(number: Decimal) -> int:
 
 Path: TypeAlias = tuple[str | int, ...]
 
-_FLOW = ("from_step", "from_output", "to_step", "to_parameter")
-
 
 def data_flows(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the task's data flows whose value came from an earlier call's result."""
     # The data has one flow twice: it is one value all the same.
-    flows = list({tuple(flow[key] for key in _FLOW): flow for flow in task.data_flow or ()}.values())
+    keys = ("from_step", "from_output", "to_step", "to_parameter")
+    flows = list({tuple(flow[key] for key in keys): flow for flow in task.data_flow or ()}.values())
     if not flows:
         return not_applicable("the task has no data flow")
     unmet = [flow for flow in flows if not _has_travelled(flow, task, trace)]
@@ -134,18 +132,14 @@ def _has_travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> boo
     for place, call in enumerate(trace.calls):
         if call.seeded or call.tool not in targets or flow["to_parameter"] not in call.args:
             continue
-        earlier = [
-            source
-            for source in trace.calls[:place]
-            if source.tool in sources
+        value = call.args[flow["to_parameter"]]
+        for source in trace.calls[:place]:
             # A result is not known to the calls of the same reply.
-            and (is_valid(source) and (source.seeded or source.step is None or source.step != call.step))
-        ]
-        if any(
-            _comes_from(source.result, flow["from_output"], call.args[flow["to_parameter"]])
-            for source in earlier
-        ):
-            return True
+            known = source.seeded or source.step is None or source.step != call.step
+            if not known or source.tool not in sources or not is_valid(source):
+                continue
+            if _comes_from(source.result, flow["from_output"], value):
+                return True
     return False
 
 
@@ -168,17 +162,16 @@ def _comes_from(result: Any, output: str, value: Any) -> bool:
     if not everywhere:
         return any(likeness(leaf, leaves(result), phrases=False) != UNLIKE for leaf in leaves(value))
     at_output = list(_values_at(result, steps) if keys else _at(result, steps))
-    return any(_fits_best(leaf, at_output, everywhere) for leaf in leaves(value))
-
-
-def _fits_best(value: Any, at_output: Sequence[Any], everywhere: Sequence[Any]) -> bool:
-    """Whether a value is one of those that are meant, and none of the others fits it better."""
-    rank = likeness(value, leaves(at_output), phrases=True)
-    return rank != UNLIKE and rank >= likeness(value, leaves(everywhere), phrases=True)
+    for leaf in leaves(value):
+        # None of the other values may fit it better than one of those that are meant.
+        rank = likeness(leaf, leaves(at_output), phrases=True)
+        if rank != UNLIKE and rank >= likeness(leaf, leaves(everywhere), phrases=True):
+            return True
+    return False
 
 
 def _values_at(value: Any, steps: Path) -> Iterator[Any]:
-    """Give whatever stands at a path that ends with these steps; where they say no place, any will do."""
+    """Give the values at a path that ends with these steps; where they name no place, any will do."""
     for path, inner in _paths(value, ()):
         if _ends_with(path, steps):
             yield inner
@@ -194,7 +187,7 @@ def _at(value: Any, places: Path) -> Iterator[Any]:
 
 
 def _ends_with(path: Path, steps: Path) -> bool:
-    """Compare from the end; a place that the steps do not say is passed over, but for the last."""
+    """Compare from the end; a place that the steps do not name is passed over, but for the last."""
     if type(path[-1]) is not type(steps[-1]):
         return False
     rest = list(path)
@@ -244,20 +237,16 @@ def coverage_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the golden tools with a successful result of a shape that its code knows."""
     tools = task.golden_tools
     productive = {call.tool for call in trace.own if call.tool in tools and _gave_upstream(call)}
-    covered, missing = (
-        [tool for tool in tools if tool in productive],
-        [tool for tool in tools if tool not in productive],
-    )
+    covered = [tool for tool in tools if tool in productive]
     details = {
         "required_tools": tools,
         "covered_tools": covered,
-        "missing_tools": missing,
+        "missing_tools": [tool for tool in tools if tool not in productive],
         "total_required": len(tools),
         "total_covered": len(covered),
     }
-    return MetricResult(
-        len(covered) / len(tools) if tools else 1.0, f"{len(covered)} of {len(tools)}", details
-    )
+    score = len(covered) / len(tools) if tools else 1.0
+    return MetricResult(score, f"{len(covered)} of {len(tools)}", details)
 
 
 def source_validity(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -273,20 +262,20 @@ def source_validity(task: KoTask, trace: KoTrace) -> MetricResult:
 
 def source_validity_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the mean, over the golden tools, of the share of calls with a result that its code knows."""
-    sources = {tool: _source_details(tool, trace) for tool in task.golden_tools}
+    sources: dict[str, dict[str, Any]] = {}
+    for tool in task.golden_tools:
+        calls = [call for call in trace.own if call.tool == tool]
+        good = sum(map(_gave_upstream, calls))
+        sources[tool] = (
+            {"epr": good / len(calls), "total_calls": len(calls), "valid_calls": good}
+            if calls
+            else {"epr": 0.0, "total_calls": 0, "valid_calls": 0, "reason": "the tool was not called"}
+        )
     mean = naive_sum(source["epr"] for source in sources.values()) / len(sources) if sources else 1.0
     details = {"source_eprs": sources, "average_epr": round(mean, 4), "total_sources": len(sources)}
     for source in sources.values():
         source["epr"] = round(source["epr"], 4)
     return MetricResult(mean, f"the mean of {len(sources)} sources", details)
-
-
-def _source_details(tool: str, trace: KoTrace) -> dict[str, Any]:
-    calls = [call for call in trace.own if call.tool == tool]
-    good = sum(map(_gave_upstream, calls))
-    if not calls:
-        return {"epr": 0.0, "total_calls": 0, "valid_calls": 0, "reason": "the tool was not called"}
-    return {"epr": good / len(calls), "total_calls": len(calls), "valid_calls": good}
 
 
 def _gave_upstream(call: KoCall) -> bool:

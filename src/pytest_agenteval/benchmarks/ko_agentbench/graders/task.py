@@ -14,8 +14,6 @@ from pytest_agenteval.text.json_values import normal_text, normal_texts
 
 Maps = Sequence[Mapping[str, Any]]
 
-CONTEXT_USED = "context_used"
-
 
 def as_json(value: Any, *, sorted_keys: bool = False) -> str:
     """Write a value as JSON, Korean as it is; a read-only map is a map."""
@@ -70,10 +68,9 @@ class KoTask:
 
     @property
     def reuses(self) -> int:
-        """How often the conversation held already what was asked for."""
-        return sum(
-            isinstance(action, Mapping) and action.get("action") == CONTEXT_USED for action in self.golden
-        )
+        """How often the conversation held the wanted result already."""
+        actions = (action for action in self.golden if isinstance(action, Mapping))
+        return sum(action.get("action") == "context_used" for action in actions)
 
     @property
     def fallbacks(self) -> list[str]:
@@ -93,12 +90,13 @@ Combine = Literal["mean", "median"]
 
 def check_task_keys(task: KoTask, mode: str, combine: str) -> None:
     """Refuse a key whose value cannot be meant; raises WrongSetting, which names it."""
-    _one_of("mode", mode, get_args(Mode))
-    _one_of("combine", combine, get_args(Combine))
+    for key, value, choices in (("mode", mode, get_args(Mode)), ("combine", combine, get_args(Combine))):
+        if value not in choices:
+            raise WrongSetting((key,), f"one of {', '.join(choices)}", brief(value))
     for key, look in _KEY_CHECKS.items():
-        value = getattr(task, key)
-        if value is not None:
-            look((key,), value)
+        own = getattr(task, key)
+        if own is not None:
+            look((key,), own)
 
 
 def normalize_task_keys(task: KoTask) -> None:
@@ -107,11 +105,6 @@ def normalize_task_keys(task: KoTask) -> None:
         value = getattr(task, key)
         if value is not None and normal_text(text := as_json(value)) != text:
             object.__setattr__(task, key, normal_texts(value))
-
-
-def _one_of(key: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise WrongSetting((key,), f"one of {', '.join(choices)}", brief(value))
 
 
 def _map(place: KeyPath, value: Any) -> None:
@@ -154,13 +147,9 @@ def _action(place: KeyPath, value: Any) -> None:
         _map((*place, "args"), value["args"])
     if value.get("step") is not None:
         _count((*place, "step"), value["step"])
-    if "weight" in value:
-        _weight((*place, "weight"), value["weight"])
-
-
-def _weight(place: KeyPath, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise WrongSetting(place, "a number above 0", brief(value))
+    weight = value.get("weight", 1)
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
+        raise WrongSetting((*place, "weight"), "a number above 0", brief(weight))
 
 
 def _schemas(place: KeyPath, value: Any) -> None:
@@ -170,11 +159,10 @@ def _schemas(place: KeyPath, value: Any) -> None:
 
 
 def _fields(place: KeyPath, value: Any) -> None:
-    _list(place, value, lambda place, entry: _keys(place, entry, tool=text_at, fields=_value_paths))
+    def paths(place: KeyPath, value: Any) -> None:
+        _list(place, value, lambda place, path: value_path_at(place, text_at(place, path)))
 
-
-def _value_paths(place: KeyPath, value: Any) -> None:
-    _list(place, value, lambda place, path: value_path_at(place, text_at(place, path)))
+    _list(place, value, lambda place, entry: _keys(place, entry, tool=text_at, fields=paths))
 
 
 def _flows(place: KeyPath, value: Any) -> None:

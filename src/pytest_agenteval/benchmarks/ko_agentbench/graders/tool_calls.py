@@ -37,10 +37,9 @@ from pytest_agenteval.text.json_values import json_equal
 
 def first_tool(task: KoTask, trace: KoTrace) -> MetricResult:
     """Tell whether the first call is one of the first golden tool."""
-    golden_tool = task.first.get("tool")
-    if not golden_tool:
+    if not task.first.get("tool"):
         return not_applicable("the task names no golden tool")
-    return _first_tool(golden_tool, trace)
+    return _first_tool(task, trace)
 
 
 def choice(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -53,17 +52,18 @@ def choice(task: KoTask, trace: KoTrace) -> MetricResult:
 
 def first_tool_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the first call's tool with the first golden tool's."""
-    result = _first_tool(task.first.get("tool"), trace)
+    result = _first_tool(task, trace)
     return MetricResult(result.score, result.reason, {"matched": bool(result.score)})
 
 
 def choice_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the first call's tool with the first golden tool's; there never was a choice."""
-    result = _first_tool(task.first.get("tool"), trace)
+    result = _first_tool(task, trace)
     return MetricResult(result.score, result.reason, {"success": bool(result.score)})
 
 
-def _first_tool(golden_tool: Any, trace: KoTrace) -> MetricResult:
+def _first_tool(task: KoTask, trace: KoTrace) -> MetricResult:
+    golden_tool = task.first.get("tool")
     called = next((call.tool for call in trace.own if call.tool), None)
     if called is None:
         return MetricResult(0.0, f"no call was made; {golden_tool} was wanted")
@@ -104,7 +104,7 @@ def with_defaults(args: Mapping[str, Any], task: KoTask) -> dict[str, Any]:
 
 
 def response_in_form(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Tell whether the answer has the form that the task asks for; JSON is read first where it is wanted."""
+    """Tell whether the answer has the form that the task wants; JSON is read first where it is wanted."""
     schema = task.resp_schema
     if not schema:
         return not_applicable("the task asks for no form")
@@ -112,7 +112,11 @@ def response_in_form(task: KoTask, trace: KoTrace) -> MetricResult:
         return MetricResult(0.0, "there is no answer")
     wrong = schema_problem(schema, trace.final_response)
     if wrong and isinstance(trace.final_response, str):
-        wrong = schema_problem(schema, _as_json(trace.final_response))
+        try:
+            answer = json.loads(trace.final_response)
+        except (ValueError, RecursionError):
+            answer = trace.final_response
+        wrong = schema_problem(schema, answer)
     if wrong == NO_SCHEMA:
         return MetricResult(None, f"resp_schema is {NO_SCHEMA}", undecided="not_applicable")
     return MetricResult(float(not wrong), wrong or "the answer has the form that is asked for")
@@ -139,13 +143,6 @@ def schema_problem(schema: Mapping[str, Any], answer: Any) -> str:
     except WrongSetting:
         return NO_SCHEMA
     return "; ".join(schema_problems(schema, answer))
-
-
-def _as_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 @dataclass(frozen=True)
@@ -199,7 +196,7 @@ async def argument_agreement(task: KoTask, trace: KoTrace, panel: JudgePanel) ->
         return MetricResult(0.0, "the arguments are no JSON object")
     actual = call.args
     expected: Mapping[str, Any] = task.first.get("args") or {}
-    # Judges are asked nothing that can be told without them.
+    # Judges cost money: they decide nothing that can be decided without them.
     if json_equal(with_defaults(expected, task), with_defaults(actual, task)):
         return MetricResult(1.0, "the arguments are equal")
     if not actual:
@@ -292,14 +289,14 @@ def full_match(task: KoTask, trace: KoTrace) -> MetricResult:
 
 def _steps(calls: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Give the tools of each step; a call without a step is one by itself, after those that have one."""
-    last = len(calls)
-    numbered = [(call.get("step"), place, str(call["tool"])) for place, call in enumerate(calls)]
-    ordered = sorted(
-        numbered,
-        key=lambda entry: (entry[0] is None, entry[0] if entry[0] is not None else entry[1], entry[1]),
-    )
-    groups = groupby(ordered, key=lambda entry: (entry[0], last if entry[0] is not None else entry[1]))
-    return [[tool for _, _, tool in group] for _, group in groups]
+    # Sorted by the step and the place; calls without a step have one group each, behind the others.
+    ordered = []
+    for place, call in enumerate(calls):
+        step = call.get("step")
+        group = (True, place) if step is None else (False, step)
+        ordered.append((group, place, str(call["tool"])))
+    ordered.sort(key=lambda entry: entry[:2])
+    return [[tool for _, _, tool in group] for _, group in groupby(ordered, key=lambda entry: entry[0])]
 
 
 def full_match_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -365,9 +362,8 @@ def step_economy(task: KoTask, trace: KoTrace) -> MetricResult:
 
 def step_economy_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Take the calls too many, by the least number, from 1; too few score 0."""
-    least, call_count = task.minimum_steps, len(trace.own)
-    if least is None:
-        least = len(task.golden) or 1
+    call_count = len(trace.own)
+    least = (len(task.golden) or 1) if task.minimum_steps is None else task.minimum_steps
     reason = f"{call_count} calls were made; {least} will do"
     if least <= 0:
         return MetricResult(0.0, reason, {"reason": reason})

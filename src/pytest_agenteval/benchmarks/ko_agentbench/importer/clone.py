@@ -175,13 +175,10 @@ def _entries(path: Path) -> list[Any]:
     except ValueError as broken:
         if text.lstrip()[:1] != "{":
             raise ProblemsFound([not_json(path, broken)]) from None
-        return _lines(path, text)
-    if isinstance(value, list) and value and isinstance(value[0], list):
-        return value[0]
-    return value if isinstance(value, list) else [value]
-
-
-def _lines(path: Path, text: str) -> list[Any]:
+    else:
+        if isinstance(value, list) and value and isinstance(value[0], list):
+            return value[0]
+        return value if isinstance(value, list) else [value]
     values = []
     for number, line in enumerate(text.splitlines(), start=1):
         try:
@@ -222,20 +219,17 @@ def turn_at(task: SourceTask, number: int) -> Fields | None:
 
 def turns_until(task: SourceTask, until: int) -> list[dict[str, Any]]:
     """Give the turns up to a number as a task of ours writes them, seeded calls with their results."""
-    return [_turn(turn) for turn in task.turns[:until]]
-
-
-def _turn(turn: Fields) -> dict[str, Any]:
-    task_turn: dict[str, Any] = {"role": turn.get("role")}
-    calls = [_call(action) for action in actions(turn)] if turn.get("role") == "assistant" else []
-    if calls:
-        task_turn["calls"] = calls
-    task_turn["content"] = turn.get("content") or ""
-    return task_turn
-
-
-def _call(action: Mapping[str, Any]) -> dict[str, Any]:
-    return {"tool": action["tool"], "args": action.get("args") or {}, "result": action.get("result")}
+    task_turns = []
+    for turn in task.turns[:until]:
+        task_turn: dict[str, Any] = {"role": turn.get("role")}
+        calls = actions(turn) if turn.get("role") == "assistant" else ()
+        if calls:
+            task_turn["calls"] = [
+                {"tool": call["tool"], "args": call.get("args") or {}, "result": call.get("result")}
+                for call in calls
+            ]
+        task_turns.append({**task_turn, "content": turn.get("content") or ""})
+    return task_turns
 
 
 def _last_user(task: SourceTask, until: int) -> int:
@@ -261,12 +255,12 @@ def parameters(tool: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def normalize_args(tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the arguments as the cache keeps them: defaults filled in, types forced, unknown keys dropped."""
+    """Give the arguments as the cache stores them: defaults filled in, types forced, unknown keys dropped."""
     declared = parameters(tool)
-    with_defaults = {
-        **{name: p["default"] for name, p in declared.items() if "default" in p},
-        **_with_own_names(tool, args),
-    }
+    # The one spelling that the benchmark takes beside its own.
+    if tool == "StockPrice_ls" and "symbol" in args and "shcode" not in args:
+        args = {**args, "shcode": args["symbol"]}
+    with_defaults = {**{name: p["default"] for name, p in declared.items() if "default" in p}, **args}
     return {
         name: _convert(with_defaults[name], declared[name]["type"])
         for name in sorted(with_defaults.keys() & declared.keys())
@@ -282,13 +276,6 @@ def cache_key(tool: str, args: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     return settled, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _with_own_names(tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Take the one spelling that the benchmark takes beside its own."""
-    if tool == "StockPrice_ls" and "symbol" in args and "shcode" not in args:
-        return {**args, "shcode": args["symbol"]}
-    return args
-
-
 def _convert(value: Any, kind: str) -> Any:
     """Make a value of the parameter's type; what cannot be made so stays as it is."""
     try:
@@ -301,13 +288,9 @@ def _convert(value: Any, kind: str) -> Any:
     if kind == "string":
         return value if isinstance(value, str) else str(value)
     if isinstance(value, str) and kind == "boolean":
-        return _flag(value)
+        lower = value.strip().lower()
+        return True if lower in _TRUE else False if lower in _FALSE else value
     return value
-
-
-def _flag(text: str) -> bool | str:
-    lower = text.strip().lower()
-    return True if lower in _TRUE else False if lower in _FALSE else text
 
 
 class CachedCall(FrozenValue, frozen=True):
@@ -325,7 +308,7 @@ class CachedCall(FrozenValue, frozen=True):
 
 
 class Collision(FrozenValue, frozen=True):
-    """Several entries for the same call: the one that is kept, and the others."""
+    """Several entries for the same call: the preferred one, and the others."""
 
     preferred: CachedCall
     lost: tuple[CachedCall, ...]
@@ -333,7 +316,7 @@ class Collision(FrozenValue, frozen=True):
 
 @dataclass(slots=True)
 class Cache:
-    """The entries to keep, by tool and arguments, and what became of the others.
+    """The entries by tool and arguments, and what became of the others.
 
     ``read`` and ``reachable`` count files, ``retired`` those of tools that are no more; ``nulls`` are those
     without data.
@@ -375,7 +358,8 @@ class Cache:
 def read_cache(folder: Path) -> Cache:
     """Read every entry; a folder that is not there gives an empty cache."""
     cache, calls_by_key = Cache(), defaultdict[tuple[str, str], list[CachedCall]](list)
-    for path, entry in read_all(sorted(_files(folder))):
+    # The benchmark writes TOOL/xx/KEY.json; it once wrote xx/KEY.json.
+    for path, entry in read_all(sorted([*folder.glob("*/??/*.json"), *folder.glob("??/*.json")])):
         _check(path, entry)
         cache.read += 1
         tool = entry["tool"]
@@ -392,18 +376,13 @@ def read_cache(folder: Path) -> Cache:
         call = CachedCall(tool, args, entry.get("data"), created_at, key != path.stem, path.stem)
         calls_by_key[tool, canonical_json(args)].append(call)
     for (tool, place), same_call in calls_by_key.items():
-        preferred = cache.entries[tool][place] = max(same_call, key=_rank)
+        # An entry that a key of today leads to comes first, else the newest.
+        preferred = max(same_call, key=lambda call: (not call.stale, call.created_at))
+        cache.entries[tool][place] = preferred
         if len(same_call) > 1:
-            cache.collisions.append(
-                Collision(preferred, tuple(call for call in same_call if call is not preferred))
-            )
+            others = tuple(call for call in same_call if call is not preferred)
+            cache.collisions.append(Collision(preferred, others))
     return cache
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Give the files at TOOL/xx/KEY.json and, as the benchmark once laid them, at xx/KEY.json."""
-    yield from folder.glob("*/??/*.json")
-    yield from folder.glob("??/*.json")
 
 
 def _check(path: Path, entry: Any) -> None:
@@ -412,8 +391,3 @@ def _check(path: Path, entry: Any) -> None:
         raise misshapen(path, "a cached call: key, tool, input_params, data", entry)
     if not isinstance(entry.get("tool"), str) or "input_params" not in entry:
         raise misshapen(path, "a cached call: key, tool, input_params, data", ", ".join(entry))
-
-
-def _rank(call: CachedCall) -> tuple[bool, str]:
-    """Of entries for the same call one that can be reached comes first, else the newest."""
-    return not call.stale, call.created_at

@@ -58,13 +58,17 @@ from pytest_agenteval.text.json_values import compact_json
 
 REPORT_FILE = "ANOMALIES.md"
 NOTHING = "Nothing."
-NAME_DIGITS = 12
 
 
-def render_report(
+def _render_report(
     findings: Sequence[Finding], cache: Cache, tasks: Sequence[ImportedTask], left_out: Mapping[str, int]
 ) -> str:
     """Write the page."""
+    by_text: dict[str, list[str]] = defaultdict(list)
+    for change in changes(findings):
+        by_text[change.text].append(change.task)
+    grouped_changes = [f"- {', '.join(ids)}: {text}" for text, ids in by_text.items()]
+    unread = [f"- `{key}` ({number} tasks)" for key, number in sorted(left_out.items())]
     return "\n".join(
         [
             "# What the import of Ko-AgentBench came upon",
@@ -72,46 +76,13 @@ def render_report(
             "Nothing of the data was repaired: what looks odd is listed, and what had to be written",
             "otherwise than it stands in the clone is listed as a change.",
             "",
-            *section("Changes", _group_changes(changes(findings)), NOTHING),
+            *section("Changes", grouped_changes, NOTHING),
             *section("Oddities of the data, kept as they are", oddities(findings), NOTHING),
-            *section(
-                "Keys of the data that no grader reads, left out",
-                [f"- `{key}` ({number} tasks)" for key, number in sorted(left_out.items())],
-                NOTHING,
-            ),
+            *section("Keys of the data that no grader reads, left out", unread, NOTHING),
             *_cassette_section(cache),
-            *_answered_section(tasks, cache),
-            *_collision_section(cache),
+            *(_answer_sections(tasks, cache) if cache.read else ()),
         ]
     )
-
-
-def golden_hits(tasks: Iterable[ImportedTask], cache: Cache) -> dict[str, tuple[int, int, int]]:
-    """Give by level how many golden calls there are, are answered, and are answered by a stale file only."""
-    calls: Counter[str] = Counter()
-    answered: Counter[str] = Counter()
-    stale: Counter[str] = Counter()
-    for level, tool, args in _golden_calls(tasks):
-        calls[level] += 1
-        entry = cache.find(tool, args)
-        answered[level] += entry is not None
-        stale[level] += entry is not None and entry.stale
-    return {level: (calls[level], answered[level], stale[level]) for level in calls}
-
-
-def _golden_calls(tasks: Iterable[ImportedTask]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
-    for task in tasks:
-        for action in task.content["graders"][0]["config"].get("golden_action") or ():
-            if isinstance(action, Mapping) and action.get("tool"):
-                yield task.level, action["tool"], action.get("args") or {}
-
-
-def _group_changes(findings: Sequence[Finding]) -> list[str]:
-    """Write changes that were made to several tasks once."""
-    by_text: dict[str, list[str]] = defaultdict(list)
-    for change in findings:
-        by_text[change.text].append(change.task)
-    return [f"- {', '.join(tasks)}: {text}" for text, tasks in by_text.items()]
 
 
 def _cassette_section(cache: Cache) -> list[str]:
@@ -130,37 +101,38 @@ def _cassette_section(cache: Cache) -> list[str]:
     return ["## Cassettes", "", *table(("what", "number"), rows), ""]
 
 
-def _collision_section(cache: Cache) -> list[str]:
-    """List the calls that several files answer, with the first digits of the files' names."""
-    rows = [
-        f"- {_call(collision.preferred)}: {_file(collision.preferred)} kept, {_lost_files(collision)}"
-        for collision in cache.collisions
-    ]
-    return section("Calls that several files answer", sorted(rows), NOTHING) if cache.read else []
+def _answer_sections(tasks: Sequence[ImportedTask], cache: Cache) -> list[str]:
+    """Say which golden calls the cassettes answer, and list the calls that several files answer."""
+    calls: Counter[str] = Counter()
+    answered: Counter[str] = Counter()
+    stale: Counter[str] = Counter()
+    for task in tasks:
+        for action in task.content["graders"][0]["config"].get("golden_action") or ():
+            if isinstance(action, Mapping) and action.get("tool"):
+                calls[task.level] += 1
+                entry = cache.find(action["tool"], action.get("args") or {})
+                answered[task.level] += entry is not None
+                stale[task.level] += entry is not None and entry.stale
+    head = ("level", "golden calls", "answered", "of these only by a stale file")
+    rows = [(level, calls[level], answered[level], stale[level]) for level in calls]
+    golden_calls = ["## Golden calls that the cassettes answer", "", *table(head, rows), ""]
+    lines = sorted(map(_collision_line, cache.collisions))
+    return [*golden_calls, *section("Calls that several files answer", lines, NOTHING)]
 
 
-def _lost_files(collision: Collision) -> str:
-    """Name the files that were left out, those with the same answer apart."""
-    alike = [_file(call) for call in collision.lost if call.data == collision.preferred.data]
-    other = [_file(call) for call in collision.lost if call.data != collision.preferred.data]
+def _collision_line(collision: Collision) -> str:
+    """Name the file that is used and those left out, those with the same answer apart."""
+    first = collision.preferred
+    alike = [_file(call) for call in collision.lost if call.data == first.data]
+    other = [_file(call) for call in collision.lost if call.data != first.data]
     by_answer = ((alike, "the same answer"), (other, "another answer"))
-    return ", ".join(f"left out {', '.join(files)} ({what})" for files, what in by_answer if files)
-
-
-def _call(call: CachedCall) -> str:
-    return f"`{call.tool} {compact_json(call.args)}`"
+    lost = ", ".join(f"left out {', '.join(files)} ({what})" for files, what in by_answer if files)
+    return f"- `{first.tool} {compact_json(first.args)}`: {_file(first)} kept, {lost}"
 
 
 def _file(call: CachedCall) -> str:
-    return call.file[:NAME_DIGITS]
-
-
-def _answered_section(tasks: Sequence[ImportedTask], cache: Cache) -> list[str]:
-    if not cache.read:
-        return []
-    rows = [(level, *numbers) for level, numbers in golden_hits(tasks, cache).items()]
-    head = ("level", "golden calls", "answered", "of these only by a stale file")
-    return ["## Golden calls that the cassettes answer", "", *table(head, rows), ""]
+    # A file is named by a long digest: its first digits tell it from others.
+    return call.file[:12]
 
 
 def section(title: str, rows: Sequence[object], otherwise: str) -> list[str]:
@@ -170,12 +142,7 @@ def section(title: str, rows: Sequence[object], otherwise: str) -> list[str]:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """Write a Markdown table."""
-    lines = [_row(head), _row(["---"] * len(head))]
-    return [*lines, *(_row([str(cell) for cell in row]) for row in rows)]
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return [f"| {' | '.join(map(str, cells))} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
 COMMAND = ("agenteval", "import", NAME)
@@ -214,7 +181,10 @@ class ImportResult(FrozenValue, frozen=True):
 def import_clone(request: ImportRequest) -> ImportResult:
     """Import a clone; raises UsageMistake or ProblemsFound before anything is written."""
     clone = open_clone(request.clone)
-    _check_places(request)
+    if request.target.resolve().is_relative_to(request.clone.resolve()):
+        raise UsageMistake(f"--to {request.target}: expected a folder outside of the clone {request.clone}")
+    if request.target.exists() and not request.target.is_dir():
+        raise UsageMistake(f"--to {request.target}: expected a folder; it is a file")
     _check_free(request)
     # Everything is read before anything is written: what is wrong in a clone costs no earlier import.
     tasks = clone.tasks()
@@ -234,14 +204,6 @@ def import_clone(request: ImportRequest) -> ImportResult:
         page=evals_folder(request.target) / REPORT_FILE if cache is not None else None,
         others=tuple(others),
     )
-
-
-def _check_places(request: ImportRequest) -> None:
-    clone, target = request.clone.resolve(), request.target.resolve()
-    if target.is_relative_to(clone):
-        raise UsageMistake(f"--to {request.target}: expected a folder outside of the clone {request.clone}")
-    if request.target.exists() and not request.target.is_dir():
-        raise UsageMistake(f"--to {request.target}: expected a folder; it is a file")
 
 
 def _check_free(request: ImportRequest) -> None:
@@ -269,7 +231,7 @@ def _write_suite(
     files = write_suite(target, suite_tasks, with_cassettes=bool(cache.entries))
     files += write_cassettes(cache, cassette_folder(target))
     about = evals_folder(target) / REPORT_FILE
-    text = render_report(findings, cache, suite_tasks, unread_keys(tasks))
+    text = _render_report(findings, cache, suite_tasks, unread_keys(tasks))
     about.write_text(text, encoding="utf-8", newline="\n")
     return findings, suite_tasks, _foreign_files(target, [*files, about])
 
@@ -289,37 +251,29 @@ def _write_runs(
     evaluations: Sequence[Report],
 ) -> tuple[list[str], int]:
     """Grade all runs, then put them in the place of those imported before."""
-    graded = asyncio.run(_grade_runs(clone, tasks, logged, evaluations))
+
+    async def grade_runs() -> list[list[Trial]]:
+        return [await trials_of(run, tasks, report_of(run, evaluations), clone.root) for run in logged]
+
+    graded = asyncio.run(grade_runs())
     if not request.runs:
         return [], 0
-    runs = [
-        _imported_run(run, trials, report_of(run, evaluations))
-        for run, trials in zip(logged, graded, strict=True)
-    ]
+    runs = []
+    for run, trials in zip(logged, graded, strict=True):
+        report = report_of(run, evaluations)
+        imported = ImportedRun(
+            model=run.model,
+            suite=NAME,
+            kind=KIND,
+            agent=AGENT,
+            started_at=run.started_at,
+            ended_at=run.ended_at,
+            trials=tuple(trials),
+            judges=() if report is None else ((report.judge, "verdicts as published"),),
+        )
+        runs.append(imported)
     folders = replace_imported_runs(request.target, COMMAND, runs, request.command)
     return [folder.name for folder in folders], sum(map(len, graded))
-
-
-def _imported_run(run: LoggedRun, trials: Sequence[Trial], report: Report | None) -> ImportedRun:
-    return ImportedRun(
-        model=run.model,
-        suite=NAME,
-        kind=KIND,
-        agent=AGENT,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-        trials=tuple(trials),
-        judges=() if report is None else ((report.judge, "verdicts as published"),),
-    )
-
-
-async def _grade_runs(
-    clone: Clone,
-    tasks: Mapping[str, SourceTask],
-    logged: Sequence[LoggedRun],
-    evaluations: Sequence[Report],
-) -> list[list[Trial]]:
-    return [await trials_of(run, tasks, report_of(run, evaluations), clone.root) for run in logged]
 
 
 def _by_id(tasks: Sequence[SourceTask]) -> dict[str, SourceTask]:
@@ -353,7 +307,8 @@ class KoAgentBenchImporter:
         )
         with writing():
             imported = import_clone(request)
-        print("\n".join(_lines(imported, args.to)))
+        lines = [*_suite_lines(imported, args.to), *_run_lines(imported), *leftover_lines(imported.others)]
+        print("\n".join(lines or ["nothing to import: the clone has no logs"]))
         return 0
 
 
@@ -364,11 +319,6 @@ def _command(args: argparse.Namespace) -> tuple[str, ...]:
         typed += ["--mode", args.mode]
     flags = [flag for flag in ("runs_only", "no_runs", "force") if getattr(args, flag)]
     return (*typed, *(f"--{flag.replace('_', '-')}" for flag in flags))
-
-
-def _lines(imported: ImportResult, to: str) -> list[str]:
-    lines = [*_suite_lines(imported, to), *_run_lines(imported), *leftover_lines(imported.others)]
-    return lines or ["nothing to import: the clone has no logs"]
 
 
 def _suite_lines(imported: ImportResult, to: str) -> Iterator[str]:

@@ -43,10 +43,7 @@ from pytest_agenteval.records.replies import UNKNOWN
 from pytest_agenteval.text.json_values import compact_json
 
 STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
-REPORT = "evaluation_report.json"
 ROLES = ("system", "user", "assistant", "tool")
-MAPS = ("conversation_log", "token_usage", "ttft_stats")
-NUMBERS = ("execution_time", "steps_taken")
 EVALUATED_KEYS = (
     "instruction",
     "golden_action",
@@ -61,7 +58,7 @@ EVALUATED_KEYS = (
 
 
 class LoggedResult(FrozenValue, frozen=True):
-    """One result of a log, where it stands, and when it was begun, as far as the log can say."""
+    """One result of a log, where it stands, and when it started, as far as the log shows it."""
 
     level: str
     file: Path
@@ -102,7 +99,7 @@ def logged_runs(clone: Clone) -> list[LoggedRun]:
 
 def reports(clone: Clone) -> list[Report]:
     """Read every evaluation, newest first."""
-    evaluations = _read_each(sorted(clone.reports.glob(f"*/{REPORT}")), _report)
+    evaluations = _read_each(sorted(clone.reports.glob("*/evaluation_report.json")), _report)
     return sorted(evaluations, key=lambda report: report.date, reverse=True)
 
 
@@ -161,18 +158,14 @@ def _check(path: Path, log: Fields) -> None:
     for index, result in enumerate(log["results"]):
         if not isinstance(result, dict) or not isinstance(result.get("task_id"), str):
             raise misshapen(path, "a result: a map with task_id", result, "results", index)
-        _check_kinds(path, index, result)
+        for name in ("conversation_log", "token_usage", "ttft_stats"):
+            if result.get(name) and not isinstance(result[name], dict):
+                raise misshapen(path, "a map", result[name], "results", index, name)
+        for name in ("execution_time", "steps_taken"):
+            number = result.get(name) or 0
+            if not isinstance(number, int | float) or not isfinite(number):
+                raise misshapen(path, "a number", number, "results", index, name)
         _check_messages(path, index, result)
-
-
-def _check_kinds(path: Path, index: int, result: Fields) -> None:
-    for name in MAPS:
-        if result.get(name) and not isinstance(result[name], dict):
-            raise misshapen(path, "a map", result[name], "results", index, name)
-    for name in NUMBERS:
-        number = result.get(name) or 0
-        if not isinstance(number, int | float) or not isfinite(number):
-            raise misshapen(path, "a number", number, "results", index, name)
 
 
 def _check_messages(path: Path, index: int, result: Fields) -> None:
@@ -212,14 +205,13 @@ def _task_metrics(path: Path, name: str, level: Any) -> Iterator[tuple[str, Mapp
         raise misshapen(path, "a level: a map", level, "by_level", name)
     for index, task in enumerate(level.get("task_evaluations") or ()):
         metrics = task.get("metrics") or {} if isinstance(task, dict) else None
-        if not isinstance(metrics, dict) or not all(map(_is_metric, metrics.values())):
+        if not isinstance(metrics, dict) or not all(
+            isinstance(entry, dict) and isinstance(entry.get("details"), dict | None)
+            for entry in metrics.values()
+        ):
             expected = "a task: task_id, and metrics with a score and a map of details each"
             raise misshapen(path, expected, task, "by_level", name, "task_evaluations", index)
         yield str(task.get("task_id")), metrics
-
-
-def _is_metric(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("details"), dict | None)
 
 
 def _stamp(name: str) -> str:
@@ -250,7 +242,7 @@ def task_changes(tasks: Mapping[str, SourceTask], runs: Sequence[LoggedRun]) -> 
 
 @dataclass(slots=True)
 class LogReplay:
-    """A log's messages and calls, retold in order; give the seeded messages first."""
+    """A log's messages and calls, replayed in order; give the seeded messages first."""
 
     logged: Sequence[Mapping[str, Any]]
     messages: list[Message] = field(default_factory=list)
@@ -282,13 +274,25 @@ class LogReplay:
 
     def add(self, message: Mapping[str, Any]) -> None:
         """Take over one message of the trial itself."""
-        role = message["role"]
-        if role == "tool":
-            self._add_answer(message)
-        elif role == "assistant":
-            self._add_reply(message)
+        role, content = message["role"], message.get("content")
+        if role == "assistant":
+            # The log joins both conversations, and leaves out the question that the second one begins with:
+            # a reply right after one that called nothing belongs to the second.
+            before = self.messages[-1] if self.messages else None
+            if before is not None and before.role == "assistant" and not before.seeded:
+                self.phase += 1
+            self.turn += 1
+            self.waiting = [place for place, call in enumerate(self.logged) if call.get("step") == self.turn]
+            calls = tuple(self._tool_call(place, index) for index, place in enumerate(self.waiting))
+            self.messages.append(Message(role, _text(content), calls, self.turn, phase=self.phase))
+        elif role == "tool":
+            id = str(message.get("tool_call_id") or "")
+            kind = str(content.get("error_type") or "") if isinstance(content, Mapping) else ""
+            if self.waiting:
+                self._add_call(self.waiting.pop(0), id, kind)
+            self.messages.append(Message(role, _text(content), (), self.turn, phase=self.phase, call_id=id))
         else:
-            self.messages.append(Message(role, _text(message.get("content")), phase=self.phase))
+            self.messages.append(Message(role, _text(content), phase=self.phase))
 
     def add_unmentioned_calls(self) -> None:
         """Take over calls that no message tells of."""
@@ -296,52 +300,25 @@ class LogReplay:
             if place not in self.replayed:
                 self._add_call(place, "")
 
-    def _add_reply(self, message: Mapping[str, Any]) -> None:
-        """Begin a turn; a reply right after one that called nothing is that of a second conversation."""
-        # The log joins both conversations, and leaves out the question that the second one begins with.
-        before = self.messages[-1] if self.messages else None
-        if before is not None and before.role == "assistant" and not before.seeded:
-            self.phase += 1
-        self.turn += 1
-        self.waiting = [place for place, call in enumerate(self.logged) if call.get("step") == self.turn]
-        calls_of_turn = tuple(self._tool_call(place, index) for index, place in enumerate(self.waiting))
-        content = _text(message.get("content"))
-        self.messages.append(Message("assistant", content, calls_of_turn, self.turn, phase=self.phase))
-
-    def _add_answer(self, message: Mapping[str, Any]) -> None:
-        id, kind = str(message.get("tool_call_id") or ""), ""
-        content = message.get("content")
-        if isinstance(content, Mapping):
-            kind = str(content.get("error_type") or "")
-        if self.waiting:
-            self._add_call(self.waiting.pop(0), id, kind)
-        tool_message = Message("tool", _text(content), (), self.turn, phase=self.phase, call_id=id)
-        self.messages.append(tool_message)
-
     def _tool_call(self, place: int, index: int) -> ToolCall:
         call = self.logged[place]
         args, raw = _args(call.get("arguments"))
         return ToolCall(_id(place), self.turn, index, str(call.get("tool_name")), args, raw)
 
     def _add_call(self, place: int, id: str, kind: str = "") -> None:
-        """Take over a call with what came of it, and give it the name that its answer has."""
+        """Take over a call with its result, and give it the id that its answer has."""
         call = self.logged[place]
         self.replayed.add(place)
         step = call.get("step")
         turn = step if isinstance(step, int) else self.turn
         index = sum(1 for other in self.logged[:place] if other.get("step") == step)
         args, raw = _args(call.get("arguments"))
+        tool = str(call.get("tool_name"))
+        error = None
+        if not call.get("success"):
+            error = ToolError(kind or "tool_error", str(call.get("error") or "the call failed"))
         self.calls.append(
-            ToolCall(
-                id or _id(place),
-                turn,
-                index,
-                str(call.get("tool_name")),
-                args,
-                raw,
-                result=call.get("result"),
-                error=_error(call, kind),
-            )
+            ToolCall(id or _id(place), turn, index, tool, args, raw, result=call.get("result"), error=error)
         )
         if id:
             self._rename_call(_id(place), id)
@@ -365,15 +342,8 @@ def _seeded_calls(turn: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
 def _args(arguments: Any) -> tuple[Mapping[str, Any], str | None]:
     if isinstance(arguments, dict):
         return arguments, None
-    return {}, None if arguments is None else arguments if isinstance(arguments, str) else compact_json(
-        arguments
-    )
-
-
-def _error(call: Mapping[str, Any], kind: str) -> ToolError | None:
-    if call.get("success"):
-        return None
-    return ToolError(kind or "tool_error", str(call.get("error") or "the call failed"))
+    # A model may have written what is not JSON: the log then has its text.
+    return {}, arguments if arguments is None or isinstance(arguments, str) else compact_json(arguments)
 
 
 def _id(place: int) -> str:
@@ -384,7 +354,6 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "" if content is None else compact_json(content)
 
 
-STATE = "ko_agentbench"
 STATE_KEYS = (
     "success",
     "error",
@@ -408,11 +377,10 @@ def task_input(task: SourceTask | None, logged: LoggedResult) -> dict[str, Any]:
 
 def outcome_of(logged: LoggedResult) -> Outcome:
     """Give the answer, and as the state what the log says beside calls and messages."""
-    response, log = logged.fields.get("final_response"), logged.fields
-    text = response if isinstance(response, str) else "" if response is None else compact_json(response)
+    log = logged.fields
     state = {key: log.get(key) for key in STATE_KEYS}
     state |= {"task_level": log.get("level"), "conversation": bool(log.get("conversation_log"))}
-    return Outcome(Answer(text, {STATE: state}))
+    return Outcome(Answer(_text(log.get("final_response")), {"ko_agentbench": state}))
 
 
 def transcript_of(task: SourceTask | None, logged: LoggedResult) -> Transcript:
@@ -429,9 +397,11 @@ def transcript_of(task: SourceTask | None, logged: LoggedResult) -> Transcript:
     if not messages and not (task is not None and task.turns):
         replay.messages.append(Message("user", str(log.get("instruction") or "")))
     asks = tuple(_asks(log.get("ttft_stats") or {}))
-    return Transcript(
-        tuple(replay.messages), tuple(replay.calls), asks, tuple(_events(log)), _usage(log, len(asks))
-    )
+    used = log.get("token_usage") or {}
+    counts = (used.get("prompt_tokens"), used.get("completion_tokens"))
+    read, written = (None if count is None else int(count) for count in counts)
+    usage = Usage(read, written, None, None, None, asks=len(asks), attempts=len(asks))
+    return Transcript(tuple(replay.messages), tuple(replay.calls), asks, tuple(_events(log)), usage)
 
 
 def _count_seeded(task: SourceTask, messages: Sequence[Mapping[str, Any]]) -> int:
@@ -450,9 +420,9 @@ def _count_seeded(task: SourceTask, messages: Sequence[Mapping[str, Any]]) -> in
 
 
 def _asks(stats: Mapping[str, Any]) -> Iterator[Ask]:
-    """Give one ask for each that was counted, as long as the log's least, most and mean say.
+    """Give one request for each that was counted, as long as the log's least, most and mean.
 
-    The log keeps no single times: those between the least and the most all get what is left of the mean. It
+    The log has no single times: those between the least and the most all get what is left of the mean. It
     calls them times to the first token; they are those of whole replies.
     """
     count, mean = int(stats.get("count") or 0), float(stats.get("average") or 0)
@@ -465,15 +435,8 @@ def _asks(stats: Mapping[str, Any]) -> Iterator[Ask]:
         began += seconds
 
 
-def _usage(log: Mapping[str, Any], asks: int) -> Usage:
-    used = log.get("token_usage") or {}
-    counts = (used.get("prompt_tokens"), used.get("completion_tokens"))
-    read, written = (None if count is None else int(count) for count in counts)
-    return Usage(read, written, None, None, None, asks=asks, attempts=asks)
-
-
 def _events(log: Mapping[str, Any]) -> Iterator[Event]:
-    """Say what broke a trial: it is kept all the same, as the benchmark counts it."""
+    """Say what broke a trial: it is imported all the same, as the benchmark counts it."""
     at = float(log.get("execution_time") or 0)
     if log.get("error"):
         yield Event(at, "agent_error", str(log["error"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,13 +62,6 @@ _STEP = re.compile(r"step(\d+)\.(.+)")
 _PATH = re.compile(r"(?:^\w+|\.\w+|\[\d+\])+")
 
 
-class PlaceholderSource(FrozenValue, frozen=True):
-    """Where a placeholder's value comes from: the place of an earlier call, and a path or a mere name."""
-
-    call: int
-    name: str
-
-
 @dataclass(slots=True)
 class GoldenPath:
     """The golden calls of a task, acted out on the recorded answers.
@@ -110,46 +103,48 @@ class GoldenPath:
         def reference(match: re.Match[str]) -> str:
             text = (resolved[match[0]] or ("", None))[0]
             runs_on = re.match(r"[\w.\[]", value[match.end() :]) is not None
+            # A reference would go on into what follows it, unless a space ends it.
             if runs_on:
                 self.spaced.append(value)
             return f"{text} " if runs_on else text
 
+        if value in resolved:
+            # The whole argument is the placeholder: the recorded value goes in with its own type.
+            filled: Any = (resolved[value] or ("", value))[1]
+        else:
+            filled = PLACEHOLDER.sub(lambda match: str((resolved[match[0]] or ("", ""))[1]), value)
         # Doubled: to the oracle a dollar sign begins a reference.
-        return PLACEHOLDER.sub(reference, value.replace("$", "$$")), self._with_values(value, resolved)
+        return PLACEHOLDER.sub(reference, value.replace("$", "$$")), filled
 
     def _resolve(self, call: Fields, name: str, inside: str) -> tuple[str, Any] | None:
         """Give the reference and the value of a placeholder, or None where it leads nowhere."""
         source = self._source(call, name, inside)
-        answer = self.answers[source.call] if source else None
+        answer = self.answers[source[0]] if source else None
         if source is None or answer is None:
             return None
-        for path, value in self._values_named(answer, source.name):
+        number, wanted = source[0] + 1, source[1]
+        named = (path for path in self.facts.get(answer.tool, ()) if path.endswith(f".{wanted}"))
+        found = ((path, recorded_value(answer.data, path)) for path in named)
+        for path, value in (*found, *find_named(answer.data, wanted)):
             if _PATH.fullmatch(path) and value not in (None, ""):
-                return f"${source.call + 1}{'' if path.startswith('[') else '.'}{path}", value
+                return f"${number}{'' if path.startswith('[') else '.'}{path}", value
         return None
 
-    def _values_named(self, answer: CachedCall, name: str) -> Iterator[tuple[str, Any]]:
-        named_paths = [path for path in self.facts.get(answer.tool, ()) if path.endswith(f".{name}")]
-        yield from ((path, recorded_value(answer.data, path)) for path in named_paths)
-        yield from find_named(answer.data, name)
-
-    def _source(self, call: Fields, name: str, inside: str) -> PlaceholderSource | None:
+    def _source(self, call: Fields, name: str, inside: str) -> tuple[int, str] | None:
+        """Give the place of the earlier call that a value comes from, and a path or a mere name there."""
         here = len(self.answers)
         step = _STEP.fullmatch(inside)
         if step:
-            place = self._of_step(int(step[1]), here)
-            return PlaceholderSource(place, step[2]) if place is not None else None
+            number = int(step[1])
+            of_step = [place for place in range(here) if _step_of(self.calls[place], place) == number]
+            if len(of_step) == 1:
+                return of_step[0], step[2]
+            # Several calls share the step, or none has it: then the number counts calls.
+            return (number - 1, step[2]) if 1 <= number <= here else None
         flow = self._flow(call, name)
         if flow is not None:
-            return PlaceholderSource(flow[0], str(flow[1].get("from_output") or inside))
-        return PlaceholderSource(here - 1, inside) if here else None
-
-    def _of_step(self, number: int, before: int) -> int | None:
-        """Give the one earlier call of a step; where there is not just one, the number counts calls."""
-        of_step = [place for place in range(before) if _step_of(self.calls[place], place) == number]
-        if len(of_step) == 1:
-            return of_step[0]
-        return number - 1 if 1 <= number <= before else None
+            return flow[0], str(flow[1].get("from_output") or inside)
+        return (here - 1, inside) if here else None
 
     def _flow(self, call: Fields, name: str) -> tuple[int, Fields] | None:
         """Give the flow into a parameter; the second of equal outputs comes from the step's second call."""
@@ -158,25 +153,18 @@ class GoldenPath:
         mine = next((flow for flow in into if flow.get("to_parameter") == name), None)
         if mine is None:
             return None
-        alike = [flow for flow in into if _output(flow) == _output(mine)]
+        alike = [
+            flow for flow in into if all(flow.get(k) == mine.get(k) for k in ("from_step", "from_output"))
+        ]
         places = [p for p in range(here) if _step_of(self.calls[p], p) == mine.get("from_step")]
         nth = next(number for number, flow in enumerate(alike) if flow is mine)
         return (places[min(nth, len(places) - 1)], mine) if places else None
 
-    def _with_values(self, value: str, resolved: Mapping[str, tuple[str, Any] | None]) -> Any:
-        if value in resolved:
-            return (resolved[value] or ("", value))[1]
-        return PLACEHOLDER.sub(lambda match: str((resolved[match[0]] or ("", ""))[1]), value)
-
 
 def in_step_order(calls: Sequence[Fields]) -> list[Fields]:
     """Give the calls by step, those of one step in the order in which they are listed."""
-    return [
-        call
-        for _, call in sorted(
-            enumerate(calls), key=lambda numbered: (_step_of(numbered[1], numbered[0]), numbered[0])
-        )
-    ]
+    numbered = enumerate(calls)
+    return [call for _, call in sorted(numbered, key=lambda pair: (_step_of(pair[1], pair[0]), pair[0]))]
 
 
 def steps(calls: Sequence[Fields]) -> list[list[int]]:
@@ -199,10 +187,6 @@ def escape(value: Any) -> Any:
 def _step_of(call: Fields, place: int) -> int:
     step = call.get("step")
     return step if isinstance(step, int) else place + 1
-
-
-def _output(flow: Fields) -> tuple[Any, Any]:
-    return flow.get("from_step"), flow.get("from_output")
 
 
 MAX_FACT_CHARS = 160
@@ -258,11 +242,8 @@ def _around_the_failure(task: SourceTask, cache: Cache) -> Solution:
     options = task.fallbacks
     recorded = [cache.find(action["tool"], action.get("args") or {}) for action in options]
     chosen = next((place for place, answer in enumerate(recorded) if answer is not None), 0)
-    turns = [{"calls": [_call(action, escape(action.get("args") or {}))]} for action in task.golden[:1]]
-    turns += [
-        {"calls": [_call(action, escape(action.get("args") or {}))]}
-        for action in options[chosen : chosen + 1]
-    ]
+    calls = (*task.golden[:1], *options[chosen : chosen + 1])
+    turns = [{"calls": [_call(action, escape(action.get("args") or {}))]} for action in calls]
     return Solution([*turns, _answer(task, recorded[chosen : chosen + 1])])
 
 
@@ -273,7 +254,15 @@ def _call(call: Fields, args: Any) -> dict[str, Any]:
 def _answer(task: SourceTask, answers: Sequence[CachedCall | None]) -> dict[str, Any]:
     """Say the golden facts as they were recorded; where nothing was, say which they are."""
     golden_fields = _maps(task.fields.get("golden_fields"))
-    facts = list(_facts(golden_fields, [answer for answer in answers if answer is not None]))
+    recorded = [answer for answer in answers if answer is not None]
+    facts = []
+    for golden in golden_fields:
+        for answer in (answer for answer in recorded if answer.tool == golden.get("tool")):
+            for path in golden.get("fields") or ():
+                value = recorded_value(answer.data, str(path))
+                if value not in (None, ""):
+                    text = value if isinstance(value, str) else compact_json(value)
+                    facts.append(f"{path} = {on_one_line(text, MAX_FACT_CHARS)}")
     if facts:
         return {"text": "확인한 내용: " + "; ".join(facts)}
     names = "; ".join(
@@ -281,15 +270,6 @@ def _answer(task: SourceTask, answers: Sequence[CachedCall | None]) -> dict[str,
         for golden in golden_fields
     )
     return {"text": f"녹화된 응답에서 찾지 못한 내용: {names}" if names else "확인할 내용이 없습니다."}
-
-
-def _facts(golden_fields: Iterable[Fields], answers: Sequence[CachedCall]) -> Iterator[str]:
-    for golden in golden_fields:
-        for answer in (answer for answer in answers if answer.tool == golden.get("tool")):
-            for path in golden.get("fields") or ():
-                value = recorded_value(answer.data, str(path))
-                if value not in (None, ""):
-                    yield f"{path} = {_short(value)}"
 
 
 def _findings(task: SourceTask, path: GoldenPath) -> Iterator[Finding]:
@@ -302,9 +282,10 @@ def _findings(task: SourceTask, path: GoldenPath) -> Iterator[Finding]:
         yield Finding(task.id, notice, "change")
 
 
-def _short(value: Any) -> str:
-    text = " ".join((value if isinstance(value, str) else compact_json(value)).split())
-    return text if len(text) <= MAX_FACT_CHARS else f"{text[: MAX_FACT_CHARS - 1]}…"
+def on_one_line(text: str, most: int) -> str:
+    """Write a text on one line of at most so many characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _maps(value: Any) -> list[Fields]:
@@ -347,21 +328,20 @@ PLANT_KINDS = frozenset({"preference", "constraint", "fact"})
 _EXACT = re.compile(r"-?\d+\.\d{3,}")
 _NAMED_CODE = re.compile(r"([가-힣A-Za-z&]+)\((\d{6})\)")
 
-Rule = Callable[[SourceTask], Iterator[str]]
-
 
 def find_oddities(tasks: Sequence[SourceTask], cache: Cache) -> list[Finding]:
-    """Give everything odd about the tasks, task by task."""
+    """Give everything that is inconsistent about the tasks, task by task."""
     texts_by_task: dict[str, list[str]] = defaultdict(list)
     for task in tasks:
         for rule in RULES:
             texts_by_task[task.id] += rule(task)
         if cache.read:
-            texts_by_task[task.id] += _unknown_facts(task, cache)
-            texts_by_task[task.id] += _unknown_outputs(task, cache)
-    for rule_of_all in (_duplicate_ids, _codes, _categories):
-        for id, text in rule_of_all(tasks):
-            texts_by_task[id].append(text)
+            texts_by_task[task.id] += _unrecorded(task, cache)
+    for id, number in Counter(task.id for task in tasks).items():
+        if number > 1:
+            texts_by_task[id].append(f"{number} tasks have this id; the first is taken")
+    for id, text in (*_codes(tasks), *_categories(tasks)):
+        texts_by_task[id].append(text)
     return [Finding(id, text) for id, texts in texts_by_task.items() for text in dict.fromkeys(texts)]
 
 
@@ -393,7 +373,8 @@ def _tools(task: SourceTask) -> Iterator[str]:
     least = task.fields.get("minimum_sources")
     if isinstance(least, int) and least > len(golden):
         yield f"minimum_sources is {least}, the golden path has {len(golden)} different tools"
-    for tool in _tool_names(task):
+    calls = (*task.golden, *task.fallbacks, *_turn_calls(task))
+    for tool in dict.fromkeys([*(task.fields.get("available_tools") or ()), *(c["tool"] for c in calls)]):
         if tool not in catalogue():
             yield f"there is no tool {tool}"
 
@@ -469,7 +450,7 @@ def _calls_no_turn_makes(task: SourceTask) -> Iterator[str]:
             yield f"no turn makes the golden call {call['tool']}({canonical_json(call.get('args') or {})})"
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Callable[[SourceTask], Iterator[str]], ...] = (
     _levels,
     _steps,
     _tools,
@@ -482,15 +463,13 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def _unknown_facts(task: SourceTask, cache: Cache) -> Iterator[str]:
+def _unrecorded(task: SourceTask, cache: Cache) -> Iterator[str]:
+    """Find golden facts and flows that no recorded answer holds."""
     for golden in _maps(task.fields.get("golden_fields")):
         tool = str(golden.get("tool"))
         for path in golden.get("fields") or ():
             if not any(recorded_value(answer.data, str(path)) is not None for answer in cache.of(tool)):
                 yield f"golden_fields: no recorded answer of {tool} has {path}"
-
-
-def _unknown_outputs(task: SourceTask, cache: Cache) -> Iterator[str]:
     calls = {call.get("step"): call["tool"] for call in task.golden}
     for flow in _maps(task.fields.get("data_flow")):
         tool, name = calls.get(flow.get("from_step"), ""), str(flow.get("from_output"))
@@ -502,12 +481,6 @@ def _unknown_outputs(task: SourceTask, cache: Cache) -> Iterator[str]:
         if name not in names:
             hint = did_you_mean(name, sorted(names))
             yield f"data_flow: no recorded answer of {tool} has {name!r}{f'; {hint}' if hint else ''}"
-
-
-def _duplicate_ids(tasks: Sequence[SourceTask]) -> Iterator[tuple[str, str]]:
-    for id, number in Counter(task.id for task in tasks).items():
-        if number > 1:
-            yield id, f"{number} tasks have this id; the first is taken"
 
 
 def _codes(tasks: Sequence[SourceTask]) -> Iterator[tuple[str, str]]:
@@ -536,11 +509,6 @@ def _categories(tasks: Sequence[SourceTask]) -> Iterator[tuple[str, str]]:
 
 def _turn_calls(task: SourceTask) -> list[Fields]:
     return [action for turn in task.turns for action in actions(turn)]
-
-
-def _tool_names(task: SourceTask) -> dict[str, None]:
-    calls = (*task.golden, *task.fallbacks, *_turn_calls(task))
-    return dict.fromkeys([*(task.fields.get("available_tools") or ()), *(call["tool"] for call in calls)])
 
 
 def _place(call: Fields) -> str:

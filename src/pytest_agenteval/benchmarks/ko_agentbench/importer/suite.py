@@ -11,7 +11,6 @@ from pytest_agenteval import Kind, RecordedCall, make_project, write_tool_casset
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Mode
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     Cache,
-    CachedCall,
     Finding,
     SourceTask,
     actions,
@@ -20,25 +19,22 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     evaluated_turn,
     turns_until,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.importer.reference import solve
+from pytest_agenteval.benchmarks.ko_agentbench.importer.reference import on_one_line, solve
 from pytest_agenteval.records.record import FrozenValue
-
-STALE = "stale"
 
 
 def write_cassettes(cache: Cache, folder: Path) -> list[Path]:
     """Write ``TOOL.json`` for each tool of which anything is kept; give the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [
-        write_tool_cassette(folder / f"{tool}.json", map(_recorded_call, cache.of(tool)))
-        for tool in sorted(cache.entries)
-    ]
-
-
-def _recorded_call(call: CachedCall) -> RecordedCall:
-    """Say also when it was recorded, and whether the benchmark itself would still find it."""
-    remarks = {"recorded_at": call.created_at, **({STALE: True} if call.stale else {})}
-    return RecordedCall(call.tool, call.args, call.data, remarks)
+    paths = []
+    for tool in sorted(cache.entries):
+        calls = []
+        for call in cache.of(tool):
+            # The benchmark itself would no longer find a stale answer: its key has changed.
+            remarks = {"recorded_at": call.created_at, **({"stale": True} if call.stale else {})}
+            calls.append(RecordedCall(call.tool, call.args, call.data, remarks))
+        paths.append(write_tool_cassette(folder / f"{tool}.json", calls))
+    return paths
 
 
 GRADED_BY = (
@@ -62,7 +58,6 @@ TAKEN = frozenset({*GRADED_BY, "task_id", "task_level", "task_category", "conver
 FAULTS = frozenset({"timeout", "complete_unavailable", "data_not_available"})
 OTHER_FAULT = "complete_unavailable"
 MAX_TITLE_CHARS = 80
-WRITTEN_BY_HAND = "manual"
 
 
 class ImportedTask(FrozenValue, frozen=True):
@@ -108,47 +103,27 @@ def unread_keys(tasks: Sequence[SourceTask]) -> Counter[str]:
 
 
 def _task_file(task: SourceTask, cache: Cache, mode: Mode) -> ImportedTask:
-    solved = solve(task, cache)
-    faults, changes = _faults(task), [*_changes(task), *solved.findings]
+    solved, here = solve(task, cache), evaluated_turn(task)
+    injected = task.fields.get("error_injection") or {}
+    kind = injected.get("error_type")
+    fault = {"tool": injected.get("tool"), "type": kind if kind in FAULTS else OTHER_FAULT}
+    question = task.turns[here - 1].get("content") if here else task.fields["instruction"]
     content: dict[str, Any] = {
         "id": task.id,
-        "description": _title(task),
+        "description": on_one_line(str(question), MAX_TITLE_CHARS),
         "metadata": {"category": str(task.fields.get("task_category") or ""), "level": task.level},
-        "input": _input(task),
+        "input": {"turns": turns_until(task, here)} if here else {"content": task.fields["instruction"]},
         "settings": {"tools": offered_tools(task)},
-        **({"faults": faults} if faults else {}),
-        "reference_solution": {"source": WRITTEN_BY_HAND, "turns": solved.turns},
+        **({"faults": [fault]} if fault["tool"] else {}),
+        "reference_solution": {"source": "manual", "turns": solved.turns},
         "graders": [{"name": f"ko_{task.level}", "config": grader_config(task, mode)}],
     }
-    return ImportedTask(task.id, task.level, content, tuple(changes))
+    changes = [Finding(task.id, text, "change") for text in _changes(task)]
+    return ImportedTask(task.id, task.level, content, (*changes, *solved.findings))
 
 
-def _input(task: SourceTask) -> dict[str, Any]:
-    here = evaluated_turn(task)
-    return {"turns": turns_until(task, here)} if here else {"content": task.fields["instruction"]}
-
-
-def _title(task: SourceTask) -> str:
-    here = evaluated_turn(task)
-    text = " ".join(str(task.turns[here - 1].get("content") if here else task.fields["instruction"]).split())
-    return text if len(text) <= MAX_TITLE_CHARS else f"{text[: MAX_TITLE_CHARS - 1]}…"
-
-
-def _faults(task: SourceTask) -> list[dict[str, str]]:
-    injected = task.fields.get("error_injection") or {}
-    if not injected.get("tool"):
-        return []
-    kind = injected.get("error_type")
-    return [{"tool": injected["tool"], "type": kind if kind in FAULTS else OTHER_FAULT}]
-
-
-def _changes(task: SourceTask) -> Iterator[Finding]:
-    """Say what the task file says otherwise than the benchmark's."""
-    for text in _change_texts(task):
-        yield Finding(task.id, text, "change")
-
-
-def _change_texts(task: SourceTask) -> Iterator[str]:
+def _changes(task: SourceTask) -> Iterator[str]:
+    """Say where the task file differs from the benchmark's."""
     if task.fields.get("task_level") != task.number:
         yield f"its level is that of its file, {task.level}"
     declared, here = declared_turn(task), evaluated_turn(task)

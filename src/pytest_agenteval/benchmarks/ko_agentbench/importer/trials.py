@@ -6,7 +6,7 @@ In the judges' place stand published verdicts: judges that say again what a repo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -79,7 +79,7 @@ def verdict_text(metric_label: str, verdict: bool | float, reason: str = "") -> 
 
 SUCCESS, SCORED, AVERAGED = "SR", "ArgAcc", ("ContextRetention", "RefRecall")
 JUDGED = (SUCCESS, SCORED, "EffScore", *AVERAGED)
-NO_REASON = "no reason was published"
+NO_REASON = "no reason was published"  # stands beside a verdict
 _SETTINGS = ChatSettings()
 
 Verdict = tuple[bool | int, str]
@@ -87,7 +87,7 @@ Verdict = tuple[bool | int, str]
 
 @dataclass(slots=True)
 class VerdictReplay:
-    """A chat that gives published verdicts, one for each ask, and costs nothing."""
+    """A chat that gives published verdicts, one for each request, and costs nothing."""
 
     label: str
     verdicts: Sequence[Verdict]
@@ -124,43 +124,34 @@ def published_judges(
     if metrics is None or label not in JUDGED:
         return ()
     details = (metrics.get(label) or {}).get("details") or {}
-    model = Model(judge, judge)
-    # As when trials are judged here, so that they can be graded again without anybody being asked.
-    role = f"{judge} for {label}"
+    # As when trials are judged here, so that they can be graded again without sending a request.
+    role, model = f"{judge} for {label}", Model(judge, judge)
     replays = (VerdictReplay(label, verdicts) for verdicts in _verdicts(label, details))
     return tuple(PublishedJudge(model, JudgeChat(replay, recorder=recorder, role=role)) for replay in replays)
 
 
 def _verdicts(label: str, details: Mapping[str, Any]) -> list[Sequence[Verdict]]:
-    """Give what each judge said: of the success metric one judge was asked several times."""
+    """Give the verdicts of each judge: for the success metric one judge voted several times."""
     if label == SUCCESS:
-        return [tuple(_votes(details))]
+        reasons = list(details.get("reasons") or ())
+        votes = enumerate(details.get("votes") or ())
+        return [
+            [
+                (bool(vote), str(reasons[place]) if place < len(reasons) else NO_REASON)
+                for place, vote in votes
+            ]
+        ]
     if label == SCORED:
-        return [tuple(_score(details))]
+        share = details.get("llm_judge_score")
+        # The published share was made of a score from 1 to 5.
+        return [[(round(share * 4) + 1, _reason(details))] if isinstance(share, int | float) else []]
     judges = [judge for judge in details.get("individual_judges") or () if isinstance(judge, Mapping)]
     key = "score" if label in AVERAGED else "success"
     return [((judge[key], _reason(judge)),) for judge in judges if judge.get(key) is not None] or [()]
 
 
-def _votes(details: Mapping[str, Any]) -> Iterator[Verdict]:
-    reasons = list(details.get("reasons") or ())
-    for place, vote in enumerate(details.get("votes") or ()):
-        yield bool(vote), str(reasons[place]) if place < len(reasons) else NO_REASON
-
-
-def _score(details: Mapping[str, Any]) -> Iterator[Verdict]:
-    """Give the score from 1 to 5 that the published share was made of."""
-    share = details.get("llm_judge_score")
-    if isinstance(share, int | float):
-        yield round(share * 4) + 1, _reason(details)
-
-
 def _reason(details: Mapping[str, Any]) -> str:
     return str(details.get("reason") or details.get("llm_reason") or NO_REASON)
-
-
-PACKAGE = "pytest_agenteval"
-MODE = "upstream"
 
 
 class PublishedMetrics(FrozenValue, frozen=True):
@@ -175,12 +166,19 @@ class LogGraders:
 
     def __init__(self, logged: LoggedResult) -> None:
         self.config = grader_config(logged)
-        self._graders = dict(_make_graders(logged.level, self.config))
+        self._graders: dict[str, Grader | Grade] = {}
+        for name, label in GROUPS[f"ko_{logged.level}"]:
+            try:
+                self._graders[label] = _factory(name)(**self.config)
+            except (AgentEvalError, ValueError, TypeError) as refused:
+                # The log's own settings are wrong: the grade is undecided, as it was for the benchmark.
+                message = f"the log's task cannot be graded: {refused}"
+                self._graders[label] = Grade(label, None, message)
 
     async def grades(
         self, evidence: Evidence, published: PublishedMetrics, recorder: Recorder
     ) -> tuple[Grade, ...]:
-        """Give every grade; judges say what was published, and what they are asked is written down."""
+        """Give every grade; judges give the published verdicts, and the requests to them are recorded."""
         return tuple([await self._grade(label, evidence, published, recorder) for label in self._graders])
 
     def rulers(self, judge: str) -> dict[str, list[Any]]:
@@ -209,27 +207,15 @@ def grader_config(logged: LoggedResult) -> dict[str, Any]:
     """Give what the benchmark's evaluator knows of a task: what its log holds, and no more."""
     settings = {key: logged.fields[key] for key in EVALUATED_KEYS if logged.fields.get(key) is not None}
     # The level of the log and not the task's own: its evaluator is given no other.
-    return {"task_level": logged.fields.get("level"), "mode": MODE, **settings}
-
-
-def _make_graders(level: str, config: Mapping[str, Any]) -> Iterator[tuple[str, Grader | Grade]]:
-    """Make the graders; one that refuses what the log says gives an undecided grade."""
-    for name, label in GROUPS[f"ko_{level}"]:
-        try:
-            yield label, _factory(name)(**config)
-        except (AgentEvalError, ValueError, TypeError) as refused:
-            yield label, Grade(label, None, f"the log's task cannot be graded: {refused}")
+    return {"task_level": logged.fields.get("level"), "mode": "upstream", **settings}
 
 
 @cache
 def _factory(name: str) -> Callable[..., Grader]:
-    """Find a grader's class as the registry does, which stands above this floor."""
+    """Find a grader's class as the registry does, which stands above this room."""
     module, _, attribute = GRADERS[name].partition(":")
-    factory: Callable[..., Grader] = getattr(import_module(f"{PACKAGE}.{module}"), attribute)
+    factory: Callable[..., Grader] = getattr(import_module(f"pytest_agenteval.{module}"), attribute)
     return factory
-
-
-TIMED_OUT = "exceeded timeout"
 
 
 async def trials_of(
@@ -251,8 +237,10 @@ async def _trial(
 ) -> Trial:
     trial_input, log, outcome = task_input(task, logged), logged.fields, outcome_of(logged)
     transcript = _with_source(transcript_of(task, logged), logged, report, root)
-    graders, published = LogGraders(logged), _published_metrics(logged, report)
-    recorder = Recorder(lambda: 0.0)
+    published = PublishedMetrics()
+    if report is not None and logged.task in report.metrics:
+        published = PublishedMetrics(report.metrics[logged.task], report.judge)
+    graders, recorder = LogGraders(logged), Recorder(lambda: 0.0)
     grades = await graders.grades(Evidence(trial_input, transcript, outcome), published, recorder)
     transcript = replace(transcript, events=(*transcript.events, *recorder.transcript().events))
     score = trial_score((grade.score, grade.weight) for grade in grades)
@@ -269,7 +257,7 @@ async def _trial(
         kind=KIND,
         bucket=logged.level,
         file=f"evals/{NAME}/{task_file(task.level, task.id)}" if task else "",
-        limit="seconds" if TIMED_OUT in str(log.get("error") or "") else "",
+        limit="seconds" if "exceeded timeout" in str(log.get("error") or "") else "",
         cause="ungraded" if ending == "errored" else "",
         message="nothing could be graded" if ending == "errored" else "",
         started_at=logged.started_at,
@@ -284,12 +272,6 @@ def _ending(grades: Sequence[Grade]) -> Ending:
     return "passed" if all(grade.passed is not False for grade in grades) else "missed"
 
 
-def _published_metrics(logged: LoggedResult, report: Report | None) -> PublishedMetrics:
-    if report is None or logged.task not in report.metrics:
-        return PublishedMetrics()
-    return PublishedMetrics(report.metrics[logged.task], report.judge)
-
-
 def _with_source(
     transcript: Transcript, logged: LoggedResult, report: Report | None, root: Path
 ) -> Transcript:
@@ -298,9 +280,7 @@ def _with_source(
     if report is not None:
         details["verdicts"] = report.file.relative_to(root).as_posix()
     came = Event(0.0, "imported", "imported from a log of Ko-AgentBench", details)
-    return Transcript(
-        transcript.messages, transcript.calls, transcript.asks, (came, *transcript.events), transcript.usage
-    )
+    return replace(transcript, events=(came, *transcript.events))
 
 
 def _digests(
