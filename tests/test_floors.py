@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -10,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.source_code import MODULES, SOURCE, imports, lines_with, place, text
+
 PACKAGE = "pytest_agenteval"
-SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("text", "processes"),
@@ -31,32 +31,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 FREE = ("__init__",)
 
 
-MODULES = sorted(SOURCE.rglob("*.py"))
-
-
-@cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Give the statements below a node; an expression holds no import, and most nodes are expressions."""
-    children = (child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
-    return (child for child in children if not isinstance(child, ast.expr_context))
-
-
 @cache
 def _libraries(path: Path) -> frozenset[str]:
     """Give the first names of everything that a module imports from outside its own folder."""
-    found: set[str] = set()
-    left = [*_statements(_parsed(path))]
-    while left:
-        node = left.pop()
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
-        found |= {name.split(".")[0] for name in names}
-        left += _statements(node)
-    return frozenset(found)
+    return frozenset(name.split(".")[0] for name, _ in imports(text(path)))
 
 
 def _dotted(path: Path) -> str:
@@ -78,18 +56,15 @@ def _room(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def _imports(tree: ast.AST) -> Iterator[str]:
+def _imports(source: str) -> Iterator[str]:
     """Give every module of ours that is imported, at the top in a function, or for types alone."""
-    for node in _statements(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE:
-            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+    for module, names in imports(source):
+        if module.split(".")[0] == PACKAGE:
+            inner = [f"{module}.{name}" for name in names]
             modules = [name for name in inner if name in NAMES]
             yield from modules
-            if len(modules) < len(inner) and node.module != PACKAGE:
-                yield node.module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)
-        yield from _imports(node)
+            if not inner or (len(modules) < len(inner) and module != PACKAGE):
+                yield module
 
 
 _QUOTED = re.compile(r"""["']([a-z_]\w*(?:\.\w+)+)""")
@@ -122,10 +97,11 @@ def _named(source: str) -> Iterator[str]:
 
 @cache
 def _imported(path: Path) -> frozenset[str]:
-    source = path.read_text(encoding="utf-8")
-    place = path.relative_to(SOURCE).as_posix()
-    named = {name for name in _named(source) if (place, name.removeprefix(f"{PACKAGE}.")) not in NAMED_ONLY}
-    return frozenset(_imports(_parsed(path))) | named - {_dotted(path)}
+    source = text(path)
+    named = {
+        name for name in _named(source) if (place(path), name.removeprefix(f"{PACKAGE}.")) not in NAMED_ONLY
+    }
+    return frozenset(_imports(source)) | named - {_dotted(path)}
 
 
 def test_a_module_that_is_named_in_a_text_counts_as_imported() -> None:
@@ -174,16 +150,10 @@ SPELLINGS_OF_A_GUEST = {"tasks/task_spec.py"}
 
 def test_core_names_no_benchmark() -> None:
     """Whoever reads or extends the core meets no benchmark, in code, texts or templates."""
-    names = re.compile(r"memex|ko[-_ ]?agent[-_ ]?bench|korean benchmark|benchmarks/(?!\{)\w", re.IGNORECASE)
+    names = r"(?i:memex|ko[-_ ]?agent[-_ ]?bench|korean benchmark|benchmarks/(?!\{)\w)"
     files = (file for file in SOURCE.rglob("*") if file.suffix in (".py", ".jinja", ".css", ".yaml", ".json"))
     core = [file for file in files if file.relative_to(SOURCE).parts[0] != "benchmarks"]
-    named = {
-        f"{file.relative_to(SOURCE).as_posix()}:{number}: {line.strip()}"
-        for file in core
-        if file.relative_to(SOURCE).as_posix() not in SPELLINGS_OF_A_GUEST
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if names.search(line)
-    }
+    named = lines_with(names, [file for file in core if place(file) not in SPELLINGS_OF_A_GUEST])
     assert len(core) > 200
     assert not named
 
@@ -207,7 +177,7 @@ def _walk(name: str, graph: dict[str, frozenset[str]], path: tuple[str, ...], do
 
 def _named_in(library: str) -> set[str]:
     """Give the modules that import a library."""
-    return {path.relative_to(SOURCE).as_posix() for path in MODULES if library in _libraries(path)}
+    return {place(path) for path in MODULES if library in _libraries(path)}
 
 
 @pytest.mark.parametrize(

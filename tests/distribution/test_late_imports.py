@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2] / "src" / "pytest_agenteval"
+from tests.source_code import MODULES, parsed, place, text
+
 LOADED_BEFORE = {"litellm", "aiohttp", "_pytest"}
 """One behind a lock of ours, one by whoever uses it, one by pytest."""
+
+
+def _from_within(name: str) -> bool:
+    """Whether a module lies inside a library that may not be loaded yet."""
+    outermost = name.partition(".")[0]
+    known = outermost in sys.stdlib_module_names | LOADED_BEFORE | {"pytest_agenteval"}
+    return name != outermost and not known
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -24,20 +32,18 @@ def _into_the_middle(function: ast.AST) -> Iterator[tuple[int, str]]:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         for name in names:
-            outermost = name.partition(".")[0]
-            known = outermost in sys.stdlib_module_names | LOADED_BEFORE | {"pytest_agenteval"}
-            if name == outermost:
-                whole.add(name)
-            elif not known and outermost not in whole:
+            whole.add(name)
+            if _from_within(name) and name.partition(".")[0] not in whole:
                 yield getattr(node, "lineno", 0), name
 
 
 def test_a_library_is_entered_by_its_front_door() -> None:
     """Two threads that begin at different modules of a package see each other's half-made ones."""
     found = [
-        f"{path.relative_to(PACKAGE)}:{line}: {name}"
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for function in _functions(ast.parse(path.read_text(encoding="utf-8")))
+        f"{place(path)}:{line}: {name}"
+        for path in MODULES
+        if any(map(_from_within, re.findall(r"(?m)^[ ]+(?:from|import) ([\w.]+)", text(path))))
+        for function in _functions(parsed(path))
         for line, name in _into_the_middle(function)
     ]
     assert found == []

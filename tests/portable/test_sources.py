@@ -5,16 +5,25 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "pytest_agenteval"
-MODULES = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
-POSIX_ALONE = re.compile(
-    r"\bfcntl\b|\bos\.(fork|forkpty|killpg|getpgid|setsid|getuid|geteuid|mkfifo|getppid|name\b)"
-    r"|\bdir_fd\b|\bsrc_dir_fd\b|O_(DIRECTORY|NOFOLLOW|CLOEXEC|BINARY)|\bSIG(KILL|STOP|HUP|QUIT)\b|set_wakeup_fd"
-    r"|start_new_session|preexec_fn|pass_fds|\bimport (resource|pwd|grp|termios|pty)\b|\bsys\.platform\b"
-    r"|\bos\.replace\(|\.symlink_to\(|/dev/shm|\.hardlink_to\("
+from tests.source_code import MODULES, lines_with, parsed, place, text
+
+POSIX_ALONE = (
+    *("fcntl", "os.fork", "os.killpg", "os.getpgid", "os.setsid", "os.getuid", "os.geteuid", "os.mkfifo"),
+    *("os.getppid", "os.name", "dir_fd", "src_dir_fd", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"),
+    *(
+        "SIGKILL",
+        "SIGSTOP",
+        "SIGHUP",
+        "SIGQUIT",
+        "set_wakeup_fd",
+        "start_new_session",
+        "preexec_fn",
+        "pass_fds",
+    ),
+    *("sys.platform", "os.replace(", "symlink_to(", "/dev/shm", "hardlink_to("),
 )
+POSIX_MODULES = ("resource", "pwd", "grp", "termios", "pty")
 MODE = re.compile("[rwax]t?[+]?")
 
 
@@ -48,35 +57,29 @@ def _opens_archive(call: ast.Call) -> bool:
 def test_every_text_has_an_encoding_and_its_line_breaks() -> None:
     """Without them Windows would read and write what its settings say, with ``\\r\\n``."""
     lacking = []
-    for name, path in MODULES.items():
-        for line, mode, keywords in _text_calls(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in MODULES:
+        if not re.search(r"\b(?:read_text|write_text|open)\(", text(path)):
+            continue
+        for line, mode, keywords in _text_calls(parsed(path)):
             needed = {"encoding"} if mode.startswith("r") and "+" not in mode else {"encoding", "newline"}
             if missing := needed - keywords:
-                lacking.append(f"{name}:{line}: a text without {' and '.join(sorted(missing))}")
+                lacking.append(f"{place(path)}:{line}: a text without {' and '.join(sorted(missing))}")
 
     assert lacking == []
 
 
 def test_only_one_room_knows_what_posix_alone_has() -> None:
     """Elsewhere it is asked for by what it does, so that its portable case is tried once."""
-    found = [
-        f"{name}:{number}: {line.strip()}"
-        for name, path in MODULES.items()
-        if not name.startswith("processes/")
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if POSIX_ALONE.search(line)
-    ]
+    words = [*POSIX_ALONE, *(f"import {name}" for name in POSIX_MODULES)]
+    elsewhere = [path for path in MODULES if not place(path).startswith("processes/")]
+    suspects = [path for path in elsewhere if any(word in text(path) for word in words)]
+    pattern = "|".join(rf"(?<!\w){re.escape(word)}" for word in words)
 
-    assert found == []
+    assert lines_with(pattern, suspects) == []
 
 
 def test_paths_are_written_down_with_slashes() -> None:
     """A path that goes into a record, an id or a cassette is made a text by ``as_posix``."""
-    found = [
-        f"{name}:{number}: {line.strip()}"
-        for name, path in MODULES.items()
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if re.search(r"str\([\w.()]*\.relative_to\(|\{[\w.()]*\.relative_to\([^)]*\)\}", line)
-    ]
+    suspects = [path for path in MODULES if ".relative_to(" in text(path)]
 
-    assert found == []
+    assert lines_with(r"str\([\w.()]*\.relative_to\(|\{[\w.()]*\.relative_to\([^)]*\)\}", suspects) == []
