@@ -31,10 +31,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says how busy the machine is, not whether the rule holds. And a rule that breaks
-# does so within a few dozen examples: what a hundred cost in every run, other tests have more use for.
+# does so within two dozen examples: more of them are drawn every night, with --hypothesis-profile=thorough.
 settings.register_profile(
-    "any machine", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "any machine", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("thorough", settings.get_profile("any machine"), max_examples=300)
 settings.load_profile("any machine")
 
 MEMORY = Path("/dev/shm")
@@ -44,7 +45,6 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
 
 SECONDS: dict[str, float] = {
     "tools/mcp/test_served_tools.py": 6,
-    "benchmarks/ko_agentbench/importer/test_cache.py": 12,
     "chat/differential/test_differential.py": 4,
     "chat/test_retries.py": 8,
     "session/test_gate.py": 6,
@@ -56,7 +56,6 @@ SECONDS: dict[str, float] = {
     "engine/executors/test_processes.py": 5,
     "session/test_own_requests.py": 5,
     "session/test_only.py": 4,
-    "benchmarks/ko_agentbench/importer/test_shared.py": 4,
     "chat/test_broken_installs.py": 4,
     "cassettes/http/test_taped_clients.py": 4,
     "tasks/test_spec_reading.py": 4,
@@ -73,13 +72,6 @@ SECONDS: dict[str, float] = {
 }
 """What some files take beyond what is guessed of their tests."""
 TOGETHER: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "benchmarks/ko_agentbench/importer/test_cache.py",
-            "benchmarks/ko_agentbench/importer/test_shared.py",
-        ),
-        "the whole benchmark",
-    ),
     **dict.fromkeys(
         (
             "benchmarks/memex/test_real_judges.py",
@@ -168,6 +160,14 @@ def quick(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.suites import only_our_plugin
 
     only_our_plugin(monkeypatch)
+
+
+@pytest.fixture
+def forked(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pytest in a process of its own is forked from one that has imported everything, which is quick."""
+    from tests.forked_workers import fork_pytests
+
+    fork_pytests(monkeypatch)
 
 
 @pytest.fixture(params=[0, 2], ids=["one-process", "two-workers"])

@@ -9,14 +9,14 @@ import re
 import select
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyte
+
+from tests.forked_workers import can_fork, start_python
 
 TIMES = re.compile(r"in \d+\.\d+s|\d+\.\d s\b|\d{8}-\d{6}-[0-9a-f]{4}")
 """What no two runs print alike: durations, and names of runs."""
@@ -87,10 +87,9 @@ class PytestOnTerminal:
         env = {**os.environ, "TERM": "xterm-256color", **environment}
         env.pop("COLUMNS", None)
         end = self.terminal.its
-        command = [sys.executable, *program, *args]
         # A group of its own, whose parent is not of it: nobody else can be stopped as by Ctrl-Z.
-        self.process = subprocess.Popen(
-            command, cwd=root, stdin=end, stdout=end, stderr=end, env=env, process_group=0
+        self.process = start_python(
+            *program, *args, cwd=root, stdin=end, stdout=end, stderr=end, env=env, process_group=0
         )
         os.close(end)
 
@@ -112,11 +111,17 @@ class PytestOnTerminal:
         """Stop it as Ctrl-Z does; give the lines that stand then."""
         self.process.send_signal(signal.SIGTSTP)
         until = time.monotonic() + seconds
-        while os.waitpid(self.process.pid, os.WUNTRACED | os.WNOHANG) == (0, 0):
+        while not self._is_stopped():
             assert time.monotonic() < until, "it did not stop"
             self.terminal.read(0.02)
         self.terminal.read(0.05)
         return self.terminal.lines()
+
+    def _is_stopped(self) -> bool:
+        if not can_fork():
+            return os.waitpid(self.process.pid, os.WUNTRACED | os.WNOHANG) != (0, 0)
+        status = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return status.rpartition(")")[2].split()[0] == "T"
 
     def end(self, seconds: float = 60.0) -> list[str]:
         """Wait for the end; give all lines that stand then, with what no two runs have alike left out."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ import pytest
 import yaml
 
 from pytest_agenteval.store.run_reader import load_run
+from tests.forked_workers import run_python
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.redaction.spelled import SPELLED
 
@@ -245,29 +244,14 @@ def leaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         environ["LEAK_TO"] = server.openai_base
         _write(root, server)
         plugins = ["-p", "agenteval", "-p", "xdist.plugin"]
-        written = [
-            sys.executable,
-            "-m",
-            "pytest",
-            *plugins,
-            "evals",
-            "--agent-model=here",
-            "-vv",
-            "-rA",
-            "-n1",
-        ]
+        words = ["-m", "pytest", *plugins, "evals", "--agent-model=here", "-vv", "-rA", "-n1"]
         recording = ["--agent-record=once", "--agent-record-chat=once", f"--junitxml={out / 'junit.xml'}"]
-        done = subprocess.run(
-            [*written, *recording], cwd=root, env=environ, capture_output=True, text=True, timeout=120
-        )
+        done = run_python(*words, *recording, cwd=root, env=environ, timeout=120)
         headers = server.requests[0].headers
     assert {name.lower(): value for name, value in headers.items()}["x-team-auth-token"] == CANARIES["header"]
     script = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", script, "report", "latest"]
-    report_run = subprocess.run(
-        [*command, "--json", str(out / "report.json"), "--markdown", str(out / "report.md")],
-        cwd=root, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    reports = ["--json", str(out / "report.json"), "--markdown", str(out / "report.md")]
+    report_run = run_python("-c", script, "report", "latest", *reports, cwd=root)
     assert report_run.returncode == 0, report_run.stderr
     found = {"terminal": done.stdout, "errors": done.stderr, "report": report_run.stdout}
     for path in [*out.rglob("*"), *root.glob(".agenteval/**/*"), *root.glob("cassettes/**/*")]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from pytest_agenteval.cli.main import main
 from tests.actions_runner import Command, commands_in
+from tests.forked_workers import run_python
 from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
@@ -88,8 +88,8 @@ def test_only_our_own_commands_reach_the_runner(
 def test_what_programs_write_past_pytest_is_no_command(project: Path, args: tuple[str, ...]) -> None:
     """A program that an agent starts has the job's log for its output, and pytest never sees it."""
     write(project, {"evals/more/strict.json": task("strict", agent="hostile", input={"content": "write"})})
-    command = [sys.executable, "-m", "pytest", "evals/more", "--agent-model=scripted", "-q", *args]
-    log = subprocess.run(command, text=True, stdout=-1, stderr=subprocess.STDOUT, timeout=60, check=False)
+    words = ("-m", "pytest", "evals/more", "--agent-model=scripted", "-q", *args)
+    log = run_python(*words, stderr=subprocess.STDOUT)
     commands = our_commands(log.stdout)
 
     assert "add-mask" in log.stdout

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.store.run_folder import read_header
+from tests.forked_workers import start_python
 from tests.journals import journal, junit, names, run_folder
 from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = pytest.mark.usefixtures("quick", "forked")
 
 BLOCKING = """
 import asyncio
@@ -141,16 +140,8 @@ def test_a_thread_that_never_ends_does_not_hold_up_the_end(
 
 def start(root: Path, *args: str) -> subprocess.Popen[str]:
     """Start pytest as from a terminal: with SIGINT as Python has it by default."""
-    command = [sys.executable, "-m", "pytest", "evals", "-v", "--junitxml=j.xml", "-o", "addopts=", *args]
-    return subprocess.Popen(
-        command,
-        cwd=root,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    words = ("-m", "pytest", "evals", "-v", "--junitxml=j.xml", "-o", "addopts=", *args)
+    return start_python(*words, cwd=root, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def interrupted(root: Path, pytest_run: subprocess.Popen[str], finished: int) -> str:

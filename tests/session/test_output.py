@@ -12,7 +12,7 @@ import pytest
 from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = pytest.mark.usefixtures("quick", "forked")
 
 TALKING = """
 import asyncio

@@ -17,7 +17,7 @@ from tests.journals import finished
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = pytest.mark.usefixtures("quick", "forked")
 
 CONFTEST = """
 import _thread

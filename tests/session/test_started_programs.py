@@ -14,7 +14,7 @@ from tests.journals import finished
 from tests.suites import suite, task, write
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = pytest.mark.usefixtures("quick", "forked")
 
 AGENTS = """
 import asyncio

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.forked_workers import start_python
 from tests.journals import run_folder
 from tests.suites import task, write
 
@@ -57,8 +57,8 @@ def bills(root: Path) -> Counter[str]:
 
 def start(root: Path, *args: str) -> subprocess.Popen[str]:
     """Start pytest in a process of its own."""
-    command = [sys.executable, "-m", "pytest", "evals", "-o", "addopts=", *args]
-    return subprocess.Popen(command, cwd=root, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    words = ("-m", "pytest", "evals", "-o", "addopts=", *args)
+    return start_python(*words, cwd=root, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def wait_for(root: Path, run: subprocess.Popen[str], *, finished: int, paid: int) -> None:

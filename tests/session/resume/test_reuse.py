@@ -14,7 +14,7 @@ from tests.session.resume.paid_agents import SUITE, bills, paid_task, project
 from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = pytest.mark.usefixtures("quick", "forked")
 
 RUNS = ".agenteval/runs"
 
