@@ -19,7 +19,7 @@ from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.text.json_values import canonical_json
 from tests.benchmarks.ko_agentbench.clone import needs_clone, oracle, recorded_models
 
-KEYS = json.loads((Path(__file__).parents[3] / "oracle" / "ko-cache-keys.json").read_text(encoding="utf-8"))
+KEYS = json.loads((Path(__file__).parents[2] / "oracle" / "ko-cache-keys.json").read_text(encoding="utf-8"))
 OURS = {"pass@k": "pass@k share"}
 LEVELS = {"L1": 11, "L2": 15, "L3": 10, "L4": 10, "L5": 20, "L6": 15, "L7": 10}
 GOLDEN = {"L1": (8, 11), "L2": (14, 15), "L3": (7, 24), "L4": (14, 24), "L5": (5, 20), "L6": (15, 17)}

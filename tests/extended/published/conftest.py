@@ -1,4 +1,4 @@
-"""What the tests of importers share: the benchmark's own data, imported once."""
+"""The benchmark's own data, imported once."""
 
 from __future__ import annotations
 
