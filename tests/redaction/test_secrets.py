@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agenteval.calibration.storage import store_calibration
@@ -194,7 +194,6 @@ def test_what_settings_name_as_a_key_is_one_at_any_depth() -> None:
     assert secrets.text("to-be-passed-on-1 high-and-mighty-2") == f"{MARK} high-and-mighty-2"
 
 
-@settings(deadline=None)
 @example('pa"ss\\wörd\n9', "x")
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=9), st.text(max_size=20))
 def test_a_known_value_stands_nowhere_however_it_is_written(value: str, around: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.text.secret_forms import MARK, has_shape, without_shapes
@@ -80,7 +80,6 @@ def plainly(text: str) -> str:
     return text
 
 
-@settings(max_examples=200)
 @given(TEXTS, st.sampled_from([0, 300]))
 def test_what_is_found_beside_rare_characters_is_what_plain_patterns_find(
     pieces: list[tuple[str, ...]], filler: int

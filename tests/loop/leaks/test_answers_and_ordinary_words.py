@@ -52,52 +52,60 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-@pytest.mark.parametrize(
-    ("prompt", "leaking"),
-    [
-        ("It is 2.386 in all.", ["2.386"]),
-        ("It is 2386 in all.", ["2386"]),
-        ("Leave at ١٨:٤٥.", ["١٨:٤٥"]),
-        ("A time such as 8:21.4 stays.", ["8:21.4"]),
-        ("Write 12,386 or 23861.", []),
-        ("1. Take 8\n2. Take 21.4", []),
-        ("It is the year 2026.", []),
-        ("At 20:26 it leaves.", ["20:26"]),
-        ("Close at 18:00.", []),
-        ("Ports p2386 and 0x2386.", []),
-        ("Of that, food 655 and transport 201.", ["655 … 201"]),
-        ("No more than 655 signs.", []),
-        ("Put it in Harbour Dues.", ["Harbour Dues"]),
-        ("Put it in `harbour-dues.md`.", ["harbour-dues.md"]),
-        ("例：渡口账簿", ["渡口账簿"]),
-        ("close_the_month fails", ["close_the_month"]),
-        ("close the month first", []),
-        ("close_the_books is the bucket", []),
-        ("ふじいろ カードを もってくる", ["ふじいろ カード"]),
-        ("押出去的不是船钱是习惯", ["押出去的不是船钱是习惯"]),
-        ("Think before answering.", []),
-        ("Be polite.", []),
-        ("Work independently.", []),
-        ("Ask on Tuesday.", []),
-        ("Take the cheapestRouteOnly, set centerLongitude.", []),
-        ("Call the harbourmaster.", ["harbourmaster"]),
-        ("Search Resources/Lightships.", []),
-        ("A toll of 6,100.", []),
-        ("A toll of 6,100, in all 1,700 metres.", ["6,100 … 1,700"]),
-        ("It is due on 24/12/2031 or 24. 12. 2031.", ["24. 12. 2031", "24/12/2031"]),
-        ("Due 12/24/2031.", ["12/24/2031"]),
-        ("No more than 10,000 signs.", []),
-        ("It is 48.091, or 4 8 0 9 1.", ["4 8 0 9 1", "48.091"]),
-        ("| 48 | 091 |", []),
-        ("Wait 3 seconds.", []),
-        ("Say so where a result is malformed, or no boolean.", []),
-    ],
-)
+LEAKING = {
+    "It is 2.386 in all.": ["2.386"],
+    "It is 2386 in all.": ["2386"],
+    "Leave at ١٨:٤٥.": ["١٨:٤٥"],
+    "A time such as 8:21.4 stays.": ["8:21.4"],
+    "Write 12,386 or 23861.": [],
+    "1. Take 8\n2. Take 21.4": [],
+    "It is the year 2026.": [],
+    "At 20:26 it leaves.": ["20:26"],
+    "Close at 18:00.": [],
+    "Ports p2386 and 0x2386.": [],
+    "Of that, food 655 and transport 201.": ["655 … 201"],
+    "No more than 655 signs.": [],
+    "Put it in Harbour Dues.": ["Harbour Dues"],
+    "Put it in `harbour-dues.md`.": ["harbour-dues.md"],
+    "例：渡口账簿": ["渡口账簿"],
+    "close_the_month fails": ["close_the_month"],
+    "close the month first": [],
+    "close_the_books is the bucket": [],
+    "ふじいろ カードを もってくる": ["ふじいろ カード"],
+    "押出去的不是船钱是习惯": ["押出去的不是船钱是习惯"],
+    "Think before answering.": [],
+    "Be polite.": [],
+    "Work independently.": [],
+    "Ask on Tuesday.": [],
+    "Take the cheapestRouteOnly, set centerLongitude.": [],
+    "Call the harbourmaster.": ["harbourmaster"],
+    "Search Resources/Lightships.": [],
+    "A toll of 6,100.": [],
+    "A toll of 6,100, in all 1,700 metres.": ["6,100 … 1,700"],
+    "It is due on 24/12/2031 or 24. 12. 2031.": ["24. 12. 2031", "24/12/2031"],
+    "Due 12/24/2031.": ["12/24/2031"],
+    "No more than 10,000 signs.": [],
+    "It is 48.091, or 4 8 0 9 1.": ["4 8 0 9 1", "48.091"],
+    "| 48 | 091 |": [],
+    "Wait 3 seconds.": [],
+    "Say so where a result is malformed, or no boolean.": [],
+}
+"""What a prompt says, and what of it is a leak."""
+
+
+@pytest.fixture(scope="module")
+def leaks(suite: Path) -> dict[str, list[str]]:
+    """What leaks of each prompt, all looked at together: no prompt makes another's words leak."""
+    found = prompt_leaks({}, {prompt: prompt for prompt in LEAKING}, suite)
+    return {prompt: [leak.text for leak in found if leak.file == prompt] for prompt in LEAKING}
+
+
+@pytest.mark.parametrize("prompt", LEAKING)
 def test_short_answers_leak_and_words_of_every_prompt_do_not(
-    suite: Path, prompt: str, leaking: list[str]
+    leaks: dict[str, list[str]], prompt: str
 ) -> None:
     """An answer is told in any format; what a good engineer writes about a whole bucket is no leak."""
-    assert [leak.text for leak in prompt_leaks({}, {"p": prompt}, suite)] == leaking
+    assert leaks[prompt] == LEAKING[prompt]
 
 
 def test_where_every_noun_has_a_capital_it_makes_no_name(tmp_path: Path) -> None:
@@ -115,7 +123,7 @@ def test_where_every_noun_has_a_capital_it_makes_no_name(tmp_path: Path) -> None
 def test_a_line_with_many_leaks_costs_no_more_than_its_length(tmp_path: Path) -> None:
     """Minified texts are one line: what stands there is read once and not for every leak again."""
     suite = suite_of(tmp_path, expecting("pots", "How many?", "48091"))
-    assert len(prompt_leaks({}, {"p": "48091 " * 20_000}, suite)) == 1
+    assert len(prompt_leaks({}, {"p": "48091 " * 4_000}, suite)) == 1
 
 
 def test_a_prompt_in_utf_16_is_read_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

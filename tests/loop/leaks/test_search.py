@@ -46,43 +46,48 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("prompt", "leaking"),
-    [
-        ("Think of lobster pots.", []),
-        ("At the jetty, the lobster pots are counted.", ["quay_rent: jetty … lobster"]),
-        ("At the jetty or the quayside.", []),
-        ("The jetty is long. " + "It goes on and on, as all of them do. " * 3 + "Lobster is served.", []),
-        ("Reef the mainsail.", ["greet: mainsail"]),
-        ("Kelp beds are no place.", ["quay_rent: Kelp beds"]),
-        ("Runa Fjeld's pots", ["pots: Runa Fjeld"]),
-        ("A total of 1 250 000.", ["greet: 1 250 000"]),
-        ("Half of it: 0.50.", []),
-        ("Say it is half past nine.", []),
-        ("Sail to Svartholms Sund.", []),
-        ("Never this, never that.", []),
-        ("Call post_ledger once.", []),
-        ("Write: paid by OTTILIE, in cash.", ["tides: paid by OTTILIE, in cash"]),
-        ("Greet the user politely.", []),
-        ("File it in Harbour/Boats.", []),
-        ("File it in `Harbour/Boats/Small Ones.md`.", ["greet: Harbour/Boats/Small Ones.md"]),
-        ("See quay-rent for more.", ["quay_rent: quay-rent"]),
-        (SHARED, []),
-        ("He keeps his charts in a drawer below one.", []),
-        (
-            "The old pilot keeps his charts in a drawer.",
-            ["tides: The old pilot keeps his charts in a drawer"],
-        ),
-        ("", []),
-    ],
-)
+LEAKING: dict[str, list[str]] = {
+    "Think of lobster pots.": [],
+    "At the jetty, the lobster pots are counted.": ["quay_rent: jetty … lobster"],
+    "At the jetty or the quayside.": [],
+    "The jetty is long. " + "It goes on and on, as all of them do. " * 3 + "Lobster is served.": [],
+    "Reef the mainsail.": ["greet: mainsail"],
+    "Kelp beds are no place.": ["quay_rent: Kelp beds"],
+    "Runa Fjeld's pots": ["pots: Runa Fjeld"],
+    "A total of 1 250 000.": ["greet: 1 250 000"],
+    "Half of it: 0.50.": [],
+    "Say it is half past nine.": [],
+    "Sail to Svartholms Sund.": [],
+    "Never this, never that.": [],
+    "Call post_ledger once.": [],
+    "Write: paid by OTTILIE, in cash.": ["tides: paid by OTTILIE, in cash"],
+    "Greet the user politely.": [],
+    "File it in Harbour/Boats.": [],
+    "File it in `Harbour/Boats/Small Ones.md`.": ["greet: Harbour/Boats/Small Ones.md"],
+    "See quay-rent for more.": ["quay_rent: quay-rent"],
+    SHARED: [],
+    "He keeps his charts in a drawer below one.": [],
+    "The old pilot keeps his charts in a drawer.": ["tides: The old pilot keeps his charts in a drawer"],
+    "": [],
+}
+"""What a prompt says, and what of it is a leak, of which task."""
+
+
+@pytest.fixture(scope="module")
+def leaks(suite: Path) -> dict[str, list[str]]:
+    """What leaks of each prompt, all looked at together: no prompt makes another's words leak."""
+    found = prompt_leaks({}, {prompt: prompt for prompt in LEAKING}, suite)
+    return {
+        prompt: [f"{leak.task}: {leak.text}" for leak in found if leak.file == prompt] for prompt in LEAKING
+    }
+
+
+@pytest.mark.parametrize("prompt", LEAKING)
 def test_a_leak_is_what_one_task_has_and_nobody_writes_by_chance(
-    suite: Path, prompt: str, leaking: list[str]
+    leaks: dict[str, list[str]], prompt: str
 ) -> None:
     """Names, numbers, rows of words; of ordinary words a rare one, or two of a task near each other."""
-    leaks = prompt_leaks({}, {"p": prompt}, suite)
-
-    assert [f"{leak.task}: {leak.text}" for leak in leaks] == leaking
+    assert leaks[prompt] == LEAKING[prompt]
 
 
 def test_what_stands_in_an_old_file_is_not_added(suite: Path) -> None:
