@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
+import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 import pytest
 
+from pytest_agenteval.records.trial import Trial
+from tests.journals import trials
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -21,20 +22,17 @@ pytestmark = pytest.mark.usefixtures("quick")
 BOT = """
 import json
 import os
-import sys
 from urllib.request import Request, urlopen
 
-BODIES = {
-    "/v1/chat/completions": {"messages": [{"role": "user", "content": "2 + 2?"}]},
-    "/v1/messages": {"messages": [{"role": "user", "content": "2 + 2?"}], "max_tokens": 9},
-    "/v1/responses": {"input": "2 + 2?"},
-    "/v1beta/models/m:generateContent": {"contents": [{"role": "user", "parts": [{"text": "2 + 2?"}]}]},
-    "/api/chat": {"messages": [{"role": "user", "content": "2 + 2?"}]},
-}
 
-
-def ask(path, timeout=20, **more):
-    body = json.dumps({"model": "m", **BODIES[path], **more}).encode()
+def ask(question, path="/v1/chat/completions", timeout=20, **more):
+    messages = {"messages": [{"role": "user", "content": question}]}
+    bodies = {
+        "/v1/messages": {**messages, "max_tokens": 9},
+        "/v1/responses": {"input": question},
+        "/v1beta/models/m:generateContent": {"contents": [{"role": "user", "parts": [{"text": question}]}]},
+    }
+    body = json.dumps({"model": "m", **bodies.get(path, messages), **more}).encode()
     if path == "/v1/chat/completions":
         address = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
     else:
@@ -44,9 +42,9 @@ def ask(path, timeout=20, **more):
 
 
 def falls_back(question):
+    path, stream = json.loads(os.environ["BOT_CASES"]).get(question, ["/v1/chat/completions", False])
     try:
-        streamed = (sys.argv[2] if __name__ == "__main__" else os.environ["BOT_STREAM"]) == "1"
-        ask(os.environ.get("BOT_PATH", "/v1/chat/completions"), stream=streamed)
+        ask(question, path, stream=stream)
     except Exception:
         pass
     return "It is 4."
@@ -54,7 +52,7 @@ def falls_back(question):
 
 def times_out(question):
     try:
-        ask("/v1/chat/completions", timeout=0.3)
+        ask(question, timeout=0.3)
     except Exception:
         pass
     return "It is 4."
@@ -62,13 +60,13 @@ def times_out(question):
 
 def asks_again(question):
     falls_back(question)
-    ask("/v1/chat/completions", model="other")
+    ask(question, model="other")
     return "It is 4."
 
 
 def asks_another(question):
     falls_back(question)
-    ask("/v1/chat/completions", messages=[{"role": "user", "content": "3 + 3?"}])
+    ask("3 + 3?")
     return "It is 4."
 
 
@@ -79,7 +77,7 @@ async def gives_up(question):
         try:
             async with asyncio.timeout(0.3):
                 await client.post(os.environ["BOT_BASE"] + "/v1/chat/completions",
-                                  json={"model": "m", **BODIES["/v1/chat/completions"]})
+                                  json={"model": "m", "messages": [{"role": "user", "content": question}]})
         except TimeoutError:
             return "It is 4."
 
@@ -97,10 +95,16 @@ async def takes_the_quicker(question):
         for task in waiting:
             task.cancel()
     return "It is 4."
-
-
-if __name__ == "__main__":
-    print(globals()[sys.argv[1]](""))
+"""
+PROGRAM = r"""
+read -r task
+name=$(sed -E 's/.*"content": ?"([^"]*)".*/\1/' <<<"$task")
+case "$task" in *stream\":*true*) stream=true;; *) stream=false;; esac
+case "$name" in late) patience=0.3;; *) patience=20;; esac
+curl -s -m $patience "$OPENAI_BASE_URL/chat/completions" -H 'Content-Type: application/json' \
+  -d "{\"model\": \"m\", \"stream\": $stream,
+       \"messages\": [{\"role\": \"user\", \"content\": \"$name\"}]}" >&2
+echo "It is 4."
 """
 
 
@@ -175,14 +179,13 @@ BROKEN: dict[str, tuple[str, Answer]] = {
 
 
 class Provider(ThreadingHTTPServer):
-    """Gives one answer after the other, the last for ever."""
+    """Gives the answers to a question one after the other, the last for ever."""
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, answers: Mapping[str, list[Answer]]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers: list[Answer] = []
-        self.by_text: dict[str, Answer] = {}
+        self.answers = answers
 
     @property
     def address(self) -> str:
@@ -197,9 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        named = (answer for text, answer in self.server.by_text.items() if text in asked)
-        answers = self.server.answers
-        answer = next(named, None) or (answers.pop(0) if len(answers) > 1 else answers[0])
+        answers = next(found for text, found in self.server.answers.items() if f'"{text}"' in asked)
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
         time.sleep(answer.after_s)
         body = answer.body.encode()
         self.send_response(200)
@@ -212,86 +214,103 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
-    """Give a provider on this machine, which the bot asks."""
-    with Provider() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("BOT_BASE", server.address)
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.address}/v1")
-        monkeypatch.setenv("BOT_PATH", CHAT)
-        monkeypatch.setenv("BOT_STREAM", "0")
-        yield server
-        server.shutdown()
+LATE = WHOLE._replace(after_s=1.5)
+ANSWERS = {
+    **{name: [answer] for name, (_, answer) in BROKEN.items()},
+    "late": [LATE],
+    "3 + 3?": [WHOLE],
+    "again": [BROKEN["bad JSON"][1], WHOLE],
+    "another": [BROKEN["bad JSON"][1]],
+    "slow": [LATE],
+    "quick": [WHOLE],
+}
+CASES = {name: (path, answer.kind != "application/json") for name, (path, answer) in BROKEN.items()}
+OF_COMMANDS = [name for name, (path, _) in BROKEN.items() if path == CHAT]
 
 
-def prepare(pytester: pytest.Pytester, name: str, agent: str = "call") -> None:
-    """Write a suite of one task that any answer of the bot's passes."""
-    command = [sys.executable, "bot.py", name, os.environ["BOT_STREAM"]]
-    forms = {"call": {"call": f"bot:{name}"}, "command": {"command": command}}
+def write_suite(pytester: pytest.Pytester, name: str, agent: Any, *questions: Mapping[str, Any]) -> None:
+    """Write a suite whose tasks any answer of its agent's passes."""
     grader = {"name": "answer_contains", "config": {"text": "It is 4"}}
-    task = {"id": "sum", "input": {"content": "2 + 2?"}, "graders": [grader]}
-    suite = {"name": "sums", "kind": "regression", "model": "own", "live": True, "agent": forms[agent]}
-    write(pytester.path, {"evals/bot.py": BOT, "evals/suite.yaml": suite, "evals/sum.json": task})
+    tasks = [
+        {"id": f"{name}_{n}", "input": question, "graders": [grader]} for n, question in enumerate(questions)
+    ]
+    suite = {"name": name, "kind": "regression", "model": "own", "live": True, "agent": agent}
+    folder = f"evals/{name}"
+    files = {f"{folder}/suite.yaml": suite, f"{folder}/tasks.json": tasks}
+    write(pytester.path, {**files, f"{folder}/bot.py": BOT, f"{folder}/agent.sh": PROGRAM})
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_reply_that_is_none_is_the_providers_failure(
-    pytester: pytest.Pytester, provider: Provider, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def write_suites(pytester: pytest.Pytester) -> None:
+    """Write a suite for each way in which an agent asks."""
+    broken = [{"content": name, "stream": stream} for name, (_, stream) in CASES.items()]
+    write_suite(pytester, "falls_back", {"call": "bot:falls_back"}, *broken)
+    questions = {
+        "times_out": "late",
+        "gives_up": "late",
+        "asks_again": "again",
+        "asks_another": "another",
+        "takes_the_quicker": "any",
+    }
+    for name, question in questions.items():
+        write_suite(pytester, name, {"call": f"bot:{name}"}, {"content": question})
+    if shutil.which("bash") and shutil.which("curl"):
+        of_commands = [case for case in broken if case["content"] in OF_COMMANDS]
+        command = {"command": ["bash", "agent.sh"], "output": "text"}
+        write_suite(pytester, "command", command, *of_commands, {"content": "late"})
+
+
+_made: dict[str, Trial] = {}
+
+
+@pytest.fixture
+def found(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> dict[str, Trial]:
+    """The trials of one run in which every provider breaks in its own way; made once."""
+    if not _made:
+        write_suites(pytester)
+        with Provider(ANSWERS) as server:
+            threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+            monkeypatch.setenv("BOT_BASE", server.address)
+            monkeypatch.setenv("OPENAI_BASE_URL", f"{server.address}/v1")
+            monkeypatch.setenv("BOT_CASES", json.dumps(CASES))
+            run(pytester, "evals", "--agent-concurrency=20")
+            server.shutdown()
+        _made.update(trials(pytester.path))
+    return _made
+
+
+def test_a_reply_that_is_none_is_the_providers_failure(found: dict[str, Trial]) -> None:
     """What the agent makes up in its place would be graded as if the model had said it."""
-    path, answer = BROKEN[name]
-    monkeypatch.setenv("BOT_PATH", path)
-    monkeypatch.setenv("BOT_STREAM", "1" if answer.kind != "application/json" else "0")
-    provider.answers = [answer]
-    prepare(pytester, "falls_back")
-
-    result = run(pytester, "evals")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"provider: http*{path}: *"])
+    for number, (name, (path, _)) in enumerate(BROKEN.items()):
+        trial = found[f"falls_back_{number}"]
+        assert (name, trial.ending, trial.cause) == (name, "errored", "provider")
+        assert trial.message.startswith("http")
+        assert f"{path}: " in trial.message
 
 
-@pytest.mark.parametrize("name", [name for name, (path, _) in BROKEN.items() if path == CHAT])
-def test_so_it_is_for_a_command(
-    pytester: pytest.Pytester, provider: Provider, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_so_it_is_for_a_command(found: dict[str, Trial]) -> None:
     """A program's requests pass by the loopback; a broken reply is broken there too."""
-    _, answer = BROKEN[name]
-    monkeypatch.setenv("BOT_STREAM", "1" if answer.kind != "application/json" else "0")
-    provider.answers = [answer]
-    prepare(pytester, "falls_back", "command")
+    if "command_0" not in found:
+        pytest.skip("no bash, or no curl for its program")
+    for number, name in enumerate([*OF_COMMANDS, "late"]):
+        trial = found[f"command_{number}"]
+        assert (name, trial.ending, trial.cause) == (name, "errored", "provider")
 
-    run(pytester, "evals").assert_outcomes(errors=1)
 
-
-@pytest.mark.parametrize(
-    ("name", "agent"), [("times_out", "call"), ("gives_up", "call"), ("times_out", "command")]
-)
-def test_who_waits_no_longer_got_no_reply(
-    pytester: pytest.Pytester, provider: Provider, name: str, agent: str
-) -> None:
+@pytest.mark.parametrize("name", ["times_out", "gives_up"])
+def test_who_waits_no_longer_got_no_reply(found: dict[str, Trial], name: str) -> None:
     """A provider slower than the agent's patience is a broken one, as it is through ``ctx.chat``."""
-    provider.answers = [WHOLE._replace(after_s=1.5)]
-    prepare(pytester, name, agent)
-
-    run(pytester, "evals").assert_outcomes(errors=1)
+    trial = found[f"{name}_0"]
+    assert (trial.ending, trial.cause) == ("errored", "provider")
 
 
-@pytest.mark.parametrize(("name", "passed"), [("asks_again", 1), ("asks_another", 0)])
+@pytest.mark.parametrize(("name", "ending"), [("asks_again", "passed"), ("asks_another", "errored")])
 def test_an_ask_that_was_answered_in_the_end_is_no_failure(
-    pytester: pytest.Pytester, provider: Provider, name: str, passed: int
+    found: dict[str, Trial], name: str, ending: str
 ) -> None:
     """Another model may answer the same; the reply to another question is no answer to the first."""
-    provider.answers = [BROKEN["bad JSON"][1], WHOLE]
-    prepare(pytester, name)
-
-    run(pytester, "evals").assert_outcomes(passed=passed, errors=1 - passed)
+    assert found[f"{name}_0"].ending == ending
 
 
-def test_the_slower_of_two_replies_is_no_failure(pytester: pytest.Pytester, provider: Provider) -> None:
+def test_the_slower_of_two_replies_is_no_failure(found: dict[str, Trial]) -> None:
     """An agent may ask in two ways and take what comes first."""
-    provider.by_text = {"slow": WHOLE._replace(after_s=2), "quick": WHOLE}
-    prepare(pytester, "takes_the_quicker")
-
-    run(pytester, "evals").assert_outcomes(passed=1)
+    assert found["takes_the_quicker_0"].ending == "passed"

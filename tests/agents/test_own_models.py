@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,10 @@ import pytest
 from pytest_agenteval import Run, Trial, load_run
 from pytest_agenteval.cli.main import main
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import import_multiprocessing, run, write
+from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
-
-import_multiprocessing()
 
 BOT = """
 import json
@@ -97,6 +97,11 @@ def modest(question, model):
     return f"{model} says -7"
 
 
+def unread(question):
+    with urlopen(Request(os.environ["BOT_BASE"] + "/v1/other", b'{"said": "hi"}')) as answer:
+        return f"-7 {answer.status}"
+
+
 def telling(question):
     with urlopen(Request("http://telemetry.invalid/v1/log", b"{}")) as answer:
         return f"-7 {answer.status}"
@@ -112,12 +117,11 @@ def pytest_agenteval_register(registry):
 class Registered:
     async def run(self, task_input, ctx):
         import sys
-        sys.path.insert(0, "evals/weather")
+        sys.path.insert(0, "evals/registered")
         import bot
         from pytest_agenteval import Answer
         return Answer(bot.answer(task_input["content"]))
 """
-SUITE = "name: weather\nagent: {{call: bot:{name}}}\n{more}"
 TASK = {
     "id": "oslo",
     "input": {"content": "What is the weather in Oslo?"},
@@ -143,11 +147,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         yield started
 
 
-def prepare(pytester: pytest.Pytester, name: str = "answer", more: str = "", **task: Any) -> None:
-    """Write a suite whose agent is a function of a module beside it."""
-    write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/weather/bot.py": BOT})
-    write(pytester.path, {"evals/weather/suite.yaml": SUITE.format(name=name, more=more)})
-    write(pytester.path, {"evals/weather/oslo.yaml": {**TASK, **task}})
+def write_suite(root: Path, name: str = "answer", agent: str = "", more: str = "", **task: Any) -> None:
+    """Write a suite of one task whose agent is a function of a module beside it, all called like it."""
+    folder = f"evals/{name}"
+    text = f"name: {name}\nagent: {agent or f'{{call: bot:{name}}}'}\n{more}"
+    files = {"pytest.ini": "[pytest]\n", f"{folder}/bot.py": BOT, f"{folder}/suite.yaml": text}
+    write(root, {**files, f"{folder}/t.yaml": {**TASK, "id": name, **task}})
 
 
 def latest(root: Path) -> Run:
@@ -156,128 +161,243 @@ def latest(root: Path) -> Run:
     return load_run(max(folders, key=lambda folder: (folder / "run.json").stat().st_mtime_ns))
 
 
-def only_trial(root: Path) -> Trial:
-    """Give the one trial of the latest run."""
+def trials_of(root: Path) -> dict[str, Trial]:
+    """Give the trials of the latest run by their tasks."""
     found = latest(root)
-    (entry,) = found.entries
-    return found.trial(entry)
+    return {entry.key.task: found.trial(entry) for entry in found.entries}
 
 
-def only_trial_tapes(root: Path) -> list[int]:
-    """Give how many replies were played in each trial of the latest run."""
-    return [entry.chat_tape.hits for entry in latest(root).entries]
+def contains(text: str) -> list[dict[str, Any]]:
+    """Give a grader that looks for a text in the answer."""
+    return [{"name": "answer_contains", "config": {"text": text}}]
+
+
+@dataclass
+class Shared:
+    """What several tests look at of one run, or of a recording and its replay."""
+
+    trials: dict[str, Trial]
+    screen: str
+    requests: Mapping[str, int]
+    replayed: dict[str, Trial] = field(default_factory=dict)
+    cassettes: str = ""
+
+
+class Model:
+    """Replies by the task's question, of which it counts the requests."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[str] = Counter()
+
+    def reply(self, body: dict[str, Any], number: int) -> ReplyPlan:
+        """Reply as the question wants it: some providers are busy, down, or say nothing of tokens."""
+        if "messages" not in body:
+            return WORDS
+        (question, *_) = (it["content"] for it in body["messages"] if it["role"] == "user")
+        self.requests[question] += 1
+        if question == "busy" and self.requests[question] == 1:
+            return ReplyPlan(status=429, text="slow down")
+        if question == "down":
+            return ReplyPlan(status=503, text="overloaded")
+        if question == "uncounted":
+            return ReplyPlan(text="-7", input_tokens=0, output_tokens=0)
+        return CALL if question == "endless" else by_results(body, number)
 
 
 RECORDING = ("--agent-record=once", "--agent-record-chat=once")
+_shared: dict[str, Shared] = {}
+
+
+@pytest.fixture
+def recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Shared:
+    """Agents that are recorded, then replayed without their server, litellm or mcp; made once."""
+    if "recorded" in _shared:
+        return _shared["recorded"]
+    for name in ("answer", "waiting"):
+        write_suite(pytester.path, name)
+    write_suite(pytester.path, "twice", input={"content": "busy"}, limits={"steps": 2})
+    for name in ("litellm", "mcp"):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it fails
+    model = Model()
+    with ModelServer(model.reply) as server:
+        monkeypatch.setenv("BOT_BASE", server.anthropic_base)
+        result = run(pytester, "evals", *RECORDING)
+    result.assert_outcomes(passed=3)
+    live = trials_of(pytester.path)
+    again = run(pytester, "evals", "--agent-record-chat=none", "-q")
+    again.assert_outcomes(passed=3)
+    for each in (result, again):  # in brief too: nobody else has named it
+        each.stdout.fnmatch_lines(["model: own: gpt-x"])
+    files = (pytester.path / "cassettes").rglob("*.yaml")
+    shared = Shared(live, str(result.stdout), model.requests, trials_of(pytester.path))
+    shared.cassettes = "".join(file.read_text("utf-8") for file in files)
+    _shared["recorded"] = shared
+    return shared
 
 
 @pytest.mark.parametrize("name", ["answer", "waiting"])
-def test_an_agent_is_seen_recorded_and_replayed_without_its_server(
-    pytester: pytest.Pytester, server: ModelServer, name: str
-) -> None:
-    """Messages, the call with its result, tokens and the model's name are there; a replay needs no server."""
-    prepare(pytester, name)
+def test_an_agent_is_seen_recorded_and_replayed_without_its_server(recorded: Shared, name: str) -> None:
+    """Messages, the call with its result, tokens and the model's name are there; a replay needs no server.
 
-    recorded = run(pytester, "evals", *RECORDING)
-    first = only_trial(pytester.path)
-    server.stop()
-    replayed = run(pytester, "evals", "--agent-record-chat=none", "-q")
-    second = only_trial(pytester.path)
-
-    for result in (recorded, replayed):  # in brief too: nobody else has named it
-        result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines(["model: own: gpt-x"])
-    for trial in (first, second):
+    Whose own versions of openai or certifi shut out litellm and mcp records and replays all the same.
+    """
+    for trial in (recorded.trials[name], recorded.replayed[name]):
         transcript = trial.transcript
-        assert [message.role for message in transcript.messages] == [
-            "system",
-            "user",
-            "assistant",
-            "tool",
-            "assistant",
-        ]
+        roles = ["system", "user", "assistant", "tool", "assistant"]
+        assert [message.role for message in transcript.messages] == roles
         (call,) = transcript.calls
-        assert (call.tool, call.args, call.result) == (
-            "get_weather",
-            {"city": "Oslo"},
-            {"city": "Oslo", "degrees": -7},
-        )
+        result = {"city": "Oslo", "degrees": -7}
+        assert (call.tool, call.args, call.result) == ("get_weather", {"city": "Oslo"}, result)
         assert (trial.usage.tokens, trial.usage.asks, len(transcript.asks)) == (30, 2, 2)
         assert {ask.model for ask in transcript.asks} == {"gpt-x"}
-    assert second.chat_tape.hits == 2
-    cassettes = "".join(file.read_text("utf-8") for file in (pytester.path / "cassettes").rglob("*.yaml"))
-    assert "sk-bot" not in cassettes
+    assert recorded.replayed[name].chat_tape.hits == 2
+    assert "sk-bot" not in recorded.cassettes
 
 
-def test_an_agent_of_ones_own_needs_neither_litellm_nor_mcp(
-    pytester: pytest.Pytester, server: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whose own versions of openai or certifi shut them out records and replays all the same."""
-    prepare(pytester)
-    for name in ("litellm", "mcp"):
-        monkeypatch.setitem(sys.modules, name, None)  # importing it fails
-
-    run(pytester, "evals", *RECORDING).assert_outcomes(passed=1)
-    server.stop()
-    run(pytester, "evals", "--agent-record-chat=none").assert_outcomes(passed=1)
+def test_failed_attempts_are_no_steps_and_no_replies(recorded: Shared) -> None:
+    """A request that the provider turns away may be made again; a replay has no part of it."""
+    live = recorded.trials["twice"]
+    assert (live.usage.asks, live.usage.attempts) == (2, 3)
+    assert [event.kind for event in live.transcript.events] == ["model_request_failed"]
+    assert recorded.replayed["twice"].usage.attempts == 2
+    assert [message.phase for message in live.transcript.messages] == [1] * 5
 
 
-def test_without_a_word_nothing_is_sent_and_the_flags_are_named(
+def test_without_a_word_what_was_recorded_is_played_and_nothing_is_sent(
     pytester: pytest.Pytester, server: ModelServer
 ) -> None:
-    """Whoever did not name a model, let it out or record pays for nothing."""
-    prepare(pytester)
+    """A suite with recordings passes by `pytest evals/` alone; a trial without any is refused.
 
-    result = run(pytester, "evals")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["not_allowed: http*", "*--agent-live*--agent-model=NAME", "*--agent-record-chat=*"]
-    )
-    assert server.requests == []
-
-
-def test_without_a_word_what_was_recorded_is_played(pytester: pytest.Pytester, server: ModelServer) -> None:
-    """A suite with recordings passes by `pytest evals/` alone; a trial without any is refused."""
-    prepare(pytester)
+    Whoever did not name a model, let it out or record pays for nothing. Ignored hosts are answered for
+    nothing: telemetry neither breaks a replay nor leaves the machine.
+    """
+    write_suite(pytester.path)
     run(pytester, "evals", *RECORDING).assert_outcomes(passed=1)
-    server.stop()
+    sent = len(server.requests)
+    write_suite(pytester.path, "waiting")
+    ignored = 'http: {ignore: ["*.invalid"]}'
+    write_suite(pytester.path, "telling", more=ignored, graders=contains("-7 204"))
 
-    run(pytester, "evals").assert_outcomes(passed=1)
     lacking = run(pytester, "evals", "--repetitions=2")
 
-    assert only_trial_tapes(pytester.path) == [2, 0]
-    lacking.assert_outcomes(passed=1, errors=1)
+    hits = {(entry.key.task, entry.chat_tape.hits) for entry in latest(pytester.path).entries}
+    assert hits == {("answer", 2), ("answer", 0), ("waiting", 0), ("telling", 0)}
+    lacking.assert_outcomes(passed=3, errors=3)
     lacking.stdout.fnmatch_lines(["not_allowed: http*", "*record it:*--agent-record-chat=once*"])
+    lacking.stdout.fnmatch_lines(
+        ["not_allowed: http*", "*--agent-live*--agent-model=NAME", "*--agent-record-chat=*"]
+    )
+    assert len(server.requests) == sent
 
 
-@pytest.mark.parametrize("word", ["--agent-live", "--agent-model=gpt", "suite"])
-def test_a_word_lets_it_out(
-    pytester: pytest.Pytester, server: ModelServer, monkeypatch: pytest.MonkeyPatch, word: str
-) -> None:
-    """A named model, the option and the suite all say that the agent may ask; none needs a key of ours."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    prepare(pytester, more="live: true" if word == "suite" else "")
+@pytest.fixture
+def live(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Shared:
+    """Agents that are let out by an option, or by their suite, with a model that misbehaves; made once."""
+    if "live" in _shared:
+        return _shared["live"]
+    root, regression = pytester.path, "kind: regression\n"
+    model = Model()
+    with ModelServer(model.reply) as server:
+        monkeypatch.setenv("BOT_BASE", server.anthropic_base)
+        for name in ("stopping_at_tool", "returning"):
+            write_suite(root, name)
+        for name in ("looping", "raising"):
+            write_suite(root, name, limits={"steps": 1})
+        write_suite(root, "hanging", more=regression, limits={"seconds": 1})
+        agent = "{call: bot:answer, name: NAME}"
+        write_suite(
+            root,
+            "endless",
+            agent.replace("NAME", "endless"),
+            regression,
+            input={"content": "endless"},
+            limits={"steps": 4},
+        )
+        write_suite(root, "swallowing", input={"content": "down"})
+        write_suite(
+            root,
+            "uncounted",
+            agent.replace("NAME", "uncounted"),
+            input={"content": "uncounted"},
+            graders=contains("-7"),
+        )
+        models = f"http: {{models: ['{server.anthropic_base}/v1']}}"
+        write_suite(root, "unread", more=models, graders=contains("-7"))
+        result = run(pytester, "evals", "--agent-live")
+    _shared["live"] = Shared(trials_of(root), str(result.stdout), model.requests)
+    return _shared["live"]
 
-    result = run(pytester, "evals", *([] if word == "suite" else [word]))
 
-    result.assert_outcomes(passed=1)
+@pytest.mark.parametrize("name", ["stopping_at_tool", "returning"])
+def test_a_result_that_no_model_is_shown_is_unknown_and_no_error(live: Shared, name: str) -> None:
+    """An agent may end with a tool's result: the call was made, seen on the wire or only told of."""
+    trial = live.trials[name]
+    (call,) = trial.transcript.calls
+    assert trial.ending == "passed"
+    assert (call.tool, call.result, call.error) == ("get_weather", None, None)
+
+
+@pytest.mark.parametrize("name", ["looping", "raising"])
+def test_a_call_of_an_agent_that_was_cut_off_did_not_end(live: Shared, name: str) -> None:
+    """Where a limit or a crash ends the agent, a call without a result is one that did not end."""
+    (call,) = live.trials[name].transcript.calls
+    assert (call.result, call.error and call.error.type) == (None, "not_finished")
+
+
+def test_what_a_model_said_is_no_answer_of_an_agent_that_gave_none(live: Shared) -> None:
+    """An agent that hangs after its model's last word is limited, and returned nothing to grade."""
+    trial = live.trials["hanging"]
+    assert (trial.ending, trial.limit, trial.outcome.answer.text) == ("failed", "seconds", "")
+    assert trial.transcript.messages[-1].content == WORDS.text
+
+
+def test_a_limit_of_steps_holds(live: Shared) -> None:
+    """Of a model that never stops calling, exactly as many replies are asked for as steps are allowed."""
+    trial = live.trials["endless"]
+    assert (trial.ending, trial.limit, trial.usage.asks) == ("failed", "steps", 4)
+    assert live.requests["endless"] == 4
+
+
+def test_a_provider_that_stays_down_is_no_doing_of_the_agent(live: Shared) -> None:
+    """Even where the agent swallows the failure and answers, the trial is errored by its provider."""
+    trial = live.trials["swallowing"]
+    assert (trial.ending, trial.cause) == ("errored", "provider")
+    assert "/v1/chat/completions: 503" in trial.message
+    assert "overloaded" in trial.message
+
+
+def test_replies_without_counts_are_told(live: Shared) -> None:
+    """A reply without token usage makes sums unknown, and the run says how many there were."""
+    assert live.trials["uncounted"].usage.tokens is None
+    assert "1 reply returned no token usage" in " ".join(live.screen.split())
+
+
+def test_traffic_that_nobody_can_read_is_counted(live: Shared) -> None:
+    """What goes to a model server in no known form is an event of its trial, and a doubt of the run."""
+    assert "1 request of models could not be read" in live.screen
+    usage = live.trials["unread"].usage
+    assert (usage.tokens, usage.cost_usd, usage.attempts) == (None, None, 1)  # sent, but not readable
+
+
+def test_a_suite_may_let_its_agent_out(pytester: pytest.Pytester, server: ModelServer) -> None:
+    """So it says in its file; nobody needs to say it again."""
+    write_suite(pytester.path, more="live: true")
+    run(pytester, "evals").assert_outcomes(passed=1)
     assert len(server.requests) == 2
-    if word == "--agent-model=gpt":
-        result.stdout.no_fnmatch_line("*no effect*")  # the tables tell
 
 
 def test_a_model_that_was_never_asked_labels_nothing(pytester: pytest.Pytester, server: ModelServer) -> None:
     """Tables, pages and exports name what was asked, one line says so; the trial's key stays the plan's."""
-    prepare(pytester)
+    write_suite(pytester.path)
 
     result = run(pytester, "evals", "--agent-model=openai/gpt-4.1")
 
     result.assert_outcomes(passed=1)
+    assert len(server.requests) == 2
     result.stdout.fnmatch_lines(["model: own: gpt-x"])
     (note,) = [line for line in result.outlines if "never asked" in line]
     assert note.startswith("! agents never asked the named model (gpt-x, not openai/gpt-4.1 in 1 trial)")
-    assert only_trial(pytester.path).key.model == "openai/gpt-4.1"
+    assert trials_of(pytester.path)["answer"].key.model == "openai/gpt-4.1"
     assert main(["report", "latest", "-o", "page.html", "-o", "page.md"]) == 0
     assert main(["report", "latest", "--as", "atif", "-o", "atif"]) == 0
     (exported,) = (pytester.path / "atif").rglob("*.json")
@@ -286,265 +406,125 @@ def test_a_model_that_was_never_asked_labels_nothing(pytester: pytest.Pytester, 
         assert "own: gpt-x" in (pytester.path / page).read_text("utf-8")
 
 
-def test_the_named_model_is_the_label_of_an_agent_that_asks_it_too(
-    pytester: pytest.Pytester, server: ModelServer
+def test_the_named_model_is_the_label_of_an_agent_that_takes_or_asks_it(
+    pytester: pytest.Pytester, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reply may name it with a date."""
-    prepare(pytester, "dated")
+    """A parameter ``model`` is the alias's id, and a reply may name it with a date; no key is needed."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    write_suite(pytester.path, "modest", graders=contains("gpt-6.1-sol says"))
+    write_suite(pytester.path, "dated")
 
-    result = run(pytester, "evals", "--agent-model=openai/gpt-4.1")
+    taken = run(pytester, "evals/modest", "--agent-model=gpt")
+    asked = run(pytester, "evals/dated", "--agent-model=openai/gpt-4.1")
 
-    result.stdout.no_fnmatch_line("*never asked*")
-    result.stdout.no_fnmatch_line("*own: *")
-
-
-def test_the_named_model_reaches_an_agent_that_takes_it(pytester: pytest.Pytester) -> None:
-    """A parameter ``model`` is the alias's id, and then nothing is said of it."""
-    prepare(pytester, "modest", graders=[{"name": "answer_contains", "config": {"text": "gpt-6.1-sol says"}}])
-
-    result = run(pytester, "evals", "--agent-model=gpt")
-
-    result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("*no effect*")
+    taken.assert_outcomes(passed=1)
+    taken.stdout.no_fnmatch_line("*no effect*")  # the tables tell
+    asked.stdout.no_fnmatch_line("*never asked*")
+    asked.stdout.no_fnmatch_line("*own: *")
 
 
-@pytest.mark.parametrize("name", ["stopping_at_tool", "returning"])
-def test_a_result_that_no_model_is_shown_is_unknown_and_no_error(
-    pytester: pytest.Pytester, server: ModelServer, name: str
-) -> None:
-    """An agent may end with a tool's result: the call was made, seen on the wire or only told of."""
-    prepare(pytester, name)
-
-    run(pytester, "evals", "--agent-live").assert_outcomes(passed=1)
-
-    (call,) = only_trial(pytester.path).transcript.calls
-    assert (call.tool, call.result, call.error) == ("get_weather", None, None)
-
-
-@pytest.mark.parametrize("name", ["looping", "raising"])
-def test_a_call_of_an_agent_that_was_cut_off_did_not_end(
-    pytester: pytest.Pytester, server: ModelServer, name: str
-) -> None:
-    """Where a limit or a crash ends the agent, a call without a result is one that did not end."""
-    prepare(pytester, name, limits={"steps": 1})
-
-    run(pytester, "evals", "--agent-live")
-
-    (call,) = only_trial(pytester.path).transcript.calls
-    assert (call.result, call.error and call.error.type) == (None, "not_finished")
-
-
-def test_what_a_model_said_is_no_answer_of_an_agent_that_gave_none(
-    pytester: pytest.Pytester, server: ModelServer
-) -> None:
-    """An agent that hangs after its model's last word is limited, and returned nothing to grade."""
-    prepare(pytester, "hanging", "kind: regression\nlive: true", limits={"seconds": 1})
-
-    run(pytester, "evals").assert_outcomes(failed=1)
-
-    trial = only_trial(pytester.path)
-    assert (trial.limit, trial.outcome.answer.text) == ("seconds", "")
-    assert trial.transcript.messages[-1].content == WORDS.text
-
-
-def test_a_limit_of_steps_holds(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a model that never stops calling, exactly as many replies are asked for as steps are allowed."""
-    with ModelServer(lambda body, number: CALL) as looping:
-        monkeypatch.setenv("BOT_BASE", looping.anthropic_base)
-        prepare(pytester, limits={"steps": 4})
-
-        run(pytester, "evals", "--agent-live").assert_outcomes(failed=1)
-
-        assert len(looping.requests) == 4
-    trial = only_trial(pytester.path)
-    assert (trial.limit, trial.usage.asks) == ("steps", 4)
-
-
-def test_failed_attempts_are_no_steps_and_no_replies(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A request that the provider turns away may be made again; a replay has no part of it."""
-    replies = [ReplyPlan(status=429, text="slow down"), CALL, WORDS]
-    with ModelServer(replies) as busy:
-        monkeypatch.setenv("BOT_BASE", busy.anthropic_base)
-        prepare(pytester, "twice", limits={"steps": 2})
-
-        run(pytester, "evals", *RECORDING).assert_outcomes(passed=1)
-    live = only_trial(pytester.path)
-    run(pytester, "evals", "--agent-record-chat=none").assert_outcomes(passed=1)
-
-    assert (live.usage.asks, live.usage.attempts) == (2, 3)
-    assert [event.kind for event in live.transcript.events] == ["model_request_failed"]
-    assert only_trial(pytester.path).usage.attempts == 2
-    assert [message.phase for message in live.transcript.messages] == [1] * 5
-
-
-def test_a_provider_that_stays_down_is_no_doing_of_the_agent(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Even where the agent swallows the failure and answers, the trial is errored by its provider."""
-    with ModelServer([ReplyPlan(status=503, text="overloaded")]) as down:
-        monkeypatch.setenv("BOT_BASE", down.anthropic_base)
-        prepare(pytester, "swallowing")
-
-        result = run(pytester, "evals", "--agent-live")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["provider: http*/v1/chat/completions: 503*overloaded*"])
-
-
-def test_a_reply_to_another_prompt_is_played_and_told(
+def test_replies_of_another_prompt_and_replies_not_asked_for_are_told(
     pytester: pytest.Pytester, server: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ids and dates in prompts differ from run to run; who changed a prompt learns what was played."""
-    prepare(pytester)
-    run(pytester, "evals", *RECORDING).assert_outcomes(passed=1)
-    bot = pytester.path / "evals/weather/bot.py"
+    """Ids and dates in prompts differ from run to run; who changed a prompt learns what was played.
+
+    Unused are those of trials that came to their own end: other repetitions, and one cut off, may play
+    theirs yet. Workers say the same.
+    """
+    write_suite(pytester.path)
+    bot = pytester.path / "evals/answer/bot.py"
+    recorded = run(pytester, "evals", *RECORDING, "--repetitions=2")
+    cut_off = run(pytester, "evals", "-v", "--agent-max-steps=1")
     bot.write_text(BOT.replace("Be brief.", "Be long."), encoding="utf-8", newline="\n")
-
-    result = pytester.runpytest_subprocess("evals", "--agent-record-chat=none")
-
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["! 2 replies recorded for another prompt and played; *"])
+    other = run(pytester, "evals", "--agent-record-chat=none")
+    capsys.readouterr()
     assert main(["report", "latest", "-v"]) == 0
-    assert "! 2 replies recorded for another prompt and played; " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("workers", [0, 1], ids=["one-process", "one-worker"])
-def test_replies_that_an_agent_asks_for_no_more_are_told(
-    pytester: pytest.Pytester, server: ModelServer, workers: int
-) -> None:
-    """Of trials that came to their own end: other repetitions, and one cut off, may play theirs yet."""
-    prepare(pytester)
-    recorded = run(pytester, "evals", *RECORDING, "--repetitions=2", workers=workers)
+    told = "! 2 replies recorded for another prompt and played; "
+    assert told in capsys.readouterr().out
     shorter = BOT.replace("        messages.append(message)\n", '        return "It is -7."\n')
+    bot.write_text(shorter, encoding="utf-8", newline="\n")
+    changed = [run(pytester, "evals", "-v", workers=workers) for workers in (0, 1)]
+    briefly = run(pytester, "evals")
 
-    cut_off = run(pytester, "evals", "-v", "--agent-max-steps=1", workers=workers)
-    write(pytester.path, {"evals/weather/bot.py": shorter})
-    changed = run(pytester, "evals", "-v", workers=workers)
-    briefly = run(pytester, "evals", workers=workers)
-
-    changed.stdout.fnmatch_lines(
-        [
-            "1 of 2 recorded replies of agents' own models were not played:",
-            "  cassettes/weather/oslo.chat/own-1.yaml (1)",
-        ]
-    )
+    other.assert_outcomes(passed=1)
+    assert told in str(other.stdout)
+    for result in changed:
+        result.stdout.fnmatch_lines(
+            [
+                "1 of 2 recorded replies of agents' own models were not played:",
+                "  cassettes/answer/t.chat/own-1.yaml (1)",
+            ]
+        )
     for result in (recorded, cut_off, briefly):
         result.stdout.no_fnmatch_line("*were not played*")
 
 
 def test_offline_models_act_in_place_of_an_agent_that_asks_its_own(pytester: pytest.Pytester) -> None:
     """The oracle proves that the task can be solved by the suite's tools, whoever the agent is."""
-    prepare(
-        pytester,
-        more="tools: [tools.py]\n",
-        reference_solution={
-            "turns": [{"calls": [{"tool": "get_weather", "args": {"city": "Oslo"}}]}, {"text": "-7"}]
-        },
-    )
+    turns = [{"calls": [{"tool": "get_weather", "args": {"city": "Oslo"}}]}, {"text": "-7"}]
+    write_suite(pytester.path, more="tools: [tools.py]\n", reference_solution={"turns": turns})
     tools = "from pytest_agenteval import tool_of\n\n\ndef get_weather(city: str) -> int:\n    return -7\n"
-    write(
-        pytester.path, {"evals/weather/tools.py": f"{tools}\n\nTOOLS = [tool_of(get_weather, taped=False)]\n"}
-    )
+    tools += "\n\nTOOLS = [tool_of(get_weather, taped=False)]\n"
+    write(pytester.path, {"evals/answer/tools.py": tools})
 
     run(pytester, "evals", "--agent-model=oracle,nop").assert_outcomes(passed=1, failed=1)
 
 
-def test_ignored_hosts_are_answered_for_nothing(pytester: pytest.Pytester) -> None:
-    """Telemetry neither breaks a replay nor leaves the machine."""
-    grader = [{"name": "answer_contains", "config": {"text": "-7 204"}}]
-    prepare(pytester, "telling", more='http: {ignore: ["*.invalid"]}', graders=grader)
-
-    run(pytester, "evals").assert_outcomes(passed=1)
-
-
-def test_replies_without_counts_are_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reply without token usage makes sums unknown, and the run says how many there were."""
-    with ModelServer([ReplyPlan(text="-7", input_tokens=0, output_tokens=0)]) as silent:
-        monkeypatch.setenv("BOT_BASE", silent.anthropic_base)
-        prepare(pytester, graders=[{"name": "answer_contains", "config": {"text": "-7"}}])
-
-        result = run(pytester, "evals", "--agent-live")
-
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*1 reply returned no token usage*"])
-
-
-def test_traffic_that_nobody_can_read_is_counted(
-    pytester: pytest.Pytester, server: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What goes to a model server in no known form is an event of its trial, and a doubt of the run."""
-    prepare(pytester, more=f"http: {{models: ['{server.anthropic_base}/v1']}}\nlive: true")
-    bot = BOT.replace("/v1/chat/completions", "/v1/other").replace('"messages": messages', '"said": messages')
-    write(pytester.path, {"evals/weather/bot.py": bot})
-
-    result = run(pytester, "evals")
-
-    result.stdout.fnmatch_lines(["*1 request of models could not be read*"])
-    usage = load_run(next((pytester.path / ".agenteval/runs").iterdir())).entries[0].usage
-    assert (usage.tokens, usage.cost_usd, usage.attempts) == (None, None, 1)  # sent, but not readable
-
-
-@pytest.mark.parametrize(
-    ("config", "says"),
-    [
-        ("{call: bot:nobody}", "*nobody*"),
-        ("{call: bot:answer, command: [x]}", "*found: *call and command*"),
-        ("{}", "*none of them*"),
-        ("{call: bot:TOOLS}", "*found: *which is no function*"),
+WRONG_FORMS = {
+    "{call: bot:nobody}": ["*nobody*"],
+    "{call: bot:answer, command: [x]}": ["*found: *call and command*"],
+    "{}": ["*none of them*"],
+    "{call: bot:TOOLS}": ["*found: *which is no function*"],
+    "{call: styled:answer}": [
+        "*expected: *question, *",
+        "*found: *styled:answer(style)",
+        "*settings: {style: *",
     ],
-)
-def test_a_form_that_names_no_agent_is_refused_at_its_line(
-    pytester: pytest.Pytester, config: str, says: str
-) -> None:
-    """The author reads file, line and key, and nothing is tried."""
-    prepare(pytester)
-    write(pytester.path, {"evals/weather/suite.yaml": f"name: weather\nagent: {config}\n"})
+}
+
+
+def test_a_form_that_names_no_agent_is_refused_at_its_line(pytester: pytest.Pytester) -> None:
+    """The author reads file, line and key, and nothing is tried.
+
+    Parameters are filled by name: what is no name of ours is a setting, and our names are listed.
+    """
+    for number, agent in enumerate(WRONG_FORMS):
+        write_suite(pytester.path, f"form{number}", agent)
+    styled = "def answer(question, style):\n    return style\n"
+    write(pytester.path, {f"evals/form{len(WRONG_FORMS) - 1}/styled.py": styled})
 
     result = run(pytester, "evals")
 
-    result.stdout.fnmatch_lines(["evals/weather/suite.yaml:2: agent", says])
+    for number, says in enumerate(WRONG_FORMS.values()):
+        result.stdout.fnmatch_lines([f"evals/form{number}/suite.yaml:2: agent*", *says])
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_a_parameter_that_nobody_fills_is_refused(pytester: pytest.Pytester) -> None:
-    """Parameters are filled by name: what is no name of ours is a setting, and our names are listed."""
-    prepare(pytester)
-    write(pytester.path, {"evals/weather/bot.py": "def answer(question, style):\n    return style\n"})
-
-    result = run(pytester, "evals")
-
-    result.stdout.fnmatch_lines(
-        ["*expected: *question, *", "*found: *bot:answer(style)", "*hint:*settings: {style: *"]
-    )
+def test_workers_record_as_one_process_does(pytester: pytest.Pytester, server: ModelServer) -> None:
+    """A plan says where the agent is, and workers find it there."""
+    write_suite(pytester.path)
+    records_as_one_process(pytester, "-p", "xdist.plugin", "-n2")
+    assert len(server.requests) == 4
 
 
-@pytest.mark.parametrize("args", [("-n2",), ("--agent-executor=processes:2",)], ids=["xdist", "processes"])
-def test_it_is_the_same_in_other_processes(
-    pytester: pytest.Pytester, server: ModelServer, args: tuple[str, ...]
-) -> None:
-    """A plan says where the agent is: workers and spawned processes find it, and record as one does."""
-    prepare(pytester)
-    plugins = ("-p", "xdist.plugin") if args == ("-n2",) else ()
-
-    run(pytester, *plugins, "evals", *args, *RECORDING, "--repetitions=2").assert_outcomes(passed=2)
+def records_as_one_process(pytester: pytest.Pytester, *args: str) -> None:
+    """Check what two trials record that are carried out elsewhere."""
+    run(pytester, "evals", *args, *RECORDING, "--repetitions=2").assert_outcomes(passed=2)
 
     chats = sorted(file.name for file in (pytester.path / "cassettes").rglob("own-*.yaml"))
     assert chats == ["own-1.yaml", "own-2.yaml"]
     assert [len(entry.own_models) for entry in latest(pytester.path).entries] == [1, 1]
-    assert len(server.requests) == 4
 
 
-@pytest.mark.parametrize("agent", ["{call: bot:answer}", "registered"])
 def test_another_model_of_the_agents_own_is_told_where_runs_are_compared(
-    pytester: pytest.Pytester, server: ModelServer, capsys: pytest.CaptureFixture[str], agent: str
+    pytester: pytest.Pytester, server: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nobody named a model, so what the replies name is what differs, and what a suite is called by."""
     bot = BOT.replace('model="gpt-x"', 'model=os.environ["BOT_MODEL"]')
-    prepare(pytester)
-    write(pytester.path, {"evals/weather/bot.py": bot, "conftest.py": REGISTERED})
-    write(pytester.path, {"evals/weather/suite.yaml": f"name: weather\nagent: {agent}\n"})
+    write_suite(pytester.path)
+    write_suite(pytester.path, "registered", "registered")
+    write(pytester.path, {f"evals/{name}/bot.py": bot for name in ("answer", "registered")})
+    write(pytester.path, {"conftest.py": REGISTERED})
     for model in ("gpt-x", "gpt-y"):
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("BOT_MODEL", model)
@@ -553,10 +533,10 @@ def test_another_model_of_the_agents_own_is_told_where_runs_are_compared(
 
     main(["compare", "gpt-x", "gpt-y"])
     compared = " ".join(capsys.readouterr().out.split())
-    main(["trend", "weather"])
-    trend = " ".join(capsys.readouterr().out.split())
-
-    assert "weather, own: gpt-x -> own: gpt-y" in compared
+    for name in ("answer", "registered"):
+        assert f"{name}, own: gpt-x -> own: gpt-y" in compared
+        main(["trend", name])
+        trend = " ".join(capsys.readouterr().out.split())
+        assert ": gpt-x, gpt-y: 2 runs" in trend
+        assert "model " in trend.partition("scale:")[0]
     assert "changed: model score" in compared
-    assert ": gpt-x, gpt-y: 2 runs" in trend
-    assert "model " in trend.partition("scale:")[0]

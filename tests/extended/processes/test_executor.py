@@ -17,11 +17,14 @@ from pytest_agenteval.engine.executor import ExecutorContext, ExecutorReport, Tr
 from pytest_agenteval.engine.process_executor import ProcessExecutor
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.registry.registry import Registry
+from tests.agents.test_own_models import records_as_one_process, server, write_suite
 from tests.calibration.judges import found_in, project, rows
 from tests.engine.executors.test_processes import CONFTEST, PROCESSES, add, looking, looking_project
 from tests.journals import finished
+from tests.loopback.model_server import ModelServer
 from tests.suites import import_multiprocessing, only_our_plugin, run, suite, task, write
 
+__all__ = ["server"]  # a fixture
 pytest_plugins = ["pytester"]
 
 import_multiprocessing()
@@ -179,3 +182,12 @@ def test_a_calibration_and_a_regraded_run_have_the_same_figures(
     (pytester.path / "processes").rename(pytester.path / ".agenteval")
     result = run(pytester, "evals/t.json", "--agent-regrade=latest", "--agent-executor=processes:1")
     result.assert_outcomes(passed=1)
+
+
+def test_an_agent_with_a_model_of_its_own_is_recorded_there(
+    pytester: pytest.Pytester, quick: None, server: ModelServer
+) -> None:
+    """A plan says where the agent is: spawned processes find it, and record as one does."""
+    write_suite(pytester.path)
+    records_as_one_process(pytester, "--agent-executor=processes:2")
+    assert len(server.requests) == 4
