@@ -109,8 +109,15 @@ class AgentThread:
         # The answer is passed on first: what the agent has left on its loop may take long to end.
         self._limits.note_place()
         runner = asyncio.Runner(loop_factory=_new_loop)
+        outcome: Any = None
+        raised: BaseException | None = None
         try:
-            outcome, raised = self._result(runner), None
+            outcome = self._act()
+            if inspect.isawaitable(outcome) and self._shared:
+                waiting = asyncio.run_coroutine_threadsafe(self._awaited(outcome), _SharedLoop.get())
+                outcome = waiting.result()
+            elif inspect.isawaitable(outcome):
+                outcome = runner.run(self._awaited(outcome))
         except BaseException as anything:  # even SystemExit: an agent must not end the run
             outcome, raised = None, anything
         if not self._stopped:
@@ -119,14 +126,6 @@ class AgentThread:
             self._trials.call_soon_threadsafe(self._settle, outcome, raised)
         with suppress(BaseException):  # what was left behind changes no answer
             runner.close()
-
-    def _result(self, runner: asyncio.Runner) -> Any:
-        result = self._act()
-        if not inspect.isawaitable(result):
-            return result
-        if not self._shared:
-            return runner.run(self._awaited(result))
-        return asyncio.run_coroutine_threadsafe(self._awaited(result), _SharedLoop.get()).result()
 
     async def _awaited(self, result: Awaitable[Any]) -> Any:
         self._limits.note_place()
@@ -326,7 +325,8 @@ async def run_within_limits(
     # a model replied to requests of the agent's own is no answer.
     limits, answer, scope = ctx.limits, None, current()
     act = partial(run, task_input, ctx)
-    course = _RunOnTrialLoop(act) if kind == "trials" else AgentThread(act, ctx.limits, kind)
+    # A built-in agent runs on the loop of all trials, and has ended once it has answered.
+    thread = None if kind == "trials" else AgentThread(act, ctx.limits, kind)
     refusals: list[asyncio.Task[None]] = []
     timeout = asyncio.timeout(None)
     deadline = _Deadline(timeout, limits)
@@ -340,7 +340,8 @@ async def run_within_limits(
                 ends = partial(_end_after_refusal, lambda: limits.reached is not None or is_refused())
                 refusals.append(asyncio.create_task(ends(deadline)))
             limits.forgiving = _deadline_extender(deadline, 0.0 if kind == "trials" else _LATE_S)
-            answer = as_answer(await course.answer(), ctx.transcript)
+            returned = await act() if thread is None else await thread.answer()
+            answer = as_answer(returned, ctx.transcript)
     except (Exception, LimitIgnored, BaseExceptionGroup):  # a group is what a group of tasks makes of either
         if limits.reached is None and not timeout.expired():
             raise
@@ -349,7 +350,8 @@ async def run_within_limits(
         deadline.close()
         for each in refusals:
             each.cancel()
-        await course.end()
+        if thread is not None:
+            await thread.end()
         limits.forgive_wait_of_answer()
         limits.catch_up()
     reached = limits.reached
@@ -418,19 +420,6 @@ async def _end_after_refusal(is_decided: Callable[[], bool], deadline: _Deadline
     when, soon = deadline.when(), asyncio.get_running_loop().time() + _GRACE_S
     if not deadline.expired() and (when is None or when > soon):
         deadline.reschedule(soon)
-
-
-class _RunOnTrialLoop:
-    """One run of a built-in agent, on the loop of all trials."""
-
-    def __init__(self, act: Callable[[], Awaitable[Any]]) -> None:
-        self._act = act
-
-    async def answer(self) -> Any:
-        return await self._act()
-
-    async def end(self) -> None:
-        """Do nothing: it has ended."""
 
 
 _LATE_S = 1.0

@@ -53,8 +53,6 @@ from pytest_agenteval.records.transcript import (
     OTHER_MODEL,
     UNPRICED_LIMIT,
     UNREAD_PROMPT,
-    Transcript,
-    Usage,
 )
 from pytest_agenteval.records.trial import (
     NO_ERROR,
@@ -101,7 +99,6 @@ async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | Non
         if not plan.conditions.keep_workspaces:
             await run.remove_workspace()
     run.save_recordings()  # after the grades: what judges replied is recorded, too
-    run.note_whole_chat()
     return run.trial()
 
 
@@ -255,12 +252,8 @@ class _TrialRun:
             self.recorder.event(UNREAD_PROMPT, name, {"of": whose})
 
     def _digests(self) -> Digests:
-        plan, instance, cache, specs = (
-            self.plan,
-            self.instance,
-            self.context.digest_cache,
-            self.ctx.tools.specs,
-        )
+        plan, instance, cache = self.plan, self.instance, self.context.digest_cache
+        specs = self.ctx.tools.specs
         # What the task's user says; not known beforehand where a model says it.
         turns = filter(is_user_turn, plan.task.input.get("turns") or (plan.task.input,))
         words = None if plan.task.user else [turn_text(turn).strip() for turn in turns]
@@ -386,15 +379,13 @@ class _TrialRun:
         except Exception as raised:
             # What broke first stands in the trial, the rest is reported when all is closed.
             self.error = self.error or error_details(raised)
+        # The agent has sent all its requests; if it was cut off, it might have sent more.
+        if self.error is None and not self.limit and self.chat_tapes:
+            self.context.note_whole_chat(chat_cassette_file(self.plan))
 
     def note_recordings(self, *, broken: bool) -> None:
         """Note whether the trial came to its end: a recording that broke or was cut short lacks requests."""
         self.context.note_trial(cassette_files(self.plan), str(self.plan.key), broken=broken)
-
-    def note_whole_chat(self) -> None:
-        """Note that the agent has sent all its requests; if it was cut off, it might have sent more."""
-        if self.error is None and not self.limit and self.chat_tapes:
-            self.context.note_whole_chat(chat_cassette_file(self.plan))
 
     def _outcome(self) -> Outcome:
         return Outcome(self.answer, self.before, self.after)
@@ -403,6 +394,11 @@ class _TrialRun:
         plan, task, graded = self.plan, self.plan.task, self.graded
         error, transcript, outcome = self.error or NO_ERROR, self.recorder.transcript(), self._outcome()
         keeps_workspace = plan.conditions.keep_workspaces and self.workspace.exists
+        # What only the agent reports of its models was paid, if they could be asked at all.
+        plays = {plan.conditions.record, plan.conditions.record_chat} <= {"none", "off"}
+        paid = self.recorder.paid
+        if not plays or plan.asks_own_models:
+            paid += self.recorder.returned_usage
         return Trial(
             key=plan.key,
             attempt=plan.attempt,
@@ -431,16 +427,8 @@ class _TrialRun:
             label=task.label,
             acted=None if self.error else has_acted(task, transcript, outcome),
             split=task.split,
-            paid=self._paid(transcript),
+            paid=part_paid(transcript.all_usage, paid),
         )
-
-    def _paid(self, transcript: Transcript) -> Usage | None:
-        # What only the agent reports of its models was paid, if they could be asked at all.
-        recorder, conditions = self.recorder, self.plan.conditions
-        plays = {conditions.record, conditions.record_chat} <= {"none", "off"}
-        was_free = plays and not self.plan.asks_own_models
-        paid = recorder.paid if was_free else recorder.paid + recorder.returned_usage
-        return part_paid(transcript.all_usage, paid)
 
 
 def _counts(*tapes: Tapes | ToolTape) -> TapeCounts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -135,13 +134,6 @@ def open_model_traffic(
         opened = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
         tape = ModelTape(opened, _retry(plan, context, "--agent-record-chat=new_episodes"), hosts)
         tapes.append(tape)
-    sends = plan.asks_own_models
-    refusal = _not_allowed(plan, context)
-    return ModelTraffic(recorder, budget, tape, sends=sends, refusal=refusal, model_hosts=hosts)
-
-
-def _not_allowed(plan: Plan, context: WorkerContext) -> str:
-    """Say what lets out a model request that nobody allowed, and what records it."""
     options = ("--agent-live=1", "--agent-record-chat=once")
     if context.run.script is None:
         live, once = "--agent-live, or live: true in suite.yaml", options[1]
@@ -150,7 +142,9 @@ def _not_allowed(plan: Plan, context: WorkerContext) -> str:
         live, once = (script_way(context.run.script, option) for option in options)
         let_out = f"  let it out:   {live}; or name the model: model=NAME of the call"
     refused = "the agent asks a model by itself, and nobody said that it may"
-    return "\n".join((refused, let_out, f"  record it:    {once}; from then on it is played"))
+    refusal = "\n".join((refused, let_out, f"  record it:    {once}; from then on it is played"))
+    sends = plan.asks_own_models
+    return ModelTraffic(recorder, budget, tape, sends=sends, refusal=refusal, model_hosts=hosts)
 
 
 def script_way(script: str, *options: str) -> str:
@@ -184,24 +178,20 @@ def _retry(plan: Plan, context: WorkerContext, option: str) -> str:
     who += [f"--agent-judge={judges}"] if judges else []
     file, task = plan.task.file, plan.task.id
     task_words = (file, "-k", task) if _KEYWORD.fullmatch(task) else (f"{file}::{task}",)
-    return shlex.join(["pytest", *task_words, option, *who, *_trial_options(plan, context)])
+    # What selects the trial among those of its task, where it takes anything.
+    repetitions = max(plan.repetition, context.run.repetitions)
+    selected = {
+        f"--repetitions={repetitions}": repetitions > plan.task.repetitions,
+        f"--agent-prompt={plan.variant.name}={plan.variant.source}": plan.variant.source,
+        f"--agent-split={plan.task.split}": plan.task.split != "dev",
+        f"--agent-seed={plan.conditions.seed}": plan.conditions.seed,
+    }
+    who += [text for text, is_needed in selected.items() if is_needed]
+    return shlex.join(["pytest", *task_words, option, *who])
 
 
 _KEYWORD = re.compile(r"(?!(?:and|or|not|True|False|None)$)[\w:+.\\/-]+")
 """What ``-k`` takes for one word."""
-
-
-def _trial_options(plan: Plan, context: WorkerContext) -> Iterator[str]:
-    """Give the options that select a trial among those of its task, where it takes any."""
-    repetitions = max(plan.repetition, context.run.repetitions)
-    if repetitions > plan.task.repetitions:
-        yield f"--repetitions={repetitions}"
-    if plan.variant.source:
-        yield f"--agent-prompt={plan.variant.name}={plan.variant.source}"
-    if plan.task.split != "dev":
-        yield f"--agent-split={plan.task.split}"
-    if plan.conditions.seed:
-        yield f"--agent-seed={plan.conditions.seed}"
 
 
 def open_user_chat(
@@ -249,12 +239,11 @@ class TrialJudges:
 
     def of(self, label: str) -> tuple[TrialJudge, ...]:
         """Give the judges that this grader asks: what they answer others has no part in their recordings."""
-        return tuple(self._judge(model, label) for model in self._plan.conditions.judges)
-
-    def _judge(self, model: Model, label: str) -> TrialJudge:
-        role = judge_role(model.name, label)
-        chat, tape = open_chat(model, self._plan, self._context, self._budget, self._recorder, role=role)
-        if tape is not None:
-            self._tapes.append(tape)
-        recorded = JudgeChat(chat, recorder=self._recorder, budget=self._budget, tape=tape, role=role)
-        return TrialJudge(model, recorded)
+        judges = []
+        for model in self._plan.conditions.judges:
+            role = judge_role(model.name, label)
+            chat, tape = open_chat(model, self._plan, self._context, self._budget, self._recorder, role=role)
+            self._tapes += [] if tape is None else [tape]
+            recorded = JudgeChat(chat, recorder=self._recorder, budget=self._budget, tape=tape, role=role)
+            judges.append(TrialJudge(model, recorded))
+        return tuple(judges)

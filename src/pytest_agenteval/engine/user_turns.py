@@ -90,7 +90,10 @@ class SimulatedUser:
     ) -> None:
         self._chat, self._recorder, self._budget = chat, recorder, budget
         self._most = person.get("most_turns") or MOST_TURNS
-        self._messages: list[ChatMessage] = [{"role": "system", "content": _role(person)}]
+        stop = person.get("stop") or "you have what you want, or it is plain that you will not get it"
+        who = person.get("persona") or "a customer"
+        role = _ROLE.format(persona=who, goal=person["goal"], stop=stop)
+        self._messages: list[ChatMessage] = [{"role": "system", "content": role}]
         self._turns, self._left = 0, False
         self._loop = asyncio.get_running_loop()
 
@@ -151,11 +154,6 @@ class SimulatedUser:
     def _leave(self, why: str) -> None:
         self._left = True
         self._recorder.event(USER_LEFT, f"the simulated user {why}", {"turns": self._turns})
-
-
-def _role(person: Mapping[str, Any]) -> str:
-    stop = person.get("stop") or "you have what you want, or it is plain that you will not get it"
-    return _ROLE.format(persona=person.get("persona") or "a customer", goal=person["goal"], stop=stop)
 
 
 def _read(text: str) -> str | None:

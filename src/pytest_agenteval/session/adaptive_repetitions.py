@@ -84,7 +84,12 @@ class ExtraItems:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Look before the first extra item, and run none that is not needed."""
         if id(item) in self._ids and not self._has_dropped and not hasattr(self._config, "workerinput"):
-            self._look(item.session)
+            self._has_dropped = True
+            look_at_first_repetitions(self._config)
+            dropped = [extra for extra in self.items if not self.is_needed(extra)]
+            item.session.testscollected -= len(dropped)
+            if dropped:
+                self._config.hook.pytest_deselected(items=dropped)
         if self.is_needed(item):
             self._last = item
             return None
@@ -105,14 +110,6 @@ class ExtraItems:
             return None
         going = {each.group for each in looks if each.goes_on}
         return [item for item in self.items if group_of_item(item) not in going]
-
-    def _look(self, session: pytest.Session) -> None:
-        self._has_dropped = True
-        look_at_first_repetitions(self._config)
-        dropped = [item for item in self.items if not self.is_needed(item)]
-        session.testscollected -= len(dropped)
-        if dropped:
-            self._config.hook.pytest_deselected(items=dropped)
 
     @cached_property
     def _going_on(self) -> frozenset[Group]:

@@ -141,7 +141,10 @@ class TaskSizes:
             asks = (min(LEAST_ASKS * turns, most), most)
         guess = _conversation(base, asks, with_results=bool(tools))
         limit = task.limits.tokens
-        return guess if limit is None or guess.tokens.high <= limit else _lowered(guess, limit)
+        if limit is None or guess.tokens.high <= limit:
+            return guess
+        share = limit / guess.tokens.high  # a trial takes no more than its limit
+        return Guess(*(Range(min(part.low, part.high * share), part.high * share) for part in guess))
 
     def judges(self, plan: Plan) -> Guess | None:
         """Guess what the judges of a trial take together; None where it has none."""
@@ -177,12 +180,6 @@ def _conversation(base: float, asks: tuple[int, int], *, with_results: bool) -> 
         sent.append(number * base * READ[end] + added * number * (number - 1) / 2)
         replied.append(float(number * REPLY[end]))
     return Guess(Range(*sent), Range(*replied))
-
-
-def _lowered(guess: Guess, limit: float) -> Guess:
-    """Lower a guess to the tokens that the trial may take."""
-    share = limit / guess.tokens.high
-    return Guess(*(Range(min(part.low, part.high * share), part.high * share) for part in guess))
 
 
 BEFORE, OTHERS, ALIKE, SIZE, UNKNOWN = "before", "other models", "alike", "size", "unknown"

@@ -184,19 +184,15 @@ class DryRun:
         estimator = Estimator(earlier, TaskSizes(self.registry), self.settings.prices)
         sources: Counter[str] = Counter()
         rows = []
-        for name, items in self._groups():
-            amounts = self._amounts(items, estimator)
-            sources.update(amounts.sources)
-            rows.append(self._row(name, items, amounts))
-        return plan_table(rows, [note for note in self._notes(rows, sources) if note.bad or not brief])
-
-    def _groups(self) -> Iterator[tuple[str, list[PlannedItem]]]:
         groups: dict[tuple[str, str, str], list[PlannedItem]] = {}
         for item in self.trials:
-            case = item.case
-            groups.setdefault((item.task.suite, case.model.name, case.variant.name), []).append(item)
+            group = item.task.suite, item.case.model.name, item.case.variant.name
+            groups.setdefault(group, []).append(item)
         for (suite, model, variant), items in groups.items():
-            yield f"{suite}[{model_label(model, variant)}]", items
+            amounts = self._amounts(items, estimator)
+            sources.update(amounts.sources)
+            rows.append(self._row(f"{suite}[{model_label(model, variant)}]", items, amounts))
+        return plan_table(rows, [note for note in self._notes(rows, sources) if note.bad or not brief])
 
     def _amounts(self, items: Sequence[PlannedItem], estimator: Estimator) -> Amounts:
         """Estimate the trials of a suite with one model that cost anything."""
@@ -240,8 +236,13 @@ class DryRun:
             yield TableNote(f"with the judges {', '.join(judge.name for judge in self.judges)}")
         if any(row.amounts.tokens != ZERO for row in rows):
             yield from self._notes_on_prices()
-        if rows:
-            yield from self._notes_on_budget(total_row(rows).amounts)
+        total = total_row(rows).amounts if rows else Amounts(None, None, {})
+        for kind, allowed in allowed_amounts(self.settings).items():
+            amount = total.usd if kind == "usd" else total.tokens
+            if amount is not None and amount.high > allowed:
+                is_less = amount.low > allowed
+                share = "less than" if is_less else "perhaps less than"
+                yield TableNote(f"the budget of {amount_text(kind, allowed)} is {share} that", bad=is_less)
         if self.calibrations:
             yield TableNote(f"{pluralize(self.calibrations, 'calibration')} not counted")
         if self.tests:
@@ -266,12 +267,3 @@ class DryRun:
         if unknown:
             names = ", ".join(dict.fromkeys(unknown))
             yield TableNote(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
-
-    def _notes_on_budget(self, total: Amounts) -> Iterator[TableNote]:
-        amounts = {"usd": total.usd, "tokens": total.tokens}
-        for kind, allowed in allowed_amounts(self.settings).items():
-            amount = amounts[kind]
-            if amount is not None and amount[1] > allowed:
-                is_less = amount[0] > allowed
-                share = "less than" if is_less else "perhaps less than"
-                yield TableNote(f"the budget of {amount_text(kind, allowed)} is {share} that", bad=is_less)

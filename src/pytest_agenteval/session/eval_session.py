@@ -212,25 +212,20 @@ class EvalSession:
             yield self.reuse_summary
         for agent in self._silent_agents:
             yield f"{agent}: the agent answered nothing in trials that missed: each had an empty answer"
-        yield from self._deaf_agents()
+        if self.settings.models and self.stored is None:
+            agents = {
+                item.task.agent
+                for item in self.selected
+                if item.task.form and not item.case.model.offline and item.case.model.id != OWN_MODEL
+            }
+            for agent in sorted(agents - self._other_models):  # the tables show the models of those
+                if not takes_model(self.registry.agent_factory(agent)):
+                    yield f"--agent-model has no effect on {agent}: it takes neither `model` nor `model_url`"
         yield from self.failed_hooks.values()
         for line in self.registry.broken_benchmarks:
             yield f"warning: {line}"
         for problem in self.runner.report.unsaved if self.has_runner else ():
             yield f"recordings not written: {problem.file}: {problem.found}"
-
-    def _deaf_agents(self) -> Iterator[str]:
-        """Name each agent that ``--agent-model`` has no effect on."""
-        if not self.settings.models or self.stored is not None:
-            return
-        agents = {
-            item.task.agent
-            for item in self.selected
-            if item.task.form and not item.case.model.offline and item.case.model.id != OWN_MODEL
-        }
-        for agent in sorted(agents - self._other_models):  # the tables show the models of those
-            if not takes_model(self.registry.agent_factory(agent)):
-                yield f"--agent-model has no effect on {agent}: it takes neither `model` nor `model_url`"
 
     def note_answer(self, trial: Trial) -> None:
         """Remember an agent that used another model than the named one, or that forgot its ``return``."""
@@ -268,13 +263,16 @@ class EvalSession:
         left_out: list[pytest.Item] = [item for item in trials if id(item) not in selected]
         out = set(map(id, left_out))
         items[:] = [item for item in items if id(item) not in out]
-        return [*left_out, *self._leave_to_other_shards(items)]
+        if self.settings.shard is not None:
+            from pytest_agenteval.session.selection import shard_items
+
+            self.sharded = shard_items(items, self.settings.shard)
+            items[:] = self.sharded.own
+            left_out += self.sharded.others
+        return left_out
 
     def _interruptions(self, item: pytest.Item) -> tuple[int, bool]:
-        """Give how often a process died during an item's trial, and whether that never ended for any reason.
-
-        Items are sorted by it: a trial that hung or ended a process comes after all others.
-        """
+        # Items are sorted by it: a trial that hung or ended a process comes after all others.
         if self.earlier is None or not isinstance(item, PlannedItem):
             return 0, False
         key = trial_key(item)
@@ -285,15 +283,6 @@ class EvalSession:
         """How often a process of a resumed run died during each trial."""
         # Empty in a worker: xdist reports its end, and all workers have to agree about the order of items.
         return self.earlier.in_flight() if self.earlier and not hasattr(self.config, "workerinput") else {}
-
-    def _leave_to_other_shards(self, items: list[pytest.Item]) -> list[pytest.Item]:
-        if self.settings.shard is None:
-            return []
-        from pytest_agenteval.session.selection import shard_items
-
-        self.sharded = shard_items(items, self.settings.shard)
-        items[:] = self.sharded.own
-        return self.sharded.others
 
     @property
     def is_empty_shard(self) -> bool:
@@ -342,7 +331,10 @@ class EvalSession:
         coming: list[Any] = [*self.selected, *self.calibrations, *tests]
         if self.sharded is not None:  # a shard without items is written down too, for the merge
             coming += self.sharded.all_trials[:1]
-        if coming and not dry and not _was_interrupted(coming[0].session):
+        # pytest runs nothing where something could not be collected; xdist's workers run the rest.
+        alone = not hasattr(self.config, "workerinput")
+        goes_on = not alone or self.config.option.continue_on_collection_errors
+        if coming and not dry and (goes_on or not coming[0].session.testsfailed):
             try:
                 self._begin_run()
             except OSError as failed:
@@ -431,9 +423,3 @@ class EvalSession:
 
 def _is_calibration(item: object) -> TypeGuard[CalibrationTest]:
     return hasattr(item, "calibration")
-
-
-def _was_interrupted(session: pytest.Session) -> bool:
-    """Whether pytest will run nothing, as something could not be collected; xdist's workers run the rest."""
-    alone = not hasattr(session.config, "workerinput")
-    return alone and bool(session.testsfailed) and not session.config.option.continue_on_collection_errors

@@ -41,25 +41,22 @@ def _variant(text: str, place: str, folder: Path) -> Variant:
         raise UsageMistake(f"{place}: expected NAME=PATH; found {text!r}")
     if not name.isascii() or not name.isprintable() or FORBIDDEN & set(name):
         raise UsageMistake(f"{place}: the name {name!r} may hold ASCII letters, digits, '_', '-' and '.'")
-    path = folder / where
-    if path.is_dir():
-        return Variant(name, _prompts_in(path, f"{place} {name}"), where)
+    path, place = folder / where, f"{place} {name}"
     if path.is_file():
-        return Variant(name, {"system": _prompt_text(path, f"{place} {name}")}, where)
-    raise UsageMistake(f"{place} {name}: no such file or folder: {where}")
-
-
-def _prompts_in(path: Path, place: str) -> Mapping[str, str]:
-    files = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
+        return Variant(name, {"system": _prompt_text(path, place)}, where)
+    if not path.is_dir():
+        raise UsageMistake(f"{place}: no such file or folder: {where}")
     prompts: dict[str, Path] = {}
-    for file in files:
-        prompt = file.name.partition(".")[0]
-        first = prompts.setdefault(prompt, file)
-        if first != file:
-            raise UsageMistake(f"{place}: two files for the prompt {prompt!r}: {first.name} and {file.name}")
+    for file in sorted(path.iterdir()):
+        if file.is_file() and not file.name.startswith("."):
+            prompt = file.name.partition(".")[0]
+            first = prompts.setdefault(prompt, file)
+            if first != file:
+                both = f"{first.name} and {file.name}"
+                raise UsageMistake(f"{place}: two files for the prompt {prompt!r}: {both}")
     if not prompts:
         raise UsageMistake(f"{place}: no prompt file in {path}")
-    return {prompt: _prompt_text(file, place) for prompt, file in prompts.items()}
+    return Variant(name, {prompt: _prompt_text(file, place) for prompt, file in prompts.items()}, where)
 
 
 def _prompt_text(file: Path, place: str) -> str:

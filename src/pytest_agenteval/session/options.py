@@ -289,8 +289,8 @@ def file_name(raw: RawValue) -> str:
     return name
 
 
-def switch(raw: RawValue) -> bool:
-    """Read yes or no: what pyproject.toml and the environment may say besides the flag itself."""
+def _yes_or_no(raw: RawValue) -> bool:
+    """Read what pyproject.toml and the environment may say besides the flag itself."""
     word = str(raw.value).lower()
     if word not in TRUE + FALSE:
         raise WrongValue
@@ -331,7 +331,19 @@ def texts(raw: RawValue) -> tuple[str, ...]:
     return tuple(raw.value)
 
 
-COUNT = ValueType("N", whole(1), "a whole number, 1 or more")
+WHOLE = "a whole number, 1 or more"
 SECONDS = ValueType("S", seconds, "a number of seconds above 0")
 DOLLARS = ValueType("USD", dollars, "a number of US dollars above 0")
-YES_OR_NO = ValueType("", switch, "true or false")
+
+
+def count(help: str) -> Option[int | None]:
+    """Give an option that is a whole number, where it is set."""
+    return Option(help, ValueType("N", whole(1), WHOLE), None)
+
+
+def switch(help: str) -> Option[bool]:
+    """Give an option that is off where it is not set."""
+    return Option(help, YES_OR_NO, False)
+
+
+YES_OR_NO = ValueType("", _yes_or_no, "true or false")

@@ -266,7 +266,9 @@ class ProgressPanel:
         self._colours = bool(writer.hasmarkup)
         self._ascii_only = "utf" not in str(getattr(writer._file, "encoding", "")).lower()
         self._progress = RunProgress(folder)
-        self._rows = RowsBelow(writer._file, _other_terminals(), writer.width_of_current_line)
+        streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+        others = [stream for stream in streams if stream is not None and _is_capable(stream)]
+        self._rows = RowsBelow(writer._file, others, writer.width_of_current_line)
         self._leave_stops = on_ctrl_z(self._rows.step_aside)
         self._first_display_at = time.monotonic() + PATIENCE_S
         self._over = threading.Event()
@@ -324,9 +326,3 @@ class ProgressPanel:
     def _painted(self, piece: Piece) -> str:
         is_coloured = self._colours and piece.look
         return f"{COLOURS[piece.look]}{piece.text}{NO_COLOUR}" if is_coloured else piece.text
-
-
-def _other_terminals() -> Iterable[Any]:
-    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
-        if stream is not None and _is_capable(stream):
-            yield stream

@@ -53,8 +53,12 @@ def hide_in_report(report: pytest.TestReport) -> None:
     """Take secrets out of a report: terminal, JUnit and other plugins read nothing else."""
     if report.sections:
         report.sections = [(title, KNOWN_SECRETS.text(text)) for title, text in report.sections]
-    if report.user_properties:
-        report.user_properties = _clean_properties(report.user_properties)
+    values: dict[Any, Any] = {str(value): value for _, value in report.user_properties}
+    are_texts = set(map(type, values.values())) <= {str}
+    # Nearly always none holds a secret, and the same list stays.
+    if not (are_texts and KNOWN_SECRETS.all_clean(values)):
+        cleaned = [(name, KNOWN_SECRETS.value(value)) for name, value in report.user_properties]
+        report.user_properties = cleaned
     if isinstance(report.longrepr, tuple):
         path, line, reason = report.longrepr
         report.longrepr = (path, line, KNOWN_SECRETS.text(reason))
@@ -62,14 +66,6 @@ def hide_in_report(report: pytest.TestReport) -> None:
         report.longrepr = without_secrets(report.longrepr)
     if hasattr(report, "wasxfail"):
         report.wasxfail = KNOWN_SECRETS.text(report.wasxfail)
-
-
-def _clean_properties(properties: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Take secrets out of properties; nearly always none holds one, and the same list is returned."""
-    values = [value for _, value in properties]
-    if set(map(type, values)) == {str} and KNOWN_SECRETS.all_clean(dict(zip(values, values, strict=True))):
-        return properties
-    return [(name, KNOWN_SECRETS.value(value)) for name, value in properties]
 
 
 def hide_in_warning(recorded: warnings.WarningMessage) -> None:

@@ -102,15 +102,13 @@ class MarkedTest:
             if raised is not None:
                 (broken if trial.ending == "errored" else failed).append(raised)
         share = 1 - len(failed) / max(1, self._repetitions - len(broken))
-        if broken or share < self._threshold - 1e-9:
-            self._raise((broken or failed)[0], len(failed), len(broken))
-
-    def _raise(self, first: BaseException, failed: int, broken: int) -> None:
-        """Raise the first exception, with a note of how the other repetitions ended."""
+        if not broken and share >= self._threshold - 1e-9:
+            return
+        first = (broken or failed)[0]
         if self._repetitions > 1:
-            passed = self._repetitions - failed - broken
+            passed = self._repetitions - len(failed) - len(broken)
             parts = [f"{passed} of {self._repetitions} repetitions passed"]
-            parts += [f"{broken} broke"] if broken else []
+            parts += [f"{len(broken)} broke"] if broken else []
             parts.append(f"threshold {self._threshold:g}")
             first.add_note(f"agenteval: {', '.join(parts)}; this is the first that did not pass")
         raise first
@@ -205,7 +203,12 @@ class PythonSuite(PyCollector):
         return collect_items(get_eval_session(self.config), self._items)
 
     def _items(self, evals: EvalSession) -> Iterator[TrialItem]:
-        _refuse_other_processes(evals, self.suite)
+        if evals.settings.executor_name != "local":
+            raise UsageMistake(
+                f"--agent-executor={evals.settings.executor}: the suite {self.suite.name!r} "
+                f"({self.suite.place}) is written in Python, its graders and agent are in this process "
+                "alone: use local, or -n"
+            )
         functions = trial_functions(self.config)
         tasks = CodeTasks(evals.planner, evals.registry, self.config.rootpath).of_suite(self.suite)
         for task, settings in tasks:
@@ -225,13 +228,3 @@ def collect_suite(collector: pytest.Collector, name: str, value: Any) -> PythonS
     node: PythonSuite = PythonSuite.from_parent(collector, name=name)
     node.suite = value
     return node
-
-
-def _refuse_other_processes(evals: EvalSession, suite: Suite) -> None:
-    """Refuse an executor that would carry out elsewhere what only this process has."""
-    name = evals.settings.executor_name
-    if name != "local":
-        raise UsageMistake(
-            f"--agent-executor={evals.settings.executor}: the suite {suite.name!r} ({suite.place}) is "
-            "written in Python, its graders and agent are in this process alone: use local, or -n"
-        )

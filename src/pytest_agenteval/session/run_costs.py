@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -33,10 +32,6 @@ from pytest_agenteval.store.journal_tail import paid_so_far
 from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
-
-if TYPE_CHECKING:
-    pass
-
 
 MOST_RUNS = 10
 """Runs that are looked into, the newest first."""

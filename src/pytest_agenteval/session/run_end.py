@@ -43,7 +43,6 @@ from pytest_agenteval.text.formatting import StyledLine, wrapped_lines
 if TYPE_CHECKING:
     from _pytest.junitxml import LogXML
 
-    from pytest_agenteval.reports.report_source import ReportSource
     from pytest_agenteval.session.run_verdict import RunVerdict
 
 
@@ -52,8 +51,14 @@ def _write_reports(config: pytest.Config) -> list[str]:
     if not info.reports:
         return []
     from pytest_agenteval.reports.report_files import write_report
+    from pytest_agenteval.reports.report_source import ReportSource
 
-    source = _report_source(config, info)
+    verdict, scorecards = config.stash.get(verdict_key, None), get_registry(config).scorecards()
+    source = ReportSource((ended_run(config),), scorecards=scorecards)
+    if verdict is not None and verdict.comparison is not None and verdict.comparison.suites:
+        # The file of a baseline has no transcripts to show.
+        old = load_run(info.baseline) if info.baseline is not None and info.baseline.is_dir() else None
+        source = ReportSource((ended_run(config),), verdict.comparison, verdict.old, old, scorecards)
     paths: list[Path] = []
     problems: list[str] = []
     for path in info.reports:
@@ -64,19 +69,6 @@ def _write_reports(config: pytest.Config) -> list[str]:
             problems.append(str(refused))
     config.stash[report_paths_key] = tuple(paths)
     return problems
-
-
-def _report_source(config: pytest.Config, info: RunInfo) -> ReportSource:
-    from pytest_agenteval.reports.report_source import ReportSource
-
-    verdict = config.stash.get(verdict_key, None)
-    scorecards = get_registry(config).scorecards()
-    run = ended_run(config)
-    if verdict is None or verdict.comparison is None or not verdict.comparison.suites:
-        return ReportSource((run,), scorecards=scorecards)
-    # The file of a baseline has no transcripts to show.
-    old = load_run(info.baseline) if info.baseline is not None and info.baseline.is_dir() else None
-    return ReportSource((run,), verdict.comparison, verdict.old, old, scorecards)
 
 
 def _write_comment(config: pytest.Config) -> Iterator[str]:
@@ -109,7 +101,11 @@ def finish_run(session: pytest.Session, status: int) -> None:
     config = session.config
     # Where workers carried out the trials, this process has not learned of any evals before.
     hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
-    verdict = _verdict(config, status)
+    verdict: RunVerdict | None = None
+    if (run_folder(config) / GATES).exists() or config.stash[run_info_key].baseline is not None:
+        from pytest_agenteval.session.run_verdict import verdict_on
+
+        verdict = verdict_on(config, status)
     if verdict is not None:
         config.stash[verdict_key] = verdict
         if verdict.interrupted:
@@ -130,15 +126,6 @@ def finish_run(session: pytest.Session, status: int) -> None:
     if problems:
         add_messages(config, WorkerMessages(lines=tuple(problems)))
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-
-
-def _verdict(config: pytest.Config, status: int) -> RunVerdict | None:
-    """Compare the run with its baseline and judge its gates; None where it has neither."""
-    if not (run_folder(config) / GATES).exists() and config.stash[run_info_key].baseline is None:
-        return None
-    from pytest_agenteval.session.run_verdict import verdict_on
-
-    return verdict_on(config, status)
 
 
 def _write_run_end(config: pytest.Config, status: int) -> None:
@@ -168,7 +155,15 @@ def _end_xml(session: pytest.Session) -> None:
     cases = [case.to_xml() for case in xml.node_reporters_ordered]
     prefix_endings(cases)
     set_places(cases)
-    for name, value in (*suite_properties(view_of(ended_run(config))), *_verdict_properties(config)):
+    properties = [*suite_properties(view_of(ended_run(config)))]
+    verdict, compared, old = config.stash.get(verdict_key, None), "", ""
+    if verdict is not None and verdict.comparison is not None:
+        from pytest_agenteval.reports.comparison_text import headline
+
+        compared, old = headline(verdict.comparison), verdict.comparison.old
+    if verdict is not None:
+        properties += verdict_properties(compared, old, verdict.lines)
+    for name, value in properties:
         xml.add_global_property(name, value)
     for implementation in config.hook.pytest_sessionfinish.get_hookimpls():
         if implementation.plugin is xml:  # where it raises, no summary is shown and no file cleaned up
@@ -195,19 +190,6 @@ def _write_junit(session: pytest.Session, xml: LogXML, write: Callable[[], objec
         remark = f"{why}; once it can be: agenteval report {run_folder(config).name} -o junit.xml"
         add_messages(config, WorkerMessages(lines=(remark,)))
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-
-
-def _verdict_properties(config: pytest.Config) -> Iterator[tuple[str, str]]:
-    verdict = config.stash.get(verdict_key, None)
-    if verdict is None:
-        return
-    if verdict.comparison is None:
-        yield from verdict_properties("", "", verdict.lines)
-    else:
-        from pytest_agenteval.reports.comparison_text import headline
-
-        comparison = verdict.comparison
-        yield from verdict_properties(headline(comparison), comparison.old, verdict.lines)
 
 
 def remove_unwanted_run(config: pytest.Config) -> None:

@@ -129,8 +129,12 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """End the run's record, and add the suites' totals to JUnit while its file is not written yet."""
-    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _is_empty_shard(session.config):
-        exitstatus = session.exitstatus = pytest.ExitCode.OK
+    nothing_ran, stash = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED, session.config.stash
+    if nothing_ran and (eval_session_key in stash or worker_messages_key in stash):
+        from pytest_agenteval.session.worker_messages import is_empty_shard
+
+        if is_empty_shard(session.config):  # all items belong to other shards: no failure of this one
+            exitstatus = session.exitstatus = pytest.ExitCode.OK
     if _speaks_for_run(session.config):
         from pytest_agenteval.session.run_end import finish_run
 
@@ -174,15 +178,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         from pytest_agenteval.session.run_end import remove_unwanted_run
 
         remove_unwanted_run(config)
-
-
-def _is_empty_shard(config: pytest.Config) -> bool:
-    """Whether all items belong to other shards, which is no failure of this one."""
-    if eval_session_key not in config.stash and worker_messages_key not in config.stash:
-        return False
-    from pytest_agenteval.session.worker_messages import is_empty_shard
-
-    return is_empty_shard(config)
 
 
 def _speaks_for_run(config: pytest.Config) -> bool:

@@ -20,6 +20,8 @@ from pytest_agenteval.text.errors import UsageMistake
 
 SERVERS_FOLDER = "servers"
 """The folder in a run's by which its processes share model servers; it keeps their logs."""
+_PATHS = ("folder", "refusal", "earlier", "baseline")
+_SEVERAL_PATHS = ("regraded", "reports", "reused")
 
 
 class RunInfo(NamedTuple):
@@ -66,32 +68,15 @@ class RunInfo(NamedTuple):
 
     def to_worker(self) -> dict[str, Any]:
         """Give the record as xdist can send it: built-in types only."""
-        return {
-            **self._asdict(),
-            "folder": str(self.folder),
-            "refusal": str(self.refusal),
-            "earlier": str(self.earlier) if self.earlier else None,
-            "regraded": [str(run) for run in self.regraded],
-            "baseline": str(self.baseline) if self.baseline else None,
-            "reports": [str(file) for file in self.reports],
-            "reused": [str(run) for run in self.reused],
-        }
+        sent = self._asdict()
+        sent |= {name: sent[name] and str(sent[name]) for name in _PATHS}
+        return sent | {name: [str(path) for path in sent[name]] for name in _SEVERAL_PATHS}
 
     @classmethod
     def from_controller(cls, sent: Mapping[str, Any]) -> RunInfo:
         """Read what ``to_worker`` gave in another process."""
-        return cls(
-            **{
-                **sent,
-                "folder": Path(sent["folder"]),
-                "refusal": Path(sent["refusal"]),
-                "earlier": Path(sent["earlier"]) if sent["earlier"] else None,
-                "regraded": tuple(map(Path, sent["regraded"])),
-                "baseline": Path(sent["baseline"]) if sent["baseline"] else None,
-                "reports": tuple(map(Path, sent["reports"])),
-                "reused": tuple(map(Path, sent["reused"])),
-            }
-        )
+        values = {**sent, **{name: sent[name] and Path(sent[name]) for name in _PATHS}}
+        return cls(**values | {name: tuple(map(Path, sent[name])) for name in _SEVERAL_PATHS})
 
 
 def get_run_info(config: pytest.Config) -> RunInfo:
@@ -149,6 +134,19 @@ def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
             f"{settings.places['repetitions']}: expected xdist's --dist=load, or no workers, with "
             f"{settings.repetition_range}; found --dist={way}"
         )
+    name, root = settings.run_name, config.rootpath
+    is_taken = name and settings.results is not None and (settings.results / name).exists()
+    if is_taken and not settings.resume:
+        place = settings.places["run_name"]
+        raise UsageMistake(f"{place}: expected a new name; found {name!r}, which is in {settings.results}")
+    earlier, baseline_name = None, settings.baseline
+    if settings.only:
+        from pytest_agenteval.session.selection import earlier_run
+
+        earlier = earlier_run(settings, root)
+    if baseline_name and Path(baseline_name).resolve().is_relative_to(root):
+        # Other machines have another root.
+        baseline_name = Path(baseline_name).resolve().relative_to(root).as_posix()
     now = datetime.now(UTC)
     chance = os.urandom(2).hex()  # two runs may begin in one second
     who = ("regraded",) if settings.regrade else ("audit",) if settings.audit else settings.models[:3]
@@ -158,36 +156,21 @@ def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
     if settings.audit and not settings.run_name:  # it is no run of an agent, and never the latest
         runs /= "audits"
     return RunInfo(
-        folder=runs / (_checked_run_name(settings) or dated),
+        folder=runs / (name or dated),
         refusal=own.with_name(f"{own.name}-{chance}.refusal"),
         started_at=now.isoformat(timespec="milliseconds"),
         command=("pytest", *map(str, config.invocation_params.args)),
         is_saved=settings.results is not None,
         concurrency=settings.concurrency,
         controller=os.getpid(),
-        earlier=_earlier_run(config, settings) if settings.only else None,
-        regraded=runs_to_regrade(settings, config.rootpath),
-        baseline=_baseline(settings, config.rootpath),
+        earlier=earlier,
+        regraded=_runs_named(settings, "regrade", root),
+        baseline=_baseline(settings, root),
         reports=settings.reports,
-        baseline_name=_portable_baseline_name(settings.baseline, config.rootpath),
-        reused=_runs_named(settings, "reuse", config.rootpath),
+        baseline_name=baseline_name,
+        reused=_runs_named(settings, "reuse", root),
         resuming=os.urandom(16).hex(),
     )
-
-
-def _checked_run_name(settings: Settings) -> str:
-    """Give the user's name for the run; raises UsageMistake where a run has it already."""
-    name = settings.run_name
-    taken = name and settings.results is not None and (settings.results / name).exists()
-    if taken and not settings.resume:
-        place = settings.places["run_name"]
-        raise UsageMistake(f"{place}: expected a new name; found {name!r}, which is in {settings.results}")
-    return name
-
-
-def runs_to_regrade(settings: Settings, root: Path) -> tuple[Path, ...]:
-    """Find the runs that ``--agent-regrade`` names; raises UsageMistake for one that is not there."""
-    return _runs_named(settings, "regrade", root)
 
 
 def _runs_named(settings: Settings, option: Literal["regrade", "reuse"], root: Path) -> tuple[Path, ...]:
@@ -214,18 +197,6 @@ def _baseline(settings: Settings, root: Path) -> Path | None:
         else:
             read_header_or_name(path)
     return path.resolve()
-
-
-def _portable_baseline_name(baseline: str, root: Path) -> str:
-    """Give a baseline's path relative to pytest's rootdir, or its name."""
-    path = Path(baseline).resolve()
-    return path.relative_to(root).as_posix() if baseline and path.is_relative_to(root) else baseline
-
-
-def _earlier_run(config: pytest.Config, settings: Settings) -> Path:
-    from pytest_agenteval.session.selection import earlier_run
-
-    return earlier_run(settings, config.rootpath)
 
 
 def report_refusal(config: pytest.Config, text: str) -> None:

@@ -51,10 +51,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_documents import Group
 
 
-AttemptCounter = Callable[[TrialKey], int]
-"""Gives how many attempts at a trial a resumed run has started before."""
-
-
 def note_dead_worker(folder: Path, worker: str) -> None:
     """Note, for the other workers, that one has died."""
     with suppress(OSError), (folder / DEAD_WORKERS).open("a", encoding="utf-8", newline="\n") as names:
@@ -97,8 +93,13 @@ def begin_run(
         return
     whole = trials if all_trials is None else all_trials
     models = {item.case.model.name: item.case.model for item in whole}
-    shards = _shards(settings, info, whole)
-    between = settings.repetition_range
+    between, shards = settings.repetition_range, None
+    if settings.shard is not None:
+        from pytest_agenteval.session.selection import tasks_digest
+
+        number, total = settings.shard
+        tasks = tasks_digest(item.task for item in whole)
+        shards = RunShards((number,), total, _planned(whole), tasks, info.baseline_name)
     header = RunHeader(
         started_at=info.started_at,
         command=info.command,
@@ -147,17 +148,6 @@ def _prices(settings: Settings, models: Iterable[Model]) -> RunPrices | None:
 
     own = {name: price.as_of for name, price in settings.prices.items()}
     return RunPrices(price_source(), FrozenMap(own))
-
-
-def _shards(settings: Settings, info: RunInfo, trials: Sequence[PlannedItem]) -> RunShards | None:
-    """Give which shard this is, with the plan of all shards."""
-    if settings.shard is None:
-        return None
-    from pytest_agenteval.session.selection import tasks_digest
-
-    number, total = settings.shard
-    tasks = tasks_digest(item.task for item in trials)
-    return RunShards((number,), total, _planned(trials), tasks, info.baseline_name)
 
 
 def go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate], suites: Iterable[RunSuite] = ()) -> None:
@@ -240,7 +230,7 @@ class RunJournal:
     """
 
     def __init__(
-        self, config: pytest.Config, folder: Path, earlier_attempts: AttemptCounter | None = None
+        self, config: pytest.Config, folder: Path, earlier_attempts: Callable[[TrialKey], int] | None = None
     ) -> None:
         worker = getattr(config, "workerinput", {}).get("workerid", "main")
         process = f"{worker}-{os.getpid()}"

@@ -106,19 +106,15 @@ class RunProgress:
     @property
     def is_going_on(self) -> bool:
         """Whether trials are in flight or still to come, once the first has started."""
-        coming = self._is_undecided or len(self._ended) < self._plan.trials
+        coming = not self._plan.is_decided or len(self._ended) < self._plan.trials
         return self._began is not None and (bool(self._in_flight) or coming)
-
-    @property
-    def _is_undecided(self) -> bool:
-        return not self._plan.is_decided
 
     def update(self, now: float) -> None:
         """Read what has been written down since the last time."""
         for worker, lines in self._tail.news():
             for news in lines:
                 self._take(worker, news, now)
-        if self._is_undecided:
+        if not self._plan.is_decided:
             self._plan = RunPlan.read(self._folder)
         word = self._folder / DEAD_WORKERS
         if word.exists():
@@ -185,21 +181,16 @@ class RunProgress:
     def _seconds_left(self, now: float) -> float | None:
         """Estimate the remaining seconds at the pace so far; None where it is too early."""
         # A trial in flight counts as the part of an average trial that it has done.
-        if self._began is None or self._attempts_ended < FEWEST_ENDED or self._is_undecided:
+        if self._began is None or self._attempts_ended < FEWEST_ENDED or not self._plan.is_decided:
             return None
         elapsed = now - self._began
         if elapsed < FEWEST_SECONDS:
             return None
         average = self._finished_seconds / self._attempts_ended
-        parts = [_part_left(now - began, average) for _, began in self._in_flight.values()]
+        times = [(now - began) / average if average else 1.0 for _, began in self._in_flight.values()]
+        parts = [max(1 - lasted, lasted * MORE_TO_COME) for lasted in times]
         left = sum(min(part, 1.0) for part in parts)
         pace = elapsed / (self._attempts_ended + len(parts) - left)
         known_trials = len(self._ended) + sum(key not in self._ended for key in self._in_flight)
         waiting = max(0, self._plan.trials - known_trials)
         return max((waiting + left) * pace, max(parts, default=0.0) * average)
-
-
-def _part_left(seconds: float, average: float) -> float:
-    """Give the part of an average trial that one in flight still needs; a long one takes a quarter longer."""
-    lasted = seconds / average if average else 1.0
-    return max(1 - lasted, lasted * MORE_TO_COME)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.processes import process_groups, signals
+from pytest_agenteval.processes import signals
 from pytest_agenteval.processes.captured_output import is_captured
 from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.processes.shared_state import PresenceLock
@@ -129,11 +129,3 @@ def watch_run_interrupts(config: pytest.Config, folder: Path, is_saved: bool) ->
             capture.resume_global_capture()
 
     return signals.watch_interrupts(stop, start, notice)
-
-
-def end_with_controller(controller: int, close: Callable[[], object]) -> None:
-    """End this worker, or pytest of ours, soon after the process that started it."""
-    # Else a worker whose controller was killed would go on asking models, and nobody would see the results. A
-    # worker that another process started, as on another machine, is not watched; on Windows xdist's own
-    # channel ends it, seconds later.
-    process_groups.end_with_parent(controller, close)

@@ -6,6 +6,7 @@ is read from the run's folder.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -65,20 +66,15 @@ def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTas
             run = _run_again(config, own, times)
         except (AgentEvalError, OSError) as failed:
             return RecheckedTasks(tuple(tasks), str(failed), tuple(lines))
+        keys = (entry.key for entry in run.entries if entry.ending == "passed")
+        passed = Counter((key.suite, key.task, key.model, key.variant) for key in keys)
         # Of the trials that were to be made: one that errored has not passed.
-        results = [(task, _passed(run, task), task.times) for task in own]
+        results = [
+            (task, passed[task.suite, task.task, task.model, task.variant], task.times) for task in own
+        ]
         tasks += results
         lines.append(_result_line(results, times, run.folder, config))
     return RecheckedTasks(tuple(tasks), "", tuple(lines))
-
-
-def _passed(run: Run, task: BrokenTask) -> int:
-    own = (task.suite, task.task, task.model, task.variant)
-    return sum(
-        entry.ending == "passed"
-        and (entry.key.suite, entry.key.task, entry.key.model, entry.key.variant) == own
-        for entry in run.entries
-    )
 
 
 def _result_line(

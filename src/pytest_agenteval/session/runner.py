@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,6 +25,7 @@ from pytest_agenteval.engine.jobs import Admissions, ProviderAdmission, TrialJob
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.processes.captured_output import redirect_trial_output
+from pytest_agenteval.processes.process_groups import end_with_parent
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registry import Registry
@@ -40,7 +41,7 @@ from pytest_agenteval.session.planning.parametrization import (
 from pytest_agenteval.session.prefetch import Prefetcher, replaces_task
 from pytest_agenteval.session.run_info import SERVERS_FOLDER, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
-from pytest_agenteval.session.run_signals import StopListener, end_with_controller, watch_run_interrupts
+from pytest_agenteval.session.run_signals import StopListener, watch_run_interrupts
 from pytest_agenteval.session.settings import RATE_OPTIONS, Settings
 from pytest_agenteval.session.stash import budget_key
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -128,10 +129,11 @@ class TrialRunner:
             self.reuse = ReusePlan(
                 earlier, registry, lambda plan: self._pool.agent_side(teller, plan).result()
             )
+        # Else a worker whose controller was killed would go on asking models, for nobody to see.
         if hasattr(config, "workerinput"):
-            end_with_controller(info.controller, self._pool.close)
+            end_with_parent(info.controller, self._pool.close)
         elif (starter := os.environ.get(STARTED_BY, "")).isdecimal():
-            end_with_controller(int(starter), self._pool.close)
+            end_with_parent(int(starter), self._pool.close)
         # Undone last first: trials end, the journal closes, then prints are pytest's again.
         unwatch = watch_run_interrupts(config, folder, info.is_saved)
         for undo in (unwatch, undo_redirection, self.journal.close):
@@ -309,65 +311,54 @@ class TrialRunner:
 
     def _wait(self, job: TrialJob, item: pytest.Item) -> Trial:
         try:
-            return self._wait_until_ended(job, item)
+            trial = self._pool.wait(job, 0)  # most have ended long ago
+            while trial is None:
+                trial = self._pool.wait(job, TICK)
+                if job.not_run is not None:
+                    skip_item(item, job.not_run)
+                if trial is None:
+                    self.stop.raise_if_stopped(item.session)
+                    # The controller may have sent more items meanwhile.
+                    self._begin_ahead(item, waiting=True)
+            return trial
         except OSError as failed:  # a full disk: a trial that is not written down is not given out
             problem = f"the run cannot be written to {self._folder}: {failed.strerror or failed}"
             if not hasattr(self._config, "workerinput"):
                 item.session.shouldstop = f"{problem}; nothing more is begun"
             pytest.fail(problem, pytrace=False)
 
-    def _wait_until_ended(self, job: TrialJob, item: pytest.Item) -> Trial:
-        trial = self._pool.wait(job, 0)  # most have ended long ago
-        while trial is None:
-            trial = self._pool.wait(job, TICK)
-            if job.not_run is not None:
-                skip_item(item, job.not_run)
-            if trial is None:
-                self.stop.raise_if_stopped(item.session)
-                # The controller may have sent more items meanwhile.
-                self._begin_ahead(item, waiting=True)
-        return trial
-
 
 def executor_context(config: pytest.Config, settings: Settings, started: float) -> ExecutorContext:
     """Describe this run for an executor; ``started`` is when it began, in seconds since 1970."""
     values, patterns = KNOWN_SECRETS.all_known()
-    between = settings.repetition_range
+    between, info = settings.repetition_range, get_run_info(config)
+    names = (name for name, plugin in config.pluginmanager.list_name_plugin() if plugin is not None)
+    folders = {str(Path(name).parent) for name in names if Path(name).name == "conftest.py"}
     return ExecutorContext(
         root=str(config.rootpath),
         started=started,
         concurrency=settings.concurrency,
         argument=settings.executor_argument,
-        conftests=tuple(_conftest_folders(config)),
-        pytest_options=tuple(_loading_options(config)),
+        # The outermost first, as pytest loads them.
+        conftests=tuple(sorted(folders, key=lambda folder: (len(Path(folder).parts), folder))),
+        pytest_options=(
+            f"--rootdir={config.rootpath}",
+            *([f"-c{config.inipath}"] if config.inipath is not None else []),
+            f"--import-mode={config.getoption('importmode')}",
+            *(f"-p{plugin}" for plugin in config.getoption("plugins", None) or ()),
+        ),
         captures_output=config.getoption("capture", "fd") != "no",
         log_level=getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_level", None),
         secrets=values,
         secret_patterns=patterns,
         names_models=bool(settings.models),
         repetitions=settings.fixed_repetitions or (between.low if between else 0),
-        servers=str(get_run_info(config).folder / SERVERS_FOLDER),
-        controller=get_run_info(config).controller,
+        servers=str(info.folder / SERVERS_FOLDER),
+        controller=info.controller,
         limits=rate_limits_of(settings.aliases, {name: getattr(settings, name) for name in RATE_OPTIONS}),
-        rates=str(get_run_info(config).rates),
+        rates=str(info.rates),
         is_alone=settings.executor_name == "local" and not hasattr(config, "workerinput"),
         # Only under -v, and while anything is recorded.
         reports_unused=config.getoption("verbose", 0) > 0
         or not {settings.record, settings.record_chat} <= {"none", "off"},
     )
-
-
-def _conftest_folders(config: pytest.Config) -> Iterator[str]:
-    names = (name for name, plugin in config.pluginmanager.list_name_plugin() if plugin is not None)
-    folders = {str(Path(name).parent) for name in names if Path(name).name == "conftest.py"}
-    # The outermost first, as pytest loads them.
-    yield from sorted(folders, key=lambda folder: (len(Path(folder).parts), folder))
-
-
-def _loading_options(config: pytest.Config) -> Iterator[str]:
-    yield f"--rootdir={config.rootpath}"
-    if config.inipath is not None:
-        yield f"-c{config.inipath}"
-    yield f"--import-mode={config.getoption('importmode')}"
-    for plugin in config.getoption("plugins", None) or ():
-        yield f"-p{plugin}"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.session.options import (
-    COUNT,
     DOLLARS,
     SECONDS,
+    WHOLE,
     YES_OR_NO,
     Option,
     OptionValues,
@@ -22,6 +22,7 @@ from pytest_agenteval.session.options import (
     Shard,
     ValueType,
     choice,
+    count,
     device_name,
     file_name,
     folder,
@@ -29,6 +30,7 @@ from pytest_agenteval.session.options import (
     path_or_name,
     shard,
     share,
+    switch,
     table,
     text,
     texts,
@@ -127,10 +129,8 @@ class Settings(OptionValues):
         None,
         flag="--repetitions",
     )
-    max_trials: Option[int | None] = Option(
-        "under --repetitions=LOW..HIGH: no suite gets more than LOW where the run's trials would be more",
-        COUNT,
-        None,
+    max_trials = count(
+        "under --repetitions=LOW..HIGH: no suite gets more than LOW where the run's trials would be more"
     )
     variants: Option[tuple[Variant, ...]] = Option(
         "a variant: prompt files that replace the agent's own, tried beside them",
@@ -151,9 +151,9 @@ class Settings(OptionValues):
         ValueType("NAME", text, "the name of a model"),
         "",
     )
-    self_judge = Option("a model may judge its own trials: no warning", YES_OR_NO, False)
+    self_judge = switch("a model may judge its own trials: no warning")
     split = Option("dev, held_out or all (default: dev)", choice("SPLIT", "dev", "held_out", "all"), "dev")
-    sample: Option[int | None] = Option("so many tasks of each bucket, chosen by --agent-seed", COUNT, None)
+    sample = count("so many tasks of each bucket, chosen by --agent-seed")
     only = Option(
         "trials that ended so in the latest run: missed,errored; another run: missed@RUN",
         ValueType("ENDINGS", text, "endings, as in missed,errored"),
@@ -165,15 +165,11 @@ class Settings(OptionValues):
         ValueType("I/N", shard, "a part of several, as in 2/4: the second of four"),
         None,
     )
-    audit = Option(
+    audit = switch(
         "audit tasks and graders: the reference has to reach 1.0, doing nothing and the reference spoilt in "
-        "each way have to miss; also asked for by -m agenteval_audit",
-        YES_OR_NO,
-        False,
+        "each way have to miss; also asked for by -m agenteval_audit"
     )
-    max_steps: Option[int | None] = Option(
-        "replies of the model in each trial, before what the task says", COUNT, None
-    )
+    max_steps = count("replies of the model in each trial, before what the task says")
     timeout: Option[float | None] = Option("seconds of each trial, before what the task says", SECONDS, None)
     regrade: Option[tuple[str, ...]] = Option(
         "grade the trials of a stored run again, without an agent: a path, name, prefix, latest or "
@@ -224,7 +220,7 @@ class Settings(OptionValues):
         ValueType("N", whole(0), "a whole number, 0 or more"),
         0,
     )
-    concurrency = Option("trials at once in each process (default: 10)", COUNT, 10)
+    concurrency = Option("trials at once in each process (default: 10)", ValueType("N", whole(1), WHOLE), 10)
     executor = Option(
         "where trials are carried out: local, processes, processes:N, ray, ray:N (default: local)",
         ValueType("NAME", text, "the name of an executor"),
@@ -256,7 +252,7 @@ class Settings(OptionValues):
         ValueType("NAME", file_name, "a name for a folder, of letters, digits, '.', '_' and '-'"),
         "",
     )
-    keep_workspaces = Option("keep each trial's workspace in the run's folder", YES_OR_NO, False)
+    keep_workspaces = switch("keep each trial's workspace in the run's folder")
     comment: Option[Path | None] = Option(
         "write the run as a pull request's comment: the verdict, suites, the three worst (docs/github.md)",
         ValueType("FILE", folder, "a file in Markdown, or none"),
@@ -273,7 +269,7 @@ class Settings(OptionValues):
         choice("auto|no", "auto", "no"),
         "auto",
     )
-    strict = Option("a miss in a capability suite is a failure too", YES_OR_NO, False)
+    strict = switch("a miss in a capability suite is a failure too")
     aliases: Option[Mapping[str, Any]] = Option(
         "models by name: an id, or a table with id and settings",
         ValueType("", table, "a table"),
@@ -293,9 +289,7 @@ class Settings(OptionValues):
         (),
         flag=None,
     )
-    trial_tokens: Option[int | None] = Option(
-        "tokens of each trial, input and output, before what the task says", COUNT, None
-    )
+    trial_tokens = count("tokens of each trial, input and output, before what the task says")
     trial_cost: Option[float | None] = Option(
         "US dollars of each trial, before what the task says", DOLLARS, None
     )
@@ -305,13 +299,9 @@ class Settings(OptionValues):
         DOLLARS,
         None,
     )
-    max_tokens: Option[int | None] = Option(
-        "tokens of the whole run, input and output, judges' too, likewise", COUNT, None
-    )
-    dry_run = Option(
-        "run nothing and say what would be run, and what it would take: trials, tokens, US dollars",
-        YES_OR_NO,
-        False,
+    max_tokens = count("tokens of the whole run, input and output, judges' too, likewise")
+    dry_run = switch(
+        "run nothing and say what would be run, and what it would take: trials, tokens, US dollars"
     )
     device: Option[str | None] = Option(
         "where hf/NAME runs: auto, cpu, cuda, cuda:1, mps (default: auto); cuda:1 also chooses the GPU of "
@@ -330,37 +320,25 @@ class Settings(OptionValues):
         choice("BITS", "4bit", "8bit"),
         None,
     )
-    max_model_len: Option[int | None] = Option(
-        "the tokens of prompt and reply together, at most, of hf/NAME and vllm/NAME (default: its own)",
-        COUNT,
-        None,
+    max_model_len = count(
+        "the tokens of prompt and reply together, at most, of hf/NAME and vllm/NAME (default: its own)"
     )
-    tensor_parallel_size: Option[int | None] = Option(
-        "the GPUs that vllm/NAME is spread over (default: vLLM's own, 1)", COUNT, None
-    )
+    tensor_parallel_size = count("the GPUs that vllm/NAME is spread over (default: vLLM's own, 1)")
     gpu_memory_utilization: Option[float | None] = Option(
         "the share of each GPU's memory that vllm/NAME may take, as in 0.8 (default: vLLM's own)",
         ValueType("SHARE", share, "a number above 0, 1 at most"),
         None,
     )
-    requests_at_once: Option[int | None] = Option(
+    requests_at_once = count(
         "requests under way at once to each model, at most, by all processes of the run together (default: "
-        "as many as they have trials at once)",
-        COUNT,
-        None,
+        "as many as they have trials at once)"
     )
-    requests_at_start: Option[int | None] = Option(
+    requests_at_start = count(
         "requests under way at once to each model with which a run begins (default: 64): they grow with the "
-        "replies, and are halved where the provider says that it is asked too much",
-        COUNT,
-        None,
+        "replies, and are halved where the provider says that it is asked too much"
     )
-    requests_per_minute: Option[int | None] = Option(
-        "requests to each model in any minute, at most (default: no limit)", COUNT, None
-    )
-    tokens_per_minute: Option[int | None] = Option(
-        "tokens of requests and replies of each model in a minute (default: no limit)", COUNT, None
-    )
+    requests_per_minute = count("requests to each model in any minute, at most (default: no limit)")
+    tokens_per_minute = count("tokens of requests and replies of each model in a minute (default: no limit)")
     patience_seconds: Option[float | None] = Option(
         "so long a model is waited for that replies to nobody any more, before the rest is not run "
         "(default: 120)",

@@ -21,11 +21,16 @@ LATEST = "latest"
 def read_settings(config: pytest.Config) -> Settings:
     """Work out the settings of a run."""
     # Raises UsageMistake, naming the place, for a value that cannot be obeyed.
-    project = _project_table(config.rootpath / "pyproject.toml")
+    project, here = _project_table(config.rootpath / "pyproject.toml"), config.invocation_params.dir
     values: dict[str, object] = {"results": config.rootpath / RESULTS}
     places: dict[str, str] = {}
     for row in Settings.rows():
-        raw = _raw_value(row, config, project)
+        raw = _raw_default(row, project, here, config.rootpath)
+        typed = row.on_command_line(config)
+        if typed is not None:
+            raw = RawValue(typed, str(row.flag), here)
+            # Only here: an empty variable or key has always meant that nothing was set.
+            row.refuse_blank(raw)
         if raw is not None:
             values[row.attribute] = row.parse_value(raw)
             places[row.attribute] = raw.place
@@ -60,33 +65,16 @@ def project_settings(root: Path) -> Settings:
 
 def without_workers(config: pytest.Config) -> None:
     """Keep xdist from starting workers in a dry run, which runs nothing."""
-    if getattr(config.option, "dist", "no") != "no" and _is_dry_run(config):
-        config.option.dist, config.option.tx, config.option.numprocesses = "no", [], None
-
-
-def _is_dry_run(config: pytest.Config) -> bool:
-    """Whether this is a dry run; settings that cannot be obeyed are reported when they are read again."""
     row = Settings.dry_run
+    if getattr(config.option, "dist", "no") == "no":
+        return
     is_named = bool(row.on_command_line(config) or os.environ.get(row.variable))
     # Cheap first: every run with workers comes here, those of suites without evals too.
     with suppress(OSError):
         is_named = is_named or b"dry_run" in (config.rootpath / "pyproject.toml").read_bytes()
-    if is_named:
-        with suppress(UsageMistake):
-            return read_settings(config).dry_run
-    return False
-
-
-def _raw_value(row: Option[Any], config: pytest.Config, project: Mapping[str, Any]) -> RawValue | None:
-    """Give the value of the highest rank; None where the user set none."""
-    here = config.invocation_params.dir
-    typed = row.on_command_line(config)
-    if typed is None:
-        return _raw_default(row, project, here, config.rootpath)
-    raw = RawValue(typed, str(row.flag), here)
-    # Only here: an empty variable or key has always meant that nothing was set.
-    row.refuse_blank(raw)
-    return raw
+    with suppress(UsageMistake):  # settings that cannot be obeyed are reported when they are read again
+        if is_named and read_settings(config).dry_run:
+            config.option.dist, config.option.tx, config.option.numprocesses = "no", [], None
 
 
 def _raw_default(row: Option[Any], project: Mapping[str, Any], here: Path, root: Path) -> RawValue | None:

@@ -176,20 +176,6 @@ def floor_risk(floor: Floor, entries: Iterable[JournalEntry], k: int) -> FloorRi
     return FloorRisk(floor, chance, null.highest_floor())
 
 
-def risk_line(run: Run, suites: Sequence[SuiteView], gated: Sequence[GatedSuite]) -> str:
-    """Say which floors a run like this one often misses where nothing changed, by its own trials."""
-    # Empty where there is none, where each task ran once, and where no task's trials differ.
-    entries = entries_by_group(run)
-    missed = [
-        text
-        for suite, judged in zip(suites, gated, strict=True)
-        for text in _often_missed(judged, entries[suite.suite, suite.model, suite.variant])
-    ]
-    if not missed:
-        return ""
-    return f"noise: a run in which nothing changed misses {', '.join(missed)} (agenteval gate-check)"
-
-
 def _often_missed(suite: GatedSuite, entries: Sequence[JournalEntry]) -> Iterator[str]:
     tasks = group_by_task(entry for entry in entries if entry.averaged).values()
     varies = any(len({entry.score for entry in trials}) > 1 for trials in tasks)
@@ -360,8 +346,14 @@ class JudgedRun:
     @cached_property
     def risk_line(self) -> str:
         """Which floors a run like this one often misses where nothing changed; empty where none is known."""
-        nothing = RecheckedTasks()
-        return risk_line(self.run, self.suites, [self._gated(suite, nothing) for suite in self.suites])
+        # Known from the run's own trials: not where each task ran once, nor where no task's trials differ.
+        entries, missed = entries_by_group(self.run), list[str]()
+        for suite in self.suites:
+            gated = self._gated(suite, RecheckedTasks())
+            missed += _often_missed(gated, entries[suite.suite, suite.model, suite.variant])
+        if not missed:
+            return ""
+        return f"noise: a run in which nothing changed misses {', '.join(missed)} (agenteval gate-check)"
 
     def _gated(self, suite: SuiteView, rechecked: RecheckedTasks) -> GatedSuite:
         total, group = suite.total, (suite.suite, suite.model, suite.variant)

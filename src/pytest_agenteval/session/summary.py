@@ -21,7 +21,6 @@ from pytest_agenteval.reports.junit_properties import MOST_LINE
 from pytest_agenteval.reports.run_screen import (
     MOST_LINES,
     ScreenParts,
-    WorstMisses,
     miss_lines,
     screen_lines,
     unrecorded_lines,
@@ -238,14 +237,14 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     parts = _screen_parts(config, run, view, verbosity, width)
     screen = [*calibrations, *screen_lines(view, width, verbosity, parts)]
     if verbosity > 0:
-        _write_misses(reporter, run, view, width)
-        _write_unrecorded(reporter, run, width)
-    elif verbosity == 0:
-        _write_worst(reporter, worst_misses(run, width, MOST_LINES - len(screen) - 2, ("missed",)))
-    if screen:
-        reporter.write_sep("=", "agent evals")
-    for line in screen:
-        write_line(reporter, line)
+        # pytest itself has shown failed and errored trials.
+        missed = any(miss.ending == "missed" for miss in view.misses)
+        _write_block(reporter, "misses", miss_lines(run, width, ("missed",)) if missed else ())
+        unrecorded = map(StyledLine, unrecorded_lines(run, MOST_MISSING, width))
+        _write_block(reporter, "not recorded, the most often missed first", unrecorded)
+    elif verbosity == 0 and (worst := worst_misses(run, width, MOST_LINES - len(screen) - 2, ("missed",))):
+        _write_block(reporter, worst.title, worst.lines)
+    _write_block(reporter, "agent evals", screen)
     # The figures of a shard are partial: the merged run has the summary.
     wanted = os.environ.get("GITHUB_STEP_SUMMARY") and run.header.shards is None
     if wanted and (problem := _leave_markdown(config, run, view)):
@@ -259,6 +258,13 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         write_workflow_commands(
             reporter, annotation_lines(run, config.rootpath, comparison, strict=settings.strict)
         )
+
+
+def _write_block(reporter: Any, title: str, lines: Iterable[StyledLine]) -> None:
+    for number, line in enumerate(lines):
+        if number == 0:
+            reporter.write_sep("=", title)
+        write_line(reporter, line)
 
 
 def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
@@ -285,26 +291,23 @@ def _screen_parts(config: pytest.Config, run: Run, view: RunView, verbosity: int
         from pytest_agenteval.reports.comparison_report import verdict_lines
 
         headline = [*verdict_lines(verdict.comparison, width, verbosity), StyledLine("")]
+    settings, footer = read_settings(config), list[StyledLine]()
+    if settings.max_cost is not None or settings.max_tokens is not None:
+        from pytest_agenteval.session.run_costs import budget_lines
+
+        footer += map(StyledLine, budget_lines(config, settings))
+    footer += _gate_lines(config)
+    for path in config.stash.get(report_paths_key, ()):
+        footer.append(StyledLine(f"report: {one_line(str(_relative(path, config)), MOST_LINE)}"))
     is_saved = config.stash[run_info_key].is_saved
     return ScreenParts(
         headline=headline,
         totals=scorecards,
         remarks=list(_remarks(config, width)),
-        footer=list(_footer(config)),
+        footer=footer,
         place=str(_relative(run_folder(config), config)) if is_saved else "not kept (--agent-results=none)",
         next_steps=list(_next_steps(config, run, view)) if is_saved and verbosity == 0 else (),
     )
-
-
-def _footer(config: pytest.Config) -> Iterator[StyledLine]:
-    settings = read_settings(config)
-    if settings.max_cost is not None or settings.max_tokens is not None:
-        from pytest_agenteval.session.run_costs import budget_lines
-
-        yield from map(StyledLine, budget_lines(config, settings))
-    yield from _gate_lines(config)
-    for path in config.stash.get(report_paths_key, ()):
-        yield StyledLine(f"report: {one_line(str(_relative(path, config)), MOST_LINE)}")
 
 
 def _gate_lines(config: pytest.Config) -> Iterator[StyledLine]:
@@ -366,29 +369,6 @@ def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
 
         page = str(_relative(page_path(folder, calibration["id"]), config)) if is_saved else "not kept"
         yield from (*calibration_lines(calibration, page, width), StyledLine(""))
-
-
-def _write_misses(reporter: Any, run: Run, view: RunView, width: int) -> None:
-    # pytest itself has shown failed and errored trials.
-    if any(miss.ending == "missed" for miss in view.misses):
-        reporter.write_sep("=", "misses")
-        for line in miss_lines(run, width, ("missed",)):
-            write_line(reporter, line)
-
-
-def _write_worst(reporter: Any, misses: WorstMisses | None) -> None:
-    if misses:
-        reporter.write_sep("=", misses.title)
-        for line in misses.lines:
-            write_line(reporter, line)
-
-
-def _write_unrecorded(reporter: Any, run: Run, width: int) -> None:
-    lines = list(unrecorded_lines(run, MOST_MISSING, width))
-    if lines:
-        reporter.write_sep("=", "not recorded, the most often missed first")
-        for line in lines:
-            reporter.write_line(line)
 
 
 def _relative(folder: Path, config: pytest.Config) -> Path:

@@ -297,7 +297,8 @@ class TrialFunctions:
         """Give an item for each case of a task."""
         conditions, audit = self._conditions_of(file), evals.audit
         marks = self._marks_of(task, conditions.fixtures, audited=audit is not None)
-        function = _task_function(task, cases, marks)
+        function: Any = types.FunctionType(_trial_body.__code__, _trial_body.__globals__, task.id)
+        function.__module__, function.agenteval, function.pytestmark = "agenteval_tasks", cases, marks
         kind = TrialItem if audit is None else AuditItem
         words = {task.bucket, task.suite, task.agent, conditions.keyword, *task.tags}
         for shape in self._shapes_of(file, function, task.id, cases, conditions):
@@ -319,14 +320,14 @@ class TrialFunctions:
     def _conditions_of(self, file: PyCollector) -> FolderConditions:
         conditions = self._conditions.get(file.parent)
         if conditions is None:
-            changed = replaced_fixtures(file)
+            changed, folder, root = replaced_fixtures(file), file.path.parent, self._config.rootpath
             _refuse_wide(changed)
+            parts = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
+            generators = file.ihook.pytest_generate_tests.get_hookimpls()
             conditions = self._conditions[file.parent] = FolderConditions(
                 tuple(name for name, _ in changed),
-                all(
-                    impl.plugin_name in HARMLESS for impl in file.ihook.pytest_generate_tests.get_hookimpls()
-                ),
-                _keyword(file.path.parent, self._config.rootpath),
+                all(generator.plugin_name in HARMLESS for generator in generators),
+                "/".join(parts[-2:]),  # without the root's own name
             )
         return conditions
 
@@ -393,14 +394,6 @@ def _trial_body(trial: Trial) -> None:
     """The test function of every trial; its item decides how it ends."""
 
 
-def _task_function(task: PlannedTask, cases: tuple[Case, ...], marks: list[pytest.Mark]) -> Any:
-    function: Any = types.FunctionType(_trial_body.__code__, _trial_body.__globals__, task.id)
-    function.__module__ = "agenteval_tasks"
-    function.agenteval = cases
-    function.pytestmark = marks
-    return function
-
-
 def _case_of(callspec: Any) -> Case:
     """Give an item's case; parameters of other plugins, which its id shows, make it a variant of its own."""
     case: Case = callspec.params["trial"]
@@ -409,9 +402,3 @@ def _case_of(callspec: Any) -> Case:
         return case
     name = "-".join(part for part in (case.variant.name, added) if part)
     return case._replace(variant=replace(case.variant, name=name))
-
-
-def _keyword(folder: Path, root: Path) -> str:
-    """Give the names of a folder and the one above it, for ``-k``; without the root's own."""
-    parts = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
-    return "/".join(parts[-2:])

@@ -24,7 +24,6 @@ from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.text.formatting import pluralize
 
 if TYPE_CHECKING:
-    from pytest_agenteval.chat.rate_shares import ModelStanding
     from pytest_agenteval.session.eval_session import EvalSession
 
 
@@ -127,19 +126,16 @@ def unused_recording_lines(cassettes: Mapping[str, UnusedRecordings]) -> Iterato
         ),
     ):
         if counts:
-            yield f"{sum(counts.values())} of {whole}: {_most_files(counts)}"
+            most = sorted(counts, key=lambda name: (-counts[name], name))
+            files = ", ".join(f"{name} ({counts[name]})" for name in most[:MOST_FILES])
+            more = f" and {len(most) - MOST_FILES} more files" if len(most) > MOST_FILES else ""
+            yield f"{sum(counts.values())} of {whole}: {files}{more}"
 
 
 def _counts_by_file(
     cassettes: Mapping[str, UnusedRecordings], which: Literal["unused", "stale"]
 ) -> dict[str, int]:
     return {name: count for name, cassette in cassettes.items() if (count := len(getattr(cassette, which)))}
-
-
-def _most_files(counts: Mapping[str, int]) -> str:
-    most = sorted(counts, key=lambda name: (-counts[name], name))
-    files = ", ".join(f"{name} ({counts[name]})" for name in most[:MOST_FILES])
-    return files + (f" and {len(most) - MOST_FILES} more files" if len(most) > MOST_FILES else "")
 
 
 def _session_lines(config: pytest.Config, evals: EvalSession | None) -> Iterator[str]:
@@ -178,19 +174,16 @@ def _messages_of_others(config: pytest.Config) -> WorkerMessages:
 def rate_lines(config: pytest.Config) -> Iterator[str]:
     """Say how often each model put requests off, and what came of it."""
     for standing in standings_of_run(str(get_run_info(config).rates)).values():
-        if parts := list(_rate_parts(standing)):
+        parts = [f"{status} x {number}" for status, number in sorted(standing.refused.items())]
+        if standing.least:
+            parts.append(f"held to {standing.least} at once")
+        if standing.down is not None:
+            parts.append("asked no more")
+        elif standing.outages:
+            times = standing.outages
+            parts.append("gone for a while" if times == 1 else f"gone for a while, {times} times")
+        if parts:
             yield f"{standing.name}: {', '.join(parts)}"
-
-
-def _rate_parts(standing: ModelStanding) -> Iterator[str]:
-    for status, number in sorted(standing.refused.items()):
-        yield f"{status} x {number}"
-    if standing.least:
-        yield f"held to {standing.least} at once"
-    if standing.down is not None:
-        yield "asked no more"
-    elif standing.outages:
-        yield "gone for a while" if standing.outages == 1 else f"gone for a while, {standing.outages} times"
 
 
 ReportData: TypeAlias = dict[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,13 +14,6 @@ from xdist.scheduler import LoadScheduling
 from pytest_agenteval.session.run_info import has_plan
 from pytest_agenteval.session.run_signals import StopBroadcaster
 from pytest_agenteval.session.stash import run_info_key
-
-
-class DeselectedTrial:
-    """A trial that was not needed, as pytest counts deselected items, of which its controller has none."""
-
-    def __init__(self, nodeid: str) -> None:
-        self.nodeid = nodeid
 
 
 class DeferredRepetitions:
@@ -32,7 +26,7 @@ class DeferredRepetitions:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._waiting: list[int] = []
-        self._lent: set[int] = set()
+        self.lent: set[int] = set()  # what a worker has only so that it runs the trial before
         self._collected: Sequence[str] = ()
         self.undecided = False
 
@@ -47,22 +41,18 @@ class DeferredRepetitions:
         self.undecided = bool(self._waiting)
         return frozenset(self._waiting)
 
-    def is_lent(self, index: int) -> bool:
-        """Whether a worker has this trial only so that it runs the one before."""
-        return index in self._lent
-
     def lend_one(self) -> int | None:
         """Lend one trial, the last first; None where none is left."""
         if not self._waiting:
             return None
         index = self._waiting.pop()
-        self._lent.add(index)
+        self.lent.add(index)
         return index
 
     def take_back(self, indices: Iterable[int]) -> Collection[int]:
         """Give which of these were lent; while nothing is decided, they wait again."""
-        back = self._lent.intersection(indices)
-        self._lent -= back
+        back = self.lent.intersection(indices)
+        self.lent -= back
         if self.undecided:
             self._waiting = sorted({*self._waiting, *back})
         return back
@@ -73,13 +63,15 @@ class DeferredRepetitions:
 
         dropped = look_at_first_repetitions(self._config)
         self.undecided = False
-        self._lent = {index for index in self._lent if self._collected[index] in dropped}
+        self.lent = {index for index in self.lent if self._collected[index] in dropped}
         session = self._config.pluginmanager.get_plugin("session")
         if session is not None:
             session.testscollected -= len(dropped)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None and dropped:
-            reporter.stats.setdefault("deselected", []).extend(map(DeselectedTrial, sorted(dropped)))
+            # As pytest counts deselected items, of which its controller has none.
+            unneeded = [SimpleNamespace(nodeid=node_id) for node_id in sorted(dropped)]
+            reporter.stats.setdefault("deselected", []).extend(unneeded)
         return [index for index in self._waiting if self._collected[index] not in dropped]
 
 
@@ -215,7 +207,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def _keep_going(self, node: Any) -> None:
         """Lend a worker without other trials a deferred one: it runs the test before it, and then waits."""
-        if self._trials or any(self._deferred.is_lent(index) for index in self.node2pending[node]):
+        if self._trials or not self._deferred.lent.isdisjoint(self.node2pending[node]):
             return
         given = self._deferred.lend_one()
         if given is None:
@@ -230,7 +222,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         if stopping or not self._deferred.undecided or self._trials or self.pending or not self.node2pending:
             return
         queued = (index for pending in self.node2pending.values() for index in pending)
-        if all(map(self._deferred.is_lent, queued)):
+        if self._deferred.lent.issuperset(queued):
             self._trials = self._deferred.decide()
             for node in self.nodes:
                 self.check_schedule(node)
