@@ -114,19 +114,6 @@ def here(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
-@pytest.fixture
-def typed(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Give the command with these answers piped into it."""
-
-    def run(answers: Sequence[str], *options: str) -> Said:
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
-        status = main(["review", *options])
-        return Said(status, *capsys.readouterr())
-
-    return run
-
-
 class Person:
     """A person with their answers, who notes what they see and, at each question, what is on disk."""
 
@@ -156,13 +143,35 @@ class Person:
 
 
 @pytest.fixture(scope="module")
-def pool(project: Path) -> ReviewPool:
-    """What can be labelled of the run, found once for all tests that only label."""
+def tasks(project: Path) -> PlannedTasks:
+    """The tasks of the run with what their conftest registers, for which a pytest is started once."""
     with pytest.MonkeyPatch.context() as patch:
         only_our_plugin(patch)
         patch.chdir(project)
-        run = load_run(find_run(project / ".agenteval/runs", LATEST))
-        return review_pool(run, run.entries, PlannedTasks(run.entries), "")
+        return PlannedTasks(load_run(find_run(project / ".agenteval/runs", LATEST)).entries)
+
+
+@pytest.fixture(scope="module")
+def pool(project: Path, tasks: PlannedTasks) -> ReviewPool:
+    """What can be labelled of the run, found once for all tests that only label."""
+    run = load_run(find_run(project / ".agenteval/runs", LATEST))
+    return review_pool(run, run.entries, tasks, "")
+
+
+@pytest.fixture
+def typed(
+    here: Path, tasks: PlannedTasks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
+    """Give the command with these answers piped into it."""
+    monkeypatch.setattr("pytest_agenteval.loop.review_pool.load_registry", lambda *_: tasks.registry)
+
+    def run(answers: Sequence[str], *options: str) -> Said:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
+        status = main(["review", *options])
+        return Said(status, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture
