@@ -202,8 +202,9 @@ def _pieces(event: dict[str, Any]) -> Iterator[tuple[object, str | None]]:
             yield (event.get("index"), name), delta.get(name)
 
 
-def _write(root: Path, server: ModelServer) -> None:
+def _write(root: Path, server: ModelServer, via: str) -> None:
     tasks = {name: {"id": name, "input": {"content": name}} for name in ("miss", "crash", "break", "stumble")}
+    headers = f'params = {{extra_headers = {{X-Team-Auth-Token = "{CANARIES["header"]}"}}}}'
     files = {
         "leak.txt": LEAK,
         "conftest.py": CONFTEST,
@@ -217,9 +218,13 @@ redact = ['CUST-\\d{{6}}-\\w+']
 other = {{id = "openai/x", api_base = "{ADDRESS}"}}
 [tool.agenteval.models.here]
 id = "openai/gpt-4o-mini"
+via = "{via}"
 api_base = "{server.openai_base}"
 api_key_env = "MY_MODEL_LOGIN"
-params = {{extra_headers = {{X-Team-Auth-Token = "{CANARIES["header"]}"}}}}
+{headers if via == "litellm" else ""}
+[tool.agenteval.models.third]
+id = "openai/x"
+{headers}
 """,
         **{
             f"evals/{name}.json": json.dumps({**task, "graders": [{"name": "quoting"}]})
@@ -233,7 +238,13 @@ params = {{extra_headers = {{X-Team-Auth-Token = "{CANARIES["header"]}"}}}}
 
 
 @pytest.fixture(scope="module")
-def leaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def via() -> str:
+    """How the model is sent requests; ``tests/extended/litellm`` has the run through litellm."""
+    return "direct"
+
+
+@pytest.fixture(scope="module")
+def leaked(tmp_path_factory: pytest.TempPathFactory, via: str) -> dict[str, str]:
     """Give everything that a run and a look at it left behind, by name."""
     root, out = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("out")
     reply = ReplyPlan(text="echo: " + LEAK, calls=(("gossip", {"word": LEAK}),), reasoning=LEAK)
@@ -242,13 +253,14 @@ def leaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the others take time, and have no part in it
     with ModelServer(lambda request, n: cut if request.get("stream") else reply) as server:
         environ["LEAK_TO"] = server.openai_base
-        _write(root, server)
+        _write(root, server, via)
         plugins = ["-p", "agenteval", "-p", "xdist.plugin"]
         words = ["-m", "pytest", *plugins, "evals", "--agent-model=here", "-vv", "-rA", "-n1"]
         recording = ["--agent-record=once", "--agent-record-chat=once", f"--junitxml={out / 'junit.xml'}"]
         done = run_python(*words, *recording, cwd=root, env=environ, timeout=120)
         headers = server.requests[0].headers
-    assert {name.lower(): value for name, value in headers.items()}["x-team-auth-token"] == CANARIES["header"]
+    sent = {name.lower(): value for name, value in headers.items()}
+    assert sent.get("x-team-auth-token") == (CANARIES["header"] if via == "litellm" else None)
     script = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main(sys.argv[1:]))"
     reports = ["--json", str(out / "report.json"), "--markdown", str(out / "report.md")]
     report_run = run_python("-c", script, "report", "latest", *reports, cwd=root)
