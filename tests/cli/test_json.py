@@ -13,6 +13,8 @@ import pytest
 
 from pytest_agenteval.cli.console import RESULTS_HELP
 from pytest_agenteval.cli.main import VERBS, WITHOUT_JSON, main, verb_function
+from pytest_agenteval.registry.registration import load_registry
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.cli.documents import valid_document
 from tests.reports.runs import MIXED, PLANNED, key, store_run, trial
@@ -73,9 +75,18 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def registry(project: Path) -> Registry:
+    """What is registered where the tasks of the project lie, for which a pytest is started once."""
+    with pytest.MonkeyPatch.context() as patch:
+        only_our_plugin(patch)
+        return load_registry([project / "evals"])
+
+
 @pytest.fixture(autouse=True)
-def _there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _there(project: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     only_our_plugin(monkeypatch)
+    monkeypatch.setattr("pytest_agenteval.loop.review_pool.load_registry", lambda *_: registry)
     monkeypatch.setenv("PYTEST_PLUGINS", "pytest_agenteval.plugin")
     monkeypatch.delenv("PYTEST_ADDOPTS")
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
