@@ -19,12 +19,12 @@ from tests.extended.simulations.score_model import compared, drawn_suite
 
 STORED = 3
 SIZES = (4, 2, 2, 1, 1)
-SUITES = 70
+SUITES = 30
 RULE = RepetitionRule(2, 6)
 
 
 def test_a_run_decides_as_was_simulated() -> None:
-    """Of 70 random suites each ends when the simulated one does, and with the same verdicts."""
+    """Of 30 random suites each ends when the simulated one does, and with the same verdicts."""
     random = Random("looks")
     goes_on = 0
     for number in range(SUITES):

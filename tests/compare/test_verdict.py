@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.compare.comparison import RunComparison, SuiteComparison, compare_runs
@@ -261,7 +261,6 @@ def test_broken_and_mended_are_named_from_three_repetitions_on() -> None:
     assert three.broken_by_chance == pytest.approx(2 / 20)
 
 
-@settings(max_examples=50, deadline=None)
 @given(TASKS, TASKS)
 def test_verdict_interval_and_words_agree_whatever_the_scores(old: Scores, new: Scores) -> None:
     """No pair of runs makes a verdict contradict its interval, its direction or its own mirror image."""

@@ -67,7 +67,7 @@ variants = st.builds(Variant, texts, st.dictionaries(texts, texts, max_size=2))
 plans = st.builds(Plan, tasks, models, variants, st.integers(1, 9), st.integers(1, 9), conditions)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(plans)
 def test_a_plan_comes_back_from_json_as_it_was(made: Plan) -> None:
     """Every field, whatever it holds."""

@@ -62,7 +62,7 @@ def test_every_record_can_be_copied_sent_and_written(whole: Record) -> None:
         travels(record)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
 @given(plans | TRIALS | EVIDENCE)
 def test_any_plan_trial_and_evidence_comes_back_equal(some: Record) -> None:
     """Whatever they hold."""

@@ -76,9 +76,9 @@ def test_an_answer_that_names_a_mark_is_left_alone(text: str) -> None:
     [
         "<think>" * 20_000,
         "a <think>b</think>" * 10_000,
-        "a <think>" + " <think>" * 120_000,
-        "<think>a</think>b" + " </think>" * 120_000,
-        "a" + " <think>b</thinking>" * 50_000,
+        "a <think>" + " <think>" * 30_000,
+        "<think>a</think>b" + " </think>" * 30_000,
+        "a" + " <think>b</thinking>" * 15_000,
         "`<think>" * 20_000,
         "```\n" * 20_000 + "<think>",
         "<|channel|>" * 20_000,
@@ -89,4 +89,4 @@ def test_a_reply_gone_mad_is_split_in_no_time(text: str) -> None:
     """A model that repeats a mark for ever holds up nobody."""
     began = time.process_time()
     split_thoughts(text)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 1.5

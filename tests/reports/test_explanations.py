@@ -179,7 +179,7 @@ def test_a_long_question_that_was_not_recorded_is_cut_later_than_a_line_of_a_dif
     assert [len(way) for way in call.ways] == [len("found: ") + 300, len("record it")]
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=10, suppress_health_check=list(HealthCheck))
 @given(TRIALS)
 def test_any_trial_can_be_explained(some: Trial) -> None:
     """On printable lines of which the first is the short reason, and which fit the width."""

@@ -99,7 +99,7 @@ def test_an_errored_trial_has_a_cause_and_no_score() -> None:
     assert (found["agenteval.cause"], found["agenteval.cost_usd"]) == ("provider", "0.000000")
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=10, suppress_health_check=list(HealthCheck))
 @given(TRIALS)
 def test_properties_of_any_trial_are_legal_xml_and_small(some: Trial) -> None:
     """They come back from XML as they went in, and cross the wire of xdist cheaply."""

@@ -155,7 +155,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(sorted(json.loads(FINISHED))), JSON, max_size=4))
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_no_line_blinds_the_reader(keys: dict[str, Any]) -> None:
     """Whatever stands in the place of a value: the run is read, and all its reports can be made."""
     keys.pop("v", None)

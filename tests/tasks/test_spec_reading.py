@@ -220,7 +220,7 @@ JSON_VALUES = st.recursive(
 
 
 @given(st.sampled_from(WHOLE), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_whatever_is_written_is_read_alike(
     kind_and_value: tuple[type[Spec], dict[str, Any]], data: st.DataObject
 ) -> None:
@@ -233,7 +233,7 @@ def test_whatever_is_written_is_read_alike(
 
 
 @given(JSON_VALUES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_spec_is_written_as_any_value_of_a_run_is(value: Any) -> None:
     """Value by value and type by type, so that what travels to another process is what was planned."""
     entry = spec_of(ScriptEntry, {**TURN, "calls": [{"tool": "t", "args": {"a": value}}]})

@@ -165,7 +165,7 @@ def is_subsequence(shorter: str, longer: str) -> bool:
     return all(character in rest for character in shorter)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(yaml_suites(), REGRESSIONS)
 def test_an_edited_file_says_what_is_wanted_and_all_else_as_before(text: str, more: Regression) -> None:
     """Adding only inserts, and taking the same out again gives the meaning back; all other bytes stay."""
@@ -190,7 +190,7 @@ def test_an_edited_file_says_what_is_wanted_and_all_else_as_before(text: str, mo
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(REGRESSIONS, REGRESSIONS, st.sampled_from([None, 2, "\t"]))
 def test_an_edited_json_file_says_what_is_wanted(
     old: Regression, new: Regression, indent: int | str | None

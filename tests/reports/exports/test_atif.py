@@ -38,7 +38,7 @@ def _said(step: dict[str, Any]) -> str:
     return f"{step['source']}: {step['message']}"
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TRIALS)
 def test_every_trial_makes_a_trajectory_by_the_rules(trial: Trial) -> None:
     """Whatever agents, providers and importers leave in a transcript."""

@@ -292,7 +292,7 @@ def test_files_hold_what_a_collector_would_take(
     ]
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TRIALS)
 def test_every_trial_makes_spans_that_can_be_sent(trial: Trial) -> None:
     """Whatever agents, providers and importers leave: in one trace, within its root."""
