@@ -140,6 +140,12 @@ def analyze_calibration(plan: CalibrationPlan, answers: CalibrationAnswers) -> C
     for ask in answers.asks:
         by_id[ask.example.id].append(ask)
     by_example = list(by_id.values())  # in the order of the labels
+    judge = PANEL if panel else judges[0]
+    # Rounded, so that of equally far ones the file's order decides and not the last bit of a float.
+    ordered = sorted(_all_disagreements(answers.asks, judge), key=lambda far: -round(far.distance, 9))
+    farthest: dict[tuple[str, str], LabelDisagreement] = {}
+    for disagreement in ordered:
+        farthest.setdefault((disagreement.ask.example.id, disagreement.dimension), disagreement)
     return CalibrationAnalysis(
         plan,
         answers,
@@ -154,7 +160,7 @@ def analyze_calibration(plan: CalibrationPlan, answers: CalibrationAnswers) -> C
             for dimension in plan.dimensions
             if panel
         ),
-        disagreements=_disagreements(answers.asks, PANEL if panel else judges[0]),
+        disagreements=tuple(farthest.values()),
     )
 
 
@@ -195,16 +201,6 @@ def _between_judges(
     most_asks = max(map(len, units), default=0)
     corners: list[list[Unit]] = [[scores] * most_asks for scores in corner_scores(len(judges))]
     return bootstrap_estimate(units, krippendorff_alpha, corners, bootstrap)
-
-
-def _disagreements(asks: Iterable[ExampleJudgement], judge: str) -> tuple[LabelDisagreement, ...]:
-    """Give the labels that scores lay away from, each with its farthest ask: the farthest first."""
-    # Rounded, so that of equally far ones the file's order decides and not the last bit of a float.
-    ordered = sorted(_all_disagreements(asks, judge), key=lambda far: -round(far.distance, 9))
-    farthest: dict[tuple[str, str], LabelDisagreement] = {}
-    for disagreement in ordered:
-        farthest.setdefault((disagreement.ask.example.id, disagreement.dimension), disagreement)
-    return tuple(farthest.values())
 
 
 def _all_disagreements(asks: Iterable[ExampleJudgement], judge: str) -> Iterator[LabelDisagreement]:

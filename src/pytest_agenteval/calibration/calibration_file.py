@@ -153,11 +153,16 @@ def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> Calibratio
     examples: tuple[LabelledExample, ...] = ()
     try:
         # So that problems of the labels are listed together with those of the thresholds.
-        examples = _examples(calibration, document, rubric, labels)
+        if not labels.is_file():
+            _refuse(document, ("labels",), f"a file: {short_path(labels)}", "none", _beside(labels))
+        examples = read_labels(labels, rubric, calibration.scale)
     except ProblemsFound as wrong:
         problems += wrong.problems
     if problems:
         raise ProblemsFound(problems)
+    folder = path.parent
+    below = folder.relative_to(root) if folder.is_relative_to(root) else Path(folder.name)
+    parts = below.parts[1:] if below.parts[:1] == ("evals",) else below.parts
     return CalibrationPlan(
         id=calibration.id,
         file=short_path(path),
@@ -172,49 +177,32 @@ def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> Calibratio
         seed=calibration.seed,
         description=calibration.description,
         tags=calibration.tags,
-        cassette=_cassette(path, root, calibration.id),
+        cassette=str(Path(root, "cassettes", *parts, calibration.id)),
     )
 
 
 def _rubric(calibration: Calibration, document: ParsedDocument, rubrics: RubricNames) -> Rubric:
-    if not calibration.rubric.endswith(ENDING):
+    if calibration.rubric.endswith(ENDING):
+        path = document.path.parent / calibration.rubric
+        if not path.is_file():
+            _refuse(document, ("rubric",), f"a file: {short_path(path)}", "none", _beside(path))
+        try:
+            text = read_bytes(path).decode("utf-8")
+        except UnicodeDecodeError as broken:
+            found = f"the byte 0x{broken.object[broken.start]:02x}"
+            raise ProblemsFound([Problem(short_path(path), None, (), "a text in UTF-8", found)]) from None
+        rubric = read_rubric(text, short_path(path))
+    else:
         names = rubrics.rubric_names
         if calibration.rubric not in names:
             expected = f"one of {', '.join(names)}, or the path of a {ENDING} file"
-            _refuse(
-                document,
-                ("rubric",),
-                expected,
-                repr(calibration.rubric),
-                did_you_mean(calibration.rubric, names),
-            )
+            hint = did_you_mean(calibration.rubric, names)
+            _refuse(document, ("rubric",), expected, repr(calibration.rubric), hint)
         rubric = rubrics.rubric(calibration.rubric)
-    else:
-        rubric = _own_rubric(calibration, document)
     if rubric.candidates:
         expected = "a rubric that judges one output by itself"
         _refuse(document, ("rubric",), expected, f"{rubric.name}, which compares candidates")
     return rubric
-
-
-def _own_rubric(calibration: Calibration, document: ParsedDocument) -> Rubric:
-    path = document.path.parent / calibration.rubric
-    if not path.is_file():
-        _refuse(document, ("rubric",), f"a file: {short_path(path)}", "none", _beside(path))
-    try:
-        text = read_bytes(path).decode("utf-8")
-    except UnicodeDecodeError as broken:
-        found = f"the byte 0x{broken.object[broken.start]:02x}"
-        raise ProblemsFound([Problem(short_path(path), None, (), "a text in UTF-8", found)]) from None
-    return read_rubric(text, short_path(path))
-
-
-def _examples(
-    calibration: Calibration, document: ParsedDocument, rubric: Rubric, labels: Path
-) -> tuple[LabelledExample, ...]:
-    if not labels.is_file():
-        _refuse(document, ("labels",), f"a file: {short_path(labels)}", "none", _beside(labels))
-    return read_labels(labels, rubric, calibration.scale)
 
 
 def _threshold_problems(
@@ -232,14 +220,6 @@ def _thresholds(calibration: Calibration, rubric: Rubric) -> Iterator[MetricThre
     for metric, value in calibration.thresholds.items():
         by_dimension = value if isinstance(value, Mapping) else dict.fromkeys(rubric.names, value)
         yield from (MetricThreshold(metric, name, threshold) for name, threshold in by_dimension.items())
-
-
-def _cassette(path: Path, root: Path, id: str) -> str:
-    """Give where the recordings lie: ``cassettes/`` and the folder's path below ``evals/``."""
-    folder = path.parent
-    below = folder.relative_to(root) if folder.is_relative_to(root) else Path(folder.name)
-    parts = below.parts[1:] if below.parts[:1] == ("evals",) else below.parts
-    return str(Path(root, "cassettes", *parts, id))
 
 
 def _beside(path: Path) -> str:

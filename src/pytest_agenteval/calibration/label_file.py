@@ -79,7 +79,20 @@ class LabelFile:
 
     def write(self, id: str, values: Mapping[str, str], labels: PersonLabels) -> None:
         """Put an example's labels on disk, and return when they are there."""
-        line = self._line(id, values, labels)
+        output = self._rubric.output
+        shown = {name: text for name, text in values.items() if name != output}
+        fields: dict[str, Any] = {
+            "id": id,
+            "input": shown,
+            "output": values[output],
+            "scores": dict(labels.scores),
+            "scale": list(self.scale),
+            "label_source": "human",
+        }
+        fields |= {"labeller": self.labeller} if self.labeller else {}
+        fields |= {"note": labels.note} if labels.note else {}
+        text = json.dumps(KNOWN_SECRETS.value(fields), ensure_ascii=False)
+        line = f"{text}\n".encode(errors="backslashreplace")
         with _as_usage_mistakes(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with file_lock(self.path):
@@ -87,7 +100,14 @@ class LabelFile:
                 if id in self._by_id or size != self._size:  # changed, or somebody else wrote meanwhile
                     self._replace(id, line)
                 else:
-                    _append(self.path, line)
+                    handle = os.open(self.path, APPEND, 0o644)
+                    try:
+                        written = os.write(handle, line)
+                        while written < len(line):  # the disk is nearly full: go on until it says so
+                            written += os.write(handle, line[written:])
+                        os.fsync(handle)
+                    finally:
+                        os.close(handle)
                 self._size = self.path.stat().st_size
         self._by_id[id] = labels
         self._ids[_values_digest(KNOWN_SECRETS.value(values))] = id
@@ -120,35 +140,16 @@ class LabelFile:
             )
         for row in rows:
             if "id" in row and isinstance(row.get("input"), Mapping):
-                self._by_id[row["id"]] = self._labels(row)
+                scale = tuple(row.get("scale", ZERO_TO_ONE))
+                scores = {name: self._on_scale(score, scale) for name, score in row["scores"].items()}
+                self._by_id[row["id"]] = PersonLabels(scores, row.get("note", ""))
                 self._ids[_values_digest({**row["input"], self._rubric.output: row["output"]})] = row["id"]
-
-    def _labels(self, row: Mapping[str, Any]) -> PersonLabels:
-        scale = tuple(row.get("scale", ZERO_TO_ONE))
-        scores = {name: self._on_scale(score, scale) for name, score in row["scores"].items()}
-        return PersonLabels(scores, row.get("note", ""))
 
     def _on_scale(self, score: float | None, scale: Scale) -> float | None:
         if score is None or scale == self.scale:
             return score
         (low, high), (new_low, new_high) = scale, self.scale
         return new_low + (score - low) / (high - low) * (new_high - new_low)
-
-    def _line(self, id: str, values: Mapping[str, str], labels: PersonLabels) -> bytes:
-        output = self._rubric.output
-        shown = {name: text for name, text in values.items() if name != output}
-        fields: dict[str, Any] = {
-            "id": id,
-            "input": shown,
-            "output": values[output],
-            "scores": dict(labels.scores),
-            "scale": list(self.scale),
-            "label_source": "human",
-        }
-        fields |= {"labeller": self.labeller} if self.labeller else {}
-        fields |= {"note": labels.note} if labels.note else {}
-        text = json.dumps(KNOWN_SECRETS.value(fields), ensure_ascii=False)
-        return f"{text}\n".encode(errors="backslashreplace")  # half a surrogate pair, as JSON writes it
 
     def _replace(self, id: str, line: bytes) -> None:
         """Write the file anew with this line in the place of the example's old one."""
@@ -165,17 +166,6 @@ class LabelFile:
 
 def _values_digest(values: Mapping[str, str]) -> str:
     return json_digest(dict(values))
-
-
-def _append(path: Path, line: bytes) -> None:
-    handle = os.open(path, APPEND, 0o644)
-    try:
-        written = os.write(handle, line)
-        while written < len(line):  # the disk is nearly full: go on until it says so
-            written += os.write(handle, line[written:])
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _is_object(line: bytes) -> bool:

@@ -162,7 +162,19 @@ def _csv_rows(
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         head = [name.strip() for name in next(reader, [])]
-        places = _column_places(path, head, dimensions, problems)
+        singles = [key for key in ROW_KEYS if key not in NO_COLUMNS]
+        columns = (*singles, "input.NAME", *(f"score.{name}" for name in dimensions))
+        places: dict[str, KeyPath] = {}
+        for name in head:
+            place = _column_place(name, singles, dimensions)
+            if place is not None and place not in places.values():
+                places[name] = place
+                continue
+            found = f"unknown column {name!r}" if place is None else f"a second column {name!r}"
+            near = did_you_mean(name, columns) if place is None else ""
+            problems.append(
+                Problem(short_path(path), 1, (name,), f"one of {', '.join(columns)}", found, near)
+            )
         before = reader.line_num
         for cells in reader:
             # A cell in quotes may span lines: a row is named by its first one.
@@ -179,23 +191,6 @@ def _csv_rows(
         _refuse_file(
             path, reader.line_num, "CSV: cells between commas, in double quotes where needed", str(broken)
         )
-
-
-def _column_places(
-    path: Path, head: Sequence[str], dimensions: Sequence[str], problems: list[Problem]
-) -> dict[str, KeyPath]:
-    singles = [key for key in ROW_KEYS if key not in NO_COLUMNS]
-    columns = (*singles, "input.NAME", *(f"score.{name}" for name in dimensions))
-    places: dict[str, KeyPath] = {}
-    for name in head:
-        place = _column_place(name, singles, dimensions)
-        if place is not None and place not in places.values():
-            places[name] = place
-            continue
-        found = f"unknown column {name!r}" if place is None else f"a second column {name!r}"
-        hint = did_you_mean(name, columns) if place is None else ""
-        problems.append(Problem(short_path(path), 1, (name,), f"one of {', '.join(columns)}", found, hint))
-    return places
 
 
 def _column_place(name: str, singles: Sequence[str], dimensions: Sequence[str]) -> KeyPath | None:
@@ -303,6 +298,15 @@ class _Reader:
             note=self._text(row, ("note",), row.parts.get("note", ""), "a text"),
         )
 
+    def _source(self, row: LabelRow) -> LabelSource:
+        """Give where the labels come from; a file that does not say holds a user's own, which people gave."""
+        value = row.parts.get("label_source", "human")
+        source = next((name for name in SOURCES if name == value), None)
+        if source is None:
+            hint = did_you_mean(value, SOURCES) if isinstance(value, str) else ""
+            self._wrong(row, ("label_source",), " or ".join(SOURCES), value_text(value), hint)
+        return source or "human"
+
     def _id(self, row: LabelRow) -> str:
         id = row.parts.get("id", f"line-{row.line}")
         if not isinstance(id, str) or not id.strip():
@@ -372,15 +376,6 @@ class _Reader:
         hint = "another scale is `scale: [1, 5]` in the calibration file, or --scale 1 5" if number else ""
         self._wrong(row, ("scores", name), expected, value_text(value), hint)
         return False
-
-    def _source(self, row: LabelRow) -> LabelSource:
-        """Give where the labels come from; a file that does not say holds a user's own, which people gave."""
-        value = row.parts.get("label_source", "human")
-        source = next((name for name in SOURCES if name == value), None)
-        if source is None:
-            hint = did_you_mean(value, SOURCES) if isinstance(value, str) else ""
-            self._wrong(row, ("label_source",), " or ".join(SOURCES), value_text(value), hint)
-        return source or "human"
 
     def _text(self, row: LabelRow, path: KeyPath, value: Any, expected: str) -> str:
         if isinstance(value, str):

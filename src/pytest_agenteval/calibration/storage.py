@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have
         JudgeAgreement,
         LabelDisagreement,
     )
-    from pytest_agenteval.calibration.calibration_file import MetricThreshold
     from pytest_agenteval.calibration.labels import ExampleJudgement
     from pytest_agenteval.compare.scoring.intervals import BootstrapEstimate
 
@@ -71,7 +70,16 @@ def calibration_json(analysis: CalibrationAnalysis) -> dict[str, Any]:
         "tolerance": plan.tolerance,
         "pass_threshold": plan.pass_threshold,
         "intervals": asdict(analysis.bootstrap),
-        "thresholds": [_threshold(analysis, threshold) for threshold in analysis.thresholds],
+        "thresholds": [
+            {
+                "metric": threshold.metric,
+                "dimension": threshold.dimension,
+                "threshold": threshold.threshold,
+                "reached": threshold not in analysis.shortfalls,
+                "found": _estimate(analysis.estimate_for(threshold)),
+            }
+            for threshold in analysis.thresholds
+        ],
         "passed": analysis.passed,
         "measured": [_agreement(agreement) for agreement in analysis.agreements],
         "among_judges": {name: _estimate(estimate) for name, estimate in analysis.between_judges},
@@ -88,16 +96,6 @@ def _judges(analysis: CalibrationAnalysis) -> Iterator[dict[str, Any]]:
         if unread.count:
             data["unread"] = {"asks": unread.asks, "count": unread.count, "problem": unread.problem}
         yield data
-
-
-def _threshold(analysis: CalibrationAnalysis, threshold: MetricThreshold) -> dict[str, Any]:
-    return {
-        "metric": threshold.metric,
-        "dimension": threshold.dimension,
-        "threshold": threshold.threshold,
-        "reached": threshold not in analysis.shortfalls,
-        "found": _estimate(analysis.estimate_for(threshold)),
-    }
 
 
 def _agreement(agreed: JudgeAgreement) -> dict[str, Any]:

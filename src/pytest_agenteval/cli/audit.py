@@ -81,7 +81,13 @@ def audit(args: argparse.Namespace) -> int:
     """Audit suites: 0 where all is sound, 1 where a task or its graders are not, 2 where nothing can be."""
     if not 0 <= args.least <= 1:
         raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")
-    paths = _audited_paths(args.suite)
+    paths = (
+        [args.suite]
+        if args.suite is not None
+        and Path(args.suite).name not in SUITE_NAMES
+        and is_place_of_suite(args.suite)
+        else [str(suite.path.parent) for suite in suites_meant(args.suite)]
+    )
     with _audit_folder(args.keep) as results:
         result = _run_audit(paths, args, results)
     if args.json:
@@ -92,30 +98,6 @@ def audit(args: argparse.Namespace) -> int:
         width = terminal_width()
         print_lines(audit_lines(result, width, tells_unseen=True))
     return 0 if result.is_sound else 1
-
-
-def _audited_paths(named: str | None) -> list[str]:
-    """Give the path that is named, or the folders of the suites of that name, or of all below here."""
-    if named is not None and Path(named).name not in SUITE_NAMES and is_place_of_suite(named):
-        return [named]
-    return [str(suite.path.parent) for suite in suites_meant(named)]
-
-
-@contextmanager
-def _audit_folder(named: str | None) -> Iterator[Path]:
-    """Give the folder for the run: the one that is named, or a temporary one."""
-    if named is not None:
-        folder = Path(named).resolve()
-        if (folder / AUDIT_RUN).exists():
-            raise UsageMistake(f"--keep: there is an audit in {folder} already: {AUDIT_RUN}")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as refused:
-            raise UsageMistake(f"--keep: {folder} cannot be made ({refused.strerror})") from None
-        yield folder
-        return
-    with tempfile.TemporaryDirectory(prefix="agenteval-audit-") as place:
-        yield Path(place)
 
 
 def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) -> Audit:
@@ -144,6 +126,23 @@ def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) ->
     if audited is None:
         raise AgentEvalError(f"pytest audited nothing: {last_line(output)}")
     return audit_of(run, audited, args.least)
+
+
+@contextmanager
+def _audit_folder(named: str | None) -> Iterator[Path]:
+    """Give the folder for the run: the one that is named, or a temporary one."""
+    if named is not None:
+        folder = Path(named).resolve()
+        if (folder / AUDIT_RUN).exists():
+            raise UsageMistake(f"--keep: there is an audit in {folder} already: {AUDIT_RUN}")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as refused:
+            raise UsageMistake(f"--keep: {folder} cannot be made ({refused.strerror})") from None
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="agenteval-audit-") as place:
+        yield Path(place)
 
 
 def _print_end(output: Path) -> None:

@@ -85,7 +85,20 @@ def calibrate(args: argparse.Namespace) -> int:
         if settings:
             raise UsageMistake(f"{labels} is a calibration file: {', '.join(settings)} is said in it")
         return _calibrate(labels, args)
-    with _temporary_calibration(labels, {**settings, **_calibration_of(labels, args)}) as file:
+    from pytest_agenteval.registry.installed import installed_registry
+
+    rubric = labels.stem
+    names = installed_registry().rubric_names if args.rubric is None else ()
+    if args.rubric is None and rubric not in names:
+        choices = ", ".join(names)
+        raise UsageMistake(f"which rubric? say --rubric=R: a .jinja file, or one of {choices}")
+    if args.rubric is not None:
+        is_file = args.rubric.endswith(".jinja")
+        rubric = Path(os.path.relpath(args.rubric, labels.parent)).as_posix() if is_file else args.rubric
+    id = re.sub(r"[\s/\\:\[\]]+", "_", labels.stem)
+    with _temporary_calibration(
+        labels, settings | {"kind": "calibration", "id": id, "labels": labels.name, "rubric": rubric}
+    ) as file:
         return _calibrate(file, args)
 
 
@@ -153,21 +166,6 @@ def _thresholds(options: Sequence[str]) -> Iterator[tuple[str, Any]]:
     yield from thresholds.items()
 
 
-def _calibration_of(labels: Path, args: argparse.Namespace) -> dict[str, Any]:
-    from pytest_agenteval.registry.installed import installed_registry
-
-    rubric = labels.stem
-    names = installed_registry().rubric_names if args.rubric is None else ()
-    if args.rubric is None and rubric not in names:
-        choices = ", ".join(names)
-        raise UsageMistake(f"which rubric? say --rubric=R: a .jinja file, or one of {choices}")
-    if args.rubric is not None:
-        is_file = args.rubric.endswith(".jinja")
-        rubric = Path(os.path.relpath(args.rubric, labels.parent)).as_posix() if is_file else args.rubric
-    id = re.sub(r"[\s/\\:\[\]]+", "_", labels.stem)
-    return {"kind": "calibration", "id": id, "labels": labels.name, "rubric": rubric}
-
-
 @contextmanager
 def _temporary_calibration(labels: Path, content: dict[str, Any]) -> Iterator[Path]:
     """Make a calibration file for as long as it is needed, beside the labels: conftests there are heeded."""
@@ -208,19 +206,6 @@ def review_arguments(parser: argparse.ArgumentParser) -> None:
 
 def review(args: argparse.Namespace) -> int:
     """Ask a person about the trials that are meant; 0 where that was ended or left, 130 after Ctrl-C."""
-    words = _endings(args)
-    run = load_run(find_named_run(Path(args.results), args.run))
-    if not run.entries:
-        raise UsageMistake(f"the run {run.name} has no trial that ended; agenteval runs lists others")
-    with redirect_stdout(sys.stderr if args.json == STDOUT else sys.stdout):
-        status, summary = _hold_review(run, args, words)
-    if args.json:
-        write_document(args.json, summary)
-    return status
-
-
-def _endings(args: argparse.Namespace) -> list[str]:
-    """Give the words of ``--only``; raises UsageMistake for options that cannot be used."""
     from pytest_agenteval.loop.review_pool import ENDING_WORDS
 
     if args.sample is not None and args.sample < 1:
@@ -234,7 +219,14 @@ def _endings(args: argparse.Namespace) -> list[str]:
         if word not in ENDING_WORDS:
             hint = did_you_mean(word, ENDING_WORDS)
             raise UsageMistake(f"--only {word}: expected {', '.join(ENDING_WORDS)}. {hint}".strip())
-    return words
+    run = load_run(find_named_run(Path(args.results), args.run))
+    if not run.entries:
+        raise UsageMistake(f"the run {run.name} has no trial that ended; agenteval runs lists others")
+    with redirect_stdout(sys.stderr if args.json == STDOUT else sys.stdout):
+        status, summary = _hold_review(run, args, words)
+    if args.json:
+        write_document(args.json, summary)
+    return status
 
 
 def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tuple[int, ReviewSummary]:

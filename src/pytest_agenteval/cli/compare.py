@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -33,7 +34,6 @@ from pytest_agenteval.compare.baseline_file import (
 )
 from pytest_agenteval.compare.comparison import TOLERANCE, RunComparison, compare_runs, run_drifts
 from pytest_agenteval.compare.pairing import (
-    Compared,
     ComparedRun,
     compared_run,
     group_of,
@@ -112,7 +112,24 @@ def compare(args: argparse.Namespace) -> int:
     """Say what is better and what is worse; 1 where something is worse, 2 where nothing can be compared."""
     if args.json == args.markdown == STDOUT:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
-    old, new, compared = _sides(args)
+    for name in dict.fromkeys(args.runs):
+        print_other_runs_of_day(Path(args.results), name)
+    if args.models and args.variants:
+        raise UsageMistake("--models and --variants: compare one of them at a time")
+    if len(args.runs) > 2:
+        count = len(args.runs)
+        raise UsageMistake(
+            f"expected one run or two; found {count}: agenteval report shows many side by side"
+        )
+    if len(args.runs) == 1 and not (args.models or args.variants):
+        raise UsageMistake("one run: expected two, or --models OLD,NEW or --variants OLD,NEW within one")
+    names = _two_names(args.models, "--models") or _two_names(args.variants, "--variants")
+    old, new = (find_compared_run(Path(args.results), name) for name in (args.runs[0], args.runs[-1]))
+    compared: Literal["", "model", "variant"] = "model" if args.models else "variant" if args.variants else ""
+    if args.models:
+        old, new = old.with_model(names[0]), new.with_model(names[1])
+    elif args.variants:
+        old, new = old.with_variant(names[0]), new.with_variant(names[1])
     comparison = compare_runs(old, new, compared=compared, tolerance=args.tolerance or TOLERANCE)
     _refuse_obstacles(comparison, args)
     if args.judge_noise is not None:
@@ -144,27 +161,6 @@ def _gate_line(args: argparse.Namespace) -> str:
 
     judged = JudgedRun(load_run(new), Path.cwd(), old)
     return one_line(judged.outcome(not_tried_again(judged.broken, "while comparing")).line, MOST_LINE)
-
-
-def _sides(args: argparse.Namespace) -> tuple[ComparedRun, ComparedRun, Compared]:
-    for name in dict.fromkeys(args.runs):
-        print_other_runs_of_day(Path(args.results), name)
-    if args.models and args.variants:
-        raise UsageMistake("--models and --variants: compare one of them at a time")
-    if len(args.runs) > 2:
-        count = len(args.runs)
-        raise UsageMistake(
-            f"expected one run or two; found {count}: agenteval report shows many side by side"
-        )
-    if len(args.runs) == 1 and not (args.models or args.variants):
-        raise UsageMistake("one run: expected two, or --models OLD,NEW or --variants OLD,NEW within one")
-    names = _two_names(args.models, "--models") or _two_names(args.variants, "--variants")
-    old, new = (find_compared_run(Path(args.results), name) for name in (args.runs[0], args.runs[-1]))
-    if args.models:
-        return old.with_model(names[0]), new.with_model(names[1]), "model"
-    if args.variants:
-        return old.with_variant(names[0]), new.with_variant(names[1]), "variant"
-    return old, new, ""
 
 
 def _with_judge_noise(comparison: RunComparison, args: argparse.Namespace) -> RunComparison:
@@ -236,11 +232,32 @@ def baseline_arguments(parser: argparse.ArgumentParser) -> None:
 def baseline(args: argparse.Namespace) -> int:
     """Write the runs' trials into the files of their suites, with what changes in each of them."""
     runs = [load_run(find_named_run(Path(args.results), name)) for name in args.runs]
-    _refuse_shared_trials(runs)
+    before: set[str] = set()
+    for each in runs:
+        which = each.header.name or each.folder.name
+        # A run that regrades or reuses another one holds its trials.
+        sources = {which, *(Path(other).name for other in (*each.header.regraded, *each.header.reused))}
+        if shared := before & sources:
+            twice = which if which in shared else min(shared)
+            raise UsageMistake(f"{which}: trials of {twice} would count twice: name each run once")
+        before |= sources
     sides = [replace(compared_run(run), entries=_chosen_entries(run, args)) for run in runs]
     for run, side in zip(runs, sides, strict=True):
         if not args.allow:
-            _refuse_incomplete(run, side.entries, args)
+            errored = [entry.key.task for entry in side.entries if not entry.averaged]
+            planned = sum(
+                group.trials
+                for group in run.planned
+                if args.model in (None, group.model) and args.suite in (None, group.suite)
+            )
+            parts = []
+            if errored:
+                parts.append(f"{pluralize(len(errored), 'trial')} errored ({_some_names(errored)})")
+            if planned > len(side.entries):
+                parts.append(f"{planned - len(side.entries)} of {planned} planned trials never ended")
+            if parts:
+                hint = "try them again (pytest --agent-only=errored,not_run), or keep the rest with --allow"
+                raise UsageMistake(f"{run.folder.name}: {'; '.join(parts)}: {hint}")
     remarks = [*_agent_differences(sides, args.allow), *_partial_tasks(sides)]
     pooled = pool_runs(sides)
     header = _joined_header([run.header for run in runs], pooled.name)
@@ -272,33 +289,6 @@ def _chosen_entries(run: Run, args: argparse.Namespace) -> tuple[JournalEntry, .
     if not entries:
         raise UsageMistake(f"{run.folder.name} has no trial that ended: nothing to compare with later")
     return entries
-
-
-def _refuse_shared_trials(runs: Sequence[Run]) -> None:
-    before: set[str] = set()
-    for run in runs:
-        name = run.header.name or run.folder.name
-        # A run that regrades or reuses another one holds its trials.
-        sources = {name, *(Path(other).name for other in (*run.header.regraded, *run.header.reused))}
-        if shared := before & sources:
-            twice = name if name in shared else min(shared)
-            raise UsageMistake(f"{name}: trials of {twice} would count twice: name each run once")
-        before |= sources
-
-
-def _refuse_incomplete(run: Run, entries: Sequence[JournalEntry], args: argparse.Namespace) -> None:
-    errored = [entry.key.task for entry in entries if not entry.averaged]
-    planned = sum(
-        group.trials
-        for group in run.planned
-        if args.model in (None, group.model) and args.suite in (None, group.suite)
-    )
-    parts = [f"{pluralize(len(errored), 'trial')} errored ({_some_names(errored)})"] if errored else []
-    if planned > len(entries):
-        parts.append(f"{planned - len(entries)} of {planned} planned trials never ended")
-    if parts:
-        hint = "try them again (pytest --agent-only=errored,not_run), or keep the rest with --allow"
-        raise UsageMistake(f"{run.folder.name}: {'; '.join(parts)}: {hint}")
 
 
 def _agent_differences(sides: Sequence[ComparedRun], allow: bool) -> Iterator[str]:

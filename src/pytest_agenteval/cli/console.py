@@ -205,7 +205,16 @@ def page_lines(lines: Iterable[StyledLine], paged: bool = True) -> None:
             encoding="utf-8",
             errors="backslashreplace",
         )
-        _write_to_pager(pager, styled_texts(lines))
+        texts = styled_texts(lines)
+        assert pager.stdin is not None
+        try:
+            with suppress(BrokenPipeError):
+                for text in texts:
+                    pager.stdin.write(f"{text}\n")
+        finally:
+            with suppress(BrokenPipeError):
+                pager.stdin.close()
+            pager.wait()
 
 
 def pager_command(environ: Mapping[str, str]) -> str:
@@ -218,19 +227,6 @@ def pager_command(environ: Mapping[str, str]) -> str:
         return ""
     # Of "LESS=R less" only a shell can tell.
     return command if "=" in program or shutil.which(program) else ""
-
-
-def _write_to_pager(pager: subprocess.Popen[str], texts: Iterable[str]) -> None:
-    """Give a pager its lines as they are made, until it has seen enough; wait until it is left."""
-    assert pager.stdin is not None
-    try:
-        with suppress(BrokenPipeError):
-            for text in texts:
-                pager.stdin.write(f"{text}\n")
-    finally:
-        with suppress(BrokenPipeError):
-            pager.stdin.close()
-        pager.wait()
 
 
 @contextmanager

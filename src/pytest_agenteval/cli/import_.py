@@ -83,35 +83,32 @@ def import_(args: argparse.Namespace) -> int:
         if args.json != STDOUT:
             print("\n".join(_list_lines(document)))
     else:
-        imported = _run_importer(registry, args)
+        importer = registry.importer_named(args.importer)
+        parser = argparse.ArgumentParser(prog=f"agenteval import {args.importer}", description=importer.help)
+        try:
+            importer.add_arguments(parser)
+        except argparse.ArgumentError as taken:
+            raise UsageMistake(
+                f"the importer {args.importer!r} declares an argument twice: {taken}"
+            ) from None
+        try:
+            add_json_option(parser)
+            options = parser.parse_args(args.rest)
+            args.json = options.json or args.json
+        except argparse.ArgumentError:  # it means something else by it
+            options = parser.parse_args(args.rest)
+        heard = _Tee(None if args.json == STDOUT else sys.stdout)
+        with redirect_stdout(heard):
+            status: object = importer.run(options, registry)
+        if not isinstance(status, int):
+            raise UsageMistake(
+                f"the importer {args.importer!r}: expected an exit status, 0 or 1; found {status!r:.80}"
+            )
+        imported = Import(args.importer, tuple(args.rest), status, tuple(heard.getvalue().splitlines()))
         document = ImportDocument(importers=(), broken_benchmarks=(), imported=imported)
     if args.json:
         write_document(args.json, document)
     return document.imported.exit_status if document.imported else 0
-
-
-def _run_importer(registry: Registry, args: argparse.Namespace) -> Import:
-    """Let an importer do its work; ``--json`` stands before its name or, if that is not its own, behind."""
-    importer = registry.importer_named(args.importer)
-    parser = argparse.ArgumentParser(prog=f"agenteval import {args.importer}", description=importer.help)
-    try:
-        importer.add_arguments(parser)
-    except argparse.ArgumentError as taken:
-        raise UsageMistake(f"the importer {args.importer!r} declares an argument twice: {taken}") from None
-    try:
-        add_json_option(parser)
-        options = parser.parse_args(args.rest)
-        args.json = options.json or args.json
-    except argparse.ArgumentError:  # it means something else by it
-        options = parser.parse_args(args.rest)
-    heard = _Tee(None if args.json == STDOUT else sys.stdout)
-    with redirect_stdout(heard):
-        status: object = importer.run(options, registry)
-    if not isinstance(status, int):
-        raise UsageMistake(
-            f"the importer {args.importer!r}: expected an exit status, 0 or 1; found {status!r:.80}"
-        )
-    return Import(args.importer, tuple(args.rest), status, tuple(heard.getvalue().splitlines()))
 
 
 def _listed_importers(registry: Registry) -> Iterator[ListedImporter]:

@@ -99,7 +99,11 @@ def improve(args: argparse.Namespace) -> int:
             for remark in remarks:
                 progress.line(f"! {remark}")
             improvement = improver.run()
-        progress.paragraph(_result_text(improvement))
+        held_out = improvement.held_out
+        spent = f"{pluralize(improvement.trials, 'trial')}, {format_duration(improvement.seconds)}"
+        words = "better on held-out tasks" if improvement.outcome == "confirmed" else improvement.outcome
+        why = held_out.reason if held_out else improvement.ended
+        progress.paragraph(f"{words}: {one_line(why, MOST_LINE)} ({spent})")
         progress.lines(_next_steps(improvement, folder))
     except KeyboardInterrupt:
         progress.line(f"interrupted; go on: agenteval improve --continue {improvement.name}")
@@ -162,14 +166,6 @@ def _resumed_improvement(args: argparse.Namespace) -> Any:
     changed = {name: value for name in names if (value := getattr(args, name)) is not None}
     limits = replace(improvement.limits, **changed)
     return repository, folder, replace(improvement, limits=limits), []
-
-
-def _result_text(improvement: Improvement) -> str:
-    held_out = improvement.held_out
-    spent = f"{pluralize(improvement.trials, 'trial')}, {format_duration(improvement.seconds)}"
-    words = "better on held-out tasks" if improvement.outcome == "confirmed" else improvement.outcome
-    why = held_out.reason if held_out else improvement.ended
-    return f"{words}: {one_line(why, MOST_LINE)} ({spent})"
 
 
 def _next_steps(improvement: Improvement, folder: Path) -> Iterator[str]:
@@ -270,7 +266,13 @@ def gepa_arguments(parser: argparse.ArgumentParser) -> None:
 
 def gepa(args: argparse.Namespace) -> int:
     """Optimize the prompt files; 0 where they hold a candidate that looks better, 1 where none does."""
-    optimize = _import_optimize()
+    try:
+        from gepa import optimize  # type: ignore[attr-defined]  # it has no __all__
+    except ImportError:
+        raise UsageMistake(
+            "agenteval gepa needs gepa: expected it installed; found none; "
+            "pip install 'pytest-agenteval[gepa]'"
+        ) from None
     from pytest_agenteval.loop.gepa_adapter import GEPADocument
     from pytest_agenteval.loop.improve.coding_agent import missing_command
 
@@ -299,17 +301,6 @@ def gepa(args: argparse.Namespace) -> int:
     if args.json != STDOUT:
         print_lines(map(StyledLine, _gepa_lines(document)))
     return 0 if document.changed else NOTHING_BETTER
-
-
-def _import_optimize() -> Callable[..., Any]:
-    try:
-        from gepa import optimize  # type: ignore[attr-defined]  # it has no __all__
-    except ImportError:
-        raise UsageMistake(
-            "agenteval gepa needs gepa: expected it installed; found none; "
-            "pip install 'pytest-agenteval[gepa]'"
-        ) from None
-    return optimize
 
 
 def _adapter(args: argparse.Namespace) -> GEPAAdapter:
@@ -381,15 +372,7 @@ class _Reflection:
     def __call__(self, prompt: Any) -> str:
         """Ask one question; raises AgentEvalError where there is no answer."""
         text = prompt if isinstance(prompt, str) else "\n\n".join(str(part["content"]) for part in prompt)
-        try:
-            answer = self._ask(text)
-        except AgentEvalError as failed:
-            self._unanswered[text] = str(failed)
-            raise
-        self._unanswered.clear()
-        return answer
-
-    def _ask(self, text: str) -> str:
+        failure = ""
         try:
             done = subprocess.run(
                 self._command,
@@ -400,13 +383,15 @@ class _Reflection:
                 encoding="utf-8",
                 timeout=self._timeout,
             )
+            if done.returncode:
+                last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+                failure = f" ended with exit status {done.returncode}: {one_line(last, MOST_GEPA_LINE)}"
         except subprocess.TimeoutExpired:
-            raise AgentEvalError(f"--reflection: no answer within {self._timeout:g} s") from None
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-            raise AgentEvalError(
-                f"--reflection ended with exit status {done.returncode}: {one_line(last, MOST_GEPA_LINE)}"
-            )
+            failure = f": no answer within {self._timeout:g} s"
+        if failure:
+            self._unanswered[text] = f"--reflection{failure}"
+            raise AgentEvalError(self._unanswered[text])
+        self._unanswered.clear()
         return done.stdout
 
 
@@ -424,10 +409,6 @@ def _gepa_lines(document: GEPADocument) -> Sequence[str]:
         f"changed: {', '.join(document.changed)}",
         "The best of several looks better than it is: agenteval improve confirms it on held-out tasks.",
     ]
-
-
-if TYPE_CHECKING:
-    pass
 
 
 def feedback_arguments(parser: argparse.ArgumentParser) -> None:
@@ -463,7 +444,22 @@ def feedback(args: argparse.Namespace) -> int:
     from pytest_agenteval.loop.feedback.markdown import MARKDOWN_FILE, feedback_markdown, write_feedback
 
     run = load_run(find_named_run(Path(args.results), args.run))
-    made = make_feedback(run, _feedback_options(args), _earlier_rounds(args.log))
+    made = make_feedback(
+        run,
+        FeedbackOptions(
+            suite=args.suite,
+            buckets=tuple(args.bucket),
+            grader=args.grader,
+            trials=args.trials,
+            model=args.model,
+            variant=args.variant,
+            budget=args.budget,
+            guide=_file_text(args.guide),
+            template=_file_text(args.template),
+            prompts={path: _file_text(path) for pattern in args.prompts for path in _prompt_paths(pattern)},
+        ),
+        _earlier_rounds(args.log),
+    )
     if args.output:
         write_feedback(made, Path(args.output))
         buckets = len(made.buckets) + len(made.in_brief)
@@ -475,21 +471,6 @@ def feedback(args: argparse.Namespace) -> int:
         write_document(args.json, made)
     print_unreadable(run.folder.name, run)
     return 0
-
-
-def _feedback_options(args: argparse.Namespace) -> FeedbackOptions:
-    return FeedbackOptions(
-        suite=args.suite,
-        buckets=tuple(args.bucket),
-        grader=args.grader,
-        trials=args.trials,
-        model=args.model,
-        variant=args.variant,
-        budget=args.budget,
-        guide=_file_text(args.guide),
-        template=_file_text(args.template),
-        prompts={path: _file_text(path) for pattern in args.prompts for path in _prompt_paths(pattern)},
-    )
 
 
 def _prompt_paths(pattern: str) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.project_files import (
@@ -37,9 +37,6 @@ from pytest_agenteval.session.planning.suites import recordings_of
 from pytest_agenteval.tasks.documents import path_in_root, short_path
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import printable
-
-if TYPE_CHECKING:
-    pass
 
 AGENT_KINDS = ("python", "command", "tools", "workspace")
 MOST_FILES_NAMED = 12
@@ -201,7 +198,12 @@ STARTERS: Mapping[str, Starter] = {
 def starter_files(kind: str, suite: str, project: Project) -> list[NewFile]:
     """Give the files of a first suite, and the recordings that its first run plays."""
     folder = project.evals / suite
-    words = {"suite": suite, "module": module_name(suite), "python": _python_command()}
+    found = shutil.which("python3")
+    words = {
+        "suite": suite,
+        "module": module_name(suite),
+        "python": "python3" if found and "WindowsApps" not in found else "python",
+    }
     written = (
         NewFile(_target_path(path, folder, suite, project.root), _filled_template(template, words))
         for path, template in _templates(files(__package__) / "templates" / kind)
@@ -228,12 +230,6 @@ def _target_path(path: str, folder: Path, suite: str, root: Path) -> Path:
 def _filled_template(template: Traversable, words: Mapping[str, str]) -> bytes:
     text = template.read_bytes().decode("utf-8")
     return fill(text, words).encode("utf-8")
-
-
-def _python_command() -> str:
-    """Name what starts Python here, with or without a virtual environment: the program needs no library."""
-    found = shutil.which("python3")
-    return "python3" if found and "WindowsApps" not in found else "python"  # there it only leads to a shop
 
 
 def example_named(name: str, registry: Registry) -> Example:

@@ -22,7 +22,6 @@ from pytest_agenteval.cli.console import (
 )
 from pytest_agenteval.cli.report import next_commands, one_run_lines
 from pytest_agenteval.compare.baseline_file import find_baseline, read_baseline_run
-from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.records.record import Document
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.reports.comparison_report import comparison_markdown, verdict_lines
@@ -98,7 +97,12 @@ def merge_arguments(parser: argparse.ArgumentParser) -> None:
 def merge(args: argparse.Namespace) -> int:
     """Join runs: 0 where all is well, 1 where pytest would end with it, 2 where they are not joined."""
     results = Path(args.results)
-    _check_name(args.into)
+    try:
+        if args.into:
+            file_name(RawValue(args.into, "--into", Path()))
+    except WrongValue:
+        expected = "a name for a folder, of letters, digits, '.', '_' and '-'"
+        raise UsageMistake(f"--into: expected {expected}; found {args.into!r}") from None
     for file in args.output:
         check_report_path(Path(file))  # before anything is done
     if len(args.junit) == 1:
@@ -107,12 +111,25 @@ def merge(args: argparse.Namespace) -> int:
         )
     junit = [read_junit(Path(file)) for file in args.junit[1:]]
     parts = find_parts(args.runs, results)
-    missing = _missing_trials(parts.runs, partial=args.partial)
+    if found := list(obstacles(parts.runs)):
+        raise UsageMistake("\n".join(["these runs are not joined:", *indented_lines(found, MOST_OBSTACLES)]))
+    missing = tuple(gaps(parts.runs))
+    if missing and not args.partial:
+        hint = "--agent-resume=RUN goes on with a run; --partial joins what is there"
+        raise UsageMistake("\n".join(["not all is here:", *(f"  {line}" for line in missing), hint]))
     baseline = _find_baseline(parts.runs, args.baseline, results)
     with keeping_latest(results):  # until the run is whole, it is nobody's latest
         folder = join_runs(parts.runs, results, args.into, ("agenteval", "merge", *args.runs))
         try:
-            verdict = _verdict(load_run(folder), parts.runs, baseline, missing)
+            merged_run = load_run(folder)
+            verdict = verdict_on_parts(merged_run, Path.cwd(), baseline, "; ".join(missing))
+            if verdict is not None:
+                write_comparison(merged_run.folder, verdict)
+            failed = any(part.header.exit_status for part in parts.runs)
+            broken = verdict is not None and bool(verdict.outcome.broken)
+            status = INCOMPLETE if missing else int(failed or broken)
+            ended_at = max(part.header.ended_at for part in parts.runs) or merged_run.header.started_at
+            end_run(merged_run.folder, ended_at, status)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -137,26 +154,6 @@ def merge(args: argparse.Namespace) -> int:
     return 1 if run.header.exit_status else 0
 
 
-def _check_name(name: str) -> None:
-    try:
-        if name:
-            file_name(RawValue(name, "--into", Path()))
-    except WrongValue:
-        expected = "a name for a folder, of letters, digits, '.', '_' and '-'"
-        raise UsageMistake(f"--into: expected {expected}; found {name!r}") from None
-
-
-def _missing_trials(runs: Sequence[Run], *, partial: bool) -> tuple[str, ...]:
-    """Refuse runs that are not to be joined; gives what is missing of them, where that is allowed."""
-    if found := list(obstacles(runs)):
-        raise UsageMistake("\n".join(["these runs are not joined:", *indented_lines(found, MOST_OBSTACLES)]))
-    missing = tuple(gaps(runs))
-    if missing and not partial:
-        hint = "--agent-resume=RUN goes on with a run; --partial joins what is there"
-        raise UsageMistake("\n".join(["not all is here:", *(f"  {line}" for line in missing), hint]))
-    return missing
-
-
 def _find_baseline(runs: Sequence[Run], named: str, results: Path) -> Path | None:
     """Find what the run is compared with, before the merged run is the latest."""
     of_shards = next((run.header.shards.baseline for run in runs if run.header.shards), "")
@@ -171,21 +168,6 @@ def _find_baseline(runs: Sequence[Run], named: str, results: Path) -> Path | Non
             raise UsageMistake(f"--baseline: {mistake}") from None
         raise UsageMistake(f"the shards' baseline: {mistake}; --baseline names another place") from None
     return path
-
-
-def _verdict(
-    run: Run, parts: Sequence[Run], baseline: Path | None, missing: Sequence[str]
-) -> RunVerdict | None:
-    """Compare the merged run and judge its gates, and write down how it ended."""
-    verdict = verdict_on_parts(run, Path.cwd(), baseline, "; ".join(missing))
-    if verdict is not None:
-        write_comparison(run.folder, verdict)
-    failed = any(part.header.exit_status for part in parts)
-    broken = verdict is not None and bool(verdict.outcome.broken)
-    status = INCOMPLETE if missing else int(failed or broken)
-    ended_at = max(part.header.ended_at for part in parts) or run.header.started_at
-    end_run(run.folder, ended_at, status)
-    return verdict
 
 
 def _write_reports(
@@ -217,7 +199,13 @@ def _write_reports(
     totals = list(scorecard_lines(run, relevant, WIDE, whole=False)) if relevant else []
     if args.comment:
         remarks = [*(verdict.lines if verdict else ()), *(line.text for line in totals)]
-        _write_comment(Path(args.comment), run, comparison, remarks)
+        path = Path(args.comment)
+        text = comment_markdown(run, view_of(run), TaskFileLines(Path.cwd()), comparison, remarks)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+        except OSError as refused:
+            raise UsageMistake(f"{path}: cannot be written ({refused.strerror or refused})") from None
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         markdown = summary_markdown(view_of(run), (), totals, gate_lines)
         if comparison is not None:
@@ -233,12 +221,3 @@ def _report_source(
         return ReportSource((run,), scorecards=scorecards)
     old_run = load_run(baseline) if baseline is not None and baseline.is_dir() else None
     return ReportSource((run,), verdict.comparison, verdict.old, old_run, scorecards)
-
-
-def _write_comment(path: Path, run: Run, comparison: RunComparison | None, remarks: Sequence[str]) -> None:
-    text = comment_markdown(run, view_of(run), TaskFileLines(Path.cwd()), comparison, remarks)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-    except OSError as refused:
-        raise UsageMistake(f"{path}: cannot be written ({refused.strerror or refused})") from None

@@ -227,7 +227,9 @@ def is_installed_by_pip(root: Path) -> bool:
 def flat_layout(root: Path) -> Discovery | None:
     """Give what setuptools discovers in a flat layout; None where it discovers nothing by itself."""
     setuptools = read_pyproject(root).get("tool", {}).get("setuptools", {})
-    if not (is_installed_by_pip(root) and _uses_setuptools(root)) or (root / "src").is_dir():
+    system = read_pyproject(root).get("build-system", {})
+    uses_setuptools = str(system.get("build-backend", "setuptools")).startswith("setuptools")
+    if not (is_installed_by_pip(root) and uses_setuptools) or (root / "src").is_dir():
         return None
     options = re.search(r"^\[options\]$(.*?)(?=^\[|\Z)", _text(root / "setup.cfg"), re.MULTILINE | re.DOTALL)
     named = r"\b(packages|py_modules|package_dir|ext_modules)\s*="
@@ -305,11 +307,6 @@ def read_pyproject(root: Path) -> dict[str, Any]:
         return tomllib.loads(_text(root / "pyproject.toml"))
     except tomllib.TOMLDecodeError:
         return {}
-
-
-def _uses_setuptools(root: Path) -> bool:
-    system = read_pyproject(root).get("build-system", {})
-    return str(system.get("build-backend", "setuptools")).startswith("setuptools")
 
 
 def shared_files(project: Project) -> Iterator[NewFile]:

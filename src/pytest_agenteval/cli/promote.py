@@ -228,36 +228,17 @@ def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterato
     if suite.kind != "capability":
         yield f"{suite.suite}: of kind {suite.kind}, where every miss fails: nothing to promote"
         return
-    yield from _history_lines(suite, args.model)
-    if not (suite.buckets or suite.tasks):
-        yield f"{suite.suite}: nothing to promote"
-    yield from (_ready_line(each) for each in suite.groups if not each.lacks)
-    yield from _null_miss_lines(suite)
-    yield from _lacking_lines(suite)
-    if names := ", ".join(suite.stragglers):
-        yield from wrapped(f"stragglers (none of {STRAGGLER_TRIALS} trials or more passed): {names}")
-    if names := ", ".join(suite.broken):
-        yield from wrapped(f"broken (passed in every run before, in no trial of the newest): {names}")
-    yield from change_lines(suite.change)
-
-
-def _history_lines(suite: SuitePromotion, model: str) -> Iterator[str]:
-    whose = f" with {', '.join(suite.models) or model or 'a model that is not offline'}"
-    names = f": {', '.join(suite.runs)}" if suite.runs else ""
-    yield f"{suite.suite}: {len(suite.runs)} of {pluralize(suite.needed, 'mature run')}{whose}{names}"
+    whose = f" with {', '.join(suite.models) or args.model or 'a model that is not offline'}"
+    titles = f": {', '.join(suite.runs)}" if suite.runs else ""
+    yield f"{suite.suite}: {len(suite.runs)} of {pluralize(suite.needed, 'mature run')}{whose}{titles}"
     for run in suite.not_counted:
         yield f"  not counted: {run.run}: {run.why}"
     if suite.offline_models:
         offline = ", ".join(suite.offline_models)
         yield f"  not counted: offline models ({offline}); --model=NAME counts one"
-
-
-def _ready_line(ready: GroupStanding) -> str:
-    unproven = f", {ready.unproven} of them without what only a judge decides" if ready.unproven else ""
-    return f"  {ready.name}{_size_text(ready)}: {pluralize(ready.trials, 'trial')} passed{unproven}"
-
-
-def _null_miss_lines(suite: SuitePromotion) -> Iterator[str]:
+    if not (suite.buckets or suite.tasks):
+        yield f"{suite.suite}: nothing to promote"
+    yield from (_ready_line(each) for each in suite.groups if not each.lacks)
     if (misses := suite.null_misses) is not None:
         which = "this task" if misses.tasks == 1 else f"these {misses.tasks} tasks"
         more = ""
@@ -267,6 +248,17 @@ def _null_miss_lines(suite: SuitePromotion) -> Iterator[str]:
         yield from wrapped(f"  {which}: {_null_miss_text(misses)}{after}")
     if (misses := suite.null_misses_in_all) is not None:
         yield from wrapped(f"  all {pluralize(misses.tasks, 'promoted task')}: {_null_miss_text(misses)}")
+    yield from _lacking_lines(suite)
+    if names := ", ".join(suite.stragglers):
+        yield from wrapped(f"stragglers (none of {STRAGGLER_TRIALS} trials or more passed): {names}")
+    if names := ", ".join(suite.broken):
+        yield from wrapped(f"broken (passed in every run before, in no trial of the newest): {names}")
+    yield from change_lines(suite.change)
+
+
+def _ready_line(ready: GroupStanding) -> str:
+    unproven = f", {ready.unproven} of them without what only a judge decides" if ready.unproven else ""
+    return f"  {ready.name}{_size_text(ready)}: {pluralize(ready.trials, 'trial')} passed{unproven}"
 
 
 def _null_miss_text(misses: NullMisses) -> str:
@@ -347,7 +339,19 @@ def demote(args: argparse.Namespace) -> int:
     suite, names = _suite_and_names(args.names)
     files = suites_meant(suite)
     if names:
-        suites = [_demotion(_suite_with(files, names), names, args.write)]
+        lists = [{*file.suite.regression.buckets, *file.suite.regression.tasks} for file in files]
+        for name in names:
+            if not any(name in promoted_names for promoted_names in lists):
+                raise UsageMistake(_not_promoted(files, name))
+        having = [
+            file for file, promoted_names in zip(files, lists, strict=True) if promoted_names >= {*names}
+        ]
+        if len(having) != 1:
+            named = ", ".join(file.suite.name for file in having or files)
+            raise UsageMistake(
+                f"name the suite first: agenteval demote SUITE {' '.join(names)} (one of {named})"
+            )
+        suites = [_demotion(having[0], names, args.write)]
     else:
         suites = [_lapsed(file, args) for file in files]
     if args.json:
@@ -364,20 +368,6 @@ def _suite_and_names(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
         return None, ()
     is_suite = holds_suite(Path(words[0])) or any(each.suite.name == words[0] for each in suites_meant(None))
     return (words[0], words[1:]) if is_suite else (None, words)
-
-
-def _suite_with(files: Sequence[SuiteFile], names: Sequence[str]) -> SuiteFile:
-    lists = [{*file.suite.regression.buckets, *file.suite.regression.tasks} for file in files]
-    for name in names:
-        if not any(name in promoted_names for promoted_names in lists):
-            raise UsageMistake(_not_promoted(files, name))
-    having = [file for file, promoted_names in zip(files, lists, strict=True) if promoted_names >= {*names}]
-    if len(having) != 1:
-        suites = ", ".join(file.suite.name for file in having or files)
-        raise UsageMistake(
-            f"name the suite first: agenteval demote SUITE {' '.join(names)} (one of {suites})"
-        )
-    return having[0]
 
 
 def _not_promoted(files: Sequence[SuiteFile], name: str) -> str:
@@ -439,13 +429,11 @@ def _lapse_lines(suite: SuiteDemotion) -> Iterator[str]:
     else:
         which = ", ".join(suite.promoted)
         runs = pluralize(len(suite.runs), "run")
-        missed = f"no trial missed in the last {runs}" if suite.runs else _no_runs_text(suite.offline_models)
+        missed = f"no trial missed in the last {runs}" if suite.runs else "no runs yet"
+        if suite.offline_models and not suite.runs:
+            offline = ", ".join(suite.offline_models)
+            missed = f"offline models ({offline}) not counted; --model=NAME counts one"
         yield from wrapped(f"{suite.suite}: {which}: {missed}")
-
-
-def _no_runs_text(offline: Sequence[str]) -> str:
-    counted = f"offline models ({', '.join(offline)}) not counted; --model=NAME counts one"
-    return counted if offline else "no runs yet"
 
 
 def demote_arguments(parser: argparse.ArgumentParser) -> None:

@@ -222,7 +222,12 @@ def _load_runs(names: Iterable[str], results: Path) -> Iterator[Run]:
 def _write_format(runs: Sequence[Run], args: argparse.Namespace) -> int:
     write = args.registry.report_format_named(args.format)
     try:
-        return _print_paths(write(runs, Path(args.output[0]) if args.output else None), args)
+        paths = write(runs, Path(args.output[0]) if args.output else None)
+        if not isinstance(paths, Iterable):
+            raise UsageMistake(f"--as {args.format}: expected the paths that it wrote; found {paths!r:.80}")
+        for path in paths:
+            print(KNOWN_SECRETS.text(str(path)), flush=True)
+        return 0
     except (AgentEvalError, BrokenPipeError):
         raise
     except Exception as raised:  # an author's code may raise anything
@@ -230,15 +235,6 @@ def _write_format(runs: Sequence[Run], args: argparse.Namespace) -> int:
 
         trace = user_frames_first(raised).rstrip()
         raise UsageMistake(f"the report format {args.format!r} raised:\n{trace}") from raised
-
-
-def _print_paths(paths: object, args: argparse.Namespace) -> int:
-    """Print what a format wrote; one that is a generator writes meanwhile."""
-    if not isinstance(paths, Iterable):
-        raise UsageMistake(f"--as {args.format}: expected the paths that it wrote; found {paths!r:.80}")
-    for path in paths:
-        print(KNOWN_SECRETS.text(str(path)), flush=True)
-    return 0
 
 
 def _write_reports(

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.console import (
     AGAIN_HELP,
@@ -38,10 +37,6 @@ from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.tasks.file_names import holds_baseline
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
 from pytest_agenteval.text.formatting import StyledLine, format_moment, pluralize
-
-if TYPE_CHECKING:
-    from pytest_agenteval.reports.trend import Trend
-
 
 YOUNG_DAYS, NEWEST = 14, 20
 UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -78,10 +73,6 @@ def prune(args: argparse.Namespace) -> int:
     if not args.yes:
         print("Nothing was removed: add --yes to remove them.")
         return 0
-    return _remove_runs(plan, root)
-
-
-def _remove_runs(plan: Pruning, root: Path) -> int:
     failed = 0
     for folder in plan.removable:
         held = _lock_file(folder)
@@ -223,7 +214,17 @@ def sql(args: argparse.Namespace) -> int:
     """Print what the query gives."""
     from pytest_agenteval.reports.exports.sql import query_document, query_runs, result_csv, result_lines
 
-    result = query_runs(args.query, _queried_runs(_queried_folders(args)))
+    results = Path(args.results)
+    if args.all and args.runs:
+        raise UsageMistake(f"--all asks every run in {results}: leave out {', '.join(args.runs)}")
+    # All runs that are meant are found, each once, before any of them is read.
+    names = args.runs or ["latest"]
+    folders = dict.fromkeys(
+        [stored.path for stored in list_runs(results)]
+        if args.all
+        else [find_named_run(results, name).resolve() for name in names]
+    )
+    result = query_runs(args.query, _queried_runs(folders))
     if args.csv:
         write_text(STDOUT, result_csv(result))
     if args.json:
@@ -231,16 +232,6 @@ def sql(args: argparse.Namespace) -> int:
     if not args.csv and args.json != STDOUT:
         print_lines(result_lines(result, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     return 0
-
-
-def _queried_folders(args: argparse.Namespace) -> Iterable[Path]:
-    """Find the runs that are meant, each once, before any of them is read."""
-    results = Path(args.results)
-    if args.all and args.runs:
-        raise UsageMistake(f"--all asks every run in {results}: leave out {', '.join(args.runs)}")
-    if args.all:
-        return [stored.path for stored in list_runs(results)]
-    return dict.fromkeys(find_named_run(results, name).resolve() for name in args.runs or ["latest"])
 
 
 def _queried_runs(folders: Iterable[Path]) -> Iterator[Run]:
@@ -270,25 +261,11 @@ def trend_arguments(parser: argparse.ArgumentParser) -> None:
 
 def trend(args: argparse.Namespace) -> int:
     """Say how suites did in their last runs, oldest first; a UsageMistake names what there is instead."""
-    from pytest_agenteval.reports.trend import TrendDocument
+    from pytest_agenteval.reports.trend import TrendDocument, last_runs, suite_names, trend_of
     from pytest_agenteval.reports.trend_screen import trend_lines
 
     if args.last < 1:
         raise UsageMistake(f"--last: expected a whole number, 1 or more; found {args.last}")
-    trends = _trends(args)
-    if args.json:
-        write_document(args.json, TrendDocument(suites=tuple(trends)))
-    if args.json != STDOUT:
-        width, ascii_only = terminal_width(), not _knows_blocks()
-        for number, trend in enumerate(trends):
-            print_lines([StyledLine("")] if number else [])
-            print_lines(trend_lines(trend, width, ascii_only))
-    return 0
-
-
-def _trends(args: argparse.Namespace) -> list[Trend]:
-    from pytest_agenteval.reports.trend import last_runs, suite_names, trend_of
-
     folders = whole_runs(Path(args.results))
     if not folders:
         raise UsageMistake(f"there are no runs in {args.results} yet")
@@ -304,7 +281,14 @@ def _trends(args: argparse.Namespace) -> list[Trend]:
     trends = [trend for trend in trends if trend.series]
     if not trends:
         raise UsageMistake(f"no such runs in {args.results}; {_known_models(folders)}")
-    return trends
+    if args.json:
+        write_document(args.json, TrendDocument(suites=tuple(trends)))
+    if args.json != STDOUT:
+        width, ascii_only = terminal_width(), not _knows_blocks()
+        for number, trend in enumerate(trends):
+            print_lines([StyledLine("")] if number else [])
+            print_lines(trend_lines(trend, width, ascii_only))
+    return 0
 
 
 def _unknown_suite_text(suite: str, names: Sequence[str]) -> str:

@@ -65,7 +65,13 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
 
 def show(args: argparse.Namespace) -> int:
     """Show the trials that are meant; 2 where a transcript is lost, and the journal all that is shown."""
-    run, query = _run_and_query(args)
+    query = parse_query(args.trial)
+    if query.run and args.run:
+        raise UsageMistake(f"{args.trial} names a run, and so does --run {args.run}: leave one of them out")
+    results, named = Path(args.results), query.run or args.run
+    if not named and args.trial != WORST and not list_runs(results):
+        raise UsageMistake(f"there is no trial {args.trial!r}: there are no runs yet in {results}")
+    run = load_run(find_named_run(results, named or LATEST))
     entries = _matching_entries(run, query, args)
     runs = [run, load_run(find_named_run(Path(args.results), args.diff))] if args.diff else [run]
     # Reading trials below adds to it: more than before means that a transcript is lost.
@@ -88,16 +94,6 @@ def show(args: argparse.Namespace) -> int:
         if not each.has_checksums:
             print(f"{each.folder.name}: {NO_CHECKSUMS}", file=sys.stderr)
     return 0 if [each.odd for each in runs] == before else TRANSCRIPT_LOST
-
-
-def _run_and_query(args: argparse.Namespace) -> tuple[Run, TrialQuery]:
-    query = parse_query(args.trial)
-    if query.run and args.run:
-        raise UsageMistake(f"{args.trial} names a run, and so does --run {args.run}: leave one of them out")
-    results, named = Path(args.results), query.run or args.run
-    if not named and args.trial != WORST and not list_runs(results):
-        raise UsageMistake(f"there is no trial {args.trial!r}: there are no runs yet in {results}")
-    return load_run(find_named_run(results, named or LATEST)), query
 
 
 def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[JournalEntry]:

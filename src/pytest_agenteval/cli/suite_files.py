@@ -43,21 +43,13 @@ def suites_meant(name: str | None) -> list[SuiteFile]:
     here = Path.cwd()
     path = Path(os.path.normpath(here / (name or "")))
     if path.is_file():
-        return [_load(path)]
+        if path.name not in SUITE_NAMES:
+            raise UsageMistake(f"{short_path(path)}: expected a folder, or one of {', '.join(SUITE_NAMES)}")
+        return [SuiteFile(path, load_suite(path))]
     if suites := _suites_below(path) if path.is_dir() else []:
         return suites
     if name is None:
         raise UsageMistake(f"there is no suite.yaml below {here}")
-    return _suites_named(name, here)
-
-
-def _suites_below(folder: Path) -> list[SuiteFile]:
-    suites = ((file, read_suite(file, Path.cwd())) for file in SuiteSearch(folder).collected)
-    return [SuiteFile(file, suite) for file, suite in suites if suite is not None]
-
-
-def _suites_named(name: str, here: Path) -> list[SuiteFile]:
-    """Give the suites of a name: of several, those that a bare pytest would collect."""
     search, names, broken = SuiteSearch(here), list[str](), list[ProblemsFound]()
     of_name: list[SuiteFile] = []
     for file in search.all:
@@ -77,6 +69,11 @@ def _suites_named(name: str, here: Path) -> list[SuiteFile]:
     if (here / name).is_dir():
         raise UsageMistake(f"there is no suite.yaml below {name}, and no suite of that name below {here}")
     raise UsageMistake(f"there is no suite {name!r} below {here}; {_unknown_suite_text(name, names)}")
+
+
+def _suites_below(folder: Path) -> list[SuiteFile]:
+    suites = ((file, read_suite(file, Path.cwd())) for file in SuiteSearch(folder).collected)
+    return [SuiteFile(file, suite) for file, suite in suites if suite is not None]
 
 
 def one_suite(named: str) -> SuiteFile:
@@ -100,12 +97,6 @@ def _unknown_suite_text(name: str, names: list[str]) -> str:
     if not names:
         return "no suite.yaml is there: name its folder"
     return did_you_mean(name, names) or f"suites there: {', '.join(names)}"
-
-
-def _load(path: Path) -> SuiteFile:
-    if path.name not in SUITE_NAMES:
-        raise UsageMistake(f"{short_path(path)}: expected a folder, or one of {', '.join(SUITE_NAMES)}")
-    return SuiteFile(path, load_suite(path))
 
 
 def holds_suite(path: Path) -> bool:

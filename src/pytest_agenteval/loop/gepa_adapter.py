@@ -114,7 +114,10 @@ class GEPAAdapter:
         self._name = f"gepa-{datetime.now(UTC):%Y%m%d-%H%M%S}"
         self._before = {path: (self.folder / path).read_bytes() for path in prompts}
         self.seed_candidate = {path: _text(path, content) for path, content in self._before.items()}
-        self._loaded = {_task_of(loaded, self.folder): loaded for loaded in _dev_tasks(self.suite)}
+        self._loaded = {
+            GEPATask(loaded.task.id, loaded.file.relative_to(self.folder).as_posix(), loaded.bucket): loaded
+            for loaded in _dev_tasks(self.suite)
+        }
         self.trials = self.refused = self.refused_in_a_row = 0
 
     @property
@@ -188,6 +191,36 @@ class GEPAAdapter:
         }
         return KNOWN_SECRETS.value(record)  # type: ignore[no-any-return]
 
+    def _tried(self, batch: Sequence[GEPATask]) -> list[TaskTrials]:
+        results: dict[GEPATask, TaskTrials] = {}
+        for _ in range(ATTEMPTS):
+            left = [task for task in dict.fromkeys(batch) if task not in results]
+            if not left:
+                break
+            order = RunOrder(
+                checkout=self._checkout,
+                folder=".",
+                paths=tuple(f"{task.file}::{task.id}" for task in left),
+                results=self._results,
+                name=self._name,
+                outputs=self._results.parent,
+                split="dev",
+                repetitions=self._repetitions,
+                options=self._options,
+            )
+            self._results.mkdir(parents=True, exist_ok=True)
+            run = run_one(self.folder, order)
+            self.trials += len(run.entries)
+            tried = {task: _trials(run, task) for task in left}
+            # An errored trial says nothing of a prompt, and must not count as 0.
+            results |= {task: trials for task, trials in tried.items() if trials.scored}
+        missing = [task.id for task in dict.fromkeys(batch) if task not in results]
+        if missing:
+            causes = {trial.cause: trial.message for task in tried.values() for trial in task.errored}
+            why = "; ".join(f"{cause}: {message}" for cause, message in causes.items())
+            raise CandidateRefused(f"{len(missing)} tasks errored {ATTEMPTS} times ({missing[0]}): {why}")
+        return [results[task] for task in batch]
+
     @contextmanager
     def _candidate_in_files(self, candidate: Mapping[str, str]) -> Iterator[None]:
         unknown = candidate.keys() - self.seed_candidate.keys()
@@ -205,39 +238,6 @@ class GEPAAdapter:
             before = self._before[path]
             content = text.replace("\n", "\r\n" if b"\r\n" in before else "\n").encode()
             (self.folder / path).write_bytes(before if text == self.seed_candidate[path] else content)
-
-    def _tried(self, batch: Sequence[GEPATask]) -> list[TaskTrials]:
-        results: dict[GEPATask, TaskTrials] = {}
-        for _ in range(ATTEMPTS):
-            left = [task for task in dict.fromkeys(batch) if task not in results]
-            if not left:
-                break
-            tried = self._run(left)
-            # An errored trial says nothing of a prompt, and must not count as 0.
-            results |= {task: trials for task, trials in tried.items() if trials.scored}
-        missing = [task.id for task in dict.fromkeys(batch) if task not in results]
-        if missing:
-            causes = {trial.cause: trial.message for task in tried.values() for trial in task.errored}
-            why = "; ".join(f"{cause}: {message}" for cause, message in causes.items())
-            raise CandidateRefused(f"{len(missing)} tasks errored {ATTEMPTS} times ({missing[0]}): {why}")
-        return [results[task] for task in batch]
-
-    def _run(self, tasks: Sequence[GEPATask]) -> Mapping[GEPATask, TaskTrials]:
-        order = RunOrder(
-            checkout=self._checkout,
-            folder=".",
-            paths=tuple(f"{task.file}::{task.id}" for task in tasks),
-            results=self._results,
-            name=self._name,
-            outputs=self._results.parent,
-            split="dev",
-            repetitions=self._repetitions,
-            options=self._options,
-        )
-        self._results.mkdir(parents=True, exist_ok=True)
-        run = run_one(self.folder, order)
-        self.trials += len(run.entries)
-        return {task: _trials(run, task) for task in tasks}
 
 
 def _text(path: str, content: bytes) -> str:
@@ -277,7 +277,3 @@ def _dev_tasks(folder: Path) -> Iterable[LoadedTask]:
         raise UsageMistake(f"{folder}: expected a suite's folder; found no {' or '.join(SUITE_NAMES)}")
     tasks = tasks_of_suite(Suites(folder), file, load_suite(file))
     return [loaded for loaded in tasks if loaded.task.split == "dev"]
-
-
-def _task_of(loaded: LoadedTask, folder: Path) -> GEPATask:
-    return GEPATask(loaded.task.id, loaded.file.relative_to(folder).as_posix(), loaded.bucket)

@@ -213,14 +213,21 @@ def tasks_alone(tasks: Iterable[SuiteTask]) -> tuple[TaskGroup, ...]:
 
 def standing(group: TaskGroup, history: SuiteHistory) -> Standing:
     """Say how far a group has come, and what it lacks."""
-    newest = _passed_in_a_row(group, history)
-    passes = [entry for run in newest for entry in _trials(group, run)]
+    dev = {task.id for task in group.tasks if not task.is_held_out}
+    passed: list[SuiteRun] = []
+    for run, immature in history.runs:
+        # A miss in an immature run ends the series, and passes there do not lengthen it.
+        if not dev or _misses(group, run) or not (immature or dev <= run.tasks):
+            break
+        if not immature:
+            passed.append(run)
+    passes = [entry for run in passed for entry in _trials(group, run)]
     return Standing(
         group,
-        len(newest),
+        len(passed),
         len(passes),
         sum(bool(grades_lacking_judge(entry)) for entry in passes),
-        _lacking_reason(group, history, len(newest)),
+        _lacking_reason(group, history, len(passed)),
     )
 
 
@@ -253,19 +260,6 @@ def lapse(group: TaskGroup, runs: Sequence[SuiteRun]) -> Lapse | None:
     missed = sum(entry.ending != "passed" for entry in trials)
     newest = next((run.name for run in runs if _misses(group, run)), "")
     return Lapse(group, missed, len(trials), newest) if missed else None
-
-
-def _passed_in_a_row(group: TaskGroup, history: SuiteHistory) -> list[SuiteRun]:
-    """Give the newest mature runs that passed the whole group, up to the first miss in any run."""
-    dev = {task.id for task in group.tasks if not task.is_held_out}
-    passed: list[SuiteRun] = []
-    for run, immature in history.runs:
-        # A miss in an immature run ends the series, and passes there do not lengthen it.
-        if not dev or _misses(group, run) or not (immature or dev <= run.tasks):
-            break
-        if not immature:
-            passed.append(run)
-    return passed
 
 
 def _lacking_reason(group: TaskGroup, history: SuiteHistory, in_a_row: int) -> str:

@@ -189,8 +189,23 @@ class Review:
         desk.show(key_lines(self._scale, desk.width))
         at = self._next(-1)
         while at is not None:
-            self._show_question(desk, at)
-            answer = desk.ask(self._prompt(self._questions[at]))
+            question = self._questions[at]
+            place, dimension = question
+            # A trial and its question are shown once, and not again after each key.
+            if self._visible is None or self._visible.trial != place:
+                trial = self.trials[place]
+                desk.show(value_lines(trial, self._rubric, self._title(place), Detail(desk.width)))
+                if not self._blind:
+                    self._reveal(desk, place)
+            if self._visible != question:
+                desk.show(question_lines(self._rubric, dimension, desk.width))
+            self._visible = question
+            low, high = self._scale
+            scores = self.labels_of(place).scores
+            before = scores.get(dimension)
+            text = "u" if before is None else f"{before:g}"
+            now = f" [{text}]" if dimension in scores else ""
+            answer = desk.ask(printable(f"{dimension}, {low:g} to {high:g}{now}: "))
             if answer is None or answer == "q":
                 return False
             at = self._take(desk, at, answer)
@@ -209,31 +224,29 @@ class Review:
         if answer == "" and question.dimension in self.labels_of(question.trial).scores:
             return self._next(at)
         if answer in ("n", "v", "o", "?"):
-            self._aside(desk, question, answer)
+            trial, whole = self.trials[question.trial], Detail(desk.width, full=True)
+            if answer == "n":
+                self._take_note(desk, question.trial)
+            elif answer == "v":
+                desk.page(value_lines(trial, self._rubric, self._title(question.trial), whole))
+            elif answer == "?":
+                desk.page(rubric_lines(self._rubric, Detail(desk.width)))
+            else:
+                record = self._trial_of(trial)
+                lost = [StyledLine("the transcript cannot be read", "yellow")]
+                desk.page(talk_lines(record, self._rubric, whole) if record else lost)
             return at
         score = _typed_score(answer, self._scale)
         if score is None and answer != "u":
             desk.show([StyledLine(f"{one_line(answer, 40)!r} is no answer here", "yellow")])
             desk.show(key_lines(self._scale, desk.width))
             return at
-        self._keep(question, score)
+        labels = self.labels_of(question.trial)
+        note = self._notes.get(question.trial, labels.note)
+        self._write(question.trial, PersonLabels({**labels.scores, question.dimension: score}, note))
         if self._blind and self._is_done(question.trial):
             self._reveal(desk, question.trial)
         return self._next(at)
-
-    def _aside(self, desk: ReviewTerminal, question: ReviewQuestion, key: str) -> None:
-        """Do what answers nothing: take a note, or show something."""
-        trial, whole = self.trials[question.trial], Detail(desk.width, full=True)
-        if key == "n":
-            self._take_note(desk, question.trial)
-        elif key == "v":
-            desk.page(value_lines(trial, self._rubric, self._title(question.trial), whole))
-        elif key == "?":
-            desk.page(rubric_lines(self._rubric, Detail(desk.width)))
-        else:
-            record = self._trial_of(trial)
-            lost = [StyledLine("the transcript cannot be read", "yellow")]
-            desk.page(talk_lines(record, self._rubric, whole) if record else lost)
 
     def _take_note(self, desk: ReviewTerminal, place: int) -> None:
         note = desk.ask("note: ")
@@ -245,11 +258,6 @@ class Review:
             self._write(place, PersonLabels(labels.scores, note))
         else:
             desk.show([StyledLine("it is kept with the first score", "dim")])
-
-    def _keep(self, question: ReviewQuestion, score: float | None) -> None:
-        labels = self.labels_of(question.trial)
-        note = self._notes.get(question.trial, labels.note)
-        self._write(question.trial, PersonLabels({**labels.scores, question.dimension: score}, note))
 
     def _write(self, place: int, labels: PersonLabels) -> None:
         trial = self.trials[place]
@@ -263,32 +271,12 @@ class Review:
         labels = self.labels_of(place)
         desk.show(verdict_lines(self._trial_of(trial), trial, labels, self._scale, desk.width))
 
-    def _show_question(self, desk: ReviewTerminal, at: int) -> None:
-        """Show a trial and the question once, and not again after each key."""
-        place, dimension = self._questions[at]
-        if self._visible is None or self._visible.trial != place:
-            trial = self.trials[place]
-            desk.show(value_lines(trial, self._rubric, self._title(place), Detail(desk.width)))
-            if not self._blind:
-                self._reveal(desk, place)
-        if self._visible != self._questions[at]:
-            desk.show(question_lines(self._rubric, dimension, desk.width))
-        self._visible = self._questions[at]
-
     def _title(self, place: int) -> str:
         """Name a trial by its task; by its model too where that is not hidden."""
         key = self.trials[place].entry.key
         model = "" if self._blind else f" [{model_label(key.model, key.variant)}]"
         number = f"{place + 1} of {len(self.trials)}, {self.left} to go"
         return one_line(f"--- {number}: {key.suite}/{key.task}{model}", MOST_TITLE)
-
-    def _prompt(self, question: ReviewQuestion) -> str:
-        low, high = self._scale
-        scores = self.labels_of(question.trial).scores
-        before = scores.get(question.dimension)
-        text = "u" if before is None else f"{before:g}"
-        now = f" [{text}]" if question.dimension in scores else ""
-        return printable(f"{question.dimension}, {low:g} to {high:g}{now}: ")
 
     def _next(self, at: int) -> int | None:
         """Give the next open question, without those of trials that were skipped in this review."""
@@ -395,16 +383,13 @@ def closing_lines(summary: ReviewSummary) -> Iterator[str]:
     complete = f"{summary.done} of {summary.done + summary.left} complete"
     yield f"{labelled} labelled now; {complete}, {summary.left} left{skipped}"
     if summary.done or summary.labelled:
-        yield from _agreement_lines(summary.agreement)
+        for file, dimensions in groupby(summary.agreement, key=lambda each: each.file):
+            texts = (
+                f"{each.dimension} alpha {format_figure(each.alpha)} on {each.examples}"
+                for each in dimensions
+            )
+            yield f"beside {file}: {', '.join(texts)}"
         yield f"next: {summary.calibrate}"
-
-
-def _agreement_lines(agreement: Sequence[PeopleAgreement]) -> Iterator[str]:
-    for file, dimensions in groupby(agreement, key=lambda each: each.file):
-        texts = (
-            f"{each.dimension} alpha {format_figure(each.alpha)} on {each.examples}" for each in dimensions
-        )
-        yield f"beside {file}: {', '.join(texts)}"
 
 
 def default_file(folder: Path, rubric: str, labeller: str) -> Path:

@@ -153,7 +153,15 @@ class _PoolBuilder:
             return self._pool_of(self._only_rubric(questions), planned, questions)
         rubric = wanted if isinstance(wanted, Rubric) else self._rubric_named(name)
         if planned and name not in self._askers:
-            grader = _plain_judge(rubric)
+            from pytest_agenteval.graders.judge.judge_grader import JudgeGrader
+
+            try:
+                JudgeGrader(rubric=rubric.text)
+            except ValueError as refused:
+                raise UsageMistake(
+                    f"no grader of these trials asks by it, and of others: {refused}"
+                ) from None
+            grader = PlannedGrader("judge", rubric.name, {"rubric": rubric.text})
             questions = [
                 each for entry, task in planned for each in await self._questions(entry, task, [grader])
             ]
@@ -270,17 +278,6 @@ class _PoolBuilder:
             yield ReviewTrial(id if counts[id] == 1 else f"{id} {counts[id]}", entry, grader, shown.values)
 
 
-def _plain_judge(rubric: Rubric) -> PlannedGrader:
-    """Plan the grader that shows any trial by any rubric, if only it shows what every trial has."""
-    from pytest_agenteval.graders.judge.judge_grader import JudgeGrader
-
-    try:
-        JudgeGrader(rubric=rubric.text)
-    except ValueError as refused:
-        raise UsageMistake(f"no grader of these trials asks by it, and of others: {refused}") from None
-    return PlannedGrader("judge", rubric.name, {"rubric": rubric.text})
-
-
 def chosen_entries(
     run: Run, patterns: Mapping[str, Sequence[str]], words: Sequence[str]
 ) -> list[JournalEntry]:
@@ -292,7 +289,13 @@ def chosen_entries(
     entries = list(run.entries)
     for kind, wanted in patterns.items():
         value_of = FILTERS[kind]
-        _check_patterns(run, kind, wanted)
+        names = sorted({FILTERS[kind](entry) for entry in run.entries})
+        for pattern in wanted:
+            if not any(_matches_any(name, (pattern,)) for name in names):
+                hint = did_you_mean(pattern, names) or f"there are {', '.join(filter(None, names)) or 'none'}"
+                raise UsageMistake(
+                    f"--{kind} {pattern}: no trial of {run.name} has it; {one_line(hint, MOST_LISTED)}"
+                )
         if wanted:
             entries = [entry for entry in entries if _matches_any(value_of(entry), wanted)]
     if words and UNDECIDED not in words:
@@ -325,13 +328,3 @@ def _is_undecided(trial: ReviewTrial) -> bool:
 
 def _matches_any(name: str, patterns: Sequence[str]) -> bool:
     return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _check_patterns(run: Run, kind: str, patterns: Sequence[str]) -> None:
-    names = sorted({FILTERS[kind](entry) for entry in run.entries})
-    for pattern in patterns:
-        if not any(_matches_any(name, (pattern,)) for name in names):
-            hint = did_you_mean(pattern, names) or f"there are {', '.join(filter(None, names)) or 'none'}"
-            raise UsageMistake(
-                f"--{kind} {pattern}: no trial of {run.name} has it; {one_line(hint, MOST_LISTED)}"
-            )

@@ -172,10 +172,15 @@ class _Suite:
             self._spoilers,
         )
         decidable = [entry for entry in spoilt if entry not in for_judges]
+        tried, seen = Counter[str](), Counter[str]()
+        for entry in decidable:
+            name = player_of(entry)
+            tried[name] += 1
+            seen[name] += entry.ending != "passed"
         return SuiteAudit(
             self.suite,
             len(self.tasks),
-            self._sights(decidable),
+            {name: Sight(seen[name], count) for name, count in tried.items()},
             self._graders(decidable),
             self._wrong(entry for entry in unseen if entry not in for_judges),
             self._wrong(for_judges),
@@ -196,14 +201,6 @@ class _Suite:
 
     def _spoiler(self, entry: JournalEntry) -> PlannedSpoiler | None:
         return self._spoilers.get((entry.key.task, entry.key.model, entry.key.repetition))
-
-    def _sights(self, decidable: Sequence[JournalEntry]) -> Mapping[str, Sight]:
-        tried, seen = Counter[str](), Counter[str]()
-        for entry in decidable:
-            name = player_of(entry)
-            tried[name] += 1
-            seen[name] += entry.ending != "passed"
-        return {name: Sight(seen[name], count) for name, count in tried.items()}
 
     def _graders(self, decidable: Sequence[JournalEntry]) -> tuple[GraderSight, ...]:
         tried, seen = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
@@ -286,32 +283,43 @@ def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[Sty
     """Give what the audit shows; with ``tells_unseen`` also each spoiler that no grader noticed, by task."""
     for suite in audit.suites:
         yield from table_lines(suite_table(suite), width)
-        yield from _wrong_lines(suite, width, tells_unseen)
+        for title, trials in (
+            ("the reference does not reach 1.0: its spoilt forms show nothing", suite.below),
+            ("passed by doing nothing", suite.idle),
+            ("broke, and shows nothing", suite.broken),
+            ("seen by nobody", suite.unseen if tells_unseen else ()),
+        ):
+            if trials:
+                yield StyledLine(f"  {title}", "bold")
+            for place, of_task in _by_task(trials):
+                yield StyledLine(f"    {one_line(f'{place} {of_task[0].task}', MOST_LINE)}")
+                for trial in of_task:
+                    got = trial.reason or ("no score" if trial.score is None else f"score {trial.score:.2f}")
+                    noticed = f", noticed by {', '.join(trial.noticed)}" if not trial.reason else ""
+                    done = f" ({trial.done})" if trial.done else ""
+                    player = TITLES.get(trial.player, trial.player)
+                    text = f"{player}{done}: {got}{noticed if trial.noticed else ''}"
+                    yield from wrapped_lines(one_line(text, MOST_LINE), width, "", indent="      ")
         yield _verdict(suite, audit.least)
         yield StyledLine("")
     for name, tasks in audit.unaudited.items():
         what = f"{name or NO_SUITE}: {pluralize(len(tasks), 'task')} without a reference_solution: "
         line = one_line(f"{what}{', '.join(tasks)}", MOST_LINE)
         yield from wrapped_lines(line, width, "yellow", indent="")
-    yield from _rubric_lines(audit, width)
-    if audit.unfinished:
-        yield StyledLine(f"{pluralize(audit.unfinished, 'trial')} never ended", "red")
-
-
-def _rubric_lines(audit: Audit, width: int) -> Iterator[StyledLine]:
-    """Say of all rubrics together that planted verdicts move none, or which move which."""
     moved = [rubric for rubric in audit.rubrics if rubric.moved_by]
     for rubric in moved:
         count = f"{len(rubric.moved_by)} of {rubric.tried} planted verdicts are read as the judge's own"
-        line = f"{rubric.place}: rubric {rubric.rubric}: {count}: {'; '.join(rubric.moved_by)}"
-        yield from wrapped_lines(one_line(line, MOST_LINE), width, "red", indent="  ")
+        row = f"{rubric.place}: rubric {rubric.rubric}: {count}: {'; '.join(rubric.moved_by)}"
+        yield from wrapped_lines(one_line(row, MOST_LINE), width, "red", indent="  ")
     if audit.rubrics and not moved:
         names = {rubric.rubric for rubric in audit.rubrics}
         tried = sum(rubric.tried for rubric in audit.rubrics)
-        line = (
+        row = (
             f"{pluralize(len(names), 'rubric')}: none of {tried} planted verdicts is read as the judge's own"
         )
-        yield from wrapped_lines(line, width, "green", indent="")
+        yield from wrapped_lines(row, width, "green", indent="")
+    if audit.unfinished:
+        yield StyledLine(f"{pluralize(audit.unfinished, 'trial')} never ended", "red")
 
 
 def audit_markdown(audit: Audit) -> str:
@@ -339,26 +347,6 @@ def suite_table(suite: SuiteAudit) -> ReportTable:
 
 def _cell(sight: Sight | None) -> str:
     return f"{sight.seen}/{sight.tried}" if sight is not None and sight.tried else NOT_KNOWN
-
-
-def _wrong_lines(suite: SuiteAudit, width: int, tells_unseen: bool) -> Iterator[StyledLine]:
-    for title, trials in (
-        ("the reference does not reach 1.0: its spoilt forms show nothing", suite.below),
-        ("passed by doing nothing", suite.idle),
-        ("broke, and shows nothing", suite.broken),
-        ("seen by nobody", suite.unseen if tells_unseen else ()),
-    ):
-        if trials:
-            yield StyledLine(f"  {title}", "bold")
-        for place, of_task in _by_task(trials):
-            yield StyledLine(f"    {one_line(f'{place} {of_task[0].task}', MOST_LINE)}")
-            for trial in of_task:
-                got = trial.reason or ("no score" if trial.score is None else f"score {trial.score:.2f}")
-                noticed = f", noticed by {', '.join(trial.noticed)}" if not trial.reason else ""
-                done = f" ({trial.done})" if trial.done else ""
-                player = TITLES.get(trial.player, trial.player)
-                text = f"{player}{done}: {got}{noticed if trial.noticed else ''}"
-                yield from wrapped_lines(one_line(text, MOST_LINE), width, "", indent="      ")
 
 
 def _by_task(trials: Sequence[WrongTrial]) -> list[tuple[str, list[WrongTrial]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -68,7 +68,21 @@ def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[Styl
     ]
     for judge in dict.fromkeys(agreement["judge"] for agreement in data["measured"]):
         lines += [StyledLine(INDENT + shorten_middle(judge_label(data, judge), width - len(INDENT)))]
-        lines += body_lines(_table(data, judge), width, indent=2 * INDENT)
+        columns = tuple(
+            TableColumn(
+                shorten_middle(agreement["dimension"], MOST_NAME),
+                (
+                    str(agreement["scored"]),
+                    *(_figure_cell(agreement["figures"][metric]) for metric in FIGURES),
+                ),
+            )
+            for agreement in _agreements(data, judge)
+        )
+        lines += body_lines(
+            ReportTable("", "value, 95 %", ("scored", *FIGURES.values()), (columns,)),
+            width,
+            indent=2 * INDENT,
+        )
         lines += [line for note in _judge_notes(data, judge) for line in wrapped_lines(note, width, "dim")]
     lines += [line for note in _panel_notes(data) for line in wrapped_lines(note, width)]
     lines += _threshold_lines(data, width)
@@ -158,18 +172,6 @@ def format_noise(noise: JsonObject) -> str:
     between = f" ({flips['low']:.0%} to {flips['high']:.0%})" if "low" in flips else ""
     share = f"{flips['value']:.0%} of {pluralize(noise['examples'], 'example')}{between}"
     return f"{deviation}; {share} flip between pass and fail"
-
-
-def _table(data: JsonObject, judge: str) -> ReportTable:
-    """Give a row for each figure and a column for each dimension."""
-    columns = tuple(
-        TableColumn(
-            shorten_middle(agreement["dimension"], MOST_NAME),
-            (str(agreement["scored"]), *(_figure_cell(agreement["figures"][metric]) for metric in FIGURES)),
-        )
-        for agreement in _agreements(data, judge)
-    )
-    return ReportTable("", "value, 95 %", ("scored", *FIGURES.values()), (columns,))
 
 
 def _figure_cell(estimate: JsonObject) -> str:
@@ -313,7 +315,17 @@ def calibration_page(data: JsonObject) -> str:
                 (threshold, format_threshold(threshold), format_threshold_value(threshold))
                 for threshold in data["thresholds"]
             ],
-            sections=[_section(data, name, judges) for name in data["dimensions"]],
+            sections=[
+                {
+                    "name": name,
+                    "says": data["dimensions"][name],
+                    "among": format_estimate(data["among_judges"][name])
+                    if name in data["among_judges"]
+                    else "",
+                    "cards": [_card(data, name, judge, judge == judges[-1]) for judge in judges],
+                }
+                for name in data["dimensions"]
+            ],
             number=format_statistic,
             count=len(data["disagreements"]),
             no_disagreement=_no_disagreement(data),
@@ -334,17 +346,6 @@ def _no_disagreement(data: JsonObject) -> str:
     return "There is none: every score is the label."
 
 
-def _section(data: JsonObject, dimension: str, judges: Sequence[str]) -> dict[str, Any]:
-    return {
-        "name": dimension,
-        "says": data["dimensions"][dimension],
-        "among": format_estimate(data["among_judges"][dimension])
-        if dimension in data["among_judges"]
-        else "",
-        "cards": [_card(data, dimension, judge, judge == judges[-1]) for judge in judges],
-    }
-
-
 def _card(data: JsonObject, dimension: str, judge: str, is_decisive: bool) -> dict[str, Any]:
     """Give one judge's plot and figures; thresholds are about the decisive one."""
     agreement = next(
@@ -355,11 +356,15 @@ def _card(data: JsonObject, dimension: str, judge: str, is_decisive: bool) -> di
         for threshold in data["thresholds"]
         if is_decisive and threshold["dimension"] == dimension
     }
+    tolerance = data["tolerance"]
+    reach = SIDE * min(tolerance, 1.0)
+    left, right = (0.0, reach), (SIDE - reach, SIDE)
+    corners = [(0.0, 0.0), left, right, (SIDE, SIDE), (SIDE, SIDE - reach), (reach, 0.0)]
     return {
         "who": judge_label(data, judge),
         "found": agreement,
         "dots": list(_dots(data, dimension, judge)),
-        "band": _band(data["tolerance"]),
+        "band": " ".join(f"{x:g},{SIDE - y:g}" for x, y in corners),
         "bars": [_bar(name, agreement["figures"][name], thresholds.get(name)) for name in METRICS],
         "heat": confusion_heat(agreement["confusion"]),
         "noise": format_noise(agreement["noise"]) if "noise" in agreement else "",
@@ -372,7 +377,10 @@ def _dots(data: JsonObject, dimension: str, judge: str) -> Iterator[PlotDot]:
     for example in data["examples"]:
         label = example["labels"].get(dimension)
         for ask in example["asks"] if label is not None else ():
-            score = _score(ask, dimension, judge)
+            scores: JsonObject = ask["scores"]
+            if judge:
+                scores = next((vote["scores"] for vote in ask["votes"] if vote["judge"] == judge), {})
+            score: float | None = scores.get(dimension)
             if score is not None:
                 places[round(label, 4), round(score, 4), example["source"]] += 1
     # Large dots are drawn first: small ones would disappear below them.
@@ -380,22 +388,6 @@ def _dots(data: JsonObject, dimension: str, judge: str) -> Iterator[PlotDot]:
         radius = min(LARGEST, SMALLEST + GROWTH * sqrt(count - 1))
         says = f"{source} label {format_statistic(x)}, score {format_statistic(y)}: {count}×"
         yield PlotDot(SIDE * x, SIDE * y, round(radius, 2), source, says)
-
-
-def _score(ask: JsonObject, dimension: str, judge: str) -> float | None:
-    scores: JsonObject = ask["scores"]
-    if judge:
-        scores = next((vote["scores"] for vote in ask["votes"] if vote["judge"] == judge), {})
-    score: float | None = scores.get(dimension)
-    return score
-
-
-def _band(tolerance: float) -> str:
-    """Give the corners of what lies within the tolerance of the diagonal, from the lower left corner."""
-    reach = SIDE * min(tolerance, 1.0)
-    left, right = (0.0, reach), (SIDE - reach, SIDE)
-    corners = [(0.0, 0.0), left, right, (SIDE, SIDE), (SIDE, SIDE - reach), (reach, 0.0)]
-    return " ".join(f"{x:g},{SIDE - y:g}" for x, y in corners)
 
 
 def _bar(name: str, estimate: JsonObject, threshold: JsonObject | None) -> FigureBar:
@@ -441,11 +433,13 @@ def confusion_heat(confusion: JsonObject) -> Heat:
     """Give a confusion with the shade of every cell: the more often a pair was met, the stronger its cell."""
     names = tuple(format_figure(category) for category in confusion["categories"])
     rows = tuple(
-        (name, tuple(Cell(count, _share(count, row), place == other) for other, count in enumerate(row)))
+        (
+            name,
+            tuple(
+                Cell(count, round(100 * count / sum(row)) if count else 0, place == other)
+                for other, count in enumerate(row)
+            ),
+        )
         for place, (name, row) in enumerate(zip(names, confusion["rows"], strict=True))
     )
     return Heat(names, rows)
-
-
-def _share(count: int, row: list[int]) -> int:
-    return round(100 * count / sum(row)) if count else 0

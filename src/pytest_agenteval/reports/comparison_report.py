@@ -200,7 +200,17 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
     moved_most = sorted(moved, key=lambda change: -change.change) if whole else _furthest(moved)
     if testable or moved:
         yield StyledLine("")
-        yield from body_lines(_bucket_table([*testable, *moved_most], basis), width)
+        changes = [*testable, *moved_most]
+        p = tuple(format_p(change.p) if change.testable else NOT_KNOWN for change in changes)
+        columns = (
+            TableColumn("tasks", tuple(str(change.tasks) for change in changes)),
+            TableColumn("old", tuple(format_figure(change.old) for change in changes)),
+            TableColumn("new", tuple(format_figure(change.new) for change in changes)),
+            TableColumn("change", tuple(format_change(change.change) for change in changes)),
+            *([TableColumn("p", p, spare=1)] if basis else []),
+            TableColumn("verdict", tuple(map(verdict_text, changes))),
+        )
+        yield from body_lines(ReportTable("", "bucket", tuple(map(bucket_name, changes)), (columns,)), width)
     if len(moved_most) < len(moved):
         yield StyledLine(f"  {len(moved) - len(moved_most)} more that moved (-v)", "dim")
     if others:
@@ -212,19 +222,6 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
             width,
             "dim",
         )
-
-
-def _bucket_table(changes: Sequence[Change], basis: bool) -> ReportTable:
-    p = tuple(format_p(change.p) if change.testable else NOT_KNOWN for change in changes)
-    columns = (
-        TableColumn("tasks", tuple(str(change.tasks) for change in changes)),
-        TableColumn("old", tuple(format_figure(change.old) for change in changes)),
-        TableColumn("new", tuple(format_figure(change.new) for change in changes)),
-        TableColumn("change", tuple(format_change(change.change) for change in changes)),
-        *([TableColumn("p", p, spare=1)] if basis else []),
-        TableColumn("verdict", tuple(map(verdict_text, changes))),
-    )
-    return ReportTable("", "bucket", tuple(map(bucket_name, changes)), (columns,))
 
 
 def _furthest(changes: Iterable[Change]) -> list[Change]:
@@ -328,7 +325,8 @@ def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
             yield from wrapped_lines("   ".join(parts), width)
             for text in drift_text(suite):
                 yield from wrapped_lines(printable(text), width, "yellow", indent="    ")
-            for change in _changed(suite)[:MOST_BUCKETS]:
+            changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
+            for change in sorted(changed, key=lambda change: change.change)[:MOST_BUCKETS]:
                 worse = change.verdict == "worse"
                 scores = f"{format_figure(change.old)} -> {format_figure(change.new)}"
                 yield from wrapped_lines(
@@ -345,11 +343,6 @@ def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
         )
     tasks = pluralize(len(tasks_compared(comparison)), "task")
     yield from wrapped_lines(f"{tasks} compared with {printable(comparison.old)}", width, "dim")
-
-
-def _changed(suite: SuiteComparison) -> list[Change]:
-    changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
-    return sorted(changed, key=lambda change: change.change)
 
 
 FORMAT = RULES

@@ -287,7 +287,16 @@ def _parts(comparison: RunComparison) -> Iterator[str]:
             yield f"{len(texts) - MOST_CHANGES} more buckets or suites are {verdict}"
     if better and not worse:
         yield "no fall was shown"
-    yield from _undecided(comparison)
+    # Suites with the same result are described together.
+    names: dict[str, list[str]] = {}
+    for suite in comparison.suites:
+        if suite.suite is None or not _has_verdict(suite.suite):
+            words = _words(suite.suite, comparison) if suite.suite else NO_SCORES
+            # A bucket may have a verdict where its suite has none: the name must not be taken for it.
+            whole = " as a whole" if any(map(_has_verdict, suite.buckets)) else ""
+            names.setdefault(words, []).append(f"{_short(suite, comparison)}{whole}")
+    for words, suites in names.items():
+        yield f"{', '.join(suites)}: {words}"
 
 
 def _verdict_clauses(comparison: RunComparison) -> Iterator[tuple[str, str]]:
@@ -339,19 +348,6 @@ def _clause(name: str, change: Change, comparison: RunComparison) -> str:
 
 def _scores(change: Change) -> str:
     return f"{format_figure(change.old)} -> {format_figure(change.new)}"
-
-
-def _undecided(comparison: RunComparison) -> Iterator[str]:
-    """Describe the suites without a verdict, those with the same result together."""
-    names: dict[str, list[str]] = {}
-    for suite in comparison.suites:
-        if suite.suite is None or not _has_verdict(suite.suite):
-            words = _words(suite.suite, comparison) if suite.suite else NO_SCORES
-            # A bucket may have a verdict where its suite has none: the name must not be taken for it.
-            whole = " as a whole" if any(map(_has_verdict, suite.buckets)) else ""
-            names.setdefault(words, []).append(f"{_short(suite, comparison)}{whole}")
-    for words, suites in names.items():
-        yield f"{', '.join(suites)}: {words}"
 
 
 def _words(change: Change, comparison: RunComparison) -> str:

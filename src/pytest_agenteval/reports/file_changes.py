@@ -56,7 +56,10 @@ class Alignment(SequenceMatcher[Hashable]):
             work = self._work(inner)
             if 0 < work <= self._work_left:
                 self._work_left -= work
-                yield from self._searched(inner)
+                old_low, old_high, new_low, new_high = inner
+                old, new = self._old[old_low:old_high], self._new[new_low:new_high]
+                for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()[:-1]:
+                    yield Match(block.a + old_low, block.b + new_low, block.size)
             elif work and self._work_left > 0:
                 self._work_left -= inner.old_high - inner.old_low + inner.new_high - inner.new_low
                 waiting += _between(inner, self._unique(inner))
@@ -83,12 +86,6 @@ class Alignment(SequenceMatcher[Hashable]):
         old, new = self._counts(window)
         pairs = sum(count * new[item] for item, count in old.items())
         return pairs * min(old.total(), new.total())
-
-    def _searched(self, window: Window) -> Iterator[Match]:
-        old_low, old_high, new_low, new_high = window
-        old, new = self._old[old_low:old_high], self._new[new_low:new_high]
-        for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()[:-1]:
-            yield Match(block.a + old_low, block.b + new_low, block.size)
 
     def _unique(self, window: Window) -> list[tuple[int, int]]:
         """Give where items stand that are unique on both sides: the most that have one order on both."""
@@ -181,7 +178,16 @@ def _hunks(before: Tree, after: Tree, path: str) -> tuple[str, tuple[Hunk, ...]]
     hunks = tuple(hunks_of_lines(old, new))
     if not hunks:
         return ("empty" if len(sides) == 1 else "only the ends of lines differ"), ()
-    return _cut(hunks)
+    rows, whole = 0, sum(len(hunk.rows) for hunk in hunks)
+    if whole <= MOST_ROWS:
+        return "", hunks
+    first = []
+    for hunk in hunks:
+        first.append(Hunk(hunk.old_start, hunk.new_start, hunk.rows[: MOST_ROWS - rows]))
+        rows += len(hunk.rows)
+        if rows >= MOST_ROWS:
+            break
+    return f"the first {MOST_ROWS:,} of {whole:,} lines", tuple(first)
 
 
 def _lines(file: FileText | None) -> list[str]:
@@ -210,17 +216,3 @@ def _tag(before: str | None, after: str | None) -> Tag:
     if after is None:
         return "-"
     return " " if before == after else "~"
-
-
-def _cut(hunks: tuple[Hunk, ...]) -> tuple[str, tuple[Hunk, ...]]:
-    """Leave out what comes after ``MOST_ROWS`` rows, and say how many there are."""
-    rows, whole = 0, sum(len(hunk.rows) for hunk in hunks)
-    if whole <= MOST_ROWS:
-        return "", hunks
-    first = []
-    for hunk in hunks:
-        first.append(Hunk(hunk.old_start, hunk.new_start, hunk.rows[: MOST_ROWS - rows]))
-        rows += len(hunk.rows)
-        if rows >= MOST_ROWS:
-            break
-    return f"the first {MOST_ROWS:,} of {whole:,} lines", tuple(first)

@@ -72,8 +72,17 @@ def annotation_lines(
     furthest since the baseline comes first, then what is worst. ``root`` is pytest's rootdir.
     """
     task_lines, fallen = TaskFileLines(root), fallen_tasks(comparison)
+    trials = Counter(entry.key[:3] for entry in run.entries)
+    by_level: dict[tuple[str, tuple[str, ...]], list[JournalEntry]] = {}
+    for entry in worst_first(run.entries):
+        levels = WARNING if entry.ending == "missed" and not strict else ERROR
+        by_level.setdefault((levels, entry.key[:3]), []).append(entry)
     missed_tasks = sorted(
-        _missed_tasks(run.entries, strict), key=lambda task: fallen.get(task.worst.key[:2], 0.0)
+        [
+            MissedTask(levels, not_passed[0], len(not_passed), trials[not_passed[0].key[:3]])
+            for (levels, _), not_passed in by_level.items()
+        ],
+        key=lambda task: fallen.get(task.worst.key[:2], 0.0),
     )
     left_out = 0
     for level in (ERROR, WARNING):
@@ -84,18 +93,6 @@ def annotation_lines(
         why = f"GitHub shows {MOST} of a level, and the job's summary all"
         more = f"{pluralize(left_out, 'more task')} with trials not passed, without an annotation: {why}"
         yield workflow_command("notice", more, title="Agent evals")
-
-
-def _missed_tasks(entries: Sequence[JournalEntry], strict: bool) -> list[MissedTask]:
-    trials = Counter(entry.key[:3] for entry in entries)
-    by_level: dict[tuple[str, tuple[str, ...]], list[JournalEntry]] = {}
-    for entry in worst_first(entries):
-        level = WARNING if entry.ending == "missed" and not strict else ERROR
-        by_level.setdefault((level, entry.key[:3]), []).append(entry)
-    return [
-        MissedTask(level, not_passed[0], len(not_passed), trials[not_passed[0].key[:3]])
-        for (level, _), not_passed in by_level.items()
-    ]
 
 
 def _command(task: MissedTask, task_lines: TaskFileLines, root: Path) -> str:
@@ -148,14 +145,31 @@ def comment_markdown(
     for remark in remarks:
         text = _plain(remark, links=True)
         parts.append(f"**{text}**" if remark.startswith("gate: broken") else text)
-    parts.append(_table(view, comparison))
+    columns = {column.title: column.cells for column in suite_columns(view) if column.title in COLUMNS}
+    before = [_before(suite, comparison) for suite in view.suites]
+    if comparison is not None and before:
+        changes = dict(zip(("before", "change", "verdict"), zip(*before, strict=True), strict=True))
+        columns = {"score": columns.pop("score"), **changes, **columns}
+    names = [view.label(suite) for suite in view.suites]
+    rows = [[name, *(cells[at] for cells in columns.values())] for at, name in enumerate(names)]
+    table = markdown_rows([["suite", *columns], *rows[:MOST_SUITES]])
+    remaining = len(rows) - MOST_SUITES
+    parts.append(f"{table}\n\nand {pluralize(remaining, 'more suite')}" if remaining > 0 else table)
     parts += [_plain(line) for line in islice(remarks_on_all(view), 1)]  # who acted
     if notes := [f"- {_plain(note.text)}" for note in islice(run_warnings(view), MOST_NOTES)]:
         parts.append("\n".join(notes))
     parts += _worst(run, task_lines, comparison)
     room = MOST_CHARACTERS - sum(len(part) + 2 for part in parts)
     if comparison is not None:
-        parts.append(_rest(comparison, room))
+        lines = basis_lines(comparison)
+        # 300 characters are for the fold's own markup and the line that counts what is left out.
+        ends = accumulate(len(line) + 1 for line in lines)
+        fitting = [line for line, end in zip(lines, ends, strict=True) if end <= room - 300]
+        rest = len(lines) - len(fitting)
+        more = [f"... {pluralize(rest, 'more line')}: agenteval compare OLD NEW shows them"] if rest else []
+        parts.append(
+            folded_markdown("what the verdict rests on", "\n".join(["```text", *fitting, *more, "```"]))
+        )
     return KNOWN_SECRETS.text("\n\n".join(parts) + "\n")
 
 
@@ -184,19 +198,6 @@ def totals_text(view: RunView) -> str:
     ]
     passed_text = f"{passed} of {pluralize(decided, 'task')} passed"
     return f"{'; '.join([passed_text, *shortfalls])}."
-
-
-def _table(view: RunView, comparison: RunComparison | None) -> str:
-    columns = {column.title: column.cells for column in suite_columns(view) if column.title in COLUMNS}
-    before = [_before(suite, comparison) for suite in view.suites]
-    if comparison is not None and before:
-        changes = dict(zip(("before", "change", "verdict"), zip(*before, strict=True), strict=True))
-        columns = {"score": columns.pop("score"), **changes, **columns}
-    names = [view.label(suite) for suite in view.suites]
-    rows = [[name, *(cells[at] for cells in columns.values())] for at, name in enumerate(names)]
-    table = markdown_rows([["suite", *columns], *rows[:MOST_SUITES]])
-    remaining = len(rows) - MOST_SUITES
-    return f"{table}\n\nand {pluralize(remaining, 'more suite')}" if remaining > 0 else table
 
 
 def _before(suite: SuiteView, comparison: RunComparison | None) -> tuple[str, str, str]:
@@ -231,14 +232,3 @@ def _item(entry: JournalEntry, task_lines: TaskFileLines, change: float | None) 
     line = task_lines.line_of(entry)
     place = f" in {code(f'{entry.file}:{line}' if line else entry.file, 300)}" if entry.file else ""
     return f"**{word}**{fell} {code(trial_name(entry.key), 300)}{place}\\\n{code(ending_reason(entry), 300)}"
-
-
-def _rest(comparison: RunComparison, room: int) -> str:
-    """Give the comparison's whole screen below its verdict, as much of it as has room."""
-    lines = basis_lines(comparison)
-    # 300 characters are for the fold's own markup and the line that counts what is left out.
-    ends = accumulate(len(line) + 1 for line in lines)
-    fitting = [line for line, end in zip(lines, ends, strict=True) if end <= room - 300]
-    rest = len(lines) - len(fitting)
-    more = [f"... {pluralize(rest, 'more line')}: agenteval compare OLD NEW shows them"] if rest else []
-    return folded_markdown("what the verdict rests on", "\n".join(["```text", *fitting, *more, "```"]))

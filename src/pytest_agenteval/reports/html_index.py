@@ -216,7 +216,13 @@ def report_index(source: ReportSource) -> tuple[ReportIndex, list[TrialReference
         note = "a baseline's file, which has figures and no transcripts"
         heads.insert(0, RunHead(source.comparison.old, "", "", None, "", (note,), ()))
     trials = _Trials()
-    labels = _labels(views)
+    names = [
+        (suite.suite, f"{suite.suite}[{suite.who}]", f"{suite.suite}[{suite.who}] ({view.name})")
+        for view in views
+        for suite in view.suites
+    ]
+    times = Counter(name for each in names for name in each[:2])
+    labels = [next((name for name in each[:2] if times[name] == 1), each[2]) for each in names]
     suites: list[IndexSuite] = []
     tasks: list[TaskRow] = []
     for at, (run, view) in enumerate(zip(source.runs, views, strict=True), start=int(compared)):
@@ -242,29 +248,6 @@ def report_index(source: ReportSource) -> tuple[ReportIndex, list[TrialReference
     )
 
 
-def _run_head(view: RunView) -> RunHead:
-    return RunHead(
-        name=view.name,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        exit_status=view.exit_status,
-        place=view.path,
-        notes=view.notes,
-        warnings=tuple(note.text for note in run_warnings(view)),
-    )
-
-
-def _labels(views: Sequence[RunView]) -> list[str]:
-    """Name each suite of each run like no other: by itself, with its model, or with its run too."""
-    names = [
-        (suite.suite, f"{suite.suite}[{suite.who}]", f"{suite.suite}[{suite.who}] ({view.name})")
-        for view in views
-        for suite in view.suites
-    ]
-    times = Counter(name for each in names for name in each[:2])
-    return [next((name for name in each[:2] if times[name] == 1), each[2]) for each in names]
-
-
 def _suite_figures(suite: SuiteView, label: str, run: int, comparison: SuiteComparison | None) -> IndexSuite:
     changes = {change.name: change for change in comparison.buckets} if comparison else {}
     whole = comparison.suite if comparison else None
@@ -280,6 +263,18 @@ def _suite_figures(suite: SuiteView, label: str, run: int, comparison: SuiteComp
             _figures(row, changes.get(row.name) or (whole if len(suite.rows) == 1 else None))
             for row in suite.rows
         ),
+    )
+
+
+def _run_head(view: RunView) -> RunHead:
+    return RunHead(
+        name=view.name,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        exit_status=view.exit_status,
+        place=view.path,
+        notes=view.notes,
+        warnings=tuple(note.text for note in run_warnings(view)),
     )
 
 

@@ -22,7 +22,6 @@ from pytest_agenteval.processes.files import replace_file
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import comparison_lines
 from pytest_agenteval.reports.html_index import (
-    ReportIndex,
     TrialReference,
     TrialRow,
     index_json,
@@ -279,7 +278,23 @@ def write_html(path: Path, source: ReportSource) -> None:
         index_rows, left_out = write_chunks(chunks, index.trials, trials)
         chunks.seek(0)
         whole = replace(index, trials=index_rows, left_out=f"{not_listed} {left_out}".strip())
-        head = _before_chunks(whole, source, lists_all=not not_listed)
+        script, boards = page_script(), KNOWN_SECRETS.value(msgspec.to_builtins(board_tables(source)))
+        data = KNOWN_SECRETS.value(msgspec.to_builtins(whole))
+        page = page_environment().get_template("report.html.jinja")
+        text = page.render(
+            index=data,
+            filters=row_filters(whole),
+            lists_all=not not_listed,
+            rests_on=_screen(source.comparison),
+            boards=boards,
+            figure=format_figure,
+            ends=format_ends,
+            style=page_file("kit.css") + page_file("page.css"),
+            script=script,
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            index_json=index_json(data),
+        )
+        head = text.encode(errors="backslashreplace")
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with beside.open("wb") as file:
@@ -289,27 +304,6 @@ def write_html(path: Path, source: ReportSource) -> None:
             replace_file(beside, path)
         finally:
             beside.unlink(missing_ok=True)
-
-
-def _before_chunks(index: ReportIndex, source: ReportSource, *, lists_all: bool = True) -> bytes:
-    """Give everything above the chunks: what is seen at once, the index, the script."""
-    script, boards = page_script(), KNOWN_SECRETS.value(msgspec.to_builtins(board_tables(source)))
-    data = KNOWN_SECRETS.value(msgspec.to_builtins(index))
-    page = page_environment().get_template("report.html.jinja")
-    text = page.render(
-        index=data,
-        filters=row_filters(index),
-        lists_all=lists_all,
-        rests_on=_screen(source.comparison),
-        boards=boards,
-        figure=format_figure,
-        ends=format_ends,
-        style=page_file("kit.css") + page_file("page.css"),
-        script=script,
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        index_json=index_json(data),
-    )
-    return text.encode(errors="backslashreplace")
 
 
 def _screen(comparison: RunComparison | None) -> str:

@@ -190,7 +190,17 @@ def write_merged_junit(path: Path, files: Iterable[Sequence[Element]], run: Run)
         if case_name not in worst or _rank(case) < _rank(worst[case_name]):
             worst[case_name] = case
     cases = list(worst.values())
-    _name_transcripts(cases, run)
+    places: Mapping[tuple[str, ...], str] = {
+        (key.suite, key.task, key.model, key.variant, str(key.repetition)): entry.location.file
+        for entry in run.entries
+        for key in [entry.key]
+    }
+    for written in cases:
+        facts = {str(each.get("name")): each for each in written.iter("property")}
+        parts = (facts.get(OURS + part) for part in NAME_PARTS)
+        file = places.get(tuple("" if part is None else part.get("value", "") for part in parts))
+        if file is not None and f"{OURS}transcript" in facts:
+            facts[f"{OURS}transcript"].set("value", bounded(str(run.folder / file), MOST_PATH))
     # Properties that the user's own tests put onto the files stay; ours are those of the whole run.
     others: dict[str, str] = {}
     for each in (each for suite in suites for each in suite.findall("properties/property")):
@@ -205,18 +215,3 @@ def write_merged_junit(path: Path, files: Iterable[Sequence[Element]], run: Run)
 def _rank(case: Element) -> int:
     tags = {child.tag for child in case}
     return next((at for at, tag in enumerate(WORST_FIRST) if tag in tags), len(WORST_FIRST))
-
-
-def _name_transcripts(cases: Iterable[Element], run: Run) -> None:
-    """Let each trial's case name the file that its transcript is in now."""
-    places: Mapping[tuple[str, ...], str] = {
-        (key.suite, key.task, key.model, key.variant, str(key.repetition)): entry.location.file
-        for entry in run.entries
-        for key in [entry.key]
-    }
-    for case in cases:
-        properties = {str(each.get("name")): each for each in case.iter("property")}
-        parts = (properties.get(OURS + part) for part in NAME_PARTS)
-        file = places.get(tuple("" if part is None else part.get("value", "") for part in parts))
-        if file is not None and f"{OURS}transcript" in properties:
-            properties[f"{OURS}transcript"].set("value", bounded(str(run.folder / file), MOST_PATH))

@@ -101,12 +101,21 @@ def standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> It
             scorecard = scorecard_of(entries, scorecards)
         except BrokenScorecard as mistake:
             broken = str(mistake)
+        by_task: dict[str, frozenset[str]] = {}
+        known: dict[str, frozenset[str]] = {}
+        for entry in entries:
+            ruler, task = entry.digests.ruler, entry.key.task
+            if ruler:
+                alone = known.setdefault(ruler, frozenset((ruler,)))  # most tasks have one, and many the same
+                before = by_task.setdefault(task, alone)
+                if before is not alone:
+                    by_task[task] = before | alone
         yield LeaderboardRow(
             run=run.name,
             path=str(run.folder),
             view=suite,
             scorecard=scorecard,
-            rulers=_rulers(entries),
+            rulers=by_task,
             broken=broken,
         )
 
@@ -125,19 +134,6 @@ def count_graded_differently(standings: Sequence[LeaderboardRow]) -> int:
     return sum(len(rulers) > 1 for rulers in by_task.values())
 
 
-def _rulers(entries: Iterable[JournalEntry]) -> Rulers:
-    by_task: dict[str, frozenset[str]] = {}
-    known: dict[str, frozenset[str]] = {}
-    for entry in entries:
-        ruler, task = entry.digests.ruler, entry.key.task
-        if ruler:
-            alone = known.setdefault(ruler, frozenset((ruler,)))  # most tasks have one, and many the same
-            before = by_task.setdefault(task, alone)
-            if before is not alone:
-                by_task[task] = before | alone
-    return by_task
-
-
 def _best_first(standing: LeaderboardRow) -> tuple[bool, float, str, str]:
     # After the figure come names, so that equal rows have one order in every report.
     value = standing.value
@@ -148,15 +144,18 @@ def leaderboards_json(boards: Sequence[Leaderboard]) -> dict[str, Any]:
     """Give everything the tables show, with all digits, as JSON values."""
     totals = [row.total for board in boards for row in board.standings if row.total]
     weights = {part.name: part.weight for total in totals for part in total.parts}
-    return {"v": FORMAT, "weights": weights, "boards": [_board(board) for board in boards]}
-
-
-def _board(board: Leaderboard) -> dict[str, Any]:
     return {
-        "suite": board.suite,
-        "levels": board.has_scorecard,
-        "graded_differently": count_graded_differently(board.standings),
-        "rows": [_row_json(row) for row in board.standings],
+        "v": FORMAT,
+        "weights": weights,
+        "boards": [
+            {
+                "suite": board.suite,
+                "levels": board.has_scorecard,
+                "graded_differently": count_graded_differently(board.standings),
+                "rows": [_row_json(row) for row in board.standings],
+            }
+            for board in boards
+        ],
     }
 
 
@@ -174,9 +173,24 @@ def _row_json(row: LeaderboardRow) -> dict[str, Any]:
         data["decisions"] = decisions_json(row.view.decisions)
     # The keys are the same for every benchmark: a level is any group of metrics.
     if row.total is not None and row.scorecard is not None:
-        data["composite"] = _total(row.scorecard, row.total)
+        beside = row.scorecard.group(row.total.beside)
+        data["composite"] = {
+            "value": row.total.value,
+            **_ends(row.total.interval),
+            "parts": {part.name: part.value for part in row.total.parts},
+            "weights": {part.name: part.weight for part in row.total.parts},
+            "missing": list(row.total.missing),
+            "beside": beside.value if beside else None,
+        }
     if row.scorecard is not None:
-        data["levels"] = {group.name: _group(group) for group in row.scorecard.groups}
+        data["levels"] = {
+            group.name: {
+                **_metric(group.total),
+                "metrics": {metric.name: _metric(metric) for metric in group.metrics},
+                "common": {metric.name: _metric(metric) for metric in group.beside},
+            }
+            for group in row.scorecard.groups
+        }
         if row.scorecard.notes:
             data["notes"] = list(row.scorecard.notes)
     return data
@@ -220,26 +234,6 @@ def _spent(use: ResourceUse) -> dict[str, Any]:
         "unpriced": use.cost.unknown,
         "seconds": use.seconds.known_part,
         "untimed": use.seconds.unknown,
-    }
-
-
-def _total(scorecard: Scorecard, total: Total) -> dict[str, Any]:
-    beside = scorecard.group(total.beside)
-    return {
-        "value": total.value,
-        **_ends(total.interval),
-        "parts": {part.name: part.value for part in total.parts},
-        "weights": {part.name: part.weight for part in total.parts},
-        "missing": list(total.missing),
-        "beside": beside.value if beside else None,
-    }
-
-
-def _group(group: MetricGroup) -> dict[str, Any]:
-    return {
-        **_metric(group.total),
-        "metrics": {metric.name: _metric(metric) for metric in group.metrics},
-        "common": {metric.name: _metric(metric) for metric in group.beside},
     }
 
 
@@ -384,7 +378,6 @@ def _total_notes(scorecard: Scorecard) -> Iterator[str]:
 
 
 def _marked(scorecard: Scorecard, value: float | None, groups: Iterable[str]) -> str:
-    """Write a figure that is made of groups, marked where one of them lacks a judge's grade."""
     return mark_unjudged(format_figure(value), scorecard.is_unjudged(groups))
 
 
@@ -396,7 +389,23 @@ def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
     """Give the table of a board and, where its suite has a scorecard, one for each group of metrics."""
     if board.has_scorecard:
         yield _by_group(board)
-        yield from _metric_tables(board)
+        rows = [row for row in board.standings if row.scorecard]
+        for name in _group_names(rows):
+            groups = _groups(rows, name)
+            decided = [group for group in groups if group]
+            if not any(metric.tasks for group in decided for metric in (group.total, *group.beside)):
+                continue
+            own = dict.fromkeys(metric.name for group in decided for metric in group.metrics)
+            beside = dict.fromkeys(metric.name for group in decided for metric in group.beside)
+            columns = (
+                *metric_columns([group.total if group else None for group in groups]),
+                *(
+                    _column(name, [_metric_named(name, group.metrics if group else ()) for group in groups])
+                    for name in own
+                ),
+            )
+            common = (_column(name, [beside_metric(group, name) for group in groups]) for name in beside)
+            yield ReportTable(name, "model", _names(rows), (columns, tuple(common)))
     else:
         yield _by_bucket(board)
 
@@ -412,50 +421,29 @@ def _by_group(board: Leaderboard) -> ReportTable:
         _column(name, [group.total if group else None for group in _groups(rows, name)])
         for name in _group_names(rows)
     )
+    figure = next((row.total.name for row in rows if row.total), "")
+    figures = [format_total(row.scorecard) if figure else mean_cell(row.view.total) for row in rows]
+    intervals = [
+        format_interval(row.total.interval if row.total else None)
+        if figure
+        else interval_cell(row.view.total)
+        for row in rows
+    ]
     return ReportTable(
         title=_title(board),
         head="model",
         names=_names(rows),
-        groups=(_total_columns(rows), groups),
+        groups=(
+            (
+                TableColumn(figure or "score", tuple(figures)),
+                TableColumn("95 %", tuple(intervals)),
+                TableColumn("trials", tuple(trials_cell(row.view.total) for row in rows)),
+            ),
+            groups,
+        ),
         notes=tuple(map(TableNote, (*_scorecard_notes(rows), *_remarks(board)))),
         caveats=tuple(_without_judge(rows)),
     )
-
-
-def _total_columns(rows: Sequence[LeaderboardRow]) -> tuple[TableColumn, ...]:
-    """Give the figure that rows are ordered by, and over how many trials it is."""
-    name = next((row.total.name for row in rows if row.total), "")
-    figures = [format_total(row.scorecard) if name else mean_cell(row.view.total) for row in rows]
-    intervals = [
-        format_interval(row.total.interval if row.total else None) if name else interval_cell(row.view.total)
-        for row in rows
-    ]
-    return (
-        TableColumn(name or "score", tuple(figures)),
-        TableColumn("95 %", tuple(intervals)),
-        TableColumn("trials", tuple(trials_cell(row.view.total) for row in rows)),
-    )
-
-
-def _metric_tables(board: Leaderboard) -> Iterator[ReportTable]:
-    """Give the table of each group in which something was decided: its own metrics, then those beside it."""
-    rows = [row for row in board.standings if row.scorecard]
-    for name in _group_names(rows):
-        groups = _groups(rows, name)
-        decided = [group for group in groups if group]
-        if not any(metric.tasks for group in decided for metric in (group.total, *group.beside)):
-            continue
-        own = dict.fromkeys(metric.name for group in decided for metric in group.metrics)
-        beside = dict.fromkeys(metric.name for group in decided for metric in group.beside)
-        columns = (
-            *metric_columns([group.total if group else None for group in groups]),
-            *(
-                _column(name, [_metric_named(name, group.metrics if group else ()) for group in groups])
-                for name in own
-            ),
-        )
-        common = (_column(name, [beside_metric(group, name) for group in groups]) for name in beside)
-        yield ReportTable(name, "model", _names(rows), (columns, tuple(common)))
 
 
 def _column(name: str, metrics: Sequence[Metric | None]) -> TableColumn:
@@ -463,7 +451,6 @@ def _column(name: str, metrics: Sequence[Metric | None]) -> TableColumn:
 
 
 def _group_names(rows: Sequence[LeaderboardRow]) -> Iterable[str]:
-    """Name the groups of all rows, in the order of their first appearance."""
     return dict.fromkeys(group.name for row in rows if row.scorecard for group in row.scorecard.groups)
 
 

@@ -50,7 +50,14 @@ def summary_markdown(
     ``headline`` is a comparison's verdict, ``totals`` what benchmarks make of suites, ``footer`` the gates:
     a paragraph for each line.
     """
-    parts = ["## Agent evals", *_paragraphs(headline), _suites(view)]
+    columns = suite_columns(view)
+    names = [view.label(suite) for suite in view.suites]
+    rows = [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(names)]
+    parts = [
+        "## Agent evals",
+        *_paragraphs(headline),
+        markdown_rows([["suite", *(column.title for column in columns)], *rows]),
+    ]
     parts += [*map(escape_markdown, filter(None, remarks_on_all(view))), *_paragraphs(totals)]
     parts += [_buckets(suite) for suite in worst_buckets(view)]
     if notes := [f"- {escape_markdown(note.text)}" for note in run_warnings(view)]:
@@ -61,20 +68,15 @@ def summary_markdown(
         parts.append(folded_markdown("all buckets", tables))
     if view.misses:
         head = f"{pluralize(len(view.misses), 'trial')} not passed"
-        parts.append(folded_markdown(head, _misses(view.misses)))
+        left = len(view.misses) - MOST_MISSES
+        more = [f"- and {left} more"] if left > 0 else []
+        parts.append(folded_markdown(head, "\n".join([*map(_miss_item, view.misses[:MOST_MISSES]), *more])))
     parts.append(f"run: {escape_markdown(view.path)}")
     return "\n\n".join(parts) + "\n"
 
 
 def _paragraphs(lines: Sequence[StyledLine]) -> list[str]:
     return [escape_markdown(line.text) for line in lines]
-
-
-def _suites(view: RunView) -> str:
-    columns = suite_columns(view)
-    names = [view.label(suite) for suite in view.suites]
-    rows = [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(names)]
-    return markdown_rows([["suite", *(column.title for column in columns)], *rows])
 
 
 def _buckets(suite: WorstBuckets) -> str:
@@ -103,12 +105,6 @@ def append_summary(path: Path, text: str) -> str:
 def code_block(lines: Iterable[str]) -> str:
     """Put lines into a summary as they are, in columns; nothing in them can end the block."""
     return "\n```text\n" + "\n".join(line.replace("`", "'") for line in lines) + "\n```\n"
-
-
-def _misses(misses: Sequence[Miss]) -> str:
-    left = len(misses) - MOST_MISSES
-    more = [f"- and {left} more"] if left > 0 else []
-    return "\n".join([*map(_miss_item, misses[:MOST_MISSES]), *more])
 
 
 def _miss_item(miss: Miss) -> str:

@@ -88,11 +88,6 @@ def panel_lines(progress: Progress, columns: int, *, ascii_only: bool = False) -
     if columns < NARROWEST:
         return []
     width = min(columns, WIDEST) - 1
-    lines = [_trials(progress, width, ascii_only), _endings(progress, width), _scores(progress, width)]
-    return [SPACE, *lines, _slowest(progress, width)]
-
-
-def _trials(progress: Progress, width: int, ascii_only: bool) -> PanelLine:
     more = f" to {progress.most:,}" if progress.most > progress.planned else ""
     planned = f"{progress.planned:,}"
     counts = [f"{progress.ended:>{len(planned)},} of {planned}{more}", f"{progress.in_flight:,} in flight"]
@@ -100,7 +95,12 @@ def _trials(progress: Progress, width: int, ascii_only: bool) -> PanelLine:
     left = [] if progress.seconds_left is None else [time_left(progress.seconds_left)]
     room = width - LABEL - GAP - len(counts[0]) - GAP - len("100 in flight") - GAP - TIME_ROOM
     bar = _bar(progress, min(LONGEST_BAR, room), ascii_only)
-    return _line("graded" if progress.is_regraded else "trials", [*bar, *figures], left, width)
+    lines = [
+        _line("graded" if progress.is_regraded else "trials", [*bar, *figures], left, width),
+        _endings(progress, width),
+        _scores(progress, width),
+    ]
+    return [SPACE, *lines, _slowest(progress, width)]
 
 
 def _bar(progress: Progress, room: int, ascii_only: bool) -> list[Piece]:

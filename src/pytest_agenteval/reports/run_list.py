@@ -84,20 +84,19 @@ def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
         yield name, when, NOTHING_RUN, *[NOT_KNOWN] * 5, status, NOT_KNOWN
     for at, suite in enumerate(run.suites):
         first = (name, when) if at == 0 else ("", "")
-        yield (*first, *_figures(suite, run.ended[at]), status if at == 0 else "", _word(run.verdicts[at]))
-
-
-def _figures(suite: SuiteView, ended: int) -> tuple[str, ...]:
-    total = suite.total
-    spent = total.spent.tokens or total.spent.cost  # none were seen: as on the other screens, no cost
-    return (
-        one_line(suite.suite, MOST_NAME),
-        one_line(suite.who, MOST_NAME),
-        mean_cell(total),
-        interval_cell(total),
-        f"{total.averaged:,} of {max(total.planned, ended):,}",
-        format_cost(total.spent.cost) if spent else NOT_KNOWN,
-    )
+        total = suite.total
+        spent = total.spent.tokens or total.spent.cost
+        yield (
+            *first,
+            one_line(suite.suite, MOST_NAME),
+            one_line(suite.who, MOST_NAME),
+            mean_cell(total),
+            interval_cell(total),
+            f"{total.averaged:,} of {max(total.planned, run.ended[at]):,}",
+            format_cost(total.spent.cost) if spent else NOT_KNOWN,
+            status if at == 0 else "",
+            _word(run.verdicts[at]),
+        )
 
 
 def _word(verdict: StoredVerdict | None) -> str:

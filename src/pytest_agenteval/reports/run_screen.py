@@ -22,7 +22,6 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.run_view import RunView, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings, whole_run_warnings
 from pytest_agenteval.reports.suite_tables import (
-    BucketRow,
     WorstBuckets,
     brief_remarks,
     even_marks,
@@ -221,15 +220,6 @@ def fold_rows(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     if not rows:
         return
     widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
-    folds = _folds(widths, width)
-    for row in rows:
-        for fold in folds:
-            cells = [pad(row[at], widths[at], right=at > 1) for at in fold]
-            yield ("" if 0 in fold else INDENT) + GAP.join(cells).rstrip()
-
-
-def _folds(widths: Sequence[int], width: int) -> list[list[int]]:
-    """Give the columns that stand side by side, line by line; what a suite took stays together."""
     joined = sum(widths[SPENT:]) + len(GAP) * len(widths[SPENT:])
     together = joined <= width
     folds, used = [[0]], widths[0]
@@ -240,12 +230,26 @@ def _folds(widths: Sequence[int], width: int) -> list[list[int]]:
             used = len(INDENT) - len(GAP)
         folds[-1].append(at)
         used += len(GAP) + wide
-    return folds
+    for row in rows:
+        for fold in folds:
+            cells = [pad(row[at], widths[at], right=at > 1) for at in fold]
+            yield ("" if 0 in fold else INDENT) + GAP.join(cells).rstrip()
 
 
 def _bucket_blocks(suites: Sequence[WorstBuckets], width: int) -> Iterator[Sequence[StyledLine]]:
     rows = [row for suite in suites for row in suite.rows]
-    figures = _figures(rows, width)
+    columns = [
+        ["score", *even_marks([row.score for row in rows])],
+        ["95 %", *(row.interval for row in rows)],
+        ["tasks passed" if width >= 80 else "passed", *(row.passed for row in rows)],
+    ]
+    if not any(row.interval for row in rows):
+        del columns[1]
+    widths = [max(map(cell_width, column)) for column in columns]
+    figures = [
+        [pad(cell, wide, right=True) for cell, wide in zip(row, widths, strict=True)]
+        for row in zip(*columns, strict=True)
+    ]
     figures_width = sum(len(GAP) + cell_width(cell) for cell in figures[0]) if figures else 0
     names = [*(INDENT + ", ".join(row.names) for row in rows), *(suite.title for suite in suites)]
     room = min(max(map(cell_width, names), default=0), width - figures_width)
@@ -259,22 +263,6 @@ def _bucket_blocks(suites: Sequence[WorstBuckets], width: int) -> Iterator[Seque
         if suite.more:
             lines.append(StyledLine(f"{INDENT}{suite.more} more with misses (-v)", "dim"))
         yield lines
-
-
-def _figures(rows: Sequence[BucketRow], width: int) -> list[list[str]]:
-    """Give the cells of the head and of each row, in columns; no interval where no row has one."""
-    columns = [
-        ["score", *even_marks([row.score for row in rows])],
-        ["95 %", *(row.interval for row in rows)],
-        ["tasks passed" if width >= 80 else "passed", *(row.passed for row in rows)],
-    ]
-    if not any(row.interval for row in rows):
-        del columns[1]
-    widths = [max(map(cell_width, column)) for column in columns]
-    return [
-        [pad(cell, wide, right=True) for cell, wide in zip(row, widths, strict=True)]
-        for row in zip(*columns, strict=True)
-    ]
 
 
 def _beside(

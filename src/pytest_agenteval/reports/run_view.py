@@ -307,7 +307,11 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
     suite, model, variant = group
     planned = [part for part in run.planned if (part.suite, part.model, part.variant) == group]
     header = next((run_suite for run_suite in run.header.suites if run_suite.name == suite), None)
-    k, threshold = _repetitions(planned, entries), (header or RunSuite(suite)).threshold
+    # The task that has fewest repetitions decides k, so that every task can tell.
+    counts = [group.repetitions for group in planned] or [
+        len(trials) for trials in group_by_task(entries).values()
+    ]
+    k, threshold = min(counts, default=1), (header or RunSuite(suite)).threshold
     unended = {attempt.key for attempt in run.begun if _group(attempt.key) == group}
     if unended:
         unended -= {entry.key for entry in entries}
@@ -341,14 +345,6 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
         and total.averaged > 0
         and not any(entry.usage.asks for entry in entries),
     )
-
-
-def _repetitions(planned: Sequence[PlannedGroup], entries: Sequence[JournalEntry]) -> int:
-    """Give k: the repetitions of the task that has fewest, so that every task can tell."""
-    counts = [group.repetitions for group in planned] or [
-        len(trials) for trials in group_by_task(entries).values()
-    ]
-    return min(counts, default=1)
 
 
 def _rows(
@@ -412,11 +408,17 @@ def identical_prompt_warnings(run: Run, named: Collection[str] = ()) -> Iterator
         return
     sent: dict[tuple[str, str, str], dict[str, dict[tuple[str, int], str]]] = defaultdict(dict)
     for entry in run.entries:
-        messages = _messages(run, entry)
-        if messages:
+        trial = run.trial_if_readable(entry)
+        # What an agent sent in its own words: as the system, and as the user.
+        texts = [
+            [message.role, message.content]
+            for message in (trial.transcript.messages if trial else ())
+            if message.role in ("system", "user")
+        ]
+        if texts:
             key = entry.key
             by_variant = sent[key.suite, key.agent, key.model]
-            by_variant.setdefault(key.variant, {})[key.task, key.repetition] = messages
+            by_variant.setdefault(key.variant, {})[key.task, key.repetition] = json_digest(texts)
     for (suite, _, model), by_variant in sent.items():
         for first, second in combinations(filter(by_variant.__contains__, variants), 2):
             both = by_variant[first].keys() & by_variant[second].keys()
@@ -424,11 +426,3 @@ def identical_prompt_warnings(run: Run, named: Collection[str] = ()) -> Iterator
                 names = f"{printable(model_label(model, first))} and {printable(model_label(model, second))}"
                 many = f"sent the same messages in {pluralize(len(both), 'trial')}"
                 yield f"{printable(suite)}: {names} {many}: their prompts change nothing"
-
-
-def _messages(run: Run, entry: JournalEntry) -> str:
-    """Give a digest of what an agent sent in its own words: as the system, and as the user."""
-    trial = run.trial_if_readable(entry)
-    messages = trial.transcript.messages if trial else ()
-    sent = [[message.role, message.content] for message in messages if message.role in ("system", "user")]
-    return json_digest(sent) if sent else ""

@@ -35,7 +35,18 @@ Count = Callable[[GroupStatistics], int]
 def run_warnings(view: RunView) -> Iterator[TableNote]:
     """Give what has to be known of the figures, the gravest first; with nothing to say there is none."""
     yield from (TableNote(printable(line), bad=True) for line in view.unreadable)
-    yield from _missing_trials(view)
+    if errored := _shares(view, "trial", lambda total: total.errors, _planned):
+        by_cause = _sum(suite.total.errored for suite in view.suites)
+        yield TableNote(f"{errored} errored, in no average: {tally(by_cause)}", bad=True)
+    if not_run := _shares(view, "trial", lambda total: total.not_run - total.interrupted, _planned):
+        why = f": {_reasons(view)}" if view.not_run else ""
+        yield TableNote(f"{not_run} not run{why}", bad=True)
+    elif view.not_run:  # of tests that have trials run by code: nobody has planned them
+        yield _held_back(view)
+    if interrupted := _shares(view, "trial", lambda total: total.interrupted, _planned):
+        how = "interrupted" if view.ended_at else "not ended"  # of a run that may still go on
+        yield TableNote(f"{interrupted} begun and {how}: what they took is unknown", bad=True)
+    yield from _lost_trials(view)
     if misses := _shares(view, "call", lambda total: total.tools.misses, _tool_calls):
         yield TableNote(f"{misses} not recorded", bad=True)
     if limited := _shares(view, "trial", lambda total: sum(total.limited.values()), _planned):
@@ -58,22 +69,6 @@ def whole_run_warnings(view: RunView) -> Iterator[TableNote]:
     yield from _lost_trials(view)
     yield from _doubtful_events(view)
     yield from map(TableNote, view.warnings)
-
-
-def _missing_trials(view: RunView) -> Iterator[TableNote]:
-    """Name the trials that are in no average: errored by cause, and not run."""
-    if errored := _shares(view, "trial", lambda total: total.errors, _planned):
-        causes = _sum(suite.total.errored for suite in view.suites)
-        yield TableNote(f"{errored} errored, in no average: {tally(causes)}", bad=True)
-    if not_run := _shares(view, "trial", lambda total: total.not_run - total.interrupted, _planned):
-        why = f": {_reasons(view)}" if view.not_run else ""
-        yield TableNote(f"{not_run} not run{why}", bad=True)
-    elif view.not_run:  # of tests that have trials run by code: nobody has planned them
-        yield _held_back(view)
-    if interrupted := _shares(view, "trial", lambda total: total.interrupted, _planned):
-        how = "interrupted" if view.ended_at else "not ended"  # of a run that may still go on
-        yield TableNote(f"{interrupted} begun and {how}: what they took is unknown", bad=True)
-    yield from _lost_trials(view)
 
 
 def _lost_trials(view: RunView) -> Iterator[TableNote]:
@@ -129,16 +124,6 @@ def _doubtful_events(view: RunView) -> Iterator[TableNote]:
     if without and not view.doubtful_events.get(UNREAD_REQUEST):
         names = ", ".join(without)
         yield TableNote(f"no model request was seen in {names}: if an agent sent one, these figures lack it")
-    yield from _shared_process(view)
-    for kind, (thing, what) in _EVENTS.items():
-        if count := view.doubtful_events.get(kind, 0):
-            yield TableNote(
-                f"{pluralize(count, thing)} {what}", bad=kind not in (CHANGED_PROMPT, UNTOLD_TOKENS)
-            )
-
-
-def _shared_process(view: RunView) -> Iterator[TableNote]:
-    """Say what agents did of which the rest of the process knows, or does not."""
     if programs := _event_names(view, STARTED_PROGRAM):
         yield TableNote(f"agents started a program ({programs}): what it sends is not seen", bad=True)
     if places := _event_names(view, UNTAPED_CONNECTION):
@@ -150,6 +135,11 @@ def _shared_process(view: RunView) -> Iterator[TableNote]:
     if changed := _event_names(view, CHANGED_PROCESS):
         way_out = "--agent-executor=processes or --agent-concurrency=1 keeps them apart"
         yield TableNote(f"trials side by side changed what they share ({changed}); {way_out}", bad=True)
+    for kind, (thing, what) in _EVENTS.items():
+        if count := view.doubtful_events.get(kind, 0):
+            yield TableNote(
+                f"{pluralize(count, thing)} {what}", bad=kind not in (CHANGED_PROMPT, UNTOLD_TOKENS)
+            )
 
 
 def _event_names(view: RunView, kind: str) -> str:

@@ -124,11 +124,6 @@ def suite_notes(suite: SuiteView) -> Iterator[TableNote]:
         yield TableNote(
             f"pass^{k} and pass@{k} are over the {with_k} of {total.tasks} tasks with {k} averaged trials"
         )
-    yield from _doubtful(total)
-    yield TableNote("; ".join(_resources(total)))
-
-
-def _doubtful(total: GroupStatistics) -> Iterator[TableNote]:
     if total.limited:
         limits = {f"by {limit}": number for limit, number in total.limited.items()}
         yield TableNote(f"{sum(limits.values())} limited: {tally(limits)}")
@@ -141,6 +136,7 @@ def _doubtful(total: GroupStatistics) -> Iterator[TableNote]:
         yield TableNote(f"{total.tools.misses} of {pluralize(calls, 'call')} not recorded", bad=True)
     if total.retried:
         yield TableNote(f"{pluralize(total.retried, 'trial')} begun more than once; the last attempt counts")
+    yield TableNote("; ".join(_resources(total)))
 
 
 def undecided_beside(total: GroupStatistics) -> Counter[str]:
@@ -318,7 +314,14 @@ def _worst_of(label: str, suite: SuiteView, most: int, most_large: int) -> Worst
     rows = []
     for (score, interval, passed, _), equal in groupby(chosen, _cells):
         rows.append(BucketRow(tuple(map(_name, equal)), score, interval, passed))
-    return WorstBuckets(_title(label, suite), tuple(rows), len(missed) - len(chosen))
+    whole = [row for row in suite.rows if row.pass_1 is not None and not _misses(row)]
+    undecided = sum(row.pass_1 is None for row in suite.rows)
+    parts = [pluralize(len(suite.rows), "bucket")]
+    if whole:
+        parts.append(f"{mark_unjudged(str(len(whole)), sum(row.unproven for row in whole))} passed in full")
+    if undecided:
+        parts.append(f"{undecided} without a figure")
+    return WorstBuckets(f"{label}, worst first ({', '.join(parts)})", tuple(rows), len(missed) - len(chosen))
 
 
 def _misses(row: GroupStatistics) -> bool:
@@ -327,17 +330,6 @@ def _misses(row: GroupStatistics) -> bool:
 
 def _mean(row: GroupStatistics) -> float:
     return row.score or 0.0
-
-
-def _title(label: str, suite: SuiteView) -> str:
-    whole = [row for row in suite.rows if row.pass_1 is not None and not _misses(row)]
-    undecided = sum(row.pass_1 is None for row in suite.rows)
-    parts = [pluralize(len(suite.rows), "bucket")]
-    if whole:
-        parts.append(f"{mark_unjudged(str(len(whole)), sum(row.unproven for row in whole))} passed in full")
-    if undecided:
-        parts.append(f"{undecided} without a figure")
-    return f"{label}, worst first ({', '.join(parts)})"
 
 
 def _name(bucket: GroupStatistics) -> str:

@@ -106,7 +106,17 @@ def body_lines(table: ReportTable, width: int, indent: str = INDENT) -> Iterator
     """
     room = width - cell_width(indent)
     for block in _blocks(table, room):
-        head, *rows = _block_rows(table, block, room)
+        beside = [name if cell_width(name) <= block.name_room else "" for name in table.names]
+        body = [[table.head, *(column.title for column in block.columns)]]
+        body += [[name, *(column.cells[at] for column in block.columns)] for at, name in enumerate(beside)]
+        top, *lines = align_columns(body, block.gap)
+        table_rows = [top]
+        for name, short, line in zip(table.names, beside, lines, strict=True):
+            table_rows += [line] if short or not name else [*wrap(name, room), line]
+        # Only spare columns are left out: what is missing of the others stands in the next block.
+        left_out = [column.title for column in table.columns if column.spare and column not in block.columns]
+        more = wrap(f"too narrow for columns: {', '.join(left_out)}", room) if left_out else []
+        head, *rows = [*table_rows, *more]
         yield StyledLine((indent + head).rstrip(), "dim")
         yield from (StyledLine((indent + row).rstrip()) for row in rows)
 
@@ -147,7 +157,17 @@ def _blocks(table: ReportTable, room: int) -> Iterator[_Block]:
         yield _Block(everything, GAP, _name_room(everything, room))
     else:
         for group in table.groups:
-            yield from _split(group, room, narrowest)
+            columns = list(group)
+            while columns:
+                side_by_side = next(
+                    count
+                    for count in range(len(columns), 0, -1)
+                    if count == 1 or _name_room(columns[:count], room) >= narrowest
+                )
+                yield _Block(
+                    columns[:side_by_side], GAP, max(narrowest, _name_room(columns[:side_by_side], room))
+                )
+                columns = columns[side_by_side:]
 
 
 def _without_spare(columns: Sequence[TableColumn], room: int, longest: int, narrowest: int) -> _Block:
@@ -164,33 +184,6 @@ def _without_spare(columns: Sequence[TableColumn], room: int, longest: int, narr
     return _Block(here, NARROW_GAP, narrowest)
 
 
-def _split(group: Sequence[TableColumn], room: int, narrowest: int) -> Iterator[_Block]:
-    """Give the columns of a group, as many side by side as there is room for; a single one always stands."""
-    columns = list(group)
-    while columns:
-        side_by_side = next(
-            count
-            for count in range(len(columns), 0, -1)
-            if count == 1 or _name_room(columns[:count], room) >= narrowest
-        )
-        yield _Block(columns[:side_by_side], GAP, max(narrowest, _name_room(columns[:side_by_side], room)))
-        columns = columns[side_by_side:]
-
-
 def _name_room(columns: Sequence[TableColumn], room: int, gap: int = GAP) -> int:
     """Give how many columns of a terminal are left for names; less than 0 where not even figures fit."""
     return room - sum(max(map(cell_width, (column.title, *column.cells))) + gap for column in columns)
-
-
-def _block_rows(table: ReportTable, block: _Block, room: int) -> list[str]:
-    beside = [name if cell_width(name) <= block.name_room else "" for name in table.names]
-    rows = [[table.head, *(column.title for column in block.columns)]]
-    rows += [[name, *(column.cells[at] for column in block.columns)] for at, name in enumerate(beside)]
-    head, *lines = align_columns(rows, block.gap)
-    table_rows = [head]
-    for name, short, line in zip(table.names, beside, lines, strict=True):
-        table_rows += [line] if short or not name else [*wrap(name, room), line]
-    # Only spare columns are left out: what is missing of the others stands in the next block.
-    left_out = [column.title for column in table.columns if column.spare and column not in block.columns]
-    more = wrap(f"too narrow for columns: {', '.join(left_out)}", room) if left_out else []
-    return [*table_rows, *more]

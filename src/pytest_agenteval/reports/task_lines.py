@@ -69,7 +69,10 @@ def grader_path(task: Mapping[str, Any], grade: Grade, grades: Sequence[Grade]) 
     group without one gave what no other grader did.
     """
     graders = task.get("graders")
-    titles = [_title(grader) for grader in graders] if isinstance(graders, Sequence) else []
+    titles = [
+        str(grader.get("label") or grader.get("name") or "") if isinstance(grader, Mapping) else ""
+        for grader in (graders if isinstance(graders, Sequence) else ())
+    ]
     givers = {each.grader: _giver(titles, each.grader) for each in grades}
     at = givers.get(grade.grader)
     silent = set(range(len(titles))) - set(givers.values())
@@ -83,7 +86,3 @@ def _giver(titles: Sequence[str], grade: str) -> int | None:
     # The longest fits best: a grader "files" and one "files: new" may both give grades "files: new: …".
     fitting = [title for title in titles if title and (grade == title or grade.startswith(f"{title}: "))]
     return titles.index(max(fitting, key=len)) if fitting else None
-
-
-def _title(grader: Any) -> str:
-    return str(grader.get("label") or grader.get("name") or "") if isinstance(grader, Mapping) else ""

@@ -516,21 +516,16 @@ def _too_little(sample: Sample, tasks: set[str]) -> str:
     return ""
 
 
-def _incomplete(sample: Sample, tasks: set[str]) -> str:
-    """Say what a sample has not of the suite: tasks that others tried, and trials without a grade."""
-    finished = sum(tally.trials for tally in sample.tasks.values())
-    errored = finished - sum(tally.averaged for tally in sample.tasks.values())
-    tried, not_run = len(tasks & set(sample.tasks)), sample.planned - finished
-    parts = [
-        f"{tried} of {pluralize(len(tasks), 'task')}" if tried < len(tasks) else "",
-        f"{errored} of {pluralize(sample.planned, 'trial')} errored" if errored else "",
-        f"{not_run} of {pluralize(sample.planned, 'trial')} not run" if not_run else "",
-    ]
-    return ", ".join(filter(None, parts))
-
-
 def _points(samples: Sequence[Sample], tasks: set[str], k: int) -> Iterator[Point]:
     for number, sample in enumerate(samples):
+        finished = sum(tally.trials for tally in sample.tasks.values())
+        errored = finished - sum(tally.averaged for tally in sample.tasks.values())
+        tried, not_run = len(tasks & set(sample.tasks)), sample.planned - finished
+        parts = [
+            f"{tried} of {pluralize(len(tasks), 'task')}" if tried < len(tasks) else "",
+            f"{errored} of {pluralize(sample.planned, 'trial')} errored" if errored else "",
+            f"{not_run} of {pluralize(sample.planned, 'trial')} not run" if not_run else "",
+        ]
         yield Point(
             run=sample.run,
             started_at=sample.started_at,
@@ -540,7 +535,7 @@ def _points(samples: Sequence[Sample], tasks: set[str], k: int) -> Iterator[Poin
                 for bucket, score in sample.buckets.items()
             },
             changes=tuple(changes_between(samples[number - 1], sample)) if number else (),
-            incomplete=_incomplete(sample, tasks),
+            incomplete=", ".join(filter(None, parts)),
         )
 
 

@@ -166,7 +166,37 @@ def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[
 
 def _series_lines(suite: str, series: Series, width: int, ascii_only: bool) -> Iterator[StyledLine]:
     if series.points:
-        yield from table_lines(_table(suite, series, ascii_only), width)
+        drawing, rows = _Drawing(series, ascii_only), list(_rows(series))
+        heads = drawing.heads()
+        blank = ("",) * len(heads)
+        columns = (
+            TableColumn(
+                "score", (*(line for _, line in heads), *(drawing.sparkline(row.scores) for row in rows))
+            ),
+            TableColumn("first", (*blank, *(format_figure(_decided(row.scores)[0]) for row in rows))),
+            TableColumn("last", (*blank, *(format_figure(_decided(row.scores)[-1]) for row in rows))),
+            TableColumn(
+                "runs", (*blank, *(str(sum(score is not None for score in row.scores)) for row in rows))
+            ),
+            TableColumn(
+                f"pass^{series.k}",
+                (*blank, *(format_figure(_decided(row.rates)[-1]) if row.rates else "" for row in rows)),
+                spare=1,
+            ),
+        )
+        yield from table_lines(
+            ReportTable(
+                title=_title(suite, series),
+                head="bucket",
+                names=(
+                    *(name for name, _ in heads),
+                    *(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows),
+                ),
+                groups=(columns,),
+                notes=(*drawing.notes(), *_absences(series)),
+            ),
+            width,
+        )
         return
     yield from wrapped_lines(_title(suite, series), width, "bold", indent="")
     for note in _absences(series):
@@ -218,32 +248,6 @@ def _rows(series: Series) -> Iterator[_Row]:
     for name in names if len(names) > 1 else ():
         figures = [point.buckets.get(name, NOTHING_KNOWN) for point in series.points]
         yield _Row(name, [each.score for each in figures], [each.pass_hat_k for each in figures])
-
-
-def _table(suite: str, series: Series, ascii_only: bool) -> ReportTable:
-    drawing, rows = _Drawing(series, ascii_only), list(_rows(series))
-    heads = drawing.heads()
-    blank = ("",) * len(heads)
-    columns = (
-        TableColumn(
-            "score", (*(line for _, line in heads), *(drawing.sparkline(row.scores) for row in rows))
-        ),
-        TableColumn("first", (*blank, *(format_figure(_decided(row.scores)[0]) for row in rows))),
-        TableColumn("last", (*blank, *(format_figure(_decided(row.scores)[-1]) for row in rows))),
-        TableColumn("runs", (*blank, *(str(sum(score is not None for score in row.scores)) for row in rows))),
-        TableColumn(
-            f"pass^{series.k}",
-            (*blank, *(format_figure(_decided(row.rates)[-1]) if row.rates else "" for row in rows)),
-            spare=1,
-        ),
-    )
-    return ReportTable(
-        title=_title(suite, series),
-        head="bucket",
-        names=(*(name for name, _ in heads), *(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows)),
-        groups=(columns,),
-        notes=(*drawing.notes(), *_absences(series)),
-    )
 
 
 def _decided(figures: Sequence[float | None]) -> list[float | None]:

@@ -52,7 +52,21 @@ def choose_trials(entries: Sequence[JournalEntry], query: TrialQuery) -> list[Jo
     if not entries:
         raise UsageMistake("no trial of this run has ended")
     if query.word:
-        return _of_word(entries, query.word)
+        ordered = _worst_of_all_first(entries)
+        if query.word == WORST:
+            return ordered[:1]
+        found = [
+            entry
+            for entry in ordered
+            if entry.ending == query.word or (query.word == "limited" and entry.limit)
+        ]
+        if not found:
+            counts = [sum(entry.ending == ending for entry in entries) for ending in get_args(Ending)]
+            there = [f"{n:,} {ending}" for n, ending in zip(counts, get_args(Ending), strict=True) if n]
+            raise UsageMistake(
+                f"no trial of {pluralize(len(entries), 'trial')} is {query.word}: {', '.join(there)}"
+            )
+        return found
     matches = best_matches(entries, query.name)
     if len(matches) == 1:
         return matches
@@ -69,7 +83,14 @@ def best_matches(entries: Iterable[JournalEntry], name: str) -> list[JournalEntr
     """
     entries, name = list(entries), PROGRAM.sub("", name.strip())
     if "::" in name:
-        return _of_item(entries, name)
+        # A task's file may hold a `::` in its path; its id, which pytest puts behind the last, holds none.
+        file, _, item = name.rpartition("::")
+        of_item = [entry for entry in entries if item in (*_item_names(entry), entry.key.task)]
+        return (
+            [entry for entry in of_item if _is_file(entry.file, file)] or _of_python_item(entries, name)
+            if file
+            else of_item
+        )
     for fits in _tiers(name):
         if matches := [entry for entry in entries if fits(entry)]:
             return matches
@@ -110,16 +131,6 @@ def _tiers(name: str) -> Iterator[Callable[[JournalEntry], bool]]:
     yield lambda entry: folded != "" and folded in trial_name(entry.key).casefold()
 
 
-def _of_item(entries: Sequence[JournalEntry], name: str) -> list[JournalEntry]:
-    """Give the trials of an item's id: its file may be seen from elsewhere, or be left out."""
-    # A task's file may hold a `::` in its path; its id, which pytest puts behind the last, holds none.
-    file, _, item = name.rpartition("::")
-    of_item = [entry for entry in entries if item in (*_item_names(entry), entry.key.task)]
-    if not file:
-        return of_item
-    return [entry for entry in of_item if _is_file(entry.file, file)] or _of_python_item(entries, name)
-
-
 def _of_python_item(entries: Sequence[JournalEntry], name: str) -> list[JournalEntry]:
     """Give the trials of an item in a Python file, whose id holds a suite's variable, or a test's classes."""
     file, _, below = name.partition("::")
@@ -148,18 +159,6 @@ def _is_file(file: str, typed: str) -> bool:
     while path.startswith("../"):
         path = path.removeprefix("../")
     return bool(file) and (path == file or path.endswith(f"/{file}") or file.endswith(f"/{path}"))
-
-
-def _of_word(entries: Sequence[JournalEntry], word: str) -> list[JournalEntry]:
-    ordered = _worst_of_all_first(entries)
-    if word == WORST:
-        return ordered[:1]
-    matches = [entry for entry in ordered if entry.ending == word or (word == "limited" and entry.limit)]
-    if not matches:
-        counts = [sum(entry.ending == ending for entry in entries) for ending in get_args(Ending)]
-        there = [f"{n:,} {ending}" for n, ending in zip(counts, get_args(Ending), strict=True) if n]
-        raise UsageMistake(f"no trial of {pluralize(len(entries), 'trial')} is {word}: {', '.join(there)}")
-    return matches
 
 
 def _worst_of_all_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:

@@ -57,21 +57,6 @@ BETWEEN = " | "
 MOST_LINES = 40
 
 
-def _hidden_difference(old: Lines, new: Lines, detail: Detail) -> Iterator[StyledLine]:
-    """Give the lines in which two sides differ, which are folded away in both."""
-    whole = Detail(detail.width, full=True)
-    texts = [[line.text for line in side(whole)] for side in (old, new)]
-    lines = [line for hunk in hunks_of_lines(*texts) for line in hunk_lines([hunk])]
-    if not lines:
-        yield StyledLine(f"{INDENT * 2}they differ in blanks alone", "dim")
-    for line in lines[:MOST_LINES]:
-        yield StyledLine(cut(f"{INDENT * 2}{line.text}", detail.width), line.style)
-    if len(lines) > MOST_LINES:
-        yield StyledLine(
-            f"{INDENT * 2}{CUT} {pluralize(len(lines) - MOST_LINES, 'more line')} (--full)", "dim"
-        )
-
-
 def is_wide(detail: Detail) -> bool:
     """Whether both sides stand beside each other."""
     return detail.width >= SIDE_BY_SIDE and not detail.full
@@ -99,7 +84,17 @@ def sides(old: Lines, new: Lines, detail: Detail) -> Iterator[StyledLine]:
     """Give both sides beside each other or, where folding hides in what they differ, just that."""
     if is_hidden(old, new, detail):
         yield next(iter(old(detail)))._replace(style="dim")
-        yield from _hidden_difference(old, new, detail)
+        whole = Detail(detail.width, full=True)
+        texts = [[line.text for line in side(whole)] for side in (old, new)]
+        lines = [line for hunk in hunks_of_lines(*texts) for line in hunk_lines([hunk])]
+        if not lines:
+            yield StyledLine(f"{INDENT * 2}they differ in blanks alone", "dim")
+        for line in lines[:MOST_LINES]:
+            yield StyledLine(cut(f"{INDENT * 2}{line.text}", detail.width), line.style)
+        if len(lines) > MOST_LINES:
+            yield StyledLine(
+                f"{INDENT * 2}{CUT} {pluralize(len(lines) - MOST_LINES, 'more line')} (--full)", "dim"
+            )
     else:
         yield from beside(old(one_side(detail)), new(one_side(detail)), detail)
 
@@ -263,21 +258,6 @@ def difference_lines(
 ) -> Iterator[StyledLine]:
     """Give what differs between two trials: outcome and ingredients, grades, conversation, answer, files."""
     difference = trial_difference(old, new)
-    yield from _head(old, new, places, difference, detail)
-    yield from section("grades", _grade_lines(difference, detail))
-    yield from section("conversation", _conversation(difference, detail))
-    if old.answer != new.answer:
-        yield from section("answer", sides(partial(_answer, old), partial(_answer, new), detail))
-    yield from section("workspace", _workspace(old, new, detail))
-
-
-def _head(
-    old: TrialView,
-    new: TrialView,
-    places: tuple[TrialPlace, TrialPlace],
-    difference: TrialDifference,
-    detail: Detail,
-) -> Iterator[StyledLine]:
     names = " -> ".join(dict.fromkeys(one_line(view.name, MOST_TRIAL_NAME) for view in (old, new)))
     endings = " -> ".join(ending_word(view.ending, view.score) for view in (old, new))
     title = f"{endings}  {names}"
@@ -287,6 +267,11 @@ def _head(
         yield from map(StyledLine, flow(facts, detail.width, INDENT))
     what = ", ".join(difference.ingredients) or "nothing that a trial is made of"
     yield from wrapped_lines(f"differs: {what}", detail.width, "bold")
+    yield from section("grades", _grade_lines(difference, detail))
+    yield from section("conversation", _conversation(difference, detail))
+    if old.answer != new.answer:
+        yield from section("answer", sides(partial(_answer, old), partial(_answer, new), detail))
+    yield from section("workspace", _workspace(old, new, detail))
 
 
 def _grade_lines(difference: TrialDifference, detail: Detail) -> Iterator[StyledLine]:
@@ -296,7 +281,14 @@ def _grade_lines(difference: TrialDifference, detail: Detail) -> Iterator[Styled
         yield from wrapped_lines(grade, detail.width, _direction(change))
         checks = change.checks if detail.full else change.checks[:MOST_CHECKS]
         for check in checks:
-            yield from _check(check, detail)
+            words = " -> ".join(map(_check_word, (check.old, check.new)))
+            yield from _plain(block_lines(f"{words}: {check.claim}", detail, INDENT * 2, most=3))
+            for label, failed in (("old", check.old), ("new", check.new)):
+                if failed and not failed.passed:
+                    sides = (("expected", failed.expected), (f"{label} found", failed.found))
+                    for side, text in sides:
+                        if text:
+                            yield from _plain(labelled(side, text, detail, INDENT * 3, most=3))
         if len(checks) < len(change.checks):
             remaining = pluralize(len(change.checks) - len(checks), "more check")
             yield StyledLine(f"{INDENT * 2}and {remaining} (--full)", "dim")
@@ -315,17 +307,6 @@ def _direction(change: GradeChange) -> Style:
     if old is None or new is None or old == new:
         return "yellow"
     return "green" if new > old else "red"
-
-
-def _check(change: CheckChange, detail: Detail) -> Iterator[StyledLine]:
-    words = " -> ".join(map(_check_word, (change.old, change.new)))
-    yield from _plain(block_lines(f"{words}: {change.claim}", detail, INDENT * 2, most=3))
-    for label, check in (("old", change.old), ("new", change.new)):
-        if check and not check.passed:
-            sides = (("expected", check.expected), (f"{label} found", check.found))
-            for side, text in sides:
-                if text:
-                    yield from _plain(labelled(side, text, detail, INDENT * 3, most=3))
 
 
 def _check_word(check: Check | None) -> str:

@@ -19,7 +19,7 @@ from pytest_agenteval.records.transcript import (
     token_figure,
 )
 from pytest_agenteval.records.trial import TapeCounts
-from pytest_agenteval.reports.file_changes import FileChange, Hunk, Row
+from pytest_agenteval.reports.file_changes import FileChange, Hunk
 from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView, VoteView
 from pytest_agenteval.text.errors import ELAPSED_MORE
 from pytest_agenteval.text.formatting import (
@@ -287,28 +287,23 @@ def hunk_lines(hunks: Sequence[Hunk]) -> Iterator[StyledLine]:
         old = _range(hunk.old_start, sum(row[1] is not None for row in hunk.rows))
         new = _range(hunk.new_start, sum(row[2] is not None for row in hunk.rows))
         yield StyledLine(f"@@ -{old} +{new} @@", "cyan")
-        yield from _row_lines(hunk.rows)
+        removed: list[str] = []
+        added: list[str] = []
+        for tag, before, after in (*hunk.rows, (" ", None, None)):
+            if tag == " ":
+                yield from (StyledLine(f"-{text}", "red") for text in removed)
+                yield from (StyledLine(f"+{text}", "green") for text in added)
+                removed, added = [], []
+                if before is not None:
+                    yield StyledLine(f" {before}")
+                continue
+            removed += [] if before is None else [before]
+            added += [] if after is None else [after]
 
 
 def _range(start: int, lines: int) -> str:
     """Write a range as unified diffs do: of no lines, the one before it is named."""
     return f"{start if lines else start - 1},{lines}"
-
-
-def _row_lines(rows: Sequence[Row]) -> Iterator[StyledLine]:
-    """Give rows as a unified diff: what is gone before what came, run by run."""
-    removed: list[str] = []
-    added: list[str] = []
-    for tag, old, new in (*rows, (" ", None, None)):
-        if tag == " ":
-            yield from (StyledLine(f"-{text}", "red") for text in removed)
-            yield from (StyledLine(f"+{text}", "green") for text in added)
-            removed, added = [], []
-            if old is not None:
-                yield StyledLine(f" {old}")
-            continue
-        removed += [] if old is None else [old]
-        added += [] if new is None else [new]
 
 
 MOST_CHECKS = 12
@@ -319,13 +314,26 @@ SIDE = len("expected  ")
 
 def reason_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
     """Give what went wrong, the grades that are not passed with their checks and votes, then the others."""
-    yield from _broken(view, detail)
+    if view.cause:
+        yield StyledLine(f"{INDENT}{one_line(view.cause, MOST_GRADER_NAME)}", "red")
+    yield from map(StyledLine, block_lines(view.message, detail, INDENT * 2))
+    trace = view.traceback.splitlines()
+    visible = trace if detail.full else trace[-MOST_TRACEBACK:]
+    if len(visible) < len(trace):
+        remaining = pluralize(len(trace) - len(visible), "line")
+        yield StyledLine(f"{INDENT * 2}… {remaining} of the traceback above (--full)", "dim")
+    yield from (StyledLine(f"{INDENT * 2}{printable(line.expandtabs(4))}", "dim") for line in visible)
     if view.limit:
         yield StyledLine(f"{INDENT}limit reached: {first_line(view.limit, detail.width - 18)}", "yellow")
     alike = {} if detail.full else _undecided_alike(view)
     for grade in view.grades:
         if id(grade) in alike:
-            yield from _undecided_lines(alike[id(grade)], detail)
+            grades = alike[id(grade)]
+            names = ", ".join(
+                f"{one_line(each.grader, MOST_GRADER_NAME)}{_grade_settings(each)}" for each in grades
+            )
+            yield from wrapped_lines(f"{names}  {_score(grades[0])}", detail.width, "yellow")
+            yield from map(StyledLine, block_lines(grades[0].rationale, detail, INDENT * 2))
         elif not (grade.passed or _is_bare(grade)) or detail.full or grade.votes:
             yield from grade_lines(grade, detail)
     if not detail.full:
@@ -346,14 +354,6 @@ def _undecided_alike(view: TrialView) -> dict[int, list[GradeView]]:
     return {id(group[0]): group for group in groups.values()}
 
 
-def _undecided_lines(grades: Sequence[GradeView], detail: Detail) -> Iterator[StyledLine]:
-    names = ", ".join(
-        f"{one_line(grade.grader, MOST_GRADER_NAME)}{_grade_settings(grade)}" for grade in grades
-    )
-    yield from wrapped_lines(f"{names}  {_score(grades[0])}", detail.width, "yellow")
-    yield from map(StyledLine, block_lines(grades[0].rationale, detail, INDENT * 2))
-
-
 def _in_a_line(view: TrialView) -> Iterator[str]:
     """Name the grades of which there is no more to say: passed ones, and those that no score can fail."""
     unremarkable = [grade for grade in view.grades if grade.passed and not grade.votes]
@@ -365,18 +365,6 @@ def _in_a_line(view: TrialView) -> Iterator[str]:
         names = [f"{one_line(grade.grader, MOST_GRADER_NAME)} {_score(grade)}" for grade in grades]
         if names:
             yield f"{INDENT}{label}: {', '.join(names)}"
-
-
-def _broken(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
-    if view.cause:
-        yield StyledLine(f"{INDENT}{one_line(view.cause, MOST_GRADER_NAME)}", "red")
-    yield from map(StyledLine, block_lines(view.message, detail, INDENT * 2))
-    trace = view.traceback.splitlines()
-    visible = trace if detail.full else trace[-MOST_TRACEBACK:]
-    if len(visible) < len(trace):
-        remaining = pluralize(len(trace) - len(visible), "line")
-        yield StyledLine(f"{INDENT * 2}… {remaining} of the traceback above (--full)", "dim")
-    yield from (StyledLine(f"{INDENT * 2}{printable(line.expandtabs(4))}", "dim") for line in visible)
 
 
 def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:

@@ -207,12 +207,8 @@ def _may_join(left: str, right: str, signs: int) -> bool:
     """Whether a text may begin or end between two signs that nothing separates."""
     if left.isdigit() and right.isdigit():
         return False
-    return signs >= SURE_VALUE or left.isdigit() != right.isdigit() or not _has_spaces(right)
-
-
-def _has_spaces(char: str) -> bool:
-    """Whether words of a sign's script stand apart, and begin where the space is.
-
-    Korean, Arabic and Hebrew join small words to longer ones, and others set no spaces at all.
-    """
-    return not "\u0590" <= char <= "\u08ff" and not "\u0e00" <= char <= "\u11ff" and not char >= "\u1780"
+    if signs >= SURE_VALUE or left.isdigit() != right.isdigit():
+        return True
+    # Elsewhere words stand apart. Korean, Arabic and Hebrew join small words to longer ones, and other
+    # scripts set no spaces at all.
+    return "\u0590" <= right <= "\u08ff" or "\u0e00" <= right <= "\u11ff" or right >= "\u1780"

@@ -58,7 +58,9 @@ def files_at_commit(
     UsageMistake for a commit that there is not. What lay below the suites was no prompt.
     """
     top = _git(["rev-parse", "--show-toplevel"], Path.cwd())
-    commit = _commit_name(since or "HEAD") if top else ""
+    rev = since or "HEAD"
+    arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}"]
+    commit = (_git(arguments, Path.cwd()) or b"").decode().strip() if top else ""
     if since and not commit:
         raise UsageMistake(
             f"--since {since}: {'no such commit' if top else 'there is no git repository here'}"
@@ -100,11 +102,6 @@ def _decoded(data: bytes) -> str:
     """Read UTF-8, or UTF-16 where the first bytes say so."""
     is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return data.decode("utf-16" if is_wide else "utf-8-sig", errors="replace")
-
-
-def _commit_name(rev: str) -> str:
-    arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}"]
-    return (_git(arguments, Path.cwd()) or b"").decode().strip()
 
 
 def _has_moved(text: str, new: Collection[str]) -> bool:
@@ -165,11 +162,8 @@ def suite_leaks(
     hits = [*_value_hits(tasks, index, before), *_passage_hits(tasks, index, before)]
     # Names in code belong to its authors; an id of a task is a leak there too.
     leaking = (hit for hit in hits if hit.owner.kind == "task_id" or not index.is_name_of_code(hit.span))
-    return _in_order(((hit.span.reading, _leak(hit, tasks, index)) for hit in _outermost(leaking)), [*new])
-
-
-def _in_order(leaks: Iterable[tuple[int, Leak]], files: list[str]) -> tuple[Leak, ...]:
-    """Sort leaks by file and line; one that several readings of a file show is reported once."""
+    leaks = ((hit.span.reading, _leak(hit, tasks, index)) for hit in _outermost(leaking))
+    files = [*new]
     first: dict[tuple[str, int, str, str, str], tuple[int, set[Leak]]] = {}
     for reading, leak in leaks:
         key = leak.file, leak.line, leak.kind, leak.task, leak.split
@@ -214,27 +208,23 @@ def _value_hits(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterato
         else:
             own = [owner for owner in owners if owner.kind == "expected_value"]
             ordinary += ((value, span, owner, added) for span in spans for owner in own)
-    yield from _pair_hits(ordinary)
+    # Ordinary words of a task leak where two of them, of different facts, stand near each other.
+    by_task = defaultdict[tuple[int, int, bool], list[tuple[str, Span, TextOwner]]](list)
+    for word, span, whose, text in ordinary:
+        by_task[whose.task, span.reading, text].append((word, span, whose))
+    for (_, _, text), words in by_task.items():
+        words.sort(key=lambda word: word[1])
+        for number, (one, first, whose) in enumerate(words):
+            for other, second, its in takewhile(partial(_is_near, first), islice(words, number + 1, None)):
+                if whose.fact != its.fact and one not in other and other not in one:
+                    yield _Hit(first, whose, text, second)
+                    break
 
 
 def _is_word(span: Span, value: str, owner: TextOwner, new: PromptIndex) -> bool:
     """Whether a rare word stands there as such: overtime is not in "over time", nor polite in "politely"."""
     is_apart = owner.words == 1 and letters_of(value) == len(value) and " " in new.words_of(span)
     return not is_apart and (letters_of(value) > ENOUGH_ALONE or new.ends_word(span))
-
-
-def _pair_hits(ordinary: Iterable[tuple[str, Span, TextOwner, bool]]) -> Iterator[_Hit]:
-    """Give the ordinary words of a task, of different facts, that stand near each other."""
-    by_task = defaultdict[tuple[int, int, bool], list[tuple[str, Span, TextOwner]]](list)
-    for value, span, owner, added in ordinary:
-        by_task[owner.task, span.reading, added].append((value, span, owner))
-    for (_, _, added), words in by_task.items():
-        words.sort(key=lambda word: word[1])
-        for number, (one, first, owner) in enumerate(words):
-            for other, second, its in takewhile(partial(_is_near, first), islice(words, number + 1, None)):
-                if owner.fact != its.fact and one not in other and other not in one:
-                    yield _Hit(first, owner, added, second)
-                    break
 
 
 def _is_near(first: Span, word: tuple[str, Span, TextOwner]) -> bool:

@@ -291,7 +291,10 @@ def _names_and_choices(value: Any, key: str = "") -> Iterator[str]:
 def _facts(config: Mapping[str, Any]) -> Iterator[list[str]]:
     """Give what a grader expects, with its alternatives: a list within a list, or the parts of a pattern."""
     for value, key in _alternatives(config):
-        texts = [_plain(own or key, text) for own, text in _leaves(value)]
+        texts = [
+            [*pattern_literals(text)] if is_pattern(own or key, text) else [text]
+            for own, text in _leaves(value)
+        ]
         yield [text for several in texts for text in several]
 
 
@@ -305,10 +308,6 @@ def _alternatives(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[A
             yield from _alternatives(inner, key, 1)
     else:
         yield value, key
-
-
-def _plain(key: str, text: str) -> list[str]:
-    return [*pattern_literals(text)] if is_pattern(key, text) else [text]
 
 
 def solution_texts(task: Task) -> Iterator[str]:

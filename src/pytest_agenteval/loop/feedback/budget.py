@@ -208,16 +208,14 @@ def fit_bucket(bucket: BucketFeedback, tokens: float) -> BucketFeedback:
         ]
         if len(trials) == 1 or all(part >= low for part, low in zip(parts, least, strict=True)):
             break
-        bucket = _with_fewer_trials(bucket)
+        bucket = (
+            replace(bucket, failing=bucket.failing[:-1], more=bucket.more + 1)
+            if len(bucket.failing) > 1
+            else replace(bucket, passing=None)
+        )
     fitted = [fit_trial(trial, part) for trial, part in zip(trials, parts, strict=True)]
     count = len(bucket.failing)
     return replace(bucket, failing=tuple(fitted[:count]), passing=fitted[count] if bucket.passing else None)
-
-
-def _with_fewer_trials(bucket: BucketFeedback) -> BucketFeedback:
-    if len(bucket.failing) > 1:
-        return replace(bucket, failing=bucket.failing[:-1], more=bucket.more + 1)
-    return replace(bucket, passing=None)
 
 
 def fit_buckets(buckets: Sequence[BucketFeedback], tokens: float) -> list[BucketFeedback]:
@@ -350,7 +348,10 @@ def fit_to_budget(whole: Feedback) -> Feedback:
     low, high = least, 1.5 * whole.budget
     best = _cut_to(whole, low)
     if _markdown_tokens(best) > whole.budget:
-        enough = _sufficient_budget(whole, least)
+        enough = whole.budget
+        # With the budget grow the lists of names.
+        while (size := _markdown_tokens(_cut_to(replace(whole, budget=enough), least))) > enough:
+            enough = 50 * math.ceil(size / 50)
         raise UsageMistake(f"--budget {whole.budget}: too small to say anything; {enough:,} tokens would do")
     # How many tokens the Markdown takes is known only when it is made: the room is found by halving.
     for _ in range(BISECTIONS):
@@ -360,14 +361,6 @@ def fit_to_budget(whole: Feedback) -> Feedback:
         else:
             high = (low + high) / 2
     return best
-
-
-def _sufficient_budget(whole: Feedback, room: float) -> int:
-    """Give a budget that holds so many tokens for buckets; with the budget grow the lists of names."""
-    budget = whole.budget
-    while (size := _markdown_tokens(_cut_to(replace(whole, budget=budget), room))) > budget:
-        budget = 50 * math.ceil(size / 50)
-    return budget
 
 
 def _markdown_tokens(feedback: Feedback) -> int:

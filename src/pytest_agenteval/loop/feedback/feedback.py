@@ -257,12 +257,11 @@ def make_feedback(
     """
     tasks = TodaysTasks(run, options.root)
     whole = _WholeFeedback(run, tasks, options, select_trials(run, tasks, options))
-    return fit_to_budget(_without_secrets(whole.feedback(hide_held_out(earlier_rounds, tasks))))
-
-
-def _without_secrets(feedback: Feedback) -> Feedback:
-    """Take secrets out before anything is cut: half of one is not known again."""
-    return from_builtins(Feedback, KNOWN_SECRETS.value(to_builtins(feedback)))
+    return fit_to_budget(
+        from_builtins(
+            Feedback, KNOWN_SECRETS.value(to_builtins(whole.feedback(hide_held_out(earlier_rounds, tasks))))
+        )
+    )
 
 
 class _ShownBucket(FrozenValue, frozen=True):
@@ -296,10 +295,20 @@ class _WholeFeedback:
         passed = [bucket for bucket in selection.buckets if not bucket.failing()]
         choices = [self._choice(bucket) for bucket in failing]
         shown = [trial for choice in choices for trial in choice.trials]
-        changing = self._changing(shown)
+        views: dict[str, list[TrialView]] = {}
+        for trial in shown:
+            views.setdefault(trial.key.suite, []).append(self._view(trial))
+        changing = {suite: changing_tools(of_suite) for suite, of_suite in views.items()}
         # Tasks of a suite share long openings, such as instructions and starting trees.
         buckets = without_repeats([self._bucket(choice, changing) for choice in choices])
-        prompts, reads = prompt_list(shown, self._prompts())
+        prompts, reads = prompt_list(
+            shown,
+            given_prompts(self._options.prompts)
+            if self._options.prompts
+            else prompts_of_today(self._selection.entries, self._tasks, self._agent),
+        )
+        asks = {grader.grader: grader.asks for bucket in reversed(buckets) for grader in bucket.graders}
+        counts = grader_counts(selection.entries, (), (), self._registry)
         return Feedback(
             run=self._run.name,
             suites=tuple(dict.fromkeys(bucket.suite for bucket in selection.buckets))
@@ -315,7 +324,7 @@ class _WholeFeedback:
                 )
                 for bucket in passed
             ),
-            graders=self._graders(selection.entries, buckets),
+            graders=tuple(replace(count, asks=asks.get(count.grader, "")) for count in counts),
             prompts=prompts,
             prompt_reads=reads,
             errored=selection.errored,
@@ -329,19 +338,6 @@ class _WholeFeedback:
             own_models=own_models_of(selection.entries),
         )
 
-    def _graders(
-        self, entries: Sequence[JournalEntry], buckets: Sequence[BucketFeedback]
-    ) -> tuple[GraderCount, ...]:
-        """Count over all buckets which graders were not passed, with what each asks."""
-        asks = {grader.grader: grader.asks for bucket in reversed(buckets) for grader in bucket.graders}
-        counts = grader_counts(entries, (), (), self._registry)
-        return tuple(replace(count, asks=asks.get(count.grader, "")) for count in counts)
-
-    def _prompts(self) -> Any:
-        if self._options.prompts:
-            return given_prompts(self._options.prompts)
-        return prompts_of_today(self._selection.entries, self._tasks, self._agent)
-
     def _agent(self, name: str) -> Any:
         try:
             return self._registry.agent_factory(name)
@@ -352,12 +348,6 @@ class _WholeFeedback:
         failing = bucket.failing(self._options.grader)
         chosen = different_trials(self._run, failing, self._options.trials)
         return _ShownBucket(bucket, tuple(chosen), passing_trial(self._run, bucket.entries, chosen))
-
-    def _changing(self, trials: Iterable[Trial]) -> Mapping[str, frozenset[str]]:
-        views: dict[str, list[TrialView]] = {}
-        for trial in trials:
-            views.setdefault(trial.key.suite, []).append(self._view(trial))
-        return {suite: changing_tools(of_suite) for suite, of_suite in views.items()}
 
     def _bucket(self, choice: _ShownBucket, changing: Mapping[str, frozenset[str]]) -> BucketFeedback:
         bucket, chosen, passing = choice.bucket, choice.failing, choice.passing

@@ -254,9 +254,10 @@ def _certain_call(view: TrialView, reference: Sequence[ComparedCall]) -> FirstWr
         if call.error is not None and not worked_later:
             why = one_line(call.failure, MOST_SIDE)
             following = f"next came {_call_text(later[0])}" if later else "no call came after it"
+            same = [each for each in reference if each.tool == call.tool] or reference
             text = (
                 f"call {number}, {_call_text(call)}, failed ({why}) and never worked later; {following}"
-                + _reference_text(call, reference)
+                + (f"; {REFERENCE} has {same[0].text()}" if same else "")
             )
             return FirstWrong("tool error", text, number)
         if number in blamed:
@@ -313,12 +314,6 @@ def missed_checks(view: TrialView) -> Iterator[tuple[str, Check]]:
     for grade in view.grades:
         if grade.passed is False:
             yield from ((grade.grader, check) for check in failed_checks(grade.checks))
-
-
-def _reference_text(call: CallView, reference: Sequence[ComparedCall]) -> str:
-    """Say how the reference solution calls the tool that failed, or what it calls first."""
-    same = [each for each in reference if each.tool == call.tool] or reference
-    return f"; {REFERENCE} has {same[0].text()}" if same else ""
 
 
 def _call_text(call: CallView) -> str:

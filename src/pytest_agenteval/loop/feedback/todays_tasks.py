@@ -187,7 +187,12 @@ def hide_held_out(rounds: Sequence[EarlierRound], tasks: TodaysTasks) -> tuple[E
         for at, each in enumerate(rounds)
         for name in ROUND_TEXTS
     }
-    clean = _hide_leaks(texts, suites)
+    clean = dict(texts)
+    while leaks := _held_out_leaks(clean, suites):
+        for leak in leaks:
+            lines = clean[leak.file].split("\n")
+            lines[leak.line - 1] = HIDDEN
+            clean[leak.file] = "\n".join(lines)
     return tuple(
         replace(each, **{name: clean[f"{at}/{name}"] for name in ROUND_TEXTS})
         for at, each in enumerate(rounds)
@@ -205,17 +210,6 @@ def _hide_lines(text: str, lines: frozenset[str]) -> str:
     if not any(line in text for line in lines):
         return text
     return "\n".join(HIDDEN if any(line in own for line in lines) else own for own in text.splitlines())
-
-
-def _hide_leaks(texts: Mapping[str, str], suites: Sequence[SuiteWithTasks]) -> dict[str, str]:
-    """Hide lines until nothing is found: what stands over two lines is reported at the first."""
-    clean = dict(texts)
-    while leaks := _held_out_leaks(clean, suites):
-        for leak in leaks:
-            lines = clean[leak.file].split("\n")
-            lines[leak.line - 1] = HIDDEN
-            clean[leak.file] = "\n".join(lines)
-    return clean
 
 
 def _held_out_leaks(texts: Mapping[str, str], suites: Sequence[SuiteWithTasks]) -> list[Leak]:

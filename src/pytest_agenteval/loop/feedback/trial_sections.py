@@ -9,7 +9,7 @@ from pytest_agenteval.loop.feedback.first_wrong import MOST_ARGS, agent_calls, f
 from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.reports.file_changes import FileChange
-from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView
+from pytest_agenteval.reports.trial_view import CallView, MessageView, TrialView
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.formatting import format_figure, one_line, printable
 from pytest_agenteval.text.json_values import compact_json, jsonable
@@ -149,14 +149,10 @@ def _side(word: str, text: str) -> str:
 def _reason_lines(view: TrialView) -> Iterator[str]:
     for grade in view.grades:
         if grade.passed is False:
-            yield from _votes(grade)
-
-
-def _votes(grade: GradeView) -> Iterator[str]:
-    for vote in grade.votes:
-        who = f"{one_line(vote.judge, 40)} on {one_line(grade.grader, MOST_MARK)}"
-        scores = vote.scores_text(40) or "no score"
-        yield f"{who} ({scores}): {one_line(vote.rationale or vote.problem, MOST_REASON)}"
+            for vote in grade.votes:
+                who = f"{one_line(vote.judge, 40)} on {one_line(grade.grader, MOST_MARK)}"
+                scores = vote.scores_text(40) or "no score"
+                yield f"{who} ({scores}): {one_line(vote.rationale or vote.problem, MOST_REASON)}"
 
 
 def _call_text(call: CallView) -> str:

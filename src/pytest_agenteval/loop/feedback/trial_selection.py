@@ -93,7 +93,16 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
     dev = [entry for entry in entries if splits[entry.key] == "dev"]
     if not dev:
         raise UsageMistake(f"run {run.name}: no trial of split dev; {_split_counts(splits.values())}")
-    chosen = _bucket_entries(run, dev, options.buckets)
+    every = {name for entry in dev for name in _bucket_names(entry)}
+    for name in options.buckets:
+        if name not in every:
+            there = nearest_names(name, sorted({entry.bucket for entry in dev}))
+            raise UsageMistake(f"run {run.name} has no bucket {name!r}; it has {there}")
+    chosen = [
+        entry
+        for entry in dev
+        if not options.buckets or any(name in options.buckets for name in _bucket_names(entry))
+    ]
     known = {grade.grader for entry in chosen for grade in entry.grades}
     if options.grader and options.grader not in known:
         raise UsageMistake(
@@ -101,59 +110,18 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
         )
     unknown = [entry for entry in entries if not splits[entry.key]]
     held_out = sum(split == "held_out" for split in splits.values())
-    return Selection(
-        model,
-        "" if variant == BASE else variant,
-        tuple(_sorted_buckets(chosen)),
-        tuple(_errored_lines(chosen)),
-        tuple(_left_out_lines(held_out, unknown, tasks.without_file(chosen))),
-    )
-
-
-def _split_counts(splits: Iterable[str]) -> str:
-    return (
-        tally(Counter(split or "of a split that nobody can tell" for split in splits)) or "no trial has ended"
-    )
-
-
-def _only_name(run: Run, kind: str, named: str | None, names: Sequence[str]) -> str:
-    known = list(dict.fromkeys(names))
-    if named is None and len(known) == 1:
-        return known[0]
-    if named is None and known:
-        raise UsageMistake(f"run {run.name} has several {kind}s: name one with --{kind}: {', '.join(known)}")
-    if named is None:
-        raise UsageMistake(f"run {run.name}: no trial has ended")
-    if named not in known:
-        raise UsageMistake(f"run {run.name} has no {kind} {named!r}; it has {nearest_names(named, known)}")
-    return named
-
-
-def _bucket_entries(run: Run, entries: list[JournalEntry], names: Sequence[str]) -> list[JournalEntry]:
-    """Give the trials of these buckets, each named with its suite or without; of all where none is named."""
-    known = {name for entry in entries for name in _bucket_names(entry)}
-    for name in names:
-        if name not in known:
-            there = nearest_names(name, sorted({entry.bucket for entry in entries}))
-            raise UsageMistake(f"run {run.name} has no bucket {name!r}; it has {there}")
-    return [entry for entry in entries if not names or _is_named(entry, names)]
-
-
-def _bucket_names(entry: JournalEntry) -> tuple[str, str]:
-    return entry.bucket, f"{entry.key.suite}/{entry.bucket}"
-
-
-def _is_named(entry: JournalEntry, names: Sequence[str]) -> bool:
-    return any(name in names for name in _bucket_names(entry))
-
-
-def _sorted_buckets(entries: Iterable[JournalEntry]) -> list[BucketTrials]:
     grouped: dict[tuple[str, str], list[JournalEntry]] = {}
-    for entry in entries:
+    for entry in chosen:
         if entry.averaged:
             grouped.setdefault((entry.key.suite, entry.bucket), []).append(entry)
     buckets = [BucketTrials(*key, tuple(of_bucket)) for key, of_bucket in grouped.items()]
-    return sorted(buckets, key=lambda bucket: (bucket.score, bucket.suite, bucket.name))
+    return Selection(
+        model,
+        "" if variant == BASE else variant,
+        tuple(sorted(buckets, key=lambda bucket: (bucket.score, bucket.suite, bucket.name))),
+        tuple(_errored_lines(chosen)),
+        tuple(_left_out_lines(held_out, unknown, tasks.without_file(chosen))),
+    )
 
 
 def _errored_lines(entries: Sequence[JournalEntry]) -> list[str]:
@@ -177,6 +145,29 @@ def _left_out_lines(held_out: int, unknown: Sequence[JournalEntry], without_file
         what = "no description and no reference solution of theirs is shown here"
         lines.append(f"{pluralize(without_file, 'task')} without a file below this folder ({where}): {what}")
     return lines
+
+
+def _split_counts(splits: Iterable[str]) -> str:
+    return (
+        tally(Counter(split or "of a split that nobody can tell" for split in splits)) or "no trial has ended"
+    )
+
+
+def _only_name(run: Run, kind: str, named: str | None, names: Sequence[str]) -> str:
+    known = list(dict.fromkeys(names))
+    if named is None and len(known) == 1:
+        return known[0]
+    if named is None and known:
+        raise UsageMistake(f"run {run.name} has several {kind}s: name one with --{kind}: {', '.join(known)}")
+    if named is None:
+        raise UsageMistake(f"run {run.name}: no trial has ended")
+    if named not in known:
+        raise UsageMistake(f"run {run.name} has no {kind} {named!r}; it has {nearest_names(named, known)}")
+    return named
+
+
+def _bucket_names(entry: JournalEntry) -> tuple[str, str]:
+    return entry.bucket, f"{entry.key.suite}/{entry.bucket}"
 
 
 class FailingTrial(FrozenValue, frozen=True):
@@ -206,7 +197,12 @@ def different_trials(run: Run, entries: Iterable[JournalEntry], most: int) -> li
     whose failed graders and checks are furthest from the nearest chosen, then the worse. One that failed as
     another repetition of its task did is left out.
     """
-    waiting = _readable(run, _one_of_each_task_first(entries))
+    tasks: Counter[str] = Counter()
+    places = []
+    for entry in sorted(entries, key=lambda entry: (entry.score or 0.0, entry.key)):
+        places.append((tasks[entry.key.task], entry))
+        tasks[entry.key.task] += 1
+    waiting = _readable(run, [entry for _, entry in sorted(places, key=lambda place: place[0])])
     waiting.sort(key=lambda each: (each.trial.score or 0.0, each.trial.key))
     chosen: list[FailingTrial] = []
     while waiting and len(chosen) < most:
@@ -222,16 +218,6 @@ def different_trials(run: Run, entries: Iterable[JournalEntry], most: int) -> li
 def _difference_from(each: FailingTrial, chosen: Sequence[FailingTrial]) -> tuple[bool, float]:
     is_new = all(each.trial.key.task != other.trial.key.task for other in chosen)
     return is_new, min((failure_distance(each.failures, other.failures) for other in chosen), default=1.0)
-
-
-def _one_of_each_task_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """Order trials so that no task's second one comes before any task's first; each time the worst first."""
-    tasks: Counter[str] = Counter()
-    places = []
-    for entry in sorted(entries, key=lambda entry: (entry.score or 0.0, entry.key)):
-        places.append((tasks[entry.key.task], entry))
-        tasks[entry.key.task] += 1
-    return [entry for _, entry in sorted(places, key=lambda place: place[0])]
 
 
 def _readable(run: Run, entries: Iterable[JournalEntry]) -> list[FailingTrial]:

@@ -271,13 +271,12 @@ def repetitions_to_confirm(
     if needed and len(buckets) > 1:
         needed.append((min(buckets), (1 - PLAIN.buckets) / len(buckets)))
     for repetitions in range(least, most + 1) if needed else ():
-        if all(_smallest_p(tasks, repetitions) <= level for tasks, level in needed):
+        if all(
+            label_test([([0.0] * repetitions, [1.0] * repetitions)] * tasks).smallest_p <= level
+            for tasks, level in needed
+        ):
             return repetitions
     return max(least, most) if needed else least
-
-
-def _smallest_p(tasks: int, repetitions: int) -> float:
-    return label_test([([0.0] * repetitions, [1.0] * repetitions)] * tasks).smallest_p
 
 
 def _held_out_tests(

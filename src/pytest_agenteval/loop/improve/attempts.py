@@ -390,10 +390,20 @@ def confirm_on_held_out(
     if not tasks.held_out:
         return HeldOut("the suite has no held-out task")
     attempts.check_out(start, improvement.start)
-    order = _held_out_order(attempts, improvement, tasks, start)
-    if order is None:
+    least = improvement.repetitions
+    buckets = Counter(task.bucket for task in tasks.held_out)
+    focus = sum(buckets[bucket] for bucket in improvement.focus)
+    looks = 1 + looks_so_far(Path(improvement.results), improvement.suite)
+    highest = max(least, MOST_REPETITIONS)
+    needed = repetitions_to_confirm(focus, looks, least, highest, tuple(buckets.values()))
+    # As many repetitions as it takes to confirm a rise of the focus, and as there is room for on both sides.
+    once = 2 * attempts.count(start, attempts.order(HELD_OUT, "held_out", 1))
+    room = attempts.room()
+    fitting = needed if room is None or not once else min(needed, room // once)
+    if fitting < 1:
         most = improvement.limits.max_trials
         return HeldOut(f"trying held-out tasks would go beyond --max-trials {most}")
+    order = attempts.order(HELD_OUT, "held_out", fitting)
     confirmations: list[Confirmation] = []
 
     def decide(comparison: RunComparison) -> PairDecision:
@@ -410,20 +420,3 @@ def confirm_on_held_out(
         again = f"agenteval improve --continue {improvement.name} tries held-out tasks again"
         raise RunFailed(f"{failed}; {again}") from failed
     return HeldOut(tried.words, confirmations[0], tried)
-
-
-def _held_out_order(
-    attempts: Attempts, improvement: Improvement, tasks: WorktreeSuite, tree: Path
-) -> RunOrder | None:
-    """Order as many repetitions as it takes to confirm a rise of the focus, and as there is room for."""
-    least = improvement.repetitions
-    buckets = Counter(task.bucket for task in tasks.held_out)
-    focus = sum(buckets[bucket] for bucket in improvement.focus)
-    looks = 1 + looks_so_far(Path(improvement.results), improvement.suite)
-    most = max(least, MOST_REPETITIONS)
-    needed = repetitions_to_confirm(focus, looks, least, most, tuple(buckets.values()))
-    # Both sides together.
-    once = 2 * attempts.count(tree, attempts.order(HELD_OUT, "held_out", 1))
-    room = attempts.room()
-    fitting = needed if room is None or not once else min(needed, room // once)
-    return attempts.order(HELD_OUT, "held_out", fitting) if fitting >= 1 else None

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.loop.contamination.search import prompt_leaks
 from pytest_agenteval.loop.contamination.task_texts import Leak
-from pytest_agenteval.loop.feedback.content import EarlierRound, Feedback, FeedbackOptions
+from pytest_agenteval.loop.feedback.content import EarlierRound, FeedbackOptions
 from pytest_agenteval.loop.feedback.feedback import make_feedback
 from pytest_agenteval.loop.feedback.markdown import MARKDOWN_FILE, write_feedback
 from pytest_agenteval.loop.improve.attempts import WorktreeSuite, held_out_files
@@ -132,7 +132,13 @@ def run_coding_agent(
         printed.seek(0)
         text = KNOWN_SECRETS.text(printed.read(MOST_OUTPUT_BYTES).decode("utf-8", "replace"))
     replace_text(output, text)
-    return CodingAgentEnding(how, process.returncode, time.monotonic() - began, _last_line(text))
+    lines = text[-LAST_CHARACTERS:].splitlines()
+    return CodingAgentEnding(
+        how,
+        process.returncode,
+        time.monotonic() - began,
+        next((line.strip() for line in reversed(lines) if line.strip()), ""),
+    )
 
 
 def _wait_for_end(
@@ -148,11 +154,6 @@ def _wait_for_end(
                 return "too much output"
         else:
             return "ended"
-
-
-def _last_line(text: str) -> str:
-    lines = text[-LAST_CHARACTERS:].splitlines()
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 class RepositoryState(FrozenValue, frozen=True):
@@ -214,38 +215,6 @@ def check_edit(repository: Repository, before: RepositoryState, pathspecs: Seque
     return Edit(tuple(change.path for change in changes))
 
 
-def _take_back_commits(repository: Repository, before: RepositoryState) -> str:
-    """Say that commits were made, and put back the branches that they were made on; nothing without any.
-
-    Whoever's history holds the start was made by the agent: the start is a commit that nobody else knows.
-    """
-    head = _file_text(before.tree_dir / "HEAD")
-    if not head:
-        _put_head_back(before)
-    replaced = [name for name in _moved_refs(repository, before) if name.startswith(REPLACEMENTS)]
-    moved = [*repository.refs_on(before.start), *replaced]
-    for ref in moved:
-        repository.put_back(ref, before.refs.get(ref))
-    if moved:
-        return f"it made commits or branches of its own, which were taken back: {listed_paths(moved)}"
-    if not head:
-        return "git no longer knows what its tree is a tree of"
-    return "" if head == before.start else "it made a commit of its own: changes are to be left uncommitted"
-
-
-def _put_head_back(before: RepositoryState) -> None:
-    """Write HEAD again: git reads it of every tree, and would wait for a pipe that an agent put there."""
-    head = before.tree_dir / "HEAD"
-    with suppress(OSError):
-        head.unlink(missing_ok=True)
-        head.write_text(f"{before.start}\n", encoding="utf-8", newline="\n")
-
-
-def _moved_refs(repository: Repository, before: RepositoryState) -> list[str]:
-    now = repository.refs()
-    return [name for name in {**before.refs, **now} if now.get(name) != before.refs.get(name)]
-
-
 def _lost_refs(repository: Repository, before: RepositoryState) -> str:
     """Say which branches, tags and stashes lead nowhere any more, or elsewhere; nothing where all are there.
 
@@ -262,6 +231,33 @@ def _lost_refs(repository: Repository, before: RepositoryState) -> str:
     return f"while it worked, names were taken away or led elsewhere: {listed_paths(lost)}" if lost else ""
 
 
+def _take_back_commits(repository: Repository, before: RepositoryState) -> str:
+    """Say that commits were made, and put back the branches that they were made on; nothing without any.
+
+    Whoever's history holds the start was made by the agent: the start is a commit that nobody else knows.
+    """
+    head = _file_text(before.tree_dir / "HEAD")
+    if not head:
+        path = before.tree_dir / "HEAD"
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+            path.write_text(f"{before.start}\n", encoding="utf-8", newline="\n")
+    replaced = [name for name in _moved_refs(repository, before) if name.startswith(REPLACEMENTS)]
+    moved = [*repository.refs_on(before.start), *replaced]
+    for ref in moved:
+        repository.put_back(ref, before.refs.get(ref))
+    if moved:
+        return f"it made commits or branches of its own, which were taken back: {listed_paths(moved)}"
+    if not head:
+        return "git no longer knows what its tree is a tree of"
+    return "" if head == before.start else "it made a commit of its own: changes are to be left uncommitted"
+
+
+def _moved_refs(repository: Repository, before: RepositoryState) -> list[str]:
+    now = repository.refs()
+    return [name for name in {**before.refs, **now} if now.get(name) != before.refs.get(name)]
+
+
 def _file_text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
 
@@ -272,7 +268,9 @@ def _watched_digests(
     common = [path for name in WATCHED for path in _files_below(repository.common_dir / name)]
     own = [tree_dir / name for name in ("gitdir", "commondir", "config.worktree")]
     return {
-        str(path): _file_digest(path)
+        str(path): f"link to {os.readlink(path)}"
+        if path.is_symlink()
+        else f"{path.stat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
         for path in (*common, *own, *config_files, tree / ".git")
         if path.is_file() or path.is_symlink()
     }
@@ -282,12 +280,6 @@ def _files_below(path: Path) -> Iterator[Path]:
     yield path
     if path.is_dir():
         yield from (Path(place, name) for place, _, files in os.walk(path) for name in files)
-
-
-def _file_digest(path: Path) -> str:
-    if path.is_symlink():
-        return f"link to {os.readlink(path)}"
-    return f"{path.stat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
 def _refused_change(change: ChangedFile, tree: Path) -> str:
@@ -361,7 +353,22 @@ class RoundChange:
     def _edit(self, current: Round, run: Run, tree: Path) -> tuple[Edit, CodingAgentEnding]:
         """Let the coding agent work in a tree without held-out tasks and without history."""
         repository, feedback = self._repository, self._place / "feedback"
-        write_feedback(self._feedback(run), feedback)
+        files = self._repository.files(self._of.kept, self._pathspecs)
+        models = [entry.key.model for entry in run.entries if entry.key.suite == self._of.suite]
+        place = self._old_tree / self._of.folder
+        file = next((entry.file for entry in run.entries if entry.file), "")
+        above = (place, *(each for each in place.parents if each.is_relative_to(self._old_tree)))
+        options = FeedbackOptions(
+            suite=self._of.suite,
+            buckets=self._of.focus,
+            model=next(iter(models), None),
+            variant=self._of.feedback_variant,
+            prompts=self._repository.texts(self._of.kept, files),
+            root=next((each for each in above if (each / file).is_file()), place),
+        )
+        write_feedback(
+            make_feedback(run, options, [_earlier_round(each) for each in self._of.rounds[:-1]]), feedback
+        )
         # The tree starts from a commit without history and without these files, so that git cannot show them.
         hidden = held_out_files(self._tasks.tasks, repository.files(current.base))
         start = repository.without(current.base, hidden)
@@ -391,25 +398,6 @@ class RoundChange:
         if self._old_tree.is_symlink() or not self._old_tree.is_dir():
             return None
         return self._repository.changes(current.base, self._old_tree, self._pathspecs)
-
-    def _feedback(self, run: Run) -> Feedback:
-        files = self._repository.files(self._of.kept, self._pathspecs)
-        models = [entry.key.model for entry in run.entries if entry.key.suite == self._of.suite]
-        options = FeedbackOptions(
-            suite=self._of.suite,
-            buckets=self._of.focus,
-            model=next(iter(models), None),
-            variant=self._of.feedback_variant,
-            prompts=self._repository.texts(self._of.kept, files),
-            root=self._root_of(run),
-        )
-        return make_feedback(run, options, [_earlier_round(each) for each in self._of.rounds[:-1]])
-
-    def _root_of(self, run: Run) -> Path:
-        place = self._old_tree / self._of.folder
-        file = next((entry.file for entry in run.entries if entry.file), "")
-        above = (place, *(each for each in place.parents if each.is_relative_to(self._old_tree)))
-        return next((each for each in above if (each / file).is_file()), place)
 
     def _searched(self, current: Round) -> Round:
         suite = (self._old_tree / self._of.suite_file).parent

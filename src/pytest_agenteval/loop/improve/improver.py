@@ -100,8 +100,15 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
     """
     suite_file = Path(os.path.realpath(request.suite_file))
     repository = Repository.around(suite_file.parent)
-    _refuse_changes(repository)
-    _refuse_options(request.options)
+    if changed := repository.uncommitted():
+        names = listed_paths(changed, MOST_NAMES)
+        rule = "expected no uncommitted changes, for trees are made of commits"
+        raise UsageMistake(f"{rule}; found {names}; commit or stash them")
+    for option in request.options:
+        if option.partition("=")[0] in OWN_OPTIONS:
+            raise UsageMistake(f"-- {option}: improve says this to pytest itself")
+        if option.partition("=")[0] in STOPPING_OPTIONS or re.fullmatch("-[lqsv]*x[lqsvx]*", option):
+            raise UsageMistake(f"-- {option}: old and new have to be tried on the same tasks, to the last")
     if missing := missing_command(request.command, request.here):
         raise UsageMistake(f"--coding-agent: there is no command {missing!r}")
     start = repository.commit_of("HEAD")
@@ -137,6 +144,44 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
         improvement = _with_stored_run(improvement, request)
     place = _make_folder(repository.root, improvement.name)
     return repository, place, improvement, list(_start_warnings(repository, tasks, inside))
+
+
+def _check_globs(
+    repository: Repository, start: str, globs: Sequence[str], folder: str, tasks: WorktreeSuite, suite: str
+) -> None:
+    for glob in globs:
+        outside = os.path.isabs(glob) or os.path.normpath(os.path.join(folder, glob)).startswith("..")
+        files = [] if outside else repository.files(start, pathspecs_of([glob], folder))
+        if not files:
+            raise UsageMistake(f"--prompts {glob!r}: expected files that git tracks; it matches none")
+        asking = {suite, *(task.file for task in tasks.tasks)}
+        if own := sorted(asking.intersection(files)):
+            raise UsageMistake(
+                f"--prompts {glob!r}: expected prompts only; it matches {listed_paths(own, MOST_NAMES)}"
+            )
+
+
+def _check_focus(focus: Sequence[str], tasks: WorktreeSuite) -> None:
+    buckets = tasks.dev_buckets
+    if not tasks.dev:
+        raise UsageMistake(f"{tasks.name} has no task of split dev: there is nothing to work with")
+    for name in focus:
+        if name not in buckets:
+            hint = did_you_mean(name, buckets) or f"buckets: {nearest_names(name, buckets)}"
+            raise UsageMistake(f"--focus {name!r}: {tasks.name} has no such bucket of split dev; {hint}")
+
+
+def _make_folder(root: Path, name: str) -> Path:
+    place = root / IMPROVEMENTS / name
+    try:
+        place.mkdir(parents=True)
+        ignore = root / IMPROVEMENTS.parent / ".gitignore"
+        # Else git status would list worktrees and logs.
+        if not ignore.exists():
+            replace_text(ignore, "*\n")
+    except OSError as refused:
+        raise UsageMistake(f"{place}: cannot be made ({refused.strerror})") from None
+    return place
 
 
 def find_interrupted(here: Path, name: str) -> tuple[Repository, Path, Improvement]:
@@ -194,46 +239,6 @@ def claim_improvement(folder: Path) -> Iterator[None]:
         mark.unlink(missing_ok=True)
 
 
-def _refuse_changes(repository: Repository) -> None:
-    if changed := repository.uncommitted():
-        names = listed_paths(changed, MOST_NAMES)
-        rule = "expected no uncommitted changes, for trees are made of commits"
-        raise UsageMistake(f"{rule}; found {names}; commit or stash them")
-
-
-def _refuse_options(options: Sequence[str]) -> None:
-    for option in options:
-        if option.partition("=")[0] in OWN_OPTIONS:
-            raise UsageMistake(f"-- {option}: improve says this to pytest itself")
-        if option.partition("=")[0] in STOPPING_OPTIONS or re.fullmatch("-[lqsv]*x[lqsvx]*", option):
-            raise UsageMistake(f"-- {option}: old and new have to be tried on the same tasks, to the last")
-
-
-def _check_globs(
-    repository: Repository, start: str, globs: Sequence[str], folder: str, tasks: WorktreeSuite, suite: str
-) -> None:
-    for glob in globs:
-        outside = os.path.isabs(glob) or os.path.normpath(os.path.join(folder, glob)).startswith("..")
-        files = [] if outside else repository.files(start, pathspecs_of([glob], folder))
-        if not files:
-            raise UsageMistake(f"--prompts {glob!r}: expected files that git tracks; it matches none")
-        asking = {suite, *(task.file for task in tasks.tasks)}
-        if own := sorted(asking.intersection(files)):
-            raise UsageMistake(
-                f"--prompts {glob!r}: expected prompts only; it matches {listed_paths(own, MOST_NAMES)}"
-            )
-
-
-def _check_focus(focus: Sequence[str], tasks: WorktreeSuite) -> None:
-    buckets = tasks.dev_buckets
-    if not tasks.dev:
-        raise UsageMistake(f"{tasks.name} has no task of split dev: there is nothing to work with")
-    for name in focus:
-        if name not in buckets:
-            hint = did_you_mean(name, buckets) or f"buckets: {nearest_names(name, buckets)}"
-            raise UsageMistake(f"--focus {name!r}: {tasks.name} has no such bucket of split dev; {hint}")
-
-
 def _with_stored_run(improvement: Improvement, request: ImproveRequest) -> Improvement:
     folder = find_run(request.results, request.run)
     run = load_run(folder)
@@ -248,19 +253,6 @@ def _with_stored_run(improvement: Improvement, request: ImproveRequest) -> Impro
         feedback_run=str(folder.absolute()),
         feedback_variant="" if "" in variants else variants[0],
     )
-
-
-def _make_folder(root: Path, name: str) -> Path:
-    place = root / IMPROVEMENTS / name
-    try:
-        place.mkdir(parents=True)
-        ignore = root / IMPROVEMENTS.parent / ".gitignore"
-        # Else git status would list worktrees and logs.
-        if not ignore.exists():
-            replace_text(ignore, "*\n")
-    except OSError as refused:
-        raise UsageMistake(f"{place}: cannot be made ({refused.strerror})") from None
-    return place
 
 
 def _start_warnings(repository: Repository, tasks: WorktreeSuite, suite: str) -> list[str]:
@@ -330,7 +322,12 @@ class Improver:
                 )
                 self._progress.end(held_out.tried.decision if held_out.tried else "not confirmed")
                 self._save(held_out=held_out)
-            self._finish()
+            confirmation = self._state.held_out.confirmation if self._state.held_out else None
+            outcome: Outcome = "kept on dev, not confirmed" if self._state.has_accepted else "nothing kept"
+            if confirmation is not None and confirmation.confirmed:
+                outcome = "confirmed"
+            self._remove_trees()  # first, for nobody continues what has an outcome
+            self._save(outcome=outcome)
         except (AgentEvalError, OSError) as failed:
             self._remove_trees()
             if isinstance(failed, OSError):
@@ -500,14 +497,6 @@ class Improver:
             return self._attempts.pair(tasks, commits, (self._old_tree, new), order, decide)
         except RunFailed as failed:
             return one_line(str(failed), MOST_LINE)
-
-    def _finish(self) -> None:
-        confirmation = self._state.held_out.confirmation if self._state.held_out else None
-        outcome: Outcome = "kept on dev, not confirmed" if self._state.has_accepted else "nothing kept"
-        if confirmation is not None and confirmation.confirmed:
-            outcome = "confirmed"
-        self._remove_trees()  # first, for nobody continues what has an outcome
-        self._save(outcome=outcome)
 
     def _remove_trees(self) -> None:
         rounds = [self._tree_of(each) for each in self._state.rounds[-1:]]

@@ -164,7 +164,18 @@ def run_pair(old: Path, new: Path, order: RunOrder, prompts: Mapping[str, str] =
     differs: then both sides are one run in the old tree. Old and new are repeated equally often.
     """
     if prompts:
-        return _in_one_run(old, order, prompts)
+        folder = order.outputs / f"prompts-{order.name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            for name, text in prompts.items():
+                (folder / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
+            options = (*order.options, f"--agent-prompt={NEW_VARIANT}={folder}")
+            run = run_one(old, replace(order, options=options))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        side = compared_run(run)
+        compared = compare_runs(side.with_variant(BASE), side.with_variant(NEW_VARIANT), compared="variant")
+        return PairedRuns(compared, variant_of(run, ""), variant_of(run, NEW_VARIANT), spent_on(run))
     orders = [
         (tree, replace(order, name=f"{order.name}-{side}"))
         for tree, side in ((old, "old"), (new, NEW_VARIANT))
@@ -202,21 +213,6 @@ def spent_on(run: Run) -> Spent:
     return total
 
 
-def _in_one_run(tree: Path, order: RunOrder, prompts: Mapping[str, str]) -> PairedRuns:
-    folder = order.outputs / f"prompts-{order.name}"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        for name, text in prompts.items():
-            (folder / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
-        options = (*order.options, f"--agent-prompt={NEW_VARIANT}={folder}")
-        run = run_one(tree, replace(order, options=options))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    side = compared_run(run)
-    comparison = compare_runs(side.with_variant(BASE), side.with_variant(NEW_VARIANT), compared="variant")
-    return PairedRuns(comparison, variant_of(run, ""), variant_of(run, NEW_VARIANT), spent_on(run))
-
-
 def _run_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
     """Start a pytest in each tree, and give their runs when all of them have ended."""
     names = [_free_name(order.results, order.name) for _, order in orders]
@@ -224,37 +220,32 @@ def _run_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
         running: list[InnerPytest] = []
         for (tree, order), name in zip(orders, names, strict=True):
             # Each knows the other's name, for either may be the first to count looks.
-            inner = _start_pytest(
-                tree, order, name, beside=next((each for each in names if each != name), "")
+            beside = next((each for each in names if each != name), "")
+            folder = tree / order.folder
+            folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
+            own = [
+                f"--agent-split={order.split}",
+                f"--repetitions={order.repetitions}",
+                *rootdir_options(tree, order),
+            ]
+            paths = paths_from_folder(order)
+            order.outputs.mkdir(parents=True, exist_ok=True)
+            inner = InnerPytest(
+                [*NO_RERUNS, *own, *order.options, *paths],
+                folder=folder,
+                results=order.results,
+                name=name,
+                output=order.outputs / f"{name}.txt",
+                variables={
+                    "PYTHONPATH": python_path(order.checkout, tree),
+                    "COLUMNS": OUTPUT_COLUMNS,
+                    BESIDE: beside,
+                },
             )
             started.callback(inner.end)
             running.append(inner)
         statuses = [_wait_for_run(inner) for inner in running]
     return [_finished_run(inner, status) for inner, status in zip(running, statuses, strict=True)]
-
-
-def _start_pytest(tree: Path, order: RunOrder, name: str, *, beside: str) -> InnerPytest:
-    folder = tree / order.folder
-    folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
-    own = [
-        f"--agent-split={order.split}",
-        f"--repetitions={order.repetitions}",
-        *rootdir_options(tree, order),
-    ]
-    paths = paths_from_folder(order)
-    order.outputs.mkdir(parents=True, exist_ok=True)
-    return InnerPytest(
-        [*NO_RERUNS, *own, *order.options, *paths],
-        folder=folder,
-        results=order.results,
-        name=name,
-        output=order.outputs / f"{name}.txt",
-        variables={
-            "PYTHONPATH": python_path(order.checkout, tree),
-            "COLUMNS": OUTPUT_COLUMNS,
-            BESIDE: beside,
-        },
-    )
 
 
 def _wait_for_run(inner: InnerPytest) -> int:

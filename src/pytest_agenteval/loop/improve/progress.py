@@ -200,22 +200,6 @@ def log_lines(improvement: Improvement) -> Iterator[str]:
     yield ""
     yield f"{_outcome_text(improvement)}"
     yield ""
-    yield from _settings_lines(improvement)
-    for each in improvement.rounds:
-        yield ""
-        yield from _round_lines(each)
-    yield from _held_out_lines(improvement)
-    yield from _next_lines(improvement)
-
-
-def _outcome_text(improvement: Improvement) -> str:
-    trials, seconds = pluralize(improvement.trials, "trial"), format_duration(improvement.seconds)
-    words = improvement.outcome or "under way, or interrupted"
-    ended = f" ({escape_markdown(improvement.ended)})" if improvement.ended else ""
-    return f"**{words}**{ended}; {trials}, {seconds}"
-
-
-def _settings_lines(improvement: Improvement) -> Iterator[str]:
     limits = improvement.limits
     yield f"- began {improvement.started_at} at commit `{improvement.start}`"
     yield f"- coding agent: {_code_span(improvement.command)}"
@@ -227,6 +211,27 @@ def _settings_lines(improvement: Improvement) -> Iterator[str]:
     if improvement.start_run:
         start = improvement.start_run
         yield f"- start: {_code_span(start.run)}, score {format_figure(start.score)}, {_spent_text(start)}"
+    for each in improvement.rounds:
+        yield ""
+        yield from _round_lines(each)
+    yield from _held_out_lines(improvement)
+    yield ""
+    yield "## What there is now"
+    yield ""
+    if not improvement.has_accepted:
+        yield "No branch: nothing was kept."
+        return
+    yield f"The branch `{improvement.branch}` holds what was kept, one commit a round. Nothing was merged."
+    yield ""
+    yield f"    git diff {improvement.start[:12]}..{improvement.branch}"
+    yield f"    git merge {improvement.branch}"
+
+
+def _outcome_text(improvement: Improvement) -> str:
+    trials, seconds = pluralize(improvement.trials, "trial"), format_duration(improvement.seconds)
+    words = improvement.outcome or "under way, or interrupted"
+    ended = f" ({escape_markdown(improvement.ended)})" if improvement.ended else ""
+    return f"**{words}**{ended}; {trials}, {seconds}"
 
 
 def _round_lines(each: Round) -> Iterator[str]:
@@ -253,7 +258,13 @@ def _round_lines(each: Round) -> Iterator[str]:
                 yield f"  - {_markdown_sentence(tried.note)}"
     if each.diff:
         yield ""
-        yield from _diff_block(each.diff)
+        text = printable(each.diff[:MOST_DIFF])
+        fence = "`" * max(3, 1 + max((len(run) for run in _backtick_runs(text)), default=0))
+        yield f"{fence}diff"
+        yield from text.splitlines()
+        yield fence
+        if len(each.diff) > MOST_DIFF:
+            yield f"({len(each.diff) - MOST_DIFF:,} characters more: `git show` has them)"
 
 
 def _spending_lines(tried: TriedPair) -> Iterator[str]:
@@ -292,19 +303,6 @@ def _held_out_lines(improvement: Improvement) -> Iterator[str]:
         yield f"- {_markdown_sentence(held_out.tried.sentence)}"
 
 
-def _next_lines(improvement: Improvement) -> Iterator[str]:
-    yield ""
-    yield "## What there is now"
-    yield ""
-    if not improvement.has_accepted:
-        yield "No branch: nothing was kept."
-        return
-    yield f"The branch `{improvement.branch}` holds what was kept, one commit a round. Nothing was merged."
-    yield ""
-    yield f"    git diff {improvement.start[:12]}..{improvement.branch}"
-    yield f"    git merge {improvement.branch}"
-
-
 def _markdown_sentence(text: str) -> str:
     """Write a sentence of ours, in which names are foreign; ``->`` and ``<0.001`` can stay as they are."""
     return escape_markdown(text, MOST_SENTENCE).replace("-&gt;", "->").replace("&lt;0", "<0")
@@ -314,16 +312,6 @@ def _code_span(text: str) -> str:
     """Put foreign text into a code span, in which only backticks could act."""
     line = printable(" ".join(text.split()))[:300].replace("`", "'")
     return f"`{line}`" if line else "(empty)"
-
-
-def _diff_block(diff: str) -> Iterator[str]:
-    text = printable(diff[:MOST_DIFF])
-    fence = "`" * max(3, 1 + max((len(run) for run in _backtick_runs(text)), default=0))
-    yield f"{fence}diff"
-    yield from text.splitlines()
-    yield fence
-    if len(diff) > MOST_DIFF:
-        yield f"({len(diff) - MOST_DIFF:,} characters more: `git show` has them)"
 
 
 def _backtick_runs(text: str) -> Iterator[str]:

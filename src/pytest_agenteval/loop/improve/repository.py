@@ -220,18 +220,16 @@ class Repository:
     def put_back(self, ref: str, old: str | None) -> None:
         """Let a name point to what it pointed to; None takes the name away."""
         if ref == STASH and old:
-            self._put_stash_back(old)
+            # A stash is a list, which moving its name alone would only lengthen: what was stashed since is
+            # dropped.
+            while (tip := self.refs().get(STASH)) not in (None, old):
+                self._git("reflog", "delete", "--updateref", "--rewrite", f"{STASH}@{{0}}")
+                if self.refs().get(STASH) == tip:
+                    break
+            if self.refs().get(STASH) is None:
+                self._git("update-ref", "--create-reflog", STASH, old)
         else:
             self._git("update-ref", *((ref, old) if old else ("-d", ref)))
-
-    def _put_stash_back(self, old: str) -> None:
-        """Drop what was stashed since: a stash is a list, which moving its name alone would only lengthen."""
-        while (tip := self.refs().get(STASH)) not in (None, old):
-            self._git("reflog", "delete", "--updateref", "--rewrite", f"{STASH}@{{0}}")
-            if self.refs().get(STASH) == tip:
-                break
-        if self.refs().get(STASH) is None:
-            self._git("update-ref", "--create-reflog", STASH, old)
 
     def _commit(self, index: Path, message: str, parent: str) -> str:
         tree = self._text("write-tree", index=index)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_agenteval.cassettes.transcripts.atif import OURS
-from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript, Usage
+from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.conversation import (
     ConversationCall,
@@ -115,26 +115,21 @@ def trajectory(run: Run, trial: Trial) -> Fields:
         nothing = trial.message or f"{trial.ending}: nothing was said"
         steps = [{"source": "agent" if answer else "system", "message": answer or nothing}]
     numbered = [{"step_id": number, **step} for number, step in enumerate(steps, start=1)]
+    model = requested_model(run, trial)
     return filled(
         schema_version=SCHEMA_VERSION,
         session_id=session_name(name, trial.key),
         trajectory_id=trial_id(name, trial),
-        agent=_agent(run, trial)
+        agent=filled(
+            name=trial.key.agent or "unknown",
+            version=trial.digests.code or run.header.package or "unknown",
+            model_name=model.id,
+            extra=ours(model=model.name, offline=model.offline or None, variant=trial.key.variant),
+        )
         | filled(tool_definitions=[tool.declaration() for tool in trial.transcript.tools]),
         steps=numbered,
         final_metrics=_final_metrics(trial, len(numbered)),
         extra=ours(**_about(run, trial)),
-    )
-
-
-def _agent(run: Run, trial: Trial) -> Fields:
-    """Describe the agent; its version is the digest of its own code, where it has any: else it is ours."""
-    model = requested_model(run, trial)
-    return filled(
-        name=trial.key.agent or "unknown",
-        version=trial.digests.code or run.header.package or "unknown",
-        model_name=model.id,
-        extra=ours(model=model.name, offline=model.offline or None, variant=trial.key.variant),
     )
 
 
@@ -153,7 +148,16 @@ class _Steps:
 
     def _fields(self, step: ConversationStep) -> Fields:
         if step.message is None:
-            return self._calls_of_agent_code(step)
+            executions = [call.execution for call in step.calls if call.execution]
+            started = [execution.started for execution in executions if execution.by == "agent"]
+            return {"source": "agent", "message": ""} | filled(
+                timestamp=self._at(min(started)) if started else None,
+                tool_calls=[tool_call(call, at, step) for at, call in enumerate(step.calls)],
+                observation={"results": list(self._results(step))},
+                is_copied_context=None if started else True,
+                llm_call_count=0,
+                extra=ours(turn=step.calls[0].request.turn, requested=False),
+            )
         message, ask = step.message, step.ask
         orphan = message.role == "tool"  # it answers nothing that was asked for
         observation = [{"content": message.content}] if orphan else list(self._results(step))
@@ -164,23 +168,34 @@ class _Steps:
             reasoning_content=ask.reasoning if ask else None,
             tool_calls=[tool_call(call, at, step) for at, call in enumerate(step.calls)],
             observation={"results": observation} if observation else None,
-            metrics=_metrics(ask.usage) if ask else None,
+            metrics=filled(
+                prompt_tokens=ask.usage.input_tokens,
+                completion_tokens=ask.usage.output_tokens,
+                cached_tokens=ask.usage.cached_tokens,
+                cost_usd=ask.usage.cost_usd,
+                extra=ours(reasoning_tokens=ask.usage.reasoning_tokens),
+            )
+            if ask
+            else None,
             is_copied_context=step.is_context or None,
             llm_call_count=1 if ask else None,
             extra=self._message_extra(message, ask),
         )
 
-    def _calls_of_agent_code(self, step: ConversationStep) -> Fields:
-        """Give calls that the agent's code made, and no model: the format's deterministic dispatch."""
-        executions = [call.execution for call in step.calls if call.execution]
-        started = [execution.started for execution in executions if execution.by == "agent"]
-        return {"source": "agent", "message": ""} | filled(
-            timestamp=self._at(min(started)) if started else None,
-            tool_calls=[tool_call(call, at, step) for at, call in enumerate(step.calls)],
-            observation={"results": list(self._results(step))},
-            is_copied_context=None if started else True,
-            llm_call_count=0,
-            extra=ours(turn=step.calls[0].request.turn, requested=False),
+    def _message_extra(self, message: Message, ask: Ask | None) -> Fields | None:
+        return ours(
+            seeded=message.seeded or None,
+            phase=message.phase if self._phased else None,
+            call_id=message.call_id,
+            calls=None if message.role == "assistant" else [call.to_json() for call in message.calls],
+            turn=message.turn or None,
+            place=self._places.get(id(message)),
+            ask_turn=ask.turn if ask and ask.turn != message.turn else None,
+            sent_at=self._at(ask.started) if ask else None,
+            first_token_s=ask.first_token_s if ask else None,
+            finish=ask.finish if ask else None,
+            attempts=ask.usage.attempts or None if ask else None,
+            asks=ask.usage.asks if ask and ask.usage.asks != 1 else None,
         )
 
     def _timestamp(self, step: ConversationStep) -> str | None:
@@ -224,32 +239,6 @@ class _Steps:
         if not is_shown and execution.error is None:  # also where it is empty, or null
             facts["result"] = execution.result
         return {OURS: (facts or {"executed": True}) | filled(message=message)}
-
-    def _message_extra(self, message: Message, ask: Ask | None) -> Fields | None:
-        return ours(
-            seeded=message.seeded or None,
-            phase=message.phase if self._phased else None,
-            call_id=message.call_id,
-            calls=None if message.role == "assistant" else [call.to_json() for call in message.calls],
-            turn=message.turn or None,
-            place=self._places.get(id(message)),
-            ask_turn=ask.turn if ask and ask.turn != message.turn else None,
-            sent_at=self._at(ask.started) if ask else None,
-            first_token_s=ask.first_token_s if ask else None,
-            finish=ask.finish if ask else None,
-            attempts=ask.usage.attempts or None if ask else None,
-            asks=ask.usage.asks if ask and ask.usage.asks != 1 else None,
-        )
-
-
-def _metrics(usage: Usage) -> Fields | None:
-    return filled(
-        prompt_tokens=usage.input_tokens,
-        completion_tokens=usage.output_tokens,
-        cached_tokens=usage.cached_tokens,
-        cost_usd=usage.cost_usd,
-        extra=ours(reasoning_tokens=usage.reasoning_tokens),
-    )
 
 
 def _final_metrics(trial: Trial, steps: int) -> Fields:
@@ -303,15 +292,12 @@ def write_trajectories(runs: Sequence[Run], folder: Path) -> Iterator[Path]:
             trial = run.trial_if_readable(entry)
             if trial is not None:
                 path = folder / trial_path(run_name(run), trial, ".json")
-                _write(path, KNOWN_SECRETS.value(trajectory(run, trial)))
+                value = KNOWN_SECRETS.value(trajectory(run, trial))
+                text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+                try:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    # Half of a surrogate pair, which models do send, is no text to readers of JSON.
+                    replace_text(path, text.encode("utf-8", "replace").decode("utf-8"))
+                except OSError as refused:
+                    raise UsageMistake(f"{path}: cannot be written ({refused.strerror})") from None
                 yield path
-
-
-def _write(path: Path, value: object) -> None:
-    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Half of a surrogate pair, which models do send, is no text to readers of JSON.
-        replace_text(path, text.encode("utf-8", "replace").decode("utf-8"))
-    except OSError as refused:
-        raise UsageMistake(f"{path}: cannot be written ({refused.strerror})") from None

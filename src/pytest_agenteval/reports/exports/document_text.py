@@ -23,21 +23,17 @@ def document_text(document: Document | Mapping[str, Any]) -> Iterator[str]:
 
     So a list whose items are made when they are looked at is never in memory as a whole.
     """
-    fields = document if isinstance(document, Mapping) else _fields(document)
+    if not isinstance(document, Mapping):
+        document = {name: getattr(document, name) for name in document.__struct_fields__}
     before = "{"
-    for name, value in fields.items():
+    for name, value in document.items():
         yield f"{before}\n  {json.dumps(name)}: "
-        yield from _list_text(value) if _is_list(value) else [_value_text(value, "  ")]
+        if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0:
+            yield from _list_text(value)
+        else:
+            yield _value_text(value, "  ")
         before = ","
     yield "\n}\n"
-
-
-def _fields(document: Document) -> Mapping[str, Any]:
-    return {name: getattr(document, name) for name in document.__struct_fields__}
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
 
 
 def _list_text(items: Sequence[Any]) -> Iterator[str]:

@@ -160,7 +160,11 @@ def report_json(source: ReportSource) -> Iterator[str]:
     yield f'{{\n"v": {FORMAT},\n"runs": {_text([_run(run) for run in runs])},\n'
     yield f'"weights": {_text(boards["weights"])},\n"boards": {_text(boards["boards"])},\n'
     yield f'"comparison": {_text(comparison_json(comparison) if comparison else None)},\n"trials": ['
-    yield from _trials(runs)
+    between = "\n"
+    for run in runs:
+        for entry in run.entries:
+            yield f"{between}{_clean_text(_trial(run, entry))}"
+            between = ",\n"
     yield "\n]\n}\n"
 
 
@@ -187,14 +191,6 @@ def _run(run: Run) -> dict[str, Any]:
         "unreadable": list(run.odd),
         "never_ended": run.never_ended,
     }
-
-
-def _trials(runs: Sequence[Run]) -> Iterator[str]:
-    between = "\n"
-    for run in runs:
-        for entry in run.entries:
-            yield f"{between}{_clean_text(_trial(run, entry))}"
-            between = ",\n"
 
 
 def _trial(run: Run, entry: JournalEntry) -> dict[str, Any]:

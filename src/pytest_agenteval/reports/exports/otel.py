@@ -26,7 +26,6 @@ from pytest_agenteval.cassettes.transcripts.spans import (
     SpanEvent,
     TraceSpan,
 )
-from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.conversation import call_requests, reply_asks
@@ -287,7 +286,23 @@ class _Trace:
                 ),
             )
         for grade in trial.grades:
-            yield SpanEvent("gen_ai.evaluation.result", end_ns, _evaluation(grade))
+            label = {True: "pass", False: "fail", None: "undecided"}[grade.passed]
+            yield SpanEvent(
+                "gen_ai.evaluation.result",
+                end_ns,
+                _without_blanks(
+                    {
+                        "gen_ai.evaluation.name": grade.grader,
+                        "gen_ai.evaluation.score.value": grade.score,
+                        "gen_ai.evaluation.score.label": label,
+                        "gen_ai.evaluation.explanation": grade.rationale,
+                        names.ERROR_TYPE: grade.undecided if grade.crashed else None,
+                        "agenteval.threshold": grade.threshold,
+                        "agenteval.weight": grade.weight,
+                        "agenteval.undecided": grade.undecided,
+                    }
+                ),
+            )
 
 
 def _without_blanks(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,22 +318,6 @@ def _usage(usage: Usage) -> dict[str, Any]:
         names.REASONING_TOKENS: usage.reasoning_tokens,
         names.COST_USD: usage.cost_usd,
     }
-
-
-def _evaluation(grade: Grade) -> dict[str, Any]:
-    label = {True: "pass", False: "fail", None: "undecided"}[grade.passed]
-    return _without_blanks(
-        {
-            "gen_ai.evaluation.name": grade.grader,
-            "gen_ai.evaluation.score.value": grade.score,
-            "gen_ai.evaluation.score.label": label,
-            "gen_ai.evaluation.explanation": grade.rationale,
-            names.ERROR_TYPE: grade.undecided if grade.crashed else None,
-            "agenteval.threshold": grade.threshold,
-            "agenteval.weight": grade.weight,
-            "agenteval.undecided": grade.undecided,
-        }
-    )
 
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.exports.row_files import arrow_rows, distinct_runs, spreadsheet_text
-from pytest_agenteval.store.rows import ROW_KINDS, ColumnType, RowKind
+from pytest_agenteval.store.rows import ROW_KINDS, ColumnType
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import (
@@ -106,7 +106,12 @@ def result_lines(result: QueryResult, width: int | None) -> Iterator[StyledLine]
     figures = [_all_figures(row[at] for row in result.rows) for at in range(len(result.columns))]
     widths = [max(map(cell_width, column)) for column in zip(*table, strict=True)]
     if width is not None:
-        widths = _narrowed(widths, figures, width)
+        # The widest text gives way again and again, until all has room or no text can give way.
+        while sum(widths) + GAP * (len(widths) - 1) > width:
+            texts = [at for at, figure in enumerate(figures) if not figure and widths[at] > NARROWEST_CELL]
+            if not texts:
+                break
+            widths[max(texts, key=widths.__getitem__)] -= 1
     head, *body = [_line(row, widths, figures) for row in table]
     yield StyledLine(head, "dim")
     yield from map(StyledLine, body)
@@ -124,17 +129,6 @@ def _cell(value: Any) -> str:
 def _all_figures(values: Iterator[Any]) -> bool:
     present = [value for value in values if value is not None]
     return bool(present) and all(isinstance(value, int | float) for value in present)
-
-
-def _narrowed(widths: Sequence[int], figures: Sequence[bool], room: int) -> list[int]:
-    """Take columns from the widest text again and again, until all has room or no text can give way."""
-    narrow = list(widths)
-    while sum(narrow) + GAP * (len(narrow) - 1) > room:
-        texts = [at for at, figure in enumerate(figures) if not figure and narrow[at] > NARROWEST_CELL]
-        if not texts:
-            break
-        narrow[max(texts, key=narrow.__getitem__)] -= 1
-    return narrow
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], figures: Sequence[bool]) -> str:
@@ -204,11 +198,38 @@ def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
         import duckdb
 
         try:
-            _check(database, query)
-            _fill(database, _kinds_in(query), runs)
-            return _result(database, query)
+            # A query is refused before any run is read.
+            statements = database.extract_statements(query)
+            if len(statements) != 1:
+                raise UsageMistake(f"expected one query; found {len(statements)}")
+            if statements[0].type.name not in _READING:
+                raise UsageMistake(
+                    f"expected a query that reads, as select does; found {one_line(query, MOST_QUERY)!r}"
+                )
+            database.sql(query)
+            words = set(re.findall(r"\w+", query.lower()))
+            if "tasks" in words:
+                words.add("trials")
+            # Kinds whose names stand in the query as something else do no harm.
+            tables = [kind for kind in ROW_KINDS.values() if kind.name in words]
+            database.begin()
+            for run in distinct_runs(runs):
+                for kind in tables:
+                    database.register("rows_of_a_run", arrow_rows(kind, [run]))
+                    database.execute(f"insert into {kind.name} select * from rows_of_a_run")
+                    database.unregister("rows_of_a_run")
+            database.commit()
+            table = database.sql(query).to_arrow_table()  # DuckDB's own way to Python needs pytz for times
+            try:
+                columns = [list(map(json_value, column.to_pylist())) for column in table.columns]
+            except OverflowError as late:  # Python knows no year 10000, and no infinity among times
+                raise UsageMistake(
+                    "a time outside of the years 1 to 9999: write it as text, as in t::varchar"
+                ) from late
+            return QueryResult(tuple(_unique_names(table.column_names)), tuple(zip(*columns, strict=True)))
         except duckdb.Error as refused:
-            raise UsageMistake(_in_one_line(refused)) from None
+            message = re.split(r"\n+LINE \d+:", str(refused), maxsplit=1)[0]
+            raise UsageMistake(one_line(message, MOST_ERROR)) from None
 
 
 @contextmanager
@@ -232,48 +253,6 @@ def _database() -> Iterator[Database]:
         yield database
 
 
-def _check(database: Database, query: str) -> None:
-    """Refuse what is not one query, and one that names what there is not: before any run is read."""
-    statements = database.extract_statements(query)
-    if len(statements) != 1:
-        raise UsageMistake(f"expected one query; found {len(statements)}")
-    if statements[0].type.name not in _READING:
-        raise UsageMistake(
-            f"expected a query that reads, as select does; found {one_line(query, MOST_QUERY)!r}"
-        )
-    database.sql(query)
-
-
-def _kinds_in(query: str) -> list[RowKind]:
-    """Give the kinds of rows whose names stand in a query, be it as something else: then they do no harm."""
-    words = set(re.findall(r"\w+", query.lower()))
-    if "tasks" in words:
-        words.add("trials")
-    return [kind for kind in ROW_KINDS.values() if kind.name in words]
-
-
-def _fill(database: Database, kinds: Iterable[RowKind], runs: Iterable[Run]) -> None:
-    tables = list(kinds)
-    database.begin()
-    for run in distinct_runs(runs):
-        for kind in tables:
-            database.register("rows_of_a_run", arrow_rows(kind, [run]))
-            database.execute(f"insert into {kind.name} select * from rows_of_a_run")
-            database.unregister("rows_of_a_run")
-    database.commit()
-
-
-def _result(database: Database, query: str) -> QueryResult:
-    table = database.sql(query).to_arrow_table()  # DuckDB's own way to Python needs pytz for times
-    try:
-        columns = [list(map(json_value, column.to_pylist())) for column in table.columns]
-    except OverflowError as late:  # Python knows no year 10000, and no infinity among times
-        raise UsageMistake(
-            "a time outside of the years 1 to 9999: write it as text, as in t::varchar"
-        ) from late
-    return QueryResult(tuple(_unique_names(table.column_names)), tuple(zip(*columns, strict=True)))
-
-
 def _unique_names(names: Iterable[str]) -> Iterator[str]:
     """Number columns of one name, ``run`` and ``run_2``: a JSON object would hold the last alone."""
     unique: set[str] = set()
@@ -281,9 +260,3 @@ def _unique_names(names: Iterable[str]) -> Iterator[str]:
         candidates = (name if number == 1 else f"{name}_{number}" for number in count(1))
         unique.add(own := next(each for each in candidates if each not in unique))
         yield own
-
-
-def _in_one_line(refused: Exception) -> str:
-    """Give DuckDB's message without the query below it, which whoever typed it can see."""
-    message = re.split(r"\n+LINE \d+:", str(refused), maxsplit=1)[0]
-    return one_line(message, MOST_ERROR)
