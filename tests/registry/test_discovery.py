@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.suites import suite, task, write
+from pytest_agenteval.cli.main import main
+from pytest_agenteval.registry import installed
+from tests.suites import run, suite, task, write
 
-LOOKING = """
-import sys
+pytest_plugins = ["pytester"]
 
-def pytest_unconfigure():
-    found = sorted(name for name in sys.modules if name.startswith("pytest_agenteval."))
-    print("MODULES", *found, "END")
-"""
 TINY = """
 def pytest_agenteval_register(registry):
     registry.grader("is_tiny", "tiny_benchmark.graders:IsTiny")
@@ -71,71 +65,73 @@ def install(site: Path, name: str, files: dict[str, str]) -> None:
     )
 
 
-def run(root: Path, *arguments: str, site: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a process of its own, this path before the others, with our plugin alone, or xdist."""
-    environ = {**os.environ, "PYTHONPATH": str(site or root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    spread = ("-p", "xdist.plugin") if "-n2" in arguments else ()
-    plugins = ("-p", "agenteval", *spread, "-p", "no:cacheprovider")
-    command = [sys.executable, "-m", "pytest", *plugins, "-q", *arguments]
-    return subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, timeout=60)
+@pytest.fixture
+def site(pytester: pytest.Pytester, quick: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a folder on the path, before the others, that distributions can be installed into."""
+    folder = pytester.mkdir("site")
+    monkeypatch.syspath_prepend(folder)
+    pytester.makeini("[pytest]\npythonpath = site\n")  # for workers
+    return folder
 
 
-def evals(root: Path, *tasks: dict[str, object]) -> None:
-    """Write a suite of scripted tasks, and what prints the modules of ours at the end."""
-    write(root, {"conftest.py": LOOKING, "evals/suite.yaml": suite(), "evals/all.yaml": list(tasks)})
+def evals(*tasks: dict[str, object]) -> None:
+    """Write a suite of scripted tasks."""
+    write(Path(), {"evals/suite.yaml": suite(), "evals/all.yaml": list(tasks)})
 
 
-def modules(done: subprocess.CompletedProcess[str]) -> set[str]:
-    """Give our modules that were imported when pytest ended."""
-    return set(done.stdout.split("MODULES ")[1].split(" END")[0].split())
-
-
-def test_a_run_without_evals_looks_for_no_benchmark(tmp_path: Path) -> None:
+def test_a_run_without_evals_looks_for_no_benchmark(
+    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever has the plugin installed and no task file pays nothing for what might be there."""
-    write(tmp_path, {"conftest.py": LOOKING, "test_plain.py": "def test_plain(): pass\n"})
-    assert "pytest_agenteval.registry.installed" not in modules(run(tmp_path))
+    looked: list[str] = []
+    monkeypatch.setattr(installed, "distributions", lambda: looked.append("looked") or ())
+    write(Path(), {"test_plain.py": "def test_plain(): pass\n"})
+    run(pytester).assert_outcomes(passed=1)
+    assert looked == []
+    evals(task("good"))
+    run(pytester, "evals").assert_outcomes(passed=1)
+    assert looked == ["looked"]
 
 
-def test_an_installed_benchmark_offers_names_and_fixtures(tmp_path: Path) -> None:
+def test_an_installed_benchmark_offers_names_and_fixtures(pytester: pytest.Pytester, site: Path) -> None:
     """Its entry point is all it takes: nobody's conftest names it."""
     plugins = 'pytest_plugins = ("tiny_benchmark.fixtures",)\n'
     files = {"register.py": plugins + TINY, "graders.py": GRADERS, "fixtures.py": FIXTURES, "__init__.py": ""}
-    install(tmp_path / "site", "tiny", files)
-    evals(tmp_path, task("good", graders=[{"name": "is_tiny"}]))
-    write(tmp_path, {"evals/conftest.py": ASKING})
-    done = run(tmp_path, "evals", site=tmp_path / "site")
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
-    left_out = run(tmp_path, "evals", "-p", "no:agenteval-benchmark-tiny", site=tmp_path / "site")
-    assert "found:    'is_tiny'" in left_out.stdout
+    install(site, "tiny", files)
+    evals(task("good", graders=[{"name": "is_tiny"}]))
+    write(Path(), {"evals/conftest.py": ASKING})
+    done = run(pytester, "evals")
+    done.assert_outcomes(passed=1)
+    left_out = run(pytester, "evals", "-p", "no:agenteval-benchmark-tiny")
+    assert "found:    'is_tiny'" in str(left_out.stdout)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one-process", "two-workers"])
-def test_a_benchmark_that_cannot_be_imported_is_one_line(tmp_path: Path, workers: tuple[str, ...]) -> None:
+def test_a_benchmark_that_cannot_be_imported_is_one_line(
+    pytester: pytest.Pytester, site: Path, workers: int
+) -> None:
     """It is named with distribution, file and line; all else goes on; a name that is unknown may be its."""
-    install(tmp_path / "site", "tiny", {"__init__.py": "", "register.py": "import no_such_module\n"})
+    install(site, "tiny", {"__init__.py": "", "register.py": "import no_such_module\n"})
     evals(
-        tmp_path,
         task("good"),
         task("card", graders=[{"name": "answer_contains", "config": {"text": "Mina"}}]),
     )
-    write(tmp_path, {"evals/odd.yaml": [task("odd", graders=[{"name": "of_tiny_perhaps"}])]})
-    arguments = ("evals", "--continue-on-collection-errors", *workers)
-    done = run(tmp_path, *arguments, site=tmp_path / "site")
-    output = "".join(done.stdout.split())  # it is broken into lines as wide as the terminal
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    write(Path(), {"evals/odd.yaml": [task("odd", graders=[{"name": "of_tiny_perhaps"}])]})
+    done = run(pytester, "evals", "--continue-on-collection-errors", workers=workers)
+    output = "".join(str(done.stdout).split())  # it is broken into lines as wide as the terminal
+    done.assert_outcomes(passed=2, errors=1)
     assert output.count(f"warning:{BROKEN}".replace(" ", "")) == 1
-    assert f"hint:     {BROKEN}" in done.stdout
-    assert f"{tmp_path / 'site' / 'tiny_benchmark' / 'register.py'}:1" in output
-    assert "Traceback" not in done.stdout + done.stderr
+    assert f"hint:     {BROKEN}" in str(done.stdout)
+    assert f"{site / 'tiny_benchmark' / 'register.py'}:1" in output
+    assert "Traceback" not in str(done.stdout) + str(done.stderr)
 
 
-def test_a_name_that_two_benchmarks_take_shows_both(tmp_path: Path) -> None:
+def test_a_name_that_two_benchmarks_take_shows_both(pytester: pytest.Pytester, site: Path) -> None:
     """In one line, without a traceback: the user decides which of them goes."""
     for name in ("tiny", "teeny"):
-        install(tmp_path / "site", name, {"__init__.py": "", "register.py": TINY})
-    evals(tmp_path, task("good"))
-    done = run(tmp_path, "evals", site=tmp_path / "site")
-    output = done.stdout + done.stderr
+        install(site, name, {"__init__.py": "", "register.py": TINY})
+    evals(task("good"))
+    done = run(pytester, "evals")
+    output = str(done.stdout) + str(done.stderr)
     assert "the grader name 'is_tiny' is taken: by " in output
     assert "; -p no:agenteval-benchmark-t" in output
     assert all(f"{name}_benchmark/register.py:3" in output for name in ("tiny", "teeny"))
@@ -156,18 +152,26 @@ NOT_USABLE = {
 }
 
 
-def test_benchmarks_with_a_mistake_are_one_line_each_and_stop_no_other_run(tmp_path: Path) -> None:
+def test_benchmarks_with_a_mistake_are_one_line_each_and_stop_no_other_run(
+    pytester: pytest.Pytester,
+    site: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Both where pytest and where `agenteval` finds them; whoever leaves one out hears nothing of it."""
-    site = tmp_path / "site"
     for number, (register, _) in enumerate(NOT_USABLE.values()):
         install(site, f"tiny{number}", {"__init__.py": "", "register.py": register})
-    evals(tmp_path, task("good"))
-    done = run(tmp_path, "evals", "-p", "no:agenteval-benchmark-tiny3", site=site)
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
-    assert done.stdout.count("warning: the benchmark 'tiny") == 3
-    output = "".join(done.stdout.split())  # it is broken into lines as wide as the terminal
-    commands = agenteval(tmp_path, ["import"], ["validate", "evals"]).stdout
-    listed, validated = commands.split("NEXT\n")
+    evals(task("good"))
+    done = run(pytester, "evals", "-p", "no:agenteval-benchmark-tiny3")
+    done.assert_outcomes(passed=1)
+    assert str(done.stdout).count("warning: the benchmark 'tiny") == 3
+    output = "".join(str(done.stdout).split())  # it is broken into lines as wide as the terminal
+    capsys.readouterr()
+    main(["import"])
+    listed = capsys.readouterr().out
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_agenteval.plugin")
+    main(["validate", "evals"])
+    validated = capsys.readouterr().out
     for number, (_, expected) in enumerate(NOT_USABLE.values()):
         name = f"the benchmark 'tiny{number}' of tiny{number} 1.2 cannot be used: "
         assert number == 3 or f"{name}{expected.format(number)}".replace(" ", "") in output
@@ -175,53 +179,50 @@ def test_benchmarks_with_a_mistake_are_one_line_each_and_stop_no_other_run(tmp_p
         assert f"warning: {name}".partition(" of ")[0] in validated
 
 
-def agenteval(root: Path, *commands: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run `agenteval` in one process for all commands, with the path of what was installed."""
-    code = f"from pytest_agenteval.cli.main import main; main({commands[0]!r})"
-    code += "".join(f"; print('NEXT'); main({command!r})" for command in commands[1:])
-    environ = {**os.environ, "PYTHONPATH": str(root / "site")}
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, timeout=60)
-
-
-def test_two_benchmarks_of_one_name_are_told_in_one_line(tmp_path: Path) -> None:
+def test_two_benchmarks_of_one_name_are_told_in_one_line(
+    pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The first is there; the second is named with its distribution, wherever benchmarks are looked for."""
     for name in ("tiny", "teeny"):
         code = (
             f"def pytest_agenteval_register(registry):\n    registry.judge_panel('{name}_judges', ['a/b'])\n"
         )
-        install(tmp_path / "site", name, {"__init__.py": "", "register.py": code})
-        info = tmp_path / "site" / f"{name}-1.2.dist-info" / "entry_points.txt"
+        install(site, name, {"__init__.py": "", "register.py": code})
+        info = site / f"{name}-1.2.dist-info" / "entry_points.txt"
         info.write_text(f"{GROUP}same = {name}_benchmark.register\n", encoding="utf-8")
-    evals(tmp_path, task("good"))
+    evals(task("good"))
     expected = (
         r"the benchmark 'same' of (\w+) 1.2 cannot be used: a benchmark of (\w+) 1.2 has the same name$"
     )
-    output = " ".join(run(tmp_path, "evals", site=tmp_path / "site").stdout.split("MODULES")[0].split())
-    assert re.search(rf"warning: {expected.rstrip('$')} 1 passed", output), output
-    assert re.search(expected, agenteval(tmp_path, ["import"]).stdout, re.MULTILINE)
+    output = " ".join(str(run(pytester, "evals").stdout).split())
+    assert re.search(rf"warning: {expected.rstrip('$')} run: ", output), output
+    capsys.readouterr()
+    main(["import"])
+    assert re.search(expected, capsys.readouterr().out, re.MULTILINE)
 
 
-def test_a_part_of_a_benchmark_that_is_not_there_is_told_where_it_is_missed(tmp_path: Path) -> None:
+def test_a_part_of_a_benchmark_that_is_not_there_is_told_where_it_is_missed(
+    pytester: pytest.Pytester, site: Path
+) -> None:
     """Toolsets and rubrics of a package or folder that is gone: others are there as before."""
     code = """
 def pytest_agenteval_register(registry):
     registry.toolset("tiny_tools", ["no_such_package:tools.py"])
     registry.rubrics("tiny_benchmark:no_such_folder")
 """
-    install(tmp_path / "site", "tiny", {"__init__.py": "", "register.py": code})
-    evals(tmp_path, task("good", graders=[{"name": "judge", "config": {"rubric": "tiny_tone"}}]))
-    rubric = run(tmp_path, "evals", site=tmp_path / "site").stdout
+    install(site, "tiny", {"__init__.py": "", "register.py": code})
+    evals(task("good", graders=[{"name": "judge", "config": {"rubric": "tiny_tone"}}]))
+    rubric = str(run(pytester, "evals").stdout)
     assert "no_such_folder; found none" in rubric
     write(
-        tmp_path,
+        Path(),
         {
             "evals/suite.yaml": suite(more="tools: [ours, tiny_tools]\n"),
             "evals/conftest.py": OURS,
             "evals/own.py": "def own() -> str: ...\n",
         },
     )
-    evals_with_tools = run(tmp_path, "evals", site=tmp_path / "site").stdout
+    evals_with_tools = str(run(pytester, "evals").stdout)
     assert "evals/suite.yaml:" in evals_with_tools
     assert "tools[1]" in evals_with_tools
     assert "or a toolset: " in evals_with_tools
