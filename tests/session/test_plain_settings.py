@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, dataclasses, field_validator
 
-from pytest_agenteval.session.planning.setting_problems import find_config_problems, plainly_takes
+from pytest_agenteval.session.planning.registration_check import find_config_problems, plainly_takes
 from pytest_agenteval.text.json_values import canonical_json
 
 

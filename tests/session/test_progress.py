@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agenteval.processes.signals import is_terminal_with_escapes
 from pytest_agenteval.records.transcript import Figure
-from pytest_agenteval.session.run_progress import RunProgress
+from pytest_agenteval.session.panel import RunProgress
 from pytest_agenteval.store.run_reader import load_run
 from tests.suites import run, suite, task, write
 

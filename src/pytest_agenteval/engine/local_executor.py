@@ -58,7 +58,7 @@ class LocalExecutor:
     async def run(self, request: TrialRequest) -> Trial:
         """Carry out one plan, or grade the stored trial again."""
         if request.stored is not None:
-            from pytest_agenteval.engine.regrading import regrade
+            from pytest_agenteval.engine.trial import regrade
 
             return await regrade(request.plan, self._context, request.stored)
         workspace = Path(request.workspace) if request.workspace else None

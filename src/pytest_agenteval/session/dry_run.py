@@ -16,7 +16,9 @@ from pytest_agenteval.engine.run_budget import amount_text
 from pytest_agenteval.records.plan import OWN_MODEL, Model
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote
-from pytest_agenteval.session.cost_estimates import (
+from pytest_agenteval.session.planning.parametrization import PlannedItem, run_conditions
+from pytest_agenteval.session.reuse import ReuseAction
+from pytest_agenteval.session.run_costs import (
     ALIKE,
     BEFORE,
     OTHERS,
@@ -24,13 +26,14 @@ from pytest_agenteval.session.cost_estimates import (
     UNKNOWN,
     ZERO,
     Amounts,
+    EarlierCosts,
     Estimator,
     Range,
     TaskSizes,
+    acts_for_nothing,
+    allowed_amounts,
+    free_trials,
 )
-from pytest_agenteval.session.planning.parametrization import PlannedItem, run_conditions
-from pytest_agenteval.session.reuse import ReuseAction
-from pytest_agenteval.session.run_costs import EarlierCosts, acts_for_nothing, allowed_amounts, free_trials
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, model_label, one_line, pluralize
 

@@ -2,25 +2,210 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.engine.grading import has_acted
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.transcript import NO_USAGE, PROMPT_READ
 from pytest_agenteval.records.trial import Origin, Trial, part_paid
-from pytest_agenteval.session.planning.parametrization import UNNAMED, Case
+from pytest_agenteval.session.planning.parametrization import UNNAMED, Case, PlannedItem, trial_key
+from pytest_agenteval.session.run_signals import BUDGET_FILES, DEAD_WORKERS, RATE_FILES, STOP_FILE, claim_run
+from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.record_files import replace_json
-from pytest_agenteval.store.run_folder import HEADER, RunModel, read_header
+from pytest_agenteval.store.run_documents import AUDIT, PLANNED_TRIALS, read_planned_trials
+from pytest_agenteval.store.run_folder import (
+    HEADER,
+    LATEST,
+    RunModel,
+    damage_text,
+    find_run,
+    list_runs,
+    planned_groups,
+    read_header,
+)
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
+
+
+def check_plan(
+    run: Run, settings: Settings, items: Sequence[PlannedItem], judges: Sequence[Model], user: Model | None
+) -> None:
+    """Refuse to resume a run for anything that it did not set out to do."""
+    problem = next(_problems(run, settings, items, judges, user), "")
+    if problem:
+        raise UsageMistake(
+            f"--agent-resume: {problem}; go on as {run.name} was begun, or begin a new run that takes over "
+            f"what is finished: --agent-reuse={run.name}"
+        )
+
+
+def _problems(
+    run: Run, settings: Settings, items: Sequence[PlannedItem], judges: Sequence[Model], user: Model | None
+) -> Iterator[str]:
+    header = run.header
+    # Shards that were merged are resumed one by one.
+    shards = header.shards
+    part = f"{','.join(map(str, shards.numbers))}/{shards.total}" if shards else ""
+    if part != (shard := str(settings.shard or "")):
+        yield f"expected {f'--agent-shard={part}' if part else 'no --agent-shard'}; found {shard or 'none'}"
+    if header.seed != settings.seed:
+        yield f"expected --agent-seed={header.seed}; found {settings.seed}"
+    before, now = [judge.id for judge in header.judges], [judge.id for judge in judges]
+    if before != now:
+        yield f"expected judges {', '.join(before) or 'none'}; found {', '.join(now) or 'none'}"
+    if header.user and header.user != (user.id if user else ""):
+        yield f"expected --agent-user={header.user}; found {user.id if user else 'none'}"
+    rule = header.repetition_rule
+    before_range = f"{rule.low}..{rule.high}" if rule else ""
+    if before_range != (found := str(settings.repetition_range or "")):
+        yield f"expected --repetitions={before_range or 'a number, or none'}; found {found or 'no range'}"
+    models = {model.name: model.id for model in header.models}
+    for model in {item.case.model.name: item.case.model for item in items}.values():
+        if models.get(model.name, model.id) != model.id:
+            yield f"expected {model.name} to be {models[model.name]}; found {model.id}"
+    yield from _unplanned(run, items)
+
+
+def _unplanned(run: Run, items: Sequence[PlannedItem]) -> Iterator[str]:
+    if not run.planned:  # it was cut short before it had a plan: today's is its first
+        return
+    try:
+        planned = read_planned_trials(run.folder)
+    except (OSError, ValueError, LookupError, TypeError) as broken:
+        yield f"{PLANNED_TRIALS} of {run.name} cannot be read ({damage_text(broken)})"
+        return
+    if planned is None:  # an older version's: it knows numbers alone
+        yield from _too_many(run, items)
+        return
+    unplanned = []
+    for key in map(trial_key, items):
+        stored = TrialKey._make([*map(KNOWN_SECRETS.text, key[:-1]), key.repetition])
+        if key not in planned and stored not in planned:
+            unplanned.append(key)
+    if unplanned:
+        yield f"{pluralize(len(unplanned), 'trial')} not in its plan: {_new_parts(unplanned, planned)}"
+
+
+def _new_parts(unplanned: Sequence[TrialKey], planned: Iterable[TrialKey]) -> str:
+    """Name the models, variants or suites that are new in these keys; else the first key."""
+    keys = list(planned)
+    for field in ("model", "variant", "suite"):
+        known = {getattr(key, field) for key in keys}
+        names = dict.fromkeys(getattr(key, field) for key in unplanned if getattr(key, field) not in known)
+        if names:
+            title = "prompt" if field == "variant" else field
+            return f"{title} {', '.join(name or 'none' for name in names)}"
+    return unplanned[0].label
+
+
+def _too_many(run: Run, items: Sequence[PlannedItem]) -> Iterator[str]:
+    planned = {(group.suite, group.model, group.variant, group.bucket): group for group in run.planned}
+    for group in planned_groups((trial_key(item), item.task.bucket) for item in items):
+        there = planned.get((group.suite, group.model, group.variant, group.bucket))
+        if there is None or (group.trials, group.tasks) > (there.trials, there.tasks):
+            count = there.trials if there else 0
+            name = f"{group.suite} with {group.model}, {group.bucket or 'no bucket'}"
+            yield f"expected {pluralize(count, 'trial')} of {name}; found {group.trials}"
+
+
+def check_first_failures(
+    config: pytest.Config, settings: Settings, run: Run, items: Sequence[PlannedItem]
+) -> None:
+    """Refuse ``-x`` and its like where earlier failures would end the run before anything runs."""
+    most = config.getoption("maxfail", 0)
+    endings = ("failed", "missed") if settings.strict else ("failed",)
+    selected = set(map(trial_key, items))
+    failed = sum(entry.ending in endings and entry.key in selected for entry in run.entries)
+    if most and failed >= most:
+        raise UsageMistake(
+            f"--agent-resume: expected no -x or --maxfail beside it: {pluralize(failed, 'trial')} of "
+            f"{run.name} failed before, and would end the run before anything is tried"
+        )
+
+
+def run_to_resume(config: pytest.Config, settings: Settings) -> tuple[Path, str]:
+    """Give the folder of the run to resume, claimed by this process, and when the run began."""
+    # Raises UsageMistake where it cannot be resumed.
+    for attribute, why in (
+        ("regrade", "grading again costs no agent: begin it anew"),
+        ("reuse", "one goes on with a run, the other begins a new one"),
+        ("audit", "an audit costs nothing: begin it anew"),
+    ):
+        if getattr(settings, attribute):
+            raise UsageMistake(f"--agent-resume: expected no --agent-{attribute} beside it: {why}")
+    folder = _find(config, settings)
+    header = read_header(folder)
+    if header.regraded:
+        again = ",".join(header.regraded)
+        raise UsageMistake(
+            f"--agent-resume: {folder.name} graded trials again, which costs no agent: "
+            f"begin it anew with --agent-regrade={again}"
+        )
+    if (folder / AUDIT).exists():
+        raise UsageMistake(f"--agent-resume: {folder.name} is an audit: begin it anew with --agent-audit")
+    if not (config.getoption("collectonly", False) or settings.dry_run):
+        _claim(config, folder)
+    return folder, header.started_at
+
+
+def _find(config: pytest.Config, settings: Settings) -> Path:
+    """Find the run: the one that is named, be it as the name that a new run would have, else the latest."""
+    name = settings.resume
+    if settings.run_name and name == LATEST:
+        name = settings.run_name
+    place = settings.places.get("resume", "--agent-resume")
+    try:
+        folder = find_run(settings.results or config.rootpath / RESULTS, name)
+    except UsageMistake as mistake:
+        if (config.invocation_params.dir / name.partition("::")[0]).exists():
+            hint = f"to try {name}, say {place}=latest {name}"
+            raise UsageMistake(f"{place}: expected a run; found {name!r}, which is none; {hint}") from None
+        raise UsageMistake(f"{place}: {mistake}") from None
+    # Where the link leads, as in a folder that somebody names; otherwise as it was found.
+    folder = folder.resolve() if folder.is_symlink() else Path(os.path.abspath(folder))
+    if settings.run_name not in ("", folder.name):
+        raise UsageMistake(f"{settings.places['run_name']}: a run that goes on keeps its name, {folder.name}")
+    return folder
+
+
+def _claim(config: pytest.Config, folder: Path) -> None:
+    """Take the run over from the process that made it; raises UsageMistake while that one still runs."""
+    try:
+        holder = claim_run(config, folder)
+        if not holder:
+            # Of a controller that was killed, for workers gone: in a container numbers come again.
+            for name in (STOP_FILE, DEAD_WORKERS, BUDGET_FILES, RATE_FILES):
+                for file in folder.glob(name):
+                    file.unlink(missing_ok=True)
+    except OSError as failed:
+        why = failed.strerror or type(failed).__name__
+        raise UsageMistake(f"--agent-resume: nothing can be written to {folder}: {why}") from None
+    if holder:
+        raise UsageMistake(
+            f"--agent-resume: {folder.name} is still going on, in process {holder}: "
+            "wait for its end, or end it"
+        )
+
+
+def baseline_before(baseline: Path | None, folder: Path, started_at: str) -> Path | None:
+    """Give the run that is compared with; where that is this run itself, as ``latest`` is, the one before."""
+    if baseline is None or baseline != folder.resolve():
+        return baseline
+    for run in list_runs(folder.parent):
+        if run.header.started_at < started_at and run.path.resolve() != baseline:
+            return run.path.resolve()
+    raise UsageMistake(f"--agent-baseline: there is no run before {folder.name}, which goes on")
 
 
 class EarlierTrial(NamedTuple):

@@ -14,7 +14,7 @@ from pytest_agenteval.engine.run_budget import LocalLedger, RunBudget
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import NO_ERROR, Trial
-from pytest_agenteval.session.cost_estimates import TaskHistory, predicted
+from pytest_agenteval.session.run_costs import TaskHistory, predicted
 from tests.extended.simulations.rows import Row, share_row
 
 DRAWS = 400

@@ -21,11 +21,11 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import prompts_of_all
 from pytest_agenteval.session.planning.registration_check import (
     MOST_REMEMBERED,
+    ConfigProblem,
     RegistrationCheck,
     add_placement_hints,
     find_unread_prompts,
 )
-from pytest_agenteval.session.planning.setting_problems import ConfigProblem
 from pytest_agenteval.session.planning.suite_tools import ToolSources
 from pytest_agenteval.session.planning.suites import LoadedSuite, PromotedNames, Suites, recordings_of
 from pytest_agenteval.tasks.documents import path_in_root, read_bytes, read_document, short_path

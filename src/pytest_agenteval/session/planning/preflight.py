@@ -247,7 +247,7 @@ class Preflight:
         """Refuse what a resumed run did not set out to do."""
         if earlier is None or not earlier.is_own:
             return
-        from pytest_agenteval.session.resumed_run import check_first_failures, check_plan
+        from pytest_agenteval.session.earlier_trials import check_first_failures, check_plan
 
         (run,) = earlier.runs
         check_plan(run, self._settings, selected, self._cases.judges, self._cases.user)
