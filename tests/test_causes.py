@@ -39,11 +39,18 @@ def causes_in(file: Path) -> list[str]:
     if file.relative_to(SOURCE).as_posix().startswith(ELSEWHERE):
         return []
     values: list[ast.expr | None] = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Assign) and any(ast.unparse(each) == "cause" for each in node.targets):
+    text = file.read_text(encoding="utf-8")
+    if not any(word in text for word in ("cause", "ErrorDetails", ".fail")):
+        return []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Assign) and any(_name_of(each) == "cause" for each in node.targets):
             values.append(node.value)
         if isinstance(node, ast.Call):
             values += [each.value for each in node.keywords if each.arg == "cause"]
-            values += node.args[:1] if ast.unparse(node.func).endswith(("ErrorDetails", ".fail")) else []
+            values += node.args[:1] if _name_of(node.func) in ("ErrorDetails", "fail") else []
     texts = [each.value for each in values if isinstance(each, ast.Constant)]
     return [text for text in texts if isinstance(text, str) and text]
+
+
+def _name_of(node: ast.expr) -> str:
+    return getattr(node, "id", "") or getattr(node, "attr", "")

@@ -119,11 +119,11 @@ def run_by(workers: list[Node]) -> list[int]:
     return sorted(index for node in workers for index in node.ran)
 
 
-counts = st.integers(0, 60)
+counts = st.integers(0, 40)
 nodes_ = st.integers(1, 5)
 chunks = st.sampled_from([(), ("--maxschedchunk=1",), ("--maxschedchunk=7",)])
 careful = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -140,7 +140,7 @@ def test_without_trials_every_chunk_is_xdists_own(
 
 
 @careful
-@given(st.integers(1, 60), st.integers(1, 60), nodes_, chunks)
+@given(st.integers(1, 40), st.integers(1, 40), nodes_, chunks)
 def test_somebody_elses_tests_among_trials_begin_in_xdists_own_chunks(
     config: Callable[..., pytest.Config], count: int, ours: int, nodes: int, chunk: tuple[str, ...]
 ) -> None:
@@ -153,7 +153,7 @@ def test_somebody_elses_tests_among_trials_begin_in_xdists_own_chunks(
 
 
 @careful
-@given(counts, st.integers(1, 200), nodes_, st.integers(1, 40), st.integers(-1, 60))
+@given(counts, st.integers(1, 100), nodes_, st.integers(1, 30), st.integers(-1, 60))
 def test_every_test_is_run_once_whatever_dies(
     config: Callable[..., pytest.Config], theirs: int, ours: int, nodes: int, concurrency: int, crash: int
 ) -> None:
@@ -188,7 +188,7 @@ def _closed_pipe() -> None:
     raise OSError("cannot send (already closed?)")
 
 
-@pytest.mark.parametrize(("nodes", "ours"), [(2, 1000), (8, 150), (4, 9), (4, 5), (3, 2)])
+@pytest.mark.parametrize(("nodes", "ours"), [(2, 200), (8, 150), (4, 9), (4, 5), (3, 2)])
 def test_workers_have_enough_to_run_ahead_and_a_fair_share(
     config: Callable[..., pytest.Config], nodes: int, ours: int
 ) -> None:

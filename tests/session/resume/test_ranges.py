@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,13 +30,32 @@ def forget(folder: Path, *, above: int) -> int:
     return left
 
 
-@pytest.mark.parametrize("above", [1, 2, 3])
+WHOLE: list[Path] = []
+"""The project after a run that was not cut short: made once, and copied."""
+
+
+def write_run(pytester: pytest.Pytester) -> Path:
+    """Write the suites with a run of them, and give that run's folder."""
+    if not WHOLE:
+        write_tried_suites(pytester)
+        write(pytester.path, {"moods.json": AFTER})
+        greet(pytester, *RANGE, "--agent-run-name=new")
+        WHOLE.append(
+            shutil.copytree(pytester.path, pytester.mkdir("whole") / "copy", symlinks=True, ignore=_itself)
+        )
+    else:
+        shutil.copytree(WHOLE[0], pytester.path, symlinks=True, dirs_exist_ok=True)
+    return pytester.path / ".agenteval/runs/new"
+
+
+def _itself(_: str, names: list[str]) -> list[str]:
+    return [name for name in names if name == "whole"]
+
+
+@pytest.mark.parametrize(("above", "workers"), [(1, 0), (1, 2), (2, 0), (3, 2)])
 def test_there_is_one_look(pytester: pytest.Pytester, workers: int, above: int) -> None:
     """Cut short before the look, at it, or behind it: the run ends with the trials that it would have had."""
-    write_tried_suites(pytester)
-    write(pytester.path, {"moods.json": AFTER})
-    greet(pytester, *RANGE, "--agent-run-name=new")
-    folder = pytester.path / ".agenteval/runs/new"
+    folder = write_run(pytester)
     whole = {entry.key for entry in load_run(folder).entries}
     left = forget(folder, above=above)
     looks = json.loads((folder / LOOKS).read_text(encoding="utf-8"))
