@@ -1,10 +1,9 @@
-"""What tests of chats share: one loop, and a trial for each wire format."""
+"""What tests of chats share: one loop, and a trial for each way of asking."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,9 @@ from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.records.plan import Via
 
 from .bench import Bench
+
+WAYS: tuple[tuple[str, Via], ...] = (("openai", "direct"), ("anthropic", "direct"), ("openai", "litellm"))
+"""Wire formats of providers, and the ways in which tests ask for them."""
 
 
 @pytest.fixture(scope="session")
@@ -24,19 +26,19 @@ def loop() -> Iterator[asyncio.Runner]:
         runner.run(http_pool.close())
 
 
-@pytest.fixture(params=["openai", "anthropic"])
-def wire(request: pytest.FixtureRequest) -> str:
-    """Every promise about real models holds in both wire formats."""
-    return str(request.param)
-
-
-@pytest.fixture(params=["direct", "litellm"])
-def via(request: pytest.FixtureRequest) -> Any:
-    """Every promise about real models holds in both ways of asking them."""
-    return request.param
-
-
 @pytest.fixture
-def bench(loop: asyncio.Runner, wire: str, via: Via) -> Bench:
-    """A trial that asks in one of the two wire formats, in one of the two ways."""
+def bench(loop: asyncio.Runner, request: pytest.FixtureRequest) -> Bench:
+    """A trial that asks in one of the wire formats, in one of the ways."""
+    wire, via = request.param
     return Bench(loop, wire, via)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every promise about real models holds in both wire formats, asked directly or by litellm.
+
+    A module may name its own ``WAYS``. litellm takes ten times as long: it is asked in one format here, and
+    in both by ``tests/extended/litellm``.
+    """
+    if "bench" in metafunc.fixturenames:
+        ways = getattr(metafunc.module, "WAYS", WAYS)
+        metafunc.parametrize("bench", ways, indirect=True, ids="-".join)

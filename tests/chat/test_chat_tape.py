@@ -195,8 +195,9 @@ print(json.dumps([reply.text, reply.calls[0].args, reply.cost_usd, reply.taped, 
 """
 
 
-def test_a_real_chat_is_replayed_with_nothing_but_its_cassette(bench: Bench, tmp_path: Path) -> None:
+def test_a_real_chat_is_replayed_with_nothing_but_its_cassette(loop: asyncio.Runner, tmp_path: Path) -> None:
     """The replay has no server, no key and no socket, and loads neither litellm nor vcrpy."""
+    bench = Bench(loop, "openai", "litellm")
     path = tmp_path / "chat.yaml"
     library = Library(tmp_path)
     with ModelServer([ReplyPlan(text="서울", calls=(("add", {"a": 3}),))]) as server:

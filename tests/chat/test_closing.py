@@ -25,7 +25,7 @@ def open_sessions(loop: asyncio.AbstractEventLoop) -> list[Any]:
     return [session for session in alive if session._loop is loop]
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("wire", "stream"), [("openai", False), ("openai", True), ("anthropic", False)])
 def test_a_connection_that_litellm_has_dropped_is_closed_too(
     wire: str, stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,6 +45,9 @@ def test_a_connection_that_litellm_has_dropped_is_closed_too(
     assert not clients.cache_dict
 
 
+@pytest.mark.parametrize(
+    ("wire", "via"), [("openai", "direct"), ("openai", "litellm"), ("anthropic", "litellm")]
+)
 def test_each_run_of_a_process_closes_its_own(wire: str, via: Via) -> None:
     """litellm's streams go through a client of the whole process, which a later run opens again."""
     close = litellm_chat.close if via == "litellm" else http_pool.close
@@ -57,7 +60,7 @@ def test_each_run_of_a_process_closes_its_own(wire: str, via: Via) -> None:
             assert open_sessions(runner.get_loop()) == []
 
 
-def test_nobody_waits_for_the_logs_of_another_loop(wire: str) -> None:
+def test_nobody_waits_for_the_logs_of_another_loop() -> None:
     """Where an agent asks litellm on a loop of its own, its worker for logs is there and goes on there."""
     with (
         asyncio.Runner() as ours,
@@ -65,7 +68,7 @@ def test_nobody_waits_for_the_logs_of_another_loop(wire: str) -> None:
         ModelServer([ReplyPlan(text="hello")] * 2) as server,
     ):
         for runner in (ours, agents):
-            bench = Bench(runner, wire, "litellm")
+            bench = Bench(runner, "openai", "litellm")
             bench.ask(bench.chat(server))
         ours.run(asyncio.wait_for(litellm_chat.close(), 10))
         logging = [task for task in asyncio.all_tasks(agents.get_loop()) if "LoggingWorker" in repr(task)]

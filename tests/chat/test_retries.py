@@ -25,6 +25,8 @@ from .bench import QUESTION, Bench, ModelServer, ReplyPlan
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+WAYS = (("openai", "direct"),)
+"""What is tried again depends on the failure, and no more on who asked."""
 OK = ReplyPlan(text="ok")
 
 

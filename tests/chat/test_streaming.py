@@ -16,7 +16,7 @@ from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.chat.recording_chat import AgentChat, ChatTape, JudgeChat
-from pytest_agenteval.records.plan import Model, ModelPrice, RecordMode
+from pytest_agenteval.records.plan import Model, ModelPrice, RecordMode, Via
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import Usage
 
@@ -86,24 +86,26 @@ def ask_until_in_time(bench: Bench, chat: Chat, rest_s: float, **said: Any) -> t
     return reply, rest
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_a_streamed_reply_is_the_reply_that_comes_whole(bench: Bench, plan: ReplyPlan) -> None:
+def test_a_streamed_reply_is_the_reply_that_comes_whole(bench: Bench) -> None:
     """Text, calls, ids, reasoning, end, tokens and cost are the same; the first token's time is added."""
-    with ModelServer([plan]) as server:
-        whole = bench.ask(bench.chat(server), tools=[ADD])
-    with ModelServer([plan]) as server:
-        streamed = bench.ask(bench.chat(server, stream=True), tools=[ADD])
-        assert server.requests[0].body["stream"] is True
+    with ModelServer([*PLANS.values()]) as server:
+        replies = [bench.ask(bench.chat(server), tools=[ADD]) for _ in PLANS]
+    with ModelServer([*PLANS.values()]) as server:
+        streams = [bench.ask(bench.chat(server, stream=True), tools=[ADD]) for _ in PLANS]
+        assert {request.body["stream"] for request in server.requests} == {True}
 
-    assert (streamed.first_token_s is not None, whole.first_token_s) == (bool(plan.text or plan.calls), None)
-    assert len({call.id for call in streamed.calls}) == len(plan.calls)
-    assert replace(streamed, first_token_s=None) == whole
-    assert whole.cost_usd
+    for (name, plan), whole, streamed in zip(PLANS.items(), replies, streams, strict=True):
+        has_token = bool(plan.text or plan.calls)
+        assert (streamed.first_token_s is not None, whole.first_token_s) == (has_token, None), name
+        assert len({call.id for call in streamed.calls}) == len(plan.calls), name
+        assert replace(streamed, first_token_s=None) == whole, name
+        assert whole.cost_usd, name
 
 
-@pytest.mark.parametrize("wire", ["openai"], indirect=True)
-def test_pieces_are_joined_before_anybody_looks(bench: Bench) -> None:
+@pytest.mark.parametrize("via", ["direct", "litellm"])
+def test_pieces_are_joined_before_anybody_looks(loop: asyncio.Runner, via: Via) -> None:
     """Calls without ids, all of number 0, stay apart; halves of a character do not."""
+    bench = Bench(loop, "openai", via)
     events = [
         openai({"content": "a\ud83d"}),
         openai({"content": "\ude00 \ud83d"}),
