@@ -18,7 +18,7 @@ PAIRS = st.lists(st.tuples(GRADED, GRADED), min_size=2, max_size=40)
 
 def oracle(name: str) -> Any:
     """Import a library that only checks our figures, or skip."""
-    return pytest.importorskip(name, reason=f"{name} is this test's oracle: pip install scipy statsmodels")
+    return pytest.importorskip(name, reason=f"{name} is this test's oracle: pip install scipy")
 
 
 def varied(pairs: list[Pair]) -> bool:

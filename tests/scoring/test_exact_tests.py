@@ -54,7 +54,7 @@ def test_the_sign_flip_test_equals_counting_all_signs(differences: list[float]) 
     assert sign_flip_test(differences).p == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(TRIALS, TRIALS), min_size=1, max_size=3))
 def test_the_label_test_equals_counting_all_labellings(tasks: list[PairedScores]) -> None:
     """p is the share of all labellings within tasks, however many old and new trials each task has."""
@@ -65,7 +65,7 @@ def test_the_label_test_equals_counting_all_labellings(tasks: list[PairedScores]
     assert test.smallest_p == pytest.approx(share_at_least(sums, max(map(abs, sums))), abs=1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     st.lists(
         st.tuples(st.lists(QUARTERS, min_size=3, max_size=3), st.lists(QUARTERS, min_size=3, max_size=3)),
@@ -98,7 +98,7 @@ def test_with_one_repetition_both_tests_are_one(pairs: list[tuple[float, float]]
     assert labels.p == pytest.approx(sign_flip_test([new - old for old, new in pairs]).p, abs=1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(QUARTERS, min_size=7, max_size=7), st.lists(QUARTERS, min_size=7, max_size=7))
 def test_many_repetitions_are_counted_by_equal_sums(old: list[float], new: list[float]) -> None:
     """3,432 labellings of 14 trials are not written out one by one; they come to the same."""
@@ -172,20 +172,23 @@ def test_small_differences_are_not_rounded_away() -> None:
     assert label_test([([0.5], [0.5 + rise]) for rise in differences]).p == pytest.approx(2 / 2**10)
 
 
-def test_where_scores_cannot_be_counted_p_is_that_of_nearly_all_labellings() -> None:
-    """40 tasks x 3 of any scores: within 3 % of what 300,000 random labellings give (error 1 %)."""
+def test_where_scores_cannot_be_counted_p_is_that_of_all_labellings() -> None:
+    """40 tasks x 3 of any scores: the distribution of the sum is added up on a grid of 1/2000 by Fourier."""
     rng = np.random.default_rng(4)
     scores = rng.random((40, 6))
     scores[:, 3:] += 0.08
-    sums = np.zeros(300_000)
+    points, lowest, waves = 2**18, 0, np.ones(2**17 + 1, dtype=complex)
     for task in scores:
-        labelled = task[np.argsort(rng.random((300_000, 6)), axis=1)]
-        sums += labelled[:, 3:].mean(axis=1) - labelled[:, :3].mean(axis=1)
+        sums = np.round(2_000 * np.array(all_labellings(list(task[:3]), list(task[3:])))).astype(int)
+        lowest += sums.min()
+        waves *= np.fft.rfft(np.bincount(sums - sums.min(), minlength=points) / 20)
+    shares = np.fft.irfft(waves)
     observed = (scores[:, 3:].mean(axis=1) - scores[:, :3].mean(axis=1)).sum()
-    expected = float((np.abs(sums) >= abs(observed)).mean())
+    far = np.abs(np.arange(points) + lowest) >= 2_000 * abs(observed)
+    expected = float(shares[far].sum())
     assert 0.005 < expected < 0.2
     tasks = [(list(task[:3]), list(task[3:])) for task in scores]
-    assert label_test(tasks).p == pytest.approx(expected, rel=0.03)
+    assert label_test(tasks).p == pytest.approx(expected, rel=0.002)
 
 
 @pytest.mark.parametrize("jitter", [0.05, 0.1])
@@ -203,8 +206,8 @@ def test_a_few_tasks_that_change_wholly_among_others_that_jitter(wholly: int, ji
 ANY_SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(ANY_SCORES, ANY_SCORES), min_size=1, max_size=40))
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(ANY_SCORES, ANY_SCORES), min_size=1, max_size=20))
 def test_any_scores_mirror_and_scale(tasks: list[PairedScores]) -> None:
     """Old and new exchanged, or all scores in a narrow range: the same p, to what rounding may cost."""
     test = label_test(tasks)
@@ -215,7 +218,7 @@ def test_any_scores_mirror_and_scale(tasks: list[PairedScores]) -> None:
     assert label_test(narrow).p == pytest.approx(test.p, rel=0.05, abs=1e-3)
 
 
-@pytest.mark.parametrize(("tasks", "repetitions", "seconds"), [(41, 8, 0.5), (500, 3, 0.5), (10_000, 3, 2.0)])
+@pytest.mark.parametrize(("tasks", "repetitions", "seconds"), [(41, 8, 0.5), (500, 3, 0.5), (2_500, 3, 0.5)])
 def test_a_test_of_any_scores_is_quick(tasks: int, repetitions: int, seconds: float) -> None:
     """Processor time of one test; the goals are those of a machine that is not slow, tripled."""
     random = Random(2)

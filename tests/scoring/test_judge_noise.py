@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.compare.scoring.agreement import judge_noise, share_flipping, spread_within
 from pytest_agenteval.text.errors import UndefinedStatistic
 
-SCORES = st.lists(st.lists(st.floats(0, 1), min_size=2, max_size=5), min_size=1, max_size=12)
+SCORES = st.lists(st.lists(st.floats(0, 1), min_size=2, max_size=4), min_size=1, max_size=6)
 
 
 def test_spread_worked_by_hand() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from pytest_agenteval.compare.scoring.exact_tests import SumTail, label_test, part_of, sign_flip_test
@@ -46,7 +47,7 @@ def test_as_many_ups_as_downs_of_many_tasks_are_no_change() -> None:
     assert sign_flip_test([1.0] * 1_050).p == pytest.approx(math.ldexp(1, -1049))
 
 
-@pytest.mark.parametrize("ups", [1_000, 1_030, 1_060, 1_150])
+@pytest.mark.parametrize("ups", [1_000, 1_030, 1_150])
 def test_flipped_signs_of_many_tasks_are_a_coin_tossed_often(ups: int) -> None:
     """All that moved moved by the same: the test is that of a fair coin."""
     heads = sum(math.comb(2_000, more) for more in range(ups, 2_001))
@@ -63,26 +64,22 @@ def test_labels_of_many_tasks_are_exchanged_as_those_of_few() -> None:
         ([float(draw.random() < 0.5) for _ in range(2)], [float(draw.random() < 0.52) for _ in range(3)])
         for _ in range(1_600)
     ]
-    shares, observed = [1.0], 0
+    shares, observed = np.ones(1), 0
     for old, new in tasks:
         passed = int(sum(old) + sum(new))
         ways = [math.comb(passed, hits) * math.comb(5 - passed, 3 - hits) / 10 for hits in range(4)]
-        following = [0.0] * (len(shares) + 3)
-        for hits, way in enumerate(ways):
-            for at, share in enumerate(shares) if way else ():
-                following[at + hits] += share * way
-        shares, observed = following, observed + int(sum(new))
+        shares, observed = np.convolve(shares, ways), observed + int(sum(new))
     middle = sum(3 * (sum(old) + sum(new)) / 5 for old, new in tasks)
     away = abs(observed - middle)
-    p = sum(share for at, share in enumerate(shares) if abs(at - middle) >= away - 1e-9)
+    p = float(shares[np.abs(np.arange(len(shares)) - middle) >= away - 1e-9].sum())
 
     assert label_test(tasks).p == pytest.approx(p, rel=1e-3)
 
 
-def test_a_hundred_thousand_tasks_are_tested_by_their_few_kinds() -> None:
+def test_thousands_of_tasks_are_tested_by_their_few_kinds() -> None:
     """Scores that judges give differ in every task: they are put together, and the answer is the same."""
     draw = random.Random(11)
-    moved = [max(-1.0, min(1.0, draw.gauss(0.002, 0.3))) for _ in range(20_000)]
+    moved = [max(-1.0, min(1.0, draw.gauss(0.002, 0.3))) for _ in range(5_000)]
     error = math.sqrt(math.fsum(each * each for each in moved)) / len(moved)
     middle = math.fsum(moved) / len(moved)
 
