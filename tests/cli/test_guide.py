@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_agenteval import __version__
-from pytest_agenteval.cli.guide import guide_page
 from pytest_agenteval.cli.main import VERBS, _verbs_parser, main
+from pytest_agenteval.cli.schema import guide_page
 from pytest_agenteval.session.settings import Settings
 
 PYTEST_S_OWN = {"-k"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cli.import_ import import_
+from pytest_agenteval.cli.init import import_
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import UsageMistake

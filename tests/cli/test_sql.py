@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agenteval import Message, Run, ToolCall, Transcript, load_run
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.reports.exports.sql import QueryResult, result_lines
+from pytest_agenteval.reports.exports.row_files import QueryResult, result_lines
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.text.formatting import cell_width

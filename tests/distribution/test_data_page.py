@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.reports.exports.sql import TASK_COLUMNS
+from pytest_agenteval.reports.exports.row_files import TASK_COLUMNS
 from pytest_agenteval.store.rows import ROW_KINDS, TRIAL_KEY, RowKind
 from tests.reports.runs import MIXED, PLANNED, store_run
 

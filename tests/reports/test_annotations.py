@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import compare_runs
 from pytest_agenteval.compare.pairing import compared_run
-from pytest_agenteval.reports.github_report import MOST, annotation_lines
+from pytest_agenteval.reports.markdown_report import MOST, annotation_lines
 from pytest_agenteval.store.run_reader import Run
 from tests.actions_runner import Command, commands_in
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import RunComparison, compare_runs
 from pytest_agenteval.compare.pairing import compared_run
-from pytest_agenteval.reports.github_report import MOST_CHARACTERS, comment_markdown
+from pytest_agenteval.reports.markdown_report import MOST_CHARACTERS, comment_markdown
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.task_lines import TaskFileLines
 from pytest_agenteval.store.run_folder import RunSuite

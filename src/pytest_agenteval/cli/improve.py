@@ -440,8 +440,8 @@ def feedback_arguments(parser: argparse.ArgumentParser) -> None:
 
 def feedback(args: argparse.Namespace) -> int:
     """Write what the run teaches; 0 also where no trial failed."""
+    from pytest_agenteval.loop.feedback.content import MARKDOWN_FILE, feedback_markdown, write_feedback
     from pytest_agenteval.loop.feedback.feedback import make_feedback
-    from pytest_agenteval.loop.feedback.markdown import MARKDOWN_FILE, feedback_markdown, write_feedback
 
     run = load_run(find_named_run(Path(args.results), args.run))
     made = make_feedback(

@@ -25,11 +25,10 @@ from pytest_agenteval.compare.baseline_file import find_baseline, read_baseline_
 from pytest_agenteval.records.record import Document
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.reports.comparison_report import comparison_markdown, verdict_lines
-from pytest_agenteval.reports.github_report import comment_markdown
 from pytest_agenteval.reports.junit_properties import MOST_LINE
 from pytest_agenteval.reports.junit_report import read_junit, write_merged_junit
 from pytest_agenteval.reports.leaderboard import leaderboards_of, scorecard_lines
-from pytest_agenteval.reports.markdown_report import append_summary, summary_markdown
+from pytest_agenteval.reports.markdown_report import append_summary, comment_markdown, summary_markdown
 from pytest_agenteval.reports.report_files import check_report_path, write_report
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_view import view_of

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from pytest_agenteval.cli.guide import guide_page
+from pytest_agenteval.cli.schema import guide_page
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.suites import SuiteSearch, read_suite
 from pytest_agenteval.tasks.documents import short_path

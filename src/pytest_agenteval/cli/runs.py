@@ -29,7 +29,7 @@ from pytest_agenteval.cli.console import (
     write_text,
 )
 from pytest_agenteval.processes.shared_state import PresenceLock
-from pytest_agenteval.reports.run_list import ListedRun, listed_run, run_list_document, run_list_table
+from pytest_agenteval.reports.run_screen import ListedRun, listed_run, run_list_document, run_list_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, remove_run
 from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header_or_name, read_json, whole_runs
@@ -212,7 +212,12 @@ def sql_arguments(parser: argparse.ArgumentParser) -> None:
 
 def sql(args: argparse.Namespace) -> int:
     """Print what the query gives."""
-    from pytest_agenteval.reports.exports.sql import query_document, query_runs, result_csv, result_lines
+    from pytest_agenteval.reports.exports.row_files import (
+        query_document,
+        query_runs,
+        result_csv,
+        result_lines,
+    )
 
     results = Path(args.results)
     if args.all and args.runs:

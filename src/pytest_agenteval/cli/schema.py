@@ -1,13 +1,19 @@
-"""``agenteval schema``: the shapes of what is written and what is read."""
+"""``agenteval schema`` and ``guide``: what the package has to say of its formats, printed."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
+from functools import cache
 from importlib import import_module
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval import __version__
+from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document, write_text
+from pytest_agenteval.records.record import Document
 
 if TYPE_CHECKING:
     from pytest_agenteval.tasks.task_spec import Spec
@@ -21,11 +27,11 @@ RUN_FILES = ("run", "planned", "journal", "transcript", "text")
 DOCUMENTS: Mapping[str, str] = {
     "init": "cli.init:InitDocument",
     "validate": "cli.validate:ValidationDocument",
-    "runs": "reports.run_list:RunListDocument",
+    "runs": "reports.run_screen:RunListDocument",
     "show": "reports.trial_view:TrialsDocument",
-    "import": "cli.import_:ImportDocument",
+    "import": "cli.init:ImportDocument",
     "report": "reports.exports.json_report:report_schema",
-    "sql": "reports.exports.sql:QueryDocument",
+    "sql": "reports.exports.row_files:QueryDocument",
     "merge": "cli.merge:MergeDocument",
     "compare": "reports.exports.json_report:comparison_schema",
     "baseline": "reports.comparison_report:BaselineDocument",
@@ -33,7 +39,7 @@ DOCUMENTS: Mapping[str, str] = {
     "trend": "reports.trend:TrendDocument",
     "calibrate": "calibration.document:CalibrateDocument",
     "review": "loop.review:ReviewSummary",
-    "guide": "cli.guide:GuidePage",
+    "guide": "cli.schema:GuidePage",
     "leaks": "loop.contamination.task_texts:LeaksDocument",
     "promote": "cli.promote:PromotionDocument",
     "demote": "cli.promote:DemotionDocument",
@@ -152,3 +158,49 @@ AUTHORED: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 SCHEMA_NAMES = (*AUTHORED, *RUN_FILES, *DOCUMENTS)
+
+
+PROGRAMS = ("agenteval", "pytest")
+
+
+class GuidePage(Document, frozen=True, kw_only=True):
+    """Rules for agents that work on evals: the page in Markdown, and the commands that it shows.
+
+    ``package`` is the version that it is of.
+    """
+
+    package: str
+    markdown: str
+    commands: tuple[str, ...]
+
+
+def guide_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = "Print the page; `agenteval guide >> AGENTS.md` puts it where coding agents look."
+    add_json_option(parser)
+
+
+def guide(args: argparse.Namespace) -> int:
+    """Print the page."""
+    page = guide_page()
+    if args.json:
+        write_document(args.json, page)
+    if args.json != STDOUT:
+        write_text(STDOUT, page.markdown)
+    return 0
+
+
+@cache
+def guide_page() -> GuidePage:
+    """Give the page of this version."""
+    text = files("pytest_agenteval.cli").joinpath("guide.md").read_text(encoding="utf-8")
+    markdown = text.replace("{version}", __version__)
+    return GuidePage(package=__version__, markdown=markdown, commands=tuple(_commands(markdown)))
+
+
+def _commands(markdown: str) -> Iterator[str]:
+    """Give the commands of the page's blocks of code, without their comments."""
+    for block in markdown.split("```")[1::2]:
+        for line in block.splitlines():
+            if line.startswith(PROGRAMS):
+                yield line.partition(" #")[0].rstrip()

@@ -1,23 +1,42 @@
-"""``agenteval validate``: everything that is wrong with task files; nothing is run.
+"""``agenteval validate``, ``audit`` and ``leaks``: what is wrong with tasks, graders and prompts.
 
-pytest collects them, because conftests may register graders.
-"""
+To validate, pytest collects task files, because conftests may register graders; nothing is run. An audit runs
+pytest on references, whole and mutated."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document
+from pytest_agenteval.cli.console import (
+    STDOUT,
+    add_json_option,
+    print_lines,
+    terminal_width,
+    write_document,
+    write_text,
+)
+from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
+from pytest_agenteval.loop.contamination.search import files_at_commit, read_files, suite_leaks
+from pytest_agenteval.loop.contamination.task_texts import Leak, LeakKind, LeaksDocument, read_suites
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.registry.registration import get_registry
+from pytest_agenteval.reports.audit_report import Audit, audit_lines, audit_markdown, audit_of
 from pytest_agenteval.session.inner_pytest import pytest_here
 from pytest_agenteval.session.worker_messages import uncollected_files, unknown_promoted
-from pytest_agenteval.text.errors import Problem, key_path_text
-from pytest_agenteval.text.formatting import pluralize
+from pytest_agenteval.store.run_documents import read_audit
+from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.tasks.file_names import SUITE_NAMES
+from pytest_agenteval.text.errors import AgentEvalError, Problem, UsageMistake, key_path_text
+from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize, printable
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 INTERNAL_ERROR, USAGE_ERROR = 3, 4
 
@@ -185,3 +204,188 @@ def _file_problem(problem: Problem) -> FileProblem:
         found=problem.found,
         hint=problem.hint,
     )
+
+
+LEAST_SHARE = 0.9
+AUDIT_RUN = "audit"
+PYTEST_OUTPUT = "pytest.txt"
+MOST_SHOWN = 30
+"""Lines of pytest's own output that are shown where it left nothing to read."""
+COMPLETED = (0, 1)
+"""Exit statuses of a pytest that came to its end: all passed, or some failed."""
+
+ADDED = 1
+"""The exit status where something was added that leaks."""
+
+MOST_BEFORE = 20
+"""Warnings beyond which nobody reads on."""
+
+MOST_QUOTED = 160
+MOST_NAME = 200
+
+LEAK_KINDS: dict[LeakKind, str] = {
+    "task_id": "the id",
+    "expected_value": "what is expected",
+    "reference_solution": "the reference solution",
+    "input": "the input",
+    "workspace": "the starting workspace",
+}
+"""Which part of a task stands in a prompt, in words."""
+
+
+def audit_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    add = parser.add_argument
+    add(
+        "suite",
+        nargs="?",
+        metavar="SUITE",
+        help="a suite's name, or a path; without it every suite below here",
+    )
+    add(
+        "--least",
+        type=float,
+        default=LEAST_SHARE,
+        metavar="SHARE",
+        help=f"the share of spoilers that a suite's graders have to see, 0 to 1; {LEAST_SHARE}, if not said",
+    )
+    add("--judge", action="append", default=[], metavar="MODEL", help="who judges; several are an ensemble")
+    add("--keep", metavar="DIR", help="keep the audited run in this folder; else it goes again")
+    add("-o", "--output", metavar="FILE", help="write the tables in Markdown too")
+    add_json_option(parser)
+
+
+def audit(args: argparse.Namespace) -> int:
+    """Audit suites: 0 where all is sound, 1 where a task or its graders are not, 2 where nothing can be."""
+    if not 0 <= args.least <= 1:
+        raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")
+    paths = (
+        [args.suite]
+        if args.suite is not None
+        and Path(args.suite).name not in SUITE_NAMES
+        and is_place_of_suite(args.suite)
+        else [str(suite.path.parent) for suite in suites_meant(args.suite)]
+    )
+    with _audit_folder(args.keep) as results:
+        result = _run_audit(paths, args, results)
+    if args.json:
+        write_document(args.json, result)
+    if args.output:
+        write_text(args.output, audit_markdown(result))
+    if args.json != STDOUT and args.output != STDOUT:
+        width = terminal_width()
+        print_lines(audit_lines(result, width, tells_unseen=True))
+    return 0 if result.is_sound else 1
+
+
+def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) -> Audit:
+    from pytest_agenteval.session.inner_pytest import InnerPytest, last_line
+
+    options = ["--agent-audit", "-m", "agenteval_audit", *(f"--agent-judge={judge}" for judge in args.judge)]
+    output = results / PYTEST_OUTPUT
+    print("acting out the references, whole and spoilt …", file=sys.stderr)
+    pytest = InnerPytest(
+        [*options, *paths], folder=Path.cwd(), results=results, name=AUDIT_RUN, output=output
+    )
+    try:
+        status = pytest.wait()
+    except AgentEvalError:
+        if "no tests ran" in output.read_text(encoding="utf-8", errors="replace"):
+            raise UsageMistake(
+                "nothing can be audited: no task there has a reference_solution with turns"
+            ) from None
+        _print_end(output)
+        raise
+    if status not in COMPLETED:
+        _print_end(output)
+        raise AgentEvalError(f"pytest did not end well (exit status {status}): {last_line(output)}")
+    run = load_run(results / AUDIT_RUN)
+    audited = read_audit(run.folder)
+    if audited is None:
+        raise AgentEvalError(f"pytest audited nothing: {last_line(output)}")
+    return audit_of(run, audited, args.least)
+
+
+@contextmanager
+def _audit_folder(named: str | None) -> Iterator[Path]:
+    """Give the folder for the run: the one that is named, or a temporary one."""
+    if named is not None:
+        folder = Path(named).resolve()
+        if (folder / AUDIT_RUN).exists():
+            raise UsageMistake(f"--keep: there is an audit in {folder} already: {AUDIT_RUN}")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as refused:
+            raise UsageMistake(f"--keep: {folder} cannot be made ({refused.strerror})") from None
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="agenteval-audit-") as place:
+        yield Path(place)
+
+
+def _print_end(output: Path) -> None:
+    """Show how pytest ended: it says best what is wrong with task files."""
+    lines = output.read_text(encoding="utf-8", errors="replace").splitlines()[-MOST_SHOWN:]
+    for line in lines:
+        print(KNOWN_SECRETS.text(printable(line)), file=sys.stderr)
+
+
+def leaks_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = (
+        "Says where prompts hold what tasks ask and expect: ids, expected values, eight words of an input. "
+        "Case, width, accents, spaces, punctuation and escapes hide nothing; a paraphrase is not seen. The "
+        "exit status is 1 where something of it was added, 0 where it stood there before."
+    )
+    add = parser.add_argument
+    add("--prompt", nargs="+", action="extend", default=[], metavar="GLOB", help="prompts: files, or globs with **")  # fmt: skip  # noqa: E501
+    add("--files", nargs="+", action="extend", default=[], metavar="GLOB", help="tool descriptions and agents' code; of Python, texts and comments")  # fmt: skip  # noqa: E501
+    add("--suite", required=True, metavar="DIR", help="the suite's folder, file or name, or a folder with several: all tasks, held-out ones too")  # fmt: skip  # noqa: E501
+    add("--since", metavar="GIT_REV", help="what stands there since this commit is added (default: HEAD)")
+    add_json_option(parser)
+
+
+def leaks(args: argparse.Namespace) -> int:
+    """Print what leaks; 1 where some of it was added."""
+    globs = [*args.prompt, *args.files]
+    if not globs:
+        raise UsageMistake("nothing to look at: name files with --prompt GLOB or --files GLOB")
+    named = is_place_of_suite(args.suite)
+    places = [Path(args.suite)] if named else [each.path for each in suites_meant(args.suite)]
+    suites = [each for place in places for each in read_suites(place)]
+    new = read_files(globs)
+    old = files_at_commit(globs, new, args.since, places[0])
+    document = LeaksDocument(
+        since=old.commit,
+        files=tuple(new),
+        suites=tuple(each.suite.name for each in suites),
+        tasks=sum(len(each.tasks) for each in suites),
+        leaks=suite_leaks(old.texts, new, suites, {*new}.difference(read_files(args.prompt))),
+    )
+    if args.json:
+        write_document(args.json, document)
+    if args.json != STDOUT:
+        print_lines(_leak_lines(document))
+    return ADDED if any(leak.added for leak in document.leaks) else 0
+
+
+def _leak_lines(document: LeaksDocument) -> Iterator[StyledLine]:
+    added = [leak for leak in document.leaks if leak.added]
+    before = [leak for leak in document.leaks if not leak.added]
+    yield from (StyledLine(_leak_text(leak), "red") for leak in added)
+    for leak in before[:MOST_BEFORE]:
+        yield StyledLine(f"warning: {_leak_text(leak)} (stood there before)", "yellow")
+    if len(before) > MOST_BEFORE:
+        yield StyledLine(f"warning: {len(before) - MOST_BEFORE} more from before; --json has all", "yellow")
+    since = f" since {document.since[:10]}" if document.since else ""
+    counts = f"{pluralize(len(added), 'leak')} added{since}, {len(before)} from before"
+    looked_at = f"{pluralize(len(document.files), 'file')}, {pluralize(document.tasks, 'task')}"
+    yield StyledLine(f"{counts}: {looked_at} of {one_line(', '.join(document.suites), MOST_NAME)}")
+    if not document.since:
+        yield StyledLine("no commit to compare with: every line counts as added", "dim")
+
+
+def _leak_text(leak: Leak) -> str:
+    task = one_line(leak.task, MOST_NAME) if leak.task else "a held-out task"
+    place = f"{one_line(leak.file, MOST_NAME)}:{leak.line}"
+    return f"{place}: {LEAK_KINDS[leak.kind]} of {task}: {one_line(leak.text, MOST_QUOTED)}"

@@ -1,12 +1,28 @@
-"""Runs as Markdown, for a pull request, a job's summary or a page of documentation."""
+"""Runs as Markdown: pages, a job's summary, a comment on a pull request; and notes beside lines of task files.
+
+The comment is posted once and updated in place. Foreign text stands in code, where GitHub makes no mention,
+no link and no markup of it."""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice
 from pathlib import Path
 
+from pytest_agenteval.compare.comparison import RunComparison
+from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.plan import trial_name
-from pytest_agenteval.reports.comparison_report import comparison_markdown
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.comparison_report import basis_lines, comparison_markdown
+from pytest_agenteval.reports.comparison_text import (
+    fallen_tasks,
+    format_change,
+    headline,
+    suite_comparison,
+    verdict_text,
+)
 from pytest_agenteval.reports.leaderboard import (
     Leaderboard,
     leaderboard_tables,
@@ -14,7 +30,7 @@ from pytest_agenteval.reports.leaderboard import (
     scorecard_tables,
 )
 from pytest_agenteval.reports.report_source import ReportSource
-from pytest_agenteval.reports.run_view import Miss, RunView, view_of
+from pytest_agenteval.reports.run_view import Miss, RunView, SuiteView, view_of, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings
 from pytest_agenteval.reports.suite_tables import (
     WorstBuckets,
@@ -23,15 +39,23 @@ from pytest_agenteval.reports.suite_tables import (
     suite_table,
     worst_buckets,
 )
-from pytest_agenteval.reports.tables import (
-    ReportTable,
-    folded_markdown,
-    markdown_rows,
-    table_markdown,
-)
+from pytest_agenteval.reports.tables import ReportTable, folded_markdown, markdown_rows, table_markdown
+from pytest_agenteval.reports.task_lines import TaskFileLines
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.record_files import replace_text
-from pytest_agenteval.text.formatting import StyledLine, ending_word, escape_markdown, pluralize, printable
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import (
+    NOT_KNOWN,
+    StyledLine,
+    ending_word,
+    escape_markdown,
+    format_figure,
+    one_line,
+    pluralize,
+    printable,
+)
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
+from pytest_agenteval.text.workflow_commands import workflow_command
 
 MOST_MISSES = 50
 MOST_TRACEBACK_LINES = 8
@@ -146,3 +170,190 @@ def _tables(boards: Sequence[Leaderboard], runs: int) -> Iterator[ReportTable]:
                     yield from scorecard_tables(standing, standing.scorecard)
         if runs > 1 or (board.has_scorecard and len(board.standings) > 1):
             yield from leaderboard_tables(board)
+
+
+MOST = 10
+"""Annotations of each level that GitHub shows of a step."""
+
+MOST_TITLE = 200
+WARNING, ERROR = "warning", "error"
+
+
+class MissedTask(FrozenValue, frozen=True):
+    """A task with trials that did not pass, all of one level: the worst of them, and how many."""
+
+    level: str
+    worst: JournalEntry
+    count: int
+    trials: int
+
+
+def annotation_lines(
+    run: Run, root: Path, comparison: RunComparison | None = None, *, strict: bool = False
+) -> Iterator[str]:
+    """Give a run's annotations as workflow commands, a task each; the rest is counted.
+
+    Misses are warnings, failed and errored trials errors; misses too where ``strict`` fails them. What fell
+    furthest since the baseline comes first, then what is worst. ``root`` is pytest's rootdir.
+    """
+    task_lines, fallen = TaskFileLines(root), fallen_tasks(comparison)
+    trials = Counter(entry.key[:3] for entry in run.entries)
+    by_level: dict[tuple[str, tuple[str, ...]], list[JournalEntry]] = {}
+    for entry in worst_first(run.entries):
+        levels = WARNING if entry.ending == "missed" and not strict else ERROR
+        by_level.setdefault((levels, entry.key[:3]), []).append(entry)
+    missed_tasks = sorted(
+        [
+            MissedTask(levels, not_passed[0], len(not_passed), trials[not_passed[0].key[:3]])
+            for (levels, _), not_passed in by_level.items()
+        ],
+        key=lambda task: fallen.get(task.worst.key[:2], 0.0),
+    )
+    left_out = 0
+    for level in (ERROR, WARNING):
+        of_level = [task for task in missed_tasks if task.level == level]
+        yield from (_command(task, task_lines, root) for task in of_level[:MOST])
+        left_out += max(0, len(of_level) - MOST)
+    if left_out:
+        why = f"GitHub shows {MOST} of a level, and the job's summary all"
+        more = f"{pluralize(left_out, 'more task')} with trials not passed, without an annotation: {why}"
+        yield workflow_command("notice", more, title="Agent evals")
+
+
+def _command(task: MissedTask, task_lines: TaskFileLines, root: Path) -> str:
+    worst = task.worst
+    word = ending_word(worst.ending, worst.score)
+    of_all = f"{task.count} of {pluralize(task.trials, 'trial')}, the worst: " if task.trials > 1 else ""
+    return workflow_command(
+        task.level,
+        "\n".join(filter(None, (ending_reason(worst), of_all + trial_name(worst.key)))),
+        file=path_in_repository(root, worst.file),
+        line=task_lines.line_of(worst),
+        title=one_line(f"{word} {worst.key.suite}/{worst.key.task}", MOST_TITLE),
+    )
+
+
+def path_in_repository(root: Path, file: str) -> str:
+    """Give a file's path from the checked-out repository, where the run's rootdir lies in it."""
+    workspace = os.environ.get("GITHUB_WORKSPACE", "")
+    if not (file and workspace):
+        return file
+    path = Path(os.path.realpath(root / file))
+    top = os.path.realpath(workspace)
+    return path.relative_to(top).as_posix() if path.is_relative_to(top) else file
+
+
+MOST_CHARACTERS = 64_000
+"""GitHub refuses a comment of more than 65,536; whoever posts it adds a line or two."""
+
+MOST_SUITES = 30
+MOST_NOTES = 5
+MOST_VERDICT = 1000
+WORST = 3
+COLUMNS = ("score", "95 %", "tasks passed", "trials", "cost")
+
+
+def comment_markdown(
+    run: Run,
+    view: RunView,
+    task_lines: TaskFileLines,
+    comparison: RunComparison | None = None,
+    remarks: Sequence[str] = (),
+) -> str:
+    """Give the comment, of at most ``MOST_CHARACTERS``; where something was cut, it says so.
+
+    Below the table stands what makes figures doubtful. ``comparison`` is that with the run's baseline,
+    ``remarks`` are what came of gates, and what benchmarks make of suites: a paragraph for each.
+    """
+    verdict = headline(comparison) if comparison is not None else totals_text(view)
+    parts = [f"### {_plain(verdict)}"]
+    for remark in remarks:
+        text = _plain(remark, links=True)
+        parts.append(f"**{text}**" if remark.startswith("gate: broken") else text)
+    columns = {column.title: column.cells for column in suite_columns(view) if column.title in COLUMNS}
+    before = [_before(suite, comparison) for suite in view.suites]
+    if comparison is not None and before:
+        changes = dict(zip(("before", "change", "verdict"), zip(*before, strict=True), strict=True))
+        columns = {"score": columns.pop("score"), **changes, **columns}
+    names = [view.label(suite) for suite in view.suites]
+    rows = [[name, *(cells[at] for cells in columns.values())] for at, name in enumerate(names)]
+    table = markdown_rows([["suite", *columns], *rows[:MOST_SUITES]])
+    remaining = len(rows) - MOST_SUITES
+    parts.append(f"{table}\n\nand {pluralize(remaining, 'more suite')}" if remaining > 0 else table)
+    parts += [_plain(line) for line in islice(remarks_on_all(view), 1)]  # who acted
+    if notes := [f"- {_plain(note.text)}" for note in islice(run_warnings(view), MOST_NOTES)]:
+        parts.append("\n".join(notes))
+    parts += _worst(run, task_lines, comparison)
+    room = MOST_CHARACTERS - sum(len(part) + 2 for part in parts)
+    if comparison is not None:
+        lines = basis_lines(comparison)
+        # 300 characters are for the fold's own markup and the line that counts what is left out.
+        ends = accumulate(len(line) + 1 for line in lines)
+        fitting = [line for line, end in zip(lines, ends, strict=True) if end <= room - 300]
+        rest = len(lines) - len(fitting)
+        more = [f"... {pluralize(rest, 'more line')}: agenteval compare OLD NEW shows them"] if rest else []
+        parts.append(
+            folded_markdown("what the verdict rests on", "\n".join(["```text", *fitting, *more, "```"]))
+        )
+    return KNOWN_SECRETS.text("\n\n".join(parts) + "\n")
+
+
+def _plain(text: str, *, links: bool = False) -> str:
+    """Give a text that is no markup, and mentions nobody."""
+    return escape_markdown(text, MOST_VERDICT, links=links)
+
+
+def code(text: str, most: int) -> str:
+    """Put foreign text on one line, as code."""
+    return f"`{one_line(text, most).replace('`', chr(39)) or ' '}`"
+
+
+def totals_text(view: RunView) -> str:
+    """Say how many tasks passed, of how many that were decided, and what was not: without a baseline."""
+    totals = [suite.total for suite in view.suites]
+    passed, decided = (
+        sum(getattr(total, name) for total in totals) for name in ("tasks_passed", "tasks_decided")
+    )
+    errored = sum(total.errors for total in totals)
+    not_run = sum(total.not_run for total in totals)
+    shortfalls = [
+        f"{pluralize(count, 'trial')} {how}"
+        for count, how in ((errored, "errored"), (not_run, "not run"))
+        if count
+    ]
+    passed_text = f"{passed} of {pluralize(decided, 'task')} passed"
+    return f"{'; '.join([passed_text, *shortfalls])}."
+
+
+def _before(suite: SuiteView, comparison: RunComparison | None) -> tuple[str, str, str]:
+    """Give what a suite scored before, by how much that changed, and the verdict."""
+    part = suite_comparison(comparison, suite)
+    if part is None or part.suite is None:
+        return NOT_KNOWN, NOT_KNOWN, NOT_KNOWN
+    change = part.suite
+    verdict = verdict_text(change) if change.testable else change.verdict
+    return format_figure(change.old), format_change(change.change), verdict
+
+
+def _worst(run: Run, task_lines: TaskFileLines, comparison: RunComparison | None) -> Iterator[str]:
+    by_task: dict[tuple[str, ...], JournalEntry] = {}
+    for entry in worst_first(run.entries):
+        by_task.setdefault(entry.key[:3], entry)
+    fallen = fallen_tasks(comparison)
+    worst = sorted(by_task.values(), key=lambda entry: fallen.get(entry.key[:2], 0.0))
+    if not worst:
+        return
+    count = min(WORST, len(worst))
+    title = (
+        pluralize(len(worst), "task") if count == len(worst) else f"the {count} worst of {len(worst)} tasks"
+    )
+    items = (_item(entry, task_lines, fallen.get(entry.key[:2])) for entry in islice(worst, WORST))
+    yield folded_markdown(f"{title} with trials not passed", "\n\n".join(items))
+
+
+def _item(entry: JournalEntry, task_lines: TaskFileLines, change: float | None) -> str:
+    word = ending_word(entry.ending, entry.score)
+    fell = f" ({format_change(change)})" if change else ""
+    line = task_lines.line_of(entry)
+    place = f" in {code(f'{entry.file}:{line}' if line else entry.file, 300)}" if entry.file else ""
+    return f"**{word}**{fell} {code(trial_name(entry.key), 300)}{place}\\\n{code(ending_reason(entry), 300)}"

@@ -76,7 +76,7 @@ def _write_comment(config: pytest.Config) -> Iterator[str]:
     path = read_settings(config).comment
     if path is None:
         return
-    from pytest_agenteval.reports.github_report import comment_markdown
+    from pytest_agenteval.reports.markdown_report import comment_markdown
     from pytest_agenteval.reports.task_lines import TaskFileLines
 
     run = ended_run(config)
@@ -92,8 +92,7 @@ def _write_comment(config: pytest.Config) -> Iterator[str]:
         yield f"the comment {path} cannot be written: {refused.strerror or refused}"
 
 
-WIDE = 120
-"""Columns of text that is not written to a terminal."""
+WIDE = 120  # columns of text that is not written to a terminal
 
 
 def finish_run(session: pytest.Session, status: int) -> None:

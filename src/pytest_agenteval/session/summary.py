@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agenteval.calibration.storage import page_path, read_calibrations
+from pytest_agenteval.calibration.document import page_path, read_calibrations
 from pytest_agenteval.chat.local.loading import loading_note
 from pytest_agenteval.chat.models import transport_note
 from pytest_agenteval.graders.grader import asks_judges
@@ -43,13 +43,12 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
 
 
-MOST_HEADERS_READ = 20
-"""Runs before this one whose headers are read."""
+MOST_HEADERS_READ = 20  # runs before this one whose headers are read
 
 TIMESTAMP_CHARS = len("20261121-093015")
 
+# Runs with the same suites and models that are read whole, to see whether they can be compared.
 MOST_RUNS_READ = 5
-"""Runs with the same suites and models that are read whole, to see whether they can be compared."""
 
 
 def next_steps(
@@ -173,11 +172,8 @@ def _is_comparable(old: Path, new: Path, variants: Sequence[str] = ()) -> bool:
     return is_scored and not any(suite.obstacles for suite in suites)
 
 
-MOST_IN_FLIGHT = 10
-"""Trials that are named when a run is resumed whose process died at one of them."""
-
-MOST_MISSING = 50
-"""Requests without a recording that are named under -v."""
+MOST_IN_FLIGHT = 10  # trials that are named when a run is resumed whose process died at one of them
+MOST_MISSING = 50  # requests without a recording that are named under -v
 
 
 def collection_header(evals: EvalSession) -> list[str]:
@@ -251,7 +247,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         write_line(reporter, StyledLine(f"! {problem}", "yellow"))
     settings = read_settings(config)
     if in_actions() and settings.annotations == "auto":
-        from pytest_agenteval.reports.github_report import annotation_lines
+        from pytest_agenteval.reports.markdown_report import annotation_lines
 
         verdict = config.stash.get(verdict_key, None)
         comparison = verdict.comparison if verdict is not None else None

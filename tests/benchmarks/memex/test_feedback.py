@@ -15,9 +15,15 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.loop.feedback.budget import estimate_tokens
-from pytest_agenteval.loop.feedback.content import EarlierRound, Feedback, FeedbackOptions
+from pytest_agenteval.loop.feedback.content import (
+    JSON_FILE,
+    MARKDOWN_FILE,
+    EarlierRound,
+    Feedback,
+    FeedbackOptions,
+    write_feedback,
+)
 from pytest_agenteval.loop.feedback.feedback import make_feedback
-from pytest_agenteval.loop.feedback.markdown import JSON_FILE, MARKDOWN_FILE, write_feedback
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
 from tests.loop.feedback.feedback_runs import failing, feedback_on

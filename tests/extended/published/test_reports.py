@@ -45,7 +45,7 @@ pytestmark = needs_clone
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     """Import the logged runs of all models."""
-    from pytest_agenteval.cli.import_ import import_, import_arguments
+    from pytest_agenteval.cli.init import import_, import_arguments
 
     to = tmp_path_factory.mktemp("imported")
     parser = argparse.ArgumentParser()

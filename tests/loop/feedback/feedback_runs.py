@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.loop.feedback.content import EarlierRound, Feedback, FeedbackOptions
+from pytest_agenteval.loop.feedback.content import EarlierRound, Feedback, FeedbackOptions, feedback_markdown
 from pytest_agenteval.loop.feedback.feedback import make_feedback
-from pytest_agenteval.loop.feedback.markdown import feedback_markdown
 from pytest_agenteval.records.evidence import Answer, Check, Grade, Outcome
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.loop.feedback.first_wrong import first_wrong
+from pytest_agenteval.loop.feedback.trial_sections import first_wrong
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Outcome, Tree
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial_view import trial_view

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.loop.feedback.budget import cut_to_tokens, estimate_tokens
-from pytest_agenteval.loop.feedback.content import EarlierRound
+from pytest_agenteval.loop.feedback.content import JSON_FILE, MARKDOWN_FILE, EarlierRound, write_feedback
 from pytest_agenteval.loop.feedback.feedback import RULES
-from pytest_agenteval.loop.feedback.markdown import JSON_FILE, MARKDOWN_FILE, write_feedback
 from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.transcript import Ask, Event, Message, Transcript, Usage
 from pytest_agenteval.text.errors import UsageMistake

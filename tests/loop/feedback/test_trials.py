@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.loop.feedback.content import FirstWrong
+from pytest_agenteval.loop.feedback.content import FirstWrong, feedback_markdown
 from pytest_agenteval.loop.feedback.feedback import make_feedback
-from pytest_agenteval.loop.feedback.first_wrong import first_wrong
-from pytest_agenteval.loop.feedback.markdown import feedback_markdown
+from pytest_agenteval.loop.feedback.trial_sections import first_wrong
 from pytest_agenteval.loop.feedback.trial_selection import failure_distance
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.transcript import ToolError

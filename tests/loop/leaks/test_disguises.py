@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.loop.contamination.normalization import alphanumeric
-from pytest_agenteval.loop.contamination.prompt_index import PromptIndex
+from pytest_agenteval.loop.contamination.prompt_index import PromptIndex, alphanumeric
 
 ALPHABETS = {
     "Latin": "abcxyzäößéñłø0123456789",

@@ -1,28 +1,292 @@
-"""Where texts stand in prompts: what does not begin as anything there is not even looked for."""
+"""Texts as they are compared: without case, width, accents, kind of kana, spaces, punctuation; and in prompts.
+
+Case folding and compatibility forms are Unicode's own (UAX 15, and chapter 3.13 of its standard). What is
+left are letters, the signs that belong to them, and digits, in any script, with spaces between words.
+
+A copy is eight words in a row, or as many signs as say as much. A word of a script with spaces counts as one.
+What does not begin as anything in the prompts is not even looked for."""
 
 from __future__ import annotations
 
+import html
+import io
 import re
+import tokenize
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, cycle
+from urllib.parse import unquote
 
-from pytest_agenteval.loop.contamination.normalization import (
-    LEAST_SIGNS,
-    FoldedLines,
-    alphanumeric,
-    blank_names,
-    fold_lines,
-    is_one_number,
-    is_short_number,
-    may_be_year,
-    short_numbers,
-    without_escapes,
-)
 from pytest_agenteval.loop.contamination.task_texts import Spelling
 from pytest_agenteval.records.record import FrozenValue
+
+_ACCENTS = re.compile(
+    "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\U000e0100-\U000e01ef"
+    "\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u02b0-\u02ff]"
+)
+"""Accents of Latin, Greek and Cyrillic, vowel signs of Hebrew and Arabic, and variants of one sign.
+
+Vowel signs of India's scripts, of Thai and of kana are not among them: these tell words apart.
+"""
+
+_INVISIBLE_LETTERS = frozenset((0x115F, 0x1160, 0x3164, 0xFFA0))
+"""Fillers of Hangul: letters by their category, and empty to the eye."""
+
+_ESCAPED = re.compile(
+    r"\\u\{([0-9A-Fa-f]{1,6})\}|\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})|\\x([0-9A-Fa-f]{2})|\\([abfnrtv])"
+    r"|(&(?:\#\d+|\#[xX][0-9A-Fa-f]+|\w+);)|((?:%[0-9A-Fa-f]{2})+)"
+)
+_SIGNS = str.maketrans("№℠™", "   ")
+"""What compatibility makes letters of, and nobody reads as such."""
+
+_KATAKANA = range(0x30A1, 0x30F7)
+_TO_HIRAGANA = -0x60
+_MOST_CODE = 0x10FFFF
+
+_LOOK_ALIKE: dict[int, str | None] = {
+    ord(letter): latin
+    for letters, latins in (
+        ("łđøħŧı", "ldohti"),
+        ("авекмнорстухіјѕ", "abekmhopctyxijs"),
+        ("αβεηικμνορτυχζ", "abehikmnoptyxz"),
+    )
+    for letter, latin in zip(letters, latins, strict=True)
+}
+"""Letters with a stroke, and those of Cyrillic and Greek that are drawn like Latin ones, small or capital.
+
+Most are confusable by Unicode's list too (UTS 39). Both sides are folded, so nothing is lost.
+"""
+
+_LEAST_DIGITS, _MOST_DIGITS = 3, 4
+_LEAST_WRITTEN = 5
+"""Characters, with what separates its digits, that a number of four digits has to be written with."""
+
+_MOST_PLAIN_DIGITS = 7
+"""Longer numbers may have other signs between their digits, as telephone numbers have brackets."""
+
+_TWO_NUMBERS = re.compile(r"\d[^\w*`\u00ad\u200b-\u200f\u2060]{2,}\d")
+_NUMBER = re.compile(
+    r"((?<![A-Za-zА-Яа-яΑ-Ωα-ω_\d])\d+(?:[.,:'’·\u066b\u066c]\d+|[ \u00a0\u202f]\d{3}(?!\d))*)"
+)
+_YEAR = re.compile("(?:19|20)..")
+
+LEAST_SIGNS = 10
+"""Signs below which eight words (``a b c d e f g h``) are nobody's."""
+
+_COPY_WORDS = 8
+_PARTS_OF_WORD = 60
+"""In so many parts a word is counted."""
+
+_UNIT = re.compile(
+    "(?P<han>[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])"
+    "|(?P<hangul>[\u1100-\u11ff\uac00-\ud7ff])"
+    "|(?P<spelt>[\u0e00-\u109f\u1780-\u17ff\u19e0-\u19ff\u3040-\u31ff])"
+    "|(?P<word>[^ \u0e00-\u11ff\u1780-\u17ff\u19e0-\u19ff\u3005-\u3007\u3040-\u31ff\u3400-\u9fff\uac00-\ud7ff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]+)"
+)
+_PARTS_OF = {"word": 60, "han": 48, "hangul": 30, "spelt": 20}
+
+
+class _Folding(dict[int, str | None]):
+    """What becomes of each character, looked up in Unicode when it is first met."""
+
+    def __missing__(self, code: int) -> str | None:
+        self[code] = folded = _folded_character(code)
+        return folded
+
+
+def _folded_character(code: int) -> str | None:
+    char = chr(code)
+    if _ACCENTS.match(char):
+        return None
+    if code in _KATAKANA:
+        return chr(code + _TO_HIRAGANA)
+    category = unicodedata.category(char)
+    if category == "Nd":
+        return str(unicodedata.digit(char))
+    return char if category[0] in "LMN" and code not in _INVISIBLE_LETTERS else " "
+
+
+_FOLDING = _Folding(_LOOK_ALIKE)
+
+
+def fold(text: str) -> str:
+    """Give a text as words with spaces between them: ``Café_№ 12`` is ``cafe no 12``."""
+    if text.isascii():
+        return text.lower().translate(_FOLDING)
+    plain = unicodedata.normalize("NFKD", text.translate(_SIGNS).casefold())
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFKD", plain.casefold()).translate(_FOLDING))
+
+
+def alphanumeric(text: str) -> str:
+    """Give a text without anything between its letters and digits."""
+    return "".join(fold(text).split())
+
+
+def without_escapes(line: str) -> str:
+    """Write out what a line spells by escapes of JSON, Python, HTML or addresses; it stays one line."""
+    if not _ESCAPED.search(line):
+        return line
+    text = _ESCAPED.sub(_unescaped, line)
+    paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return paired.replace("\n", " ")
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    braced, four, eight, two, control, entity, address = match.groups()
+    if control:
+        return " "
+    if entity:
+        return html.unescape(entity)
+    if address:
+        return unquote(address)
+    code = int(braced or four or eight or two, 16)
+    return chr(code) if code <= _MOST_CODE else match[0]
+
+
+class FoldedLines(FrozenValue, frozen=True):
+    """The lines of a file as one compact text, and where in it words and lines begin and end.
+
+    ``words`` holds the place of the first character of each word, ``ends`` that behind its last.
+    ``lines`` holds the place at which each line begins.
+    """
+
+    compact: str
+    words: frozenset[int]
+    ends: frozenset[int]
+    lines: tuple[int, ...]
+
+    def line_at(self, place: int) -> int:
+        """Give the number of the line, from 1, that the character at a place stands on."""
+        return bisect_right(self.lines, place)
+
+
+def fold_lines(lines: list[str]) -> FoldedLines:
+    """Put lines together: a word that is broken over two of them is whole again."""
+    pieces, place = list[str](), 0
+    starts, words, ends = list[int](), list[int](), list[int]()
+    for line in lines:
+        starts.append(place)
+        for word in fold(line).split():
+            pieces.append(word)
+            words.append(place)
+            place += len(word)
+            ends.append(place)
+    return FoldedLines("".join(pieces), frozenset(words), frozenset(ends), tuple(starts))
+
+
+def blank_names(text: str) -> str | None:
+    """Give Python code with a blank in the place of each name, line for line; None for what is no Python."""
+    text = text.replace("\r", " ")  # which tokenize takes for the end of a line, and we do not
+    lines = [list(line) for line in text.split("\n")]
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NAME:
+                (line, start), (_, end) = token.start, token.end
+                lines[line - 1][start:end] = " " * (end - start)
+    except (tokenize.TokenError, SyntaxError):
+        return None
+    return "\n".join("".join(line) for line in lines)
+
+
+def is_short_number(value: str) -> bool:
+    """Whether a compact text is a number that is short, and not a round one."""
+    return value.isdigit() and _LEAST_DIGITS <= len(value) <= _MOST_DIGITS and not is_round(value)
+
+
+def is_round(value: str) -> bool:
+    """Whether a compact text is a number that anybody may choose for a limit: 10,000, or 0.001."""
+    return value.isdigit() and len(value.strip("0")) <= 1
+
+
+def is_one_number(value: str, written: str) -> bool:
+    """Whether the few digits of a number are written as one: `48 091`, and not in two cells of a table."""
+    return len(value) > _MOST_PLAIN_DIGITS or _TWO_NUMBERS.search(written) is None
+
+
+def is_price(value: str, text: str) -> bool:
+    """Whether a text writes four digits as a price, a time or a measure: 2,386 and 18:45, not 10:30."""
+    written = text.strip()
+    is_usual = value.endswith("00") or (":" in written and value.endswith("30"))
+    return (
+        is_short_number(value)
+        and len(value) == _MOST_DIGITS
+        and len(written) >= _LEAST_WRITTEN
+        and not is_usual
+    )
+
+
+def may_be_year(value: str, written: str) -> bool:
+    """Whether a number that is written so may be a year: 2026, but not 20:26."""
+    return written.isdigit() and _YEAR.fullmatch(value) is not None
+
+
+def short_numbers(line: str, place: int) -> Iterator[tuple[str, int, int]]:
+    """Give the short numbers of a line as they are written, from where to where in a compact text.
+
+    The line begins at this place in it.
+    """
+    parts = _NUMBER.split(line)
+    if len(parts) == 1:
+        return
+    for is_number, part in zip(cycle((False, True)), parts, strict=False):
+        value = alphanumeric(part)
+        if is_number and is_short_number(value):
+            yield part, place, place + len(value)
+        place += len(value)
+
+
+class Passage(FrozenValue, frozen=True):
+    """A text that is looked for in pieces: compact, with the places of its words or signs."""
+
+    compact: str
+    places: tuple[int, ...]
+    parts: tuple[int, ...]
+
+    @property
+    def words(self) -> float:
+        """How many words it counts as."""
+        return sum(self.parts) / _PARTS_OF_WORD
+
+    def end_from(self, number: int) -> int | None:
+        """Give where a piece ends that begins with the unit of this number; None where too little is left."""
+        parts = 0
+        for unit in range(number, len(self.places)):
+            parts += self.parts[unit]
+            end = self.places[unit + 1] if unit + 1 < len(self.places) else len(self.compact)
+            if parts >= _COPY_WORDS * _PARTS_OF_WORD and end - self.places[number] >= LEAST_SIGNS:
+                return end
+        return None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has a piece of eight words."""
+        return self.end_from(0) is not None
+
+
+def passage(folded: str) -> Passage:
+    """Take a folded text apart into words, or signs where there are no spaces between words."""
+    if folded.isascii():
+        words = folded.split()
+        places = tuple(accumulate(map(len, words[:-1]), initial=0)) if words else ()
+        return Passage("".join(words), places, (_PARTS_OF_WORD,) * len(words))
+    places_, parts, place = list[int](), list[int](), 0
+    for unit in _UNIT.finditer(folded):
+        places_.append(place)
+        parts.append(_PARTS_OF[str(unit.lastgroup)])
+        place += unit.end() - unit.start()
+    return Passage(folded.replace(" ", ""), tuple(places_), tuple(parts))
+
+
+def known_pieces(text: Passage, known: Collection[str]) -> Iterator[str]:
+    """Give the pieces of eight words whose first signs are ``known`` to stand in what is searched."""
+    compact = text.compact
+    for number, place in enumerate(text.places):
+        if compact[place : place + LEAST_SIGNS] in known and (end := text.end_from(number)):
+            yield compact[place:end]
+
 
 LEAST_VALUE = 5
 """Letters and digits below which a text says too little to be looked for."""

@@ -14,17 +14,18 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from pytest_agenteval.loop.contamination.normalization import (
+from pytest_agenteval.loop.contamination.prompt_index import (
+    MOST_ENDING,
     Passage,
     alphanumeric,
     fold,
     is_price,
     is_round,
+    is_searched,
     is_short_number,
     known_pieces,
     passage,
 )
-from pytest_agenteval.loop.contamination.prompt_index import MOST_ENDING, is_searched
 from pytest_agenteval.loop.contamination.task_texts import (
     LeakKind,
     Spelling,

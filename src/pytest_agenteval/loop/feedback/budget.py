@@ -18,8 +18,8 @@ from pytest_agenteval.loop.feedback.content import (
     Section,
     SectionKind,
     TrialFeedback,
+    feedback_markdown,
 )
-from pytest_agenteval.loop.feedback.markdown import feedback_markdown
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
 

@@ -25,15 +25,15 @@ from pytest_agenteval.loop.feedback.content import (
     GraderCount,
     PromptFile,
     TrialFeedback,
+    own_text,
 )
-from pytest_agenteval.loop.feedback.first_wrong import changing_tools
-from pytest_agenteval.loop.feedback.markdown import own_text
-from pytest_agenteval.loop.feedback.todays_tasks import TodaysTasks, hide_held_out
-from pytest_agenteval.loop.feedback.trial_sections import trial_feedback
+from pytest_agenteval.loop.feedback.trial_sections import changing_tools, trial_feedback
 from pytest_agenteval.loop.feedback.trial_selection import (
     BucketTrials,
     Selection,
+    TodaysTasks,
     different_trials,
+    hide_held_out,
     passing_trial,
     select_trials,
 )

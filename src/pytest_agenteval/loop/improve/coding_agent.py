@@ -23,9 +23,13 @@ from msgspec.structs import replace
 
 from pytest_agenteval.loop.contamination.search import prompt_leaks
 from pytest_agenteval.loop.contamination.task_texts import Leak
-from pytest_agenteval.loop.feedback.content import EarlierRound, FeedbackOptions
+from pytest_agenteval.loop.feedback.content import (
+    MARKDOWN_FILE,
+    EarlierRound,
+    FeedbackOptions,
+    write_feedback,
+)
 from pytest_agenteval.loop.feedback.feedback import make_feedback
-from pytest_agenteval.loop.feedback.markdown import MARKDOWN_FILE, write_feedback
 from pytest_agenteval.loop.improve.attempts import WorktreeSuite, held_out_files
 from pytest_agenteval.loop.improve.paired_runs import CONFIGURATION
 from pytest_agenteval.loop.improve.progress import Improvement, Round

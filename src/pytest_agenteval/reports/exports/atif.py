@@ -10,12 +10,6 @@ from typing import Any, TypeAlias
 from pytest_agenteval.cassettes.transcripts.atif import OURS
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.conversation import (
-    ConversationCall,
-    ConversationStep,
-    conversation_steps,
-    result_text,
-)
 from pytest_agenteval.reports.exports.trial_identity import (
     moment,
     requested_model,
@@ -23,6 +17,12 @@ from pytest_agenteval.reports.exports.trial_identity import (
     session_name,
     trial_id,
     trial_path,
+)
+from pytest_agenteval.reports.trial_view import (
+    ConversationCall,
+    ConversationStep,
+    conversation_steps,
+    result_text,
 )
 from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.store.run_reader import Run

@@ -1,25 +1,33 @@
-"""Rows of runs as CSV (RFC 4180) and Parquet: a file is written whole or not at all, and holds no secret."""
+"""Rows of runs as CSV (RFC 4180) and Parquet, and answers to SQL over them.
+
+A file is written whole or not at all, and holds no secret. The database of a query can reach nothing else."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from itertools import chain
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from io import StringIO
+from itertools import chain, count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.store.record_files import replacing
-from pytest_agenteval.store.rows import Column, Row, RowContext, RowKind, row_kind
+from pytest_agenteval.store.rows import ROW_KINDS, Column, ColumnType, Row, RowContext, RowKind, row_kind
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.json_values import compact_json
+from pytest_agenteval.text.formatting import NOT_KNOWN, StyledLine, cell_width, cut, one_line, pad, pluralize
+from pytest_agenteval.text.json_values import compact_json, jsonable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection as Database
     from pyarrow import RecordBatch, RecordBatchReader, Schema
 
 
@@ -183,3 +191,231 @@ def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
             part, characters = [], 0
     if part:
         yield part
+
+
+MOST_CELL = 100_000
+NARROWEST_CELL = 8
+"""Columns to which a text gives way where a table has no room."""
+GAP = 2
+
+
+class QueryResult(FrozenValue, frozen=True):
+    """What a query gave: its columns' names, and rows of values of JSON, whole numbers of any size."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def json_value(value: Any) -> Any:
+    """Give a value of a database as one of JSON: times are ISO 8601, decimals numbers, bytes hexadecimal."""
+    if isinstance(value, Decimal):  # what SQL's sum gives for whole numbers, among others
+        exponent = value.as_tuple().exponent
+        return int(value) if isinstance(exponent, int) and exponent >= 0 else float(value)
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if hasattr(value, "nanoseconds"):  # an interval, in Arrow's form
+        months = f"{pluralize(value.months, 'month')} " if value.months else ""
+        return f"{months}{timedelta(days=value.days, microseconds=value.nanoseconds // 1000)}"
+    if isinstance(value, Mapping):
+        return {name: json_value(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(inner) for inner in value]
+    return jsonable(value)
+
+
+class QueryDocument(Document, frozen=True, kw_only=True):
+    """What a query gave: a map for each row, with all digits."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+
+
+def query_document(result: QueryResult) -> QueryDocument:
+    """Give the rows for programs."""
+    rows = (dict(zip(result.columns, row, strict=True)) for row in result.rows)
+    return QueryDocument(columns=result.columns, rows=tuple(rows))
+
+
+def result_csv(result: QueryResult) -> str:
+    """Give CSV as ``write_csv`` writes it, with all digits."""
+    text = StringIO(newline="")
+    lines = csv.writer(text)
+    lines.writerow(map(spreadsheet_text, result.columns))
+    lines.writerows([map(_csv_cell, row) for row in result.rows])
+    return text.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return spreadsheet_text(value)
+    return compact_json(value) if isinstance(value, bool | list | dict) else value
+
+
+def result_lines(result: QueryResult, width: int | None) -> Iterator[StyledLine]:
+    """Give an aligned table: figures to the right with four digits, texts to the left and on one line.
+
+    Texts give way where there is no room in ``width`` columns; None is room for everything.
+    """
+    rows = [[_result_cell(value) for value in row] for row in result.rows]
+    table = [[one_line(name, MOST_CELL) for name in result.columns], *rows]
+    figures = [_all_figures(row[at] for row in result.rows) for at in range(len(result.columns))]
+    widths = [max(map(cell_width, column)) for column in zip(*table, strict=True)]
+    if width is not None:
+        # The widest text gives way again and again, until all has room or no text can give way.
+        while sum(widths) + GAP * (len(widths) - 1) > width:
+            texts = [at for at, figure in enumerate(figures) if not figure and widths[at] > NARROWEST_CELL]
+            if not texts:
+                break
+            widths[max(texts, key=widths.__getitem__)] -= 1
+    head, *body = [_line(row, widths, figures) for row in table]
+    yield StyledLine(head, "dim")
+    yield from map(StyledLine, body)
+    yield StyledLine(pluralize(len(rows), "row"), "dim")
+
+
+def _result_cell(value: Any) -> str:
+    if value is None:
+        return NOT_KNOWN
+    if isinstance(value, float):
+        return f"{value:.4g}" if 0 < abs(value) < 0.001 else f"{value:.4f}"
+    return one_line(value if isinstance(value, str) else compact_json(value), MOST_CELL)
+
+
+def _all_figures(values: Iterator[Any]) -> bool:
+    present = [value for value in values if value is not None]
+    return bool(present) and all(isinstance(value, int | float) for value in present)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], figures: Sequence[bool]) -> str:
+    padded = [
+        pad(cut(cell, width), width, right) for cell, width, right in zip(cells, widths, figures, strict=True)
+    ]
+    return (" " * GAP).join(padded).rstrip()
+
+
+_TASK = ("run", "suite", "bucket", "task", "agent", "model", "variant")
+TASK_COLUMNS: Mapping[str, tuple[str, str]] = {
+    **{name: (name, "as of trials") for name in _TASK},
+    "kind": ("any_value(kind)", "as of trials"),
+    "file": ("any_value(file)", "as of trials"),
+    "tags": ("any_value(tags)", "as of trials"),
+    "trial_count": ("count(*)", "how many trials it has"),
+    "decided": ("count(score)", "how many of them have a score"),
+    "passed_count": ("count(*) filter (passed)", "how many passed"),
+    "errored_count": ("count(*) filter (ending = 'errored')", "how many errored"),
+    "score": ("avg(score)", "the mean of its trials' scores; missing where none has one"),
+    "worst": ("min(score)", "the lowest of them"),
+    "best": ("max(score)", "the highest"),
+    "all_tokens": (
+        "case when count(all_tokens) = count(*) then sum(all_tokens)::bigint end",
+        "what all its trials took; none where a part of it is unknown",
+    ),
+    "all_cost_usd": ("case when count(all_cost_usd) = count(*) then sum(all_cost_usd) end", "likewise"),
+    "all_seconds": ("case when count(all_seconds) = count(*) then sum(all_seconds) end", "likewise"),
+}
+"""The view of tasks over trials: how each column is reckoned, and what it is.
+
+The mean of tasks' scores is the score of a bucket or a suite, as reports have it.
+"""
+
+_TYPES: Mapping[ColumnType, str] = {
+    "text": "varchar",
+    "texts": "varchar[]",
+    "json": "varchar",
+    "integer": "bigint",
+    "number": "double",
+    "flag": "boolean",
+    "time": "timestamptz",
+}
+
+_SETTINGS = (
+    "set timezone = 'UTC'",
+    "set enable_progress_bar = false",
+    "set enable_external_access = false",  # no file, no network, no other database, no extension
+    "set autoinstall_known_extensions = false",
+    "set autoload_known_extensions = false",
+    "set python_enable_replacements = false",  # no variable of ours as a table
+    "set lock_configuration = true",  # and no query takes any of it back
+)
+_READING = ("SELECT", "MULTI")
+"""Kinds of statements that give rows and change none; pivot is made of several."""
+MOST_ERROR, MOST_QUERY = 1000, 80
+
+
+def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
+    """Ask one query of the tables ``runs``, ``trials``, ``grades``, ``calls`` and ``messages``.
+
+    Only tables that the query names are filled, so that only those who ask for calls or messages wait for
+    transcripts; one run is in memory at a time. Raises UsageMistake for a query that DuckDB refuses, in its
+    words, and where duckdb or pyarrow is not installed.
+    """
+    with _database() as database:
+        import duckdb
+
+        try:
+            # A query is refused before any run is read.
+            statements = database.extract_statements(query)
+            if len(statements) != 1:
+                raise UsageMistake(f"expected one query; found {len(statements)}")
+            if statements[0].type.name not in _READING:
+                raise UsageMistake(
+                    f"expected a query that reads, as select does; found {one_line(query, MOST_QUERY)!r}"
+                )
+            database.sql(query)
+            words = set(re.findall(r"\w+", query.lower()))
+            if "tasks" in words:
+                words.add("trials")
+            # Kinds whose names stand in the query as something else do no harm.
+            tables = [kind for kind in ROW_KINDS.values() if kind.name in words]
+            database.begin()
+            for run in distinct_runs(runs):
+                for kind in tables:
+                    database.register("rows_of_a_run", arrow_rows(kind, [run]))
+                    database.execute(f"insert into {kind.name} select * from rows_of_a_run")
+                    database.unregister("rows_of_a_run")
+            database.commit()
+            table = database.sql(query).to_arrow_table()  # DuckDB's own way to Python needs pytz for times
+            try:
+                columns = [list(map(json_value, column.to_pylist())) for column in table.columns]
+            except OverflowError as late:  # Python knows no year 10000, and no infinity among times
+                raise UsageMistake(
+                    "a time outside of the years 1 to 9999: write it as text, as in t::varchar"
+                ) from late
+            return QueryResult(tuple(_unique_names(table.column_names)), tuple(zip(*columns, strict=True)))
+        except duckdb.Error as refused:
+            message = re.split(r"\n+LINE \d+:", str(refused), maxsplit=1)[0]
+            raise UsageMistake(one_line(message, MOST_ERROR)) from None
+
+
+@contextmanager
+def _database() -> Iterator[Database]:
+    """Give a database with empty tables, in a file that is gone afterwards: memory may not hold them."""
+    try:
+        import duckdb
+    except ImportError as missing:
+        raise UsageMistake(f"SQL needs duckdb ({missing}): pip install 'pytest-agenteval[sql]'") from missing
+    with (
+        TemporaryDirectory(prefix="agenteval-sql-") as folder,
+        duckdb.connect(Path(folder) / "rows.duckdb") as database,
+    ):
+        for setting in _SETTINGS:
+            database.execute(setting)
+        for kind in ROW_KINDS.values():
+            columns = ", ".join(f"{column.name} {_TYPES[column.type]}" for column in kind.columns)
+            database.execute(f"create table {kind.name} ({columns})")
+        tasks = ", ".join(f"{value} as {name}" for name, (value, _) in TASK_COLUMNS.items())
+        database.execute(f"create view tasks as select {tasks} from trials group by {', '.join(_TASK)}")
+        yield database
+
+
+def _unique_names(names: Iterable[str]) -> Iterator[str]:
+    """Number columns of one name, ``run`` and ``run_2``: a JSON object would hold the last alone."""
+    unique: set[str] = set()
+    for name in names:
+        candidates = (name if number == 1 else f"{name}_{number}" for number in count(1))
+        unique.add(own := next(each for each in candidates if each not in unique))
+        yield own

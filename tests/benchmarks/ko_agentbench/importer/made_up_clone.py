@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import cache_key
-from pytest_agenteval.cli.import_ import import_, import_arguments
+from pytest_agenteval.cli.init import import_, import_arguments
 
 MODEL = "maker/small-model"
 STAMP = "20260301_090000"
