@@ -47,12 +47,16 @@ VERBS: Mapping[str, str] = {
 }
 
 MODULES: Mapping[str, str] = {
+    "audit": "validate",
     "baseline": "compare",
     "demote": "promote",
     "feedback": "improve",
     "gepa": "improve",
-    "leaks": "audit",
+    "guide": "schema",
+    "import": "init",
+    "leaks": "validate",
     "review": "calibrate",
+    "show": "report",
     "sql": "runs",
     "trend": "runs",
 }
