@@ -158,11 +158,8 @@ def changed(value: Any, path: tuple[Any, ...], other: Any) -> Any:
     """Give a value with another one at a place in it."""
     if not path:
         return other
-    changed_value = copy.deepcopy(value)
-    holder = changed_value
-    for step in path[:-1]:
-        holder = holder[step]
-    holder[path[-1]] = other
+    changed_value = copy.copy(value)
+    changed_value[path[0]] = changed(value[path[0]], path[1:], other) if path[1:] else other
     return changed_value
 
 
@@ -266,7 +263,7 @@ def test_kinds_of_files_come_and_go(tmp_path: Path) -> None:
 import gc, json, sys, importlib
 import msgspec
 whole = json.loads(sys.argv[1])
-for _ in range(20):
+for _ in range(5):
     for module, kind, value in whole:
         msgspec.convert(value, getattr(importlib.import_module(module), kind))
     for name in [name for name in sys.modules if name.startswith("pytest_agenteval")]:

@@ -18,23 +18,31 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.grep_process import find_matche
 from pytest_agenteval.records.limits import Clock
 from pytest_agenteval.text.errors import TrialBroken
 
-from .called import Called
+from .called import Called, search_in_this_process
 
 HANGS = "(a|aa)+$"
 FOR_EVER = "a" * 5000 + "b"
 
 
 @pytest.fixture
-def tools(tmp_path: Path) -> Called:
-    """A small knowledge base."""
+def processes(tmp_path: Path) -> Called:
+    """A small knowledge base, where each search is a process of its own."""
     return Called(tmp_path)
 
 
-def test_files_with_a_match_are_listed(tools: Called) -> None:
+@pytest.fixture
+def tools(processes: Called, monkeypatch: pytest.MonkeyPatch) -> Called:
+    """The same, searched in this process."""
+    search_in_this_process(monkeypatch)
+    return processes
+
+
+def test_files_with_a_match_are_listed(processes: Called) -> None:
     """Unless asked otherwise, each file with a match is a line, by path, case aside."""
-    assert tools.ok("Grep", pattern="VARNISH|madrigal") == (
+    assert processes.ok("Grep", pattern="VARNISH|madrigal") == (
         "Found in 2 files:\n/Areas/Choir/Repertoire.md\n/Projects/Kayak.md"
     )
+    assert "missing )" in processes.refused("Grep", pattern="(")[1]
 
 
 def test_no_match_is_no_error(tools: Called) -> None:
@@ -223,27 +231,27 @@ def test_a_search_that_makes_no_sense_is_an_error(
     assert (error_type, words in message) == (kind, True), message
 
 
-def test_a_pattern_that_never_ends_is_given_up(tools: Called, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_that_never_ends_is_given_up(processes: Called, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pattern may try more ways than there is time for: the search ends, and the agent is told."""
     monkeypatch.setattr(grep_tool, "SECONDS", 0.2)
-    tools.put("PKM/Long.txt", FOR_EVER.encode())
+    processes.put("PKM/Long.txt", FOR_EVER.encode())
 
-    assert tools.refused("Grep", pattern=HANGS) == (
+    assert processes.refused("Grep", pattern=HANGS) == (
         "too_slow",
         "the search did not end within 0.2 seconds; write a simpler pattern",
     )
 
 
-def test_other_trials_go_on_during_a_search(tools: Called, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_trials_go_on_during_a_search(processes: Called, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one trial's search takes its time, the loop on which the others run is free."""
-    monkeypatch.setattr(grep_tool, "SECONDS", 2.0)
-    tools.put("PKM/Long.txt", FOR_EVER.encode())
-    grep = {tool.spec.name: tool for tool in pkm_tools(tools.workspace, Clock())}["Grep"]
+    start, sleeper = grep_tool.start_process, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(2)"]
+    monkeypatch.setattr(grep_tool, "start_process", lambda command: start(sleeper))
+    grep = {tool.spec.name: tool for tool in pkm_tools(processes.workspace, Clock())}["Grep"]
     longest = 0.0
 
     async def both() -> None:
         nonlocal longest
-        search = asyncio.ensure_future(grep.function({"pattern": HANGS}))  # type: ignore[arg-type]  # a coroutine
+        search = asyncio.ensure_future(grep.function({"pattern": "a"}))  # type: ignore[arg-type]  # a coroutine
         while not search.done():
             began = time.monotonic()
             await asyncio.sleep(0.01)
@@ -254,9 +262,9 @@ def test_other_trials_go_on_during_a_search(tools: Called, monkeypatch: pytest.M
     assert longest < 1.8
 
 
-def test_later_calls_of_a_reply_do_not_change_what_is_searched(tools: Called) -> None:
+def test_later_calls_of_a_reply_do_not_change_what_is_searched(processes: Called) -> None:
     """Calls run side by side, and still a search sees the files as they were when it was its turn."""
-    functions = {tool.spec.name: tool.function for tool in pkm_tools(tools.workspace, Clock())}
+    functions = {tool.spec.name: tool.function for tool in pkm_tools(processes.workspace, Clock())}
 
     async def search_then_remove() -> str:
         search = asyncio.ensure_future(functions["Grep"]({"pattern": "varnish"}))  # type: ignore[arg-type]  # as above

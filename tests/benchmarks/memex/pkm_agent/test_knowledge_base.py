@@ -21,7 +21,7 @@ from pytest_agenteval.tools.tool import ToolFailed
 from .called import FILES, Called
 
 careful = settings(
-    deadline=None, max_examples=75, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 NAMES = """
 ..|.|~|PKM|Areas|Choir|Inbox.md|out|in|gone|loop|secret.md|tmp|etc|Facts|..\\..|C:|한글|é|e\u0301|\0|...|*|a\nb
