@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.api.fixture import AgentEval
     from pytest_agenteval.session.eval_session import EvalSession
 
-MARKED_TEST = "agenteval_marked_test"
-"""The attribute of an item that says how often its body runs."""
+MARKED_TEST = "agenteval_marked_test"  # the attribute of an item that says how often its body runs
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
+# Files that hold rows of a suite; where one is named, an error says to name the suite.
 TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
-"""Files that hold rows of a suite; where one is named, an error says to name the suite."""
 MARKS = (
     "agenteval(repetitions=1, threshold=1.0): a trial of an agent; a test of one's own is run so often, and "
     "passes where this share of its repetitions does (pytest-agenteval)",
@@ -34,8 +33,7 @@ MARKS = (
     "regression: a trial of a suite of kind regression: a miss is a failure (pytest-agenteval)",
     "mixed: a trial of a suite of kind mixed, or of no suite: a miss is a failure (pytest-agenteval)",
 )
-MOST_REMEMBERED = 500
-"""Files that are no tasks, among which hints are looked for."""
+MOST_REMEMBERED = 500  # files that are no tasks, among which hints are looked for
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:

@@ -165,24 +165,23 @@ def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterat
                 recorder.event("unread_spans", text)
 
 
+# The loop of all trials, which is for our agents; one for each trial; one for all agents that share it.
 LoopKind = Literal["trials", "own", "shared"]
-"""The loop of all trials, which is for our agents; one for each trial; one for all agents that share it."""
 
-CLOSING_S = 2.0
-"""So long a trial waits for what its agent has left running, once it is cancelled."""
+CLOSING_S = 2.0  # so long a trial waits for what its agent has left running, once it is cancelled
 
 _SETTING = (
     "something that the agent holds for all trials (a client, a session, a lock) belongs to the loop of "
     "another trial. Make it within the agent's run, or let all trials share one loop: "
     '`agent: {call: ..., loop: shared}` in the suite, `loop = "shared"` in an agent\'s class'
 )
+# Messages of asyncio, and of libraries on it, where something is used on another loop than its own.
 _OF_OTHER_LOOPS = (
     "Event loop is closed",
     "attached to a different loop",
     "is bound to a different event loop",
     "Timeout context manager should be used inside a task",
 )
-"""Messages of asyncio, and of libraries on it, where something is used on another loop than its own."""
 
 
 class LoopMixup(RuntimeError):
@@ -368,8 +367,8 @@ class ChatOfTrials:
 _MOST_KEYS = 8
 _WHAT_TO_RETURN = "expected a text, a map with `answer`, or pytest_agenteval.Answer(text, state)"
 
+# The keys of a map that is an answer: it has one of the first three at least, and no other key.
 MAP_KEYS = ("answer", "state", "messages", "usage")
-"""The keys of a map that is an answer: it has one of the first three at least, and no other key."""
 
 
 class InvalidAnswer(TrialBroken):
@@ -496,8 +495,8 @@ async def run_within_limits(
     return answer, reached.limit if reached else ""
 
 
+# So long a user's agent may go on after a request of its was refused: how its trial ends is decided.
 _GRACE_S = 5.0
-"""So long a user's agent may go on after a request of its was refused: how its trial ends is decided."""
 
 _REFUSAL_CHECK_S = 0.25
 
@@ -554,8 +553,8 @@ async def _end_after_refusal(is_decided: Callable[[], bool], deadline: _Deadline
         deadline.reschedule(soon)
 
 
+# So long an agent in a thread goes on after a charge took all its time: it may be about to answer.
 _LATE_S = 1.0
-"""So long an agent in a thread goes on after a charge took all its time: it may be about to answer."""
 
 
 def _deadline_extender(deadline: _Deadline, late_s: float) -> Callable[[float], None]:

@@ -33,8 +33,8 @@ class ExampleJudge(FrozenValue, frozen=True):
     chat: JudgeChat
 
 
+# What stands in the place of an agent's model: nobody acts, the outputs are in the file of labels.
 LABELS = Model("labels", "labels", offline=True)
-"""What stands in the place of an agent's model: nobody acts, the outputs are in the file of labels."""
 
 
 async def calibrate(request: CalibrationRequest, context: WorkerContext, at_once: int) -> CalibrationResult:

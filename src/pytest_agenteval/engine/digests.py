@@ -351,6 +351,7 @@ def digests_agents(executor: object) -> TypeGuard[DigestsAgents]:
     return hasattr(executor, "agent_side")
 
 
+# Digests of what an agent sees, and which model it is, as far as the plan tells; and what people call it.
 PLAN_DIGESTS = {
     "input": "task input",
     "fixture": "fixture",
@@ -358,7 +359,6 @@ PLAN_DIGESTS = {
     "model": "model",
     "acted_out": "script",
 }
-"""Digests of what an agent sees, and which model it is, as far as the plan tells; and what people call it."""
 
 
 class DigestChanges(NamedTuple):

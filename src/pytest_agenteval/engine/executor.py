@@ -37,8 +37,7 @@ class TrialLost(ExecutorBroken):
     """
 
 
-MOST_LOST = 3
-"""So often a trial may be lost before it is errored: it may be what ends whoever carries it out."""
+MOST_LOST = 3  # so often a trial may be lost before it is errored: it may be what ends whoever carries it out
 
 
 class ExecutorContext(Record, frozen=True):
@@ -191,8 +190,8 @@ def checks_argument(factory: object) -> TypeGuard[ChecksArgument]:
     return hasattr(factory, "check_argument")
 
 
+# Makes an executor; it is given what this process has registered, which one elsewhere has no use for.
 ExecutorFactory: TypeAlias = Callable[[Registry], Executor]
-"""Makes an executor; it is given what this process has registered, which one elsewhere has no use for."""
 
 
 def make_executor(name: str, registry: Registry) -> Executor:

@@ -145,16 +145,15 @@ def _plain(check: Check) -> Check:
     return Check(claim, bool(check.passed), expected, found)
 
 
-GRADING_S = 300.0
-"""So many seconds the plain graders of one trial may take together, and one that waits."""
+GRADING_S = 300.0  # so many seconds the plain graders of one trial may take together, and one that waits
 
 PACKAGE = __name__.partition(".")[0]
 
+# What our judges raise where they cannot be used any more: the grade is undecided, and nothing broke.
 _NOT_ASKABLE = (JudgeUnavailable, LimitReached)
-"""What our judges raise where they cannot be used any more: the grade is undecided, and nothing broke."""
 
+# Gives the judges that a grader may ask, by the grader's label.
 JudgesFor: TypeAlias = Callable[[str], Sequence[Judge]]
-"""Gives the judges that a grader may ask, by the grader's label."""
 
 
 class GraderHangs(TrialBroken):
@@ -280,8 +279,7 @@ class GraderRun:
         return Grade(label, None, why, details=details, undecided=error.cause)
 
 
-PATIENCE = 0.02
-"""Seconds that work waits behind other work before it gets a thread of its own."""
+PATIENCE = 0.02  # seconds that work waits behind other work before it gets a thread of its own
 
 
 @dataclass(slots=True)
@@ -387,11 +385,8 @@ class BatchedThreads:
             self._done.popleft().settle()
 
 
-MOST_GRADERS = 1024
-"""Graders, and plans of graders, that are remembered."""
-
-UNGRADED = "ungraded"
-"""The cause of a trial with nothing decided, or with a required grade undecided."""
+MOST_GRADERS = 1024  # graders, and plans of graders, that are remembered
+UNGRADED = "ungraded"  # the cause of a trial with nothing decided, or with a required grade undecided
 
 
 class GradingResult(Record, frozen=True):

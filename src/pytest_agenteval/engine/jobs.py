@@ -31,8 +31,8 @@ class NotRun(NamedTuple):
     reason: str
 
 
+# A trial begins now, it is considered again later, or it does not begin in this run.
 Decision: TypeAlias = Literal["begin", "wait"] | NotRun
-"""A trial begins now, it is considered again later, or it does not begin in this run."""
 
 
 class Admission(Protocol):
@@ -134,8 +134,7 @@ class NullObserver:
         """Do nothing."""
 
 
-MODEL_CHECK_S = 0.5
-"""Seconds for which the last look at the models is taken to be true."""
+MODEL_CHECK_S = 0.5  # seconds for which the last look at the models is taken to be true
 
 
 def limiters_of_run(context: ExecutorContext, store: ShareStore | None = None) -> RateLimiters:

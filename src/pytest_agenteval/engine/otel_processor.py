@@ -17,8 +17,7 @@ from opentelemetry.sdk.trace import Span as LiveSpan
 from pytest_agenteval.cassettes.http.scope import Scope, current
 from pytest_agenteval.cassettes.transcripts.spans import TraceSpan, sdk_span
 
-MOST_SPANS = 20_000
-"""How many spans of one trial are stored."""
+MOST_SPANS = 20_000  # how many spans of one trial are stored
 
 
 class TrialSpans(SpanProcessor):

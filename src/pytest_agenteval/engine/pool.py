@@ -37,12 +37,12 @@ from pytest_agenteval.text.errors import Problem, ProblemsFound, TrialBroken, Us
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 T = TypeVar("T")
+# Seconds after which a trial that has to wait is considered again, if none has ended meanwhile.
 LOOK_AGAIN_S = 0.05
-"""Seconds after which a trial that has to wait is considered again, if none has ended meanwhile."""
+# Seconds for which the end of everything is waited for, where the executor does not say ``closing_s``.
 CLOSING_S = 4.0
-"""Seconds for which the end of everything is waited for, where the executor does not say ``closing_s``."""
+# So long a loop may be busy with one piece of an agent's work before nobody waits for it at the end.
 DEAF_S = 2.0
-"""So long a loop may be busy with one piece of an agent's work before nobody waits for it at the end."""
 
 
 class Pool:

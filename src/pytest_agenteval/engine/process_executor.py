@@ -50,11 +50,8 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
-STOP_CHECK_S = 0.1
-"""Seconds between two looks at whether the run has been stopped."""
-
-WORKER_CLOSING_S = 1.5
-"""Seconds that what is still running has to come to its end."""
+STOP_CHECK_S = 0.1  # seconds between two looks at whether the run has been stopped
+WORKER_CLOSING_S = 1.5  # seconds that what is still running has to come to its end
 
 
 class _Worker:
@@ -167,18 +164,15 @@ def redirect_output(context: ExecutorContext) -> None:
 
 T = TypeVar("T")
 
-PROCESSES = 2
-"""How many there are by default; ``--agent-executor=processes:8`` names another number."""
+PROCESSES = 2  # how many there are by default; ``--agent-executor=processes:8`` names another number
 EXPECTED = "a number of processes, 1 or more"
 
-CLOSING_S = 2.0
-"""Seconds that a process has to close; one that computes without end is killed then."""
+CLOSING_S = 2.0  # seconds that a process has to close; one that computes without end is killed then
 
+# Seconds that a process has to end once it has closed: somebody's library may have something to write.
 ENDING_S = 1.0
-"""Seconds that a process has to end once it has closed: somebody's library may have something to write."""
 
-NOTED_S = 1.0
-"""Seconds until the exit status of a process that has ended is surely noted."""
+NOTED_S = 1.0  # seconds until the exit status of a process that has ended is surely noted
 
 
 class ProcessExecutor:

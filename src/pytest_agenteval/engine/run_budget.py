@@ -26,10 +26,9 @@ HOW_TO_GET_USAGE = (
     'ask for it in streams ("stream_options": {"include_usage": true}), have the agent return its usage'
 )
 
+# While fewer trials of a group have ended than are in flight, each may take so many times the dearest.
 LITTLE_KNOWN = 10.0
-"""While fewer trials of a group have ended than are in flight, each may take so many times the dearest."""
-NEARLY = 0.9
-"""From this share on a budget counts as spent, though a little is left of it."""
+NEARLY = 0.9  # from this share on a budget counts as spent, though a little is left of it
 
 
 class ExpectedUse(NamedTuple):
@@ -40,8 +39,8 @@ class ExpectedUse(NamedTuple):
     known: int
 
 
+# Returns what such trials took in earlier runs, for the time until one has ended in this run; None: none.
 Expectations: TypeAlias = Callable[[Plan, Kind], ExpectedUse | None]
-"""Returns what such trials took in earlier runs, for the time until one has ended in this run; None: none."""
 
 
 class BudgetLedger(Protocol):

@@ -14,8 +14,7 @@ import pluggy
 from pytest_agenteval.text.errors import exception_text
 
 OURS = str(Path(__file__).parent.parent) + os.sep
-PLUGGY = str(Path(pluggy.__file__).parent) + os.sep
-"""What calls hooks."""
+PLUGGY = str(Path(pluggy.__file__).parent) + os.sep  # what calls hooks
 
 
 def user_frames_first(raised: BaseException) -> str:

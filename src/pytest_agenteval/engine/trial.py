@@ -206,10 +206,8 @@ class _StoredReplies:
         return Reply(replies.popleft(), taped=True)
 
 
-MANY_FILES = 2_000
-"""So many files take long enough to delete that other trials would notice."""
-LEAST_UNCHARGED_S = 0.001
-"""Less is what the clock itself takes."""
+MANY_FILES = 2_000  # so many files take long enough to delete that other trials would notice
+LEAST_UNCHARGED_S = 0.001  # less is what the clock itself takes
 
 
 async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | None = None) -> Trial:

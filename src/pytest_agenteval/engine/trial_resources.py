@@ -31,17 +31,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.tool_tape import ToolTape
 
 
-USER_LEFT = "user_left"
-"""The kind of event that says why a played user says nothing more."""
-
-MOST_TURNS = 10
-"""How often a played user speaks, the opening words included, where the task says nothing."""
-
-MOST_TRIES = 2
-"""So many replies are read for one turn of a played user, before it is given up as unreadable."""
-
-_LONGEST_S = 3600.0
-"""Longer than any turn takes: what is too much of it is taken back."""
+USER_LEFT = "user_left"  # the kind of event that says why a played user says nothing more
+MOST_TURNS = 10  # how often a played user speaks, the opening words included, where the task says nothing
+MOST_TRIES = 2  # so many replies are read for one turn of a played user, before it is given up as unreadable
+_LONGEST_S = 3600.0  # longer than any turn takes: what is too much of it is taken back
 
 _SCHEMA = {
     "type": "object",
@@ -352,8 +345,7 @@ def _retry(plan: Plan, context: WorkerContext, option: str) -> str:
     return shlex.join(["pytest", *task_words, option, *who])
 
 
-_KEYWORD = re.compile(r"(?!(?:and|or|not|True|False|None)$)[\w:+.\\/-]+")
-"""What ``-k`` takes for one word."""
+_KEYWORD = re.compile(r"(?!(?:and|or|not|True|False|None)$)[\w:+.\\/-]+")  # what ``-k`` takes for one word
 
 
 def open_user_chat(

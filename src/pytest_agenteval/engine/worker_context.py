@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp_tools import ProcessServers, TrialServers
 
 
+# So long others wait for the first, at most: its first reply may take a while, or never come.
 LONGEST_FIRST_USE_S = 5.0
-"""So long others wait for the first, at most: its first reply may take a while, or never come."""
 
 _TURN_CHECK_S = 0.02
 
@@ -80,8 +80,8 @@ class FirstUse:
         return self._is_over
 
 
+# Threads are looked at no more often: with hundreds of them a look takes a third of a millisecond.
 IMPORT_CHECK_S = 0.02
-"""Threads are looked at no more often: with hundreds of them a look takes a third of a millisecond."""
 
 IMPORTING = "<frozen importlib._bootstrap>"
 
@@ -128,8 +128,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 STALL_CHECK_S = 0.05
-LEAST_STALL_S = 0.05
-"""A loop that runs a callback later than this was busy with something else."""
+LEAST_STALL_S = 0.05  # a loop that runs a callback later than this was busy with something else
 
 
 class StallWatch:
@@ -180,8 +179,8 @@ class StallWatch:
             self._loop = None
 
 
+# What is raised over a setting: a class that breaks in another way is no matter of settings.
 REFUSALS = (TypeError, ValueError, AssertionError)
-"""What is raised over a setting: a class that breaks in another way is no matter of settings."""
 
 
 class NoAgent(TrialBroken):
@@ -222,8 +221,8 @@ def _place_of_settings(task: PlannedTask) -> tuple[str, int, KeyPath]:
     return task.row_file or task.file, task.line, ("settings",)
 
 
+# The agent through which offline models act where the suite's own asks its own model.
 STAND_IN = "tool_calling"
-"""The agent through which offline models act where the suite's own asks its own model."""
 LEAST_HELD_UP_S = 0.005
 
 

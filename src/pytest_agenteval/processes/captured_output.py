@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-MOST_CAPTURED = 1024 * 1024
-"""The most characters that are stored of a trial's output, and of its log."""
+MOST_CAPTURED = 1024 * 1024  # the most characters that are stored of a trial's output, and of its log
 
 
 class CapturedOutput:
@@ -70,8 +69,8 @@ class _BoundedText:
         return f"{text}… (cut: {self._left_out} characters more)\n" if self._left_out else text
 
 
+# The trial that is running: set in its own context only.
 current_output: ContextVar[CapturedOutput | None] = ContextVar("agenteval_captured", default=None)
-"""The trial that is running: set in its own context only."""
 
 
 class TrialLogHandler(logging.Handler):

@@ -20,15 +20,13 @@ except ImportError:  # Windows
 
 POSIX = os.name == "posix"
 
+# A folder for temporary folders in which sockets are made: their paths must be short, TMPDIR may be long.
 SHORT_TEMP = "/tmp" if POSIX else None
-"""A folder for temporary folders in which sockets are made: their paths must be short, TMPDIR may be long."""
 
-STALE_LOCK_S = 30.0
-"""Seconds after which a lock file, without flock, is taken for that of a dead process."""
-LOCK_POLL_S = 0.01
-"""Seconds between two attempts to take a lock."""
+STALE_LOCK_S = 30.0  # seconds after which a lock file, without flock, is taken for that of a dead process
+LOCK_POLL_S = 0.01  # seconds between two attempts to take a lock
+# Seconds between the attempts to replace a file that another process may be reading.
 REPLACE_RETRIES_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""Seconds between the attempts to replace a file that another process may be reading."""
 
 APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 """Flags to open a file that only grows: without O_BINARY Windows would write ``\\r\\n``."""
@@ -160,8 +158,8 @@ def long_path(path: str) -> str:
     return f"\\\\?\\UNC\\{whole[2:]}" if whole.startswith("\\\\") else f"\\\\?\\{whole}"
 
 
+# Whether the system can name a file relative to an open folder; else trees are deleted by path.
 BY_HANDLE = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
-"""Whether the system can name a file relative to an open folder; else trees are deleted by path."""
 
 
 def remove_tree(root: Path) -> None:

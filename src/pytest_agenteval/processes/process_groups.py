@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from pytest_agenteval.processes.files import POSIX
 
-FORK_EVENTS = ("os.fork", "os.forkpty")
-"""Audit events of a process that copies itself."""
+FORK_EVENTS = ("os.fork", "os.forkpty")  # audit events of a process that copies itself
 
 
 def is_running(pid: int) -> bool:
@@ -105,6 +104,7 @@ def _stat(pid: int) -> _ProcessStat | None:
     return _ProcessStat(fields[0] in "ZX", int(fields[1]), int(fields[2]), fields[19])
 
 
+# What the guard runs: it reads ``+NUMBER`` for a group to end, ``-NUMBER`` for one that has ended.
 GUARD = """
 import os, select, signal, sys
 parent, groups, rest = int(sys.argv[1]), set(), b""
@@ -126,7 +126,6 @@ for group in groups:
     except OSError:
         pass
 """
-"""What the guard runs: it reads ``+NUMBER`` for a group to end, ``-NUMBER`` for one that has ended."""
 
 
 class GroupGuard:
@@ -167,22 +166,22 @@ class GroupGuard:
                 os.write(guard.stdin.fileno(), line.encode())
 
 
+# How a process is started that is to be ended with all that it starts; no terminal's Ctrl-C reaches it.
 GROUP: dict[str, Any] = (
     {"start_new_session": True}
     if POSIX
     else {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
 )
-"""How a process is started that is to be ended with all that it starts; no terminal's Ctrl-C reaches it."""
 
+# Variables without which programs do not even start, where that is so (Windows).
 NEEDED_VARIABLES: tuple[str, ...] = (
     () if POSIX else ("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP", "WINDIR")
 )
-"""Variables without which programs do not even start, where that is so (Windows)."""
 
 POLL_S = 0.05
 
+# Seconds until what was killed is taken for unable to die; to give back much memory takes a while.
 KILLED_S = 5.0
-"""Seconds until what was killed is taken for unable to die; to give back much memory takes a while."""
 
 _owned: set[subprocess.Popen[bytes]] = set()
 _guard = GroupGuard()
@@ -313,11 +312,8 @@ def _adopt_orphans(wanted: bool) -> bool:
     return False
 
 
-PARENT_POLL_S = 0.25
-"""Seconds between two looks at who the parent is."""
-
-CLOSING_S = 1.0
-"""Seconds for what is running to be stopped and for what ended to be written down."""
+PARENT_POLL_S = 0.25  # seconds between two looks at who the parent is
+CLOSING_S = 1.0  # seconds for what is running to be stopped and for what ended to be written down
 
 
 def end_with_parent(parent: int, close: Callable[[], object]) -> None:

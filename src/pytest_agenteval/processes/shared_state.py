@@ -128,8 +128,7 @@ if hasattr(os, "register_at_fork"):
 
 
 T = TypeVar("T")
-_LENGTH = 10
-"""Digits of the value's length, which stand before it."""
+_LENGTH = 10  # digits of the value's length, which stand before it
 
 
 class LockedState:

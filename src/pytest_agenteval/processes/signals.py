@@ -15,12 +15,12 @@ from typing import Any
 
 from pytest_agenteval.processes.files import POSIX
 
-BEAT_S = 0.5
-"""Seconds between two signs of life."""
+BEAT_S = 0.5  # seconds between two signs of life
 
+# Seconds without a sign of life after Ctrl-C until the process is ended: in all less than 5 seconds.
 SILENCE_S = 3.5
-"""Seconds without a sign of life after Ctrl-C until the process is ended: in all less than 5 seconds."""
 
+# What the watching process runs: it reads the numbers of signals, and zeros as signs of life.
 WATCHER = """
 import os, select, signal, sys, time
 pid, silence, stop, notice = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -47,7 +47,6 @@ while True:
         os.kill(pid, signal.SIGKILL)
         sys.exit()
 """
-"""What the watching process runs: it reads the numbers of signals, and zeros as signs of life."""
 
 
 def watch_interrupts(
@@ -121,11 +120,11 @@ def signals_as_ctrl_c() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+# Values of TERM whose terminals may not understand escape sequences.
 WITHOUT_ESCAPES = ("", "dumb", "unknown")
-"""Values of TERM whose terminals may not understand escape sequences."""
 
+# The bit of a Windows console's mode that says that it understands escape sequences.
 VIRTUAL_TERMINAL = 0x0004
-"""The bit of a Windows console's mode that says that it understands escape sequences."""
 
 
 def is_terminal_with_escapes(fd: int) -> bool:
@@ -184,8 +183,7 @@ def _console_mode(fd: int) -> int:
     return mode.value if is_console else 0
 
 
-SIGACTION_BYTES = 1024
-"""Bytes that hold the ``struct sigaction`` of any system."""
+SIGACTION_BYTES = 1024  # bytes that hold the ``struct sigaction`` of any system
 
 
 @contextmanager

@@ -43,8 +43,8 @@ def restore_assert_rewriting(rewriting: object) -> None:
             sys.meta_path.remove(finder)
 
 
+# How many new objects there are before garbage is looked for among them; Python itself says 700 or 2,000.
 REDUCED_THRESHOLD = 70_000
-"""How many new objects there are before garbage is looked for among them; Python itself says 700 or 2,000."""
 _frozen_stages: set[str] = set()
 
 

@@ -130,8 +130,8 @@ class DaemonThreads(ThreadPoolExecutor):
             self._free.release()
 
 
+# What a coroutine takes for its own end, if somebody else's function raised it.
 _OF_COROUTINES = (StopIteration, GeneratorExit, asyncio.CancelledError)
-"""What a coroutine takes for its own end, if somebody else's function raised it."""
 
 
 def acceptable_exception(raised: BaseException) -> BaseException:

@@ -84,11 +84,11 @@ def _judge(registry: Registry) -> type[JudgeGrader]:
     return type("JudgeGrader", (JudgeGrader,), bound)
 
 
+# The group of entry points; each names a module with the hook ``pytest_agenteval_register``.
 GROUP = "pytest_agenteval.benchmarks"
-"""The group of entry points; each names a module with the hook ``pytest_agenteval_register``."""
 HOOK = pytest_agenteval_register.__name__
+# How pytest's names of benchmarks begin: ``-p no:agenteval-benchmark-NAME`` leaves one out.
 BENCHMARK_PLUGIN = "agenteval-benchmark-"
-"""How pytest's names of benchmarks begin: ``-p no:agenteval-benchmark-NAME`` leaves one out."""
 
 
 def installed_registry() -> Registry:

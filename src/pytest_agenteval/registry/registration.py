@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 registry_key: pytest.StashKey[LazyRegistry] = pytest.StashKey()
 
+# The pytest runs of this process, the innermost last, for code that no fixture gives a config.
 open_configs: list[pytest.Config] = []
-"""The pytest runs of this process, the innermost last, for code that no fixture gives a config."""
 
 PREFIX = "pytest_agenteval_"
 HOOK = f"{PREFIX}register"

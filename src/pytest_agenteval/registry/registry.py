@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+# A file or folder: its path, or ``package:path`` for one that is installed with a package.
 Place: TypeAlias = "Path | str"
-"""A file or folder: its path, or ``package:path`` for one that is installed with a package."""
 
+# Offline models that are given a mutated reference: they mean something in an audit only.
 AUDIT_MODELS = frozenset({"spoiler"})
-"""Offline models that are given a mutated reference: they mean something in an audit only."""
 
 
 class Example(FrozenValue, frozen=True):
@@ -64,8 +64,7 @@ class Example(FrozenValue, frozen=True):
 class Importer(Protocol):
     """Brings another benchmark's suites and runs in: ``agenteval import NAME ...``."""
 
-    help: str
-    """What it imports, in one line, for ``agenteval import --help``."""
+    help: str  # what it imports, in one line, for ``agenteval import --help``
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its own arguments, which stand behind its name."""

@@ -37,8 +37,7 @@ from pytest_agenteval.session.run_costs import (
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, model_label, one_line, pluralize
 
-UNKNOWN_AMOUNT = "?"
-"""Stands for an unknown amount, which is never 0."""
+UNKNOWN_AMOUNT = "?"  # stands for an unknown amount, which is never 0
 
 
 class PlanRow(NamedTuple):

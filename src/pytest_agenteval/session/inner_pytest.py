@@ -19,21 +19,21 @@ from pytest_agenteval.processes.signals import interrupt
 from pytest_agenteval.store.run_folder import HEADER
 from pytest_agenteval.text.errors import AgentEvalError
 
+# The user's cache stays as his own run left it, and his ``addopts`` are for his own run.
 UNCACHED = ("-p", "no:cacheprovider", "-o", "addopts=")
-"""The user's cache stays as his own run left it, and his ``addopts`` are for his own run."""
 
 QUIET = ("-q", "-p", "agenteval", *UNCACHED)
 NO_REPORTS = tuple(f"--agent-{name}=none" for name in ("baseline", "gate", "report", "comment"))
 
+# Names the run that is made at the same time: both together are one look at held-out tasks.
 BESIDE = "AGENTEVAL_BESIDE"
-"""Names the run that is made at the same time: both together are one look at held-out tasks."""
 
-GRACE = 20
-"""Seconds that an inner pytest has after Ctrl-C to write its journal."""
+GRACE = 20  # seconds that an inner pytest has after Ctrl-C to write its journal
 
+# Names the process that started an inner pytest: when it is killed, the inner one ends by itself.
 STARTED_BY = "AGENTEVAL_STARTED_BY"
-"""Names the process that started an inner pytest: when it is killed, the inner one ends by itself."""
 
+# Variables for the run that the user started: an inner pytest is given options instead, or none.
 NOT_INHERITED = frozenset(
     {
         BESIDE,
@@ -45,7 +45,6 @@ NOT_INHERITED = frozenset(
         *(f"AGENTEVAL_{name}" for name in ("SPLIT", "COMMENT", "PROMPT", "AUDIT", "SHARD")),
     }
 )
-"""Variables for the run that the user started: an inner pytest is given options instead, or none."""
 
 
 def inner_environment(*inherited: str) -> dict[str, str]:

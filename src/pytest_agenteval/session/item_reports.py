@@ -19,8 +19,8 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.junit_properties import place_properties, trial_properties
 from pytest_agenteval.text.formatting import format_figure, pluralize
 
+# What pytest wants: a category to count by, a letter, and a word, perhaps with its colour.
 StatusWord: TypeAlias = tuple[str, str, Any]
-"""What pytest wants: a category to count by, a letter, and a word, perhaps with its colour."""
 
 
 def make_longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExceptionInfo:
@@ -32,11 +32,10 @@ def make_longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExcept
     )
 
 
+# The property of a trial that had ended before: resumed, reused or regraded.
 TAKEN_OVER = "agenteval.taken_over"
-"""The property of a trial that had ended before: resumed, reused or regraded."""
 
-NOT_RUN = "not_run"
-"""The ending, in the properties of its item's report, of a trial that did not run."""
+NOT_RUN = "not_run"  # the ending, in the properties of its item's report, of a trial that did not run
 
 
 def skip_item(item: pytest.Item, why: NotRun) -> NoReturn:
@@ -109,8 +108,7 @@ def _task_place(item: Any) -> list[tuple[str, str]]:
 
 
 HOOK_NAME = "pytest_agenteval_trial_finished"
-MOST_TRACEBACK_LINES = 8
-"""Lines of the traceback that are shown of a hook that raised."""
+MOST_TRACEBACK_LINES = 8  # lines of the traceback that are shown of a hook that raised
 
 
 def call_trial_finished(config: pytest.Config, trial: Trial, failed_hooks: dict[str, str]) -> None:
@@ -151,8 +149,7 @@ def _summary_line(place: str, raised: BaseException) -> str:
     return "\n".join([head, *(f"  {line}" for line in last)])
 
 
-MOST_NAMED = 5
-"""Trials that are named below the error text that they share."""
+MOST_NAMED = 5  # trials that are named below the error text that they share
 
 
 def merge_equal_errors(reports: list[Any]) -> list[Any]:

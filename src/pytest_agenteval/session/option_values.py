@@ -18,8 +18,7 @@ from pytest_agenteval.session.options import RawValue, WrongValue, names
 from pytest_agenteval.tasks.suite_spec import Gate
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 
-FORBIDDEN = frozenset("@[]: ,/")
-"""What may not stand in a variant's name, which is part of test ids."""
+FORBIDDEN = frozenset("@[]: ,/")  # what may not stand in a variant's name, which is part of test ids
 
 
 def read_variants(texts: Sequence[str], place: str, folder: Path) -> tuple[Variant, ...]:

@@ -52,8 +52,8 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.total}"
 
 
+# Makes a setting of what the user wrote; raises WrongValue for what cannot be obeyed.
 Parse: TypeAlias = Callable[[RawValue], T]
-"""Makes a setting of what the user wrote; raises WrongValue for what cannot be obeyed."""
 
 
 class WrongValue(ValueError):

@@ -62,11 +62,11 @@ class RunningMean:
             self._sum += total / trials
 
 
+# The ended trials and seconds before which the remaining time is not estimated.
 FEWEST_ENDED, FEWEST_SECONDS = 3, 3.0
-"""The ended trials and seconds before which the remaining time is not estimated."""
 
+# How much longer, of its time so far, a trial is expected to take that has lasted as long as others.
 MORE_TO_COME = 0.25
-"""How much longer, of its time so far, a trial is expected to take that has lasted as long as others."""
 
 
 class RunPlan(NamedTuple):
@@ -212,8 +212,8 @@ class RunProgress:
         return max((waiting + left) * pace, max(parts, default=0.0) * average)
 
 
+# Escape sequences of colours, and those that set the terminal's title.
 _WITHOUT_WIDTH = re.compile(r"\x1b\[[0-9;]*m|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
-"""Escape sequences of colours, and those that set the terminal's title."""
 
 _MOVES_CURSOR = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 
@@ -393,14 +393,11 @@ def _replace(stream: Any, name: str, function: Callable[..., Any]) -> Callable[[
     return undo
 
 
-TICK_S = 0.25
-"""Seconds between two updates."""
+TICK_S = 0.25  # seconds between two updates
+PATIENCE_S = 0.5  # seconds before the panel is shown: quick runs need none
 
-PATIENCE_S = 0.5
-"""Seconds before the panel is shown: quick runs need none."""
-
+# Options of pytest under which no trial begins, or the user looks at one test at a time.
 PLAIN = ("collectonly", "setuponly", "setupplan", "setupshow", "usepdb", "trace")
-"""Options of pytest under which no trial begins, or the user looks at one test at a time."""
 
 COLOURS = {"": "", "dim": "\x1b[2m", "green": "\x1b[32m", "yellow": "\x1b[33m", "red": "\x1b[31m"}
 NO_COLOUR = "\x1b[0m"

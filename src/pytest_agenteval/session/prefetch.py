@@ -139,11 +139,11 @@ class WorkerUpcomingItems(UpcomingItems):
         return [self._session.items[index] for index in chosen]
 
 
+# Now; once a wider fixture has its value; or only in the item's turn.
 When: TypeAlias = Literal["now", "later", "in turn"]
-"""Now; once a wider fixture has its value; or only in the item's turn."""
 
+# Our fixtures that a conftest may replace to change what a trial is given.
 CHANGEABLE = ("task", "workspace", "cassette")
-"""Our fixtures that a conftest may replace to change what a trial is given."""
 
 
 class FixtureReadiness:

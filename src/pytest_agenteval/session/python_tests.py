@@ -27,8 +27,7 @@ from pytest_agenteval.session.trial_items import TrialItem, collect_items, trial
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.json_values import text_digest
 
-ASSERTS = "asserts"
-"""The label of the one grade of such a trial."""
+ASSERTS = "asserts"  # the label of the one grade of such a trial
 MODEL = Model(OWN_MODEL, OWN_MODEL)
 _RERAISED = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception, KeyboardInterrupt)
 
@@ -160,8 +159,8 @@ def _digests(item: pytest.Item) -> Digests:
     return Digests(ruler=digest, graders={ASSERTS: f"1:{digest[:12]}"})
 
 
+# The attribute of an item that says how often its body runs; plugin.py looks for it.
 MARKED_TEST = "agenteval_marked_test"
-"""The attribute of an item that says how often its body runs; plugin.py looks for it."""
 
 
 def agenteval_of(request: pytest.FixtureRequest) -> AgentEval:

@@ -32,14 +32,13 @@ if TYPE_CHECKING:
     from pytest_agenteval.registry.registry import Registry
 
 
+# A trial stays in its run, is copied into a new one, is graded again, or runs: again or the first time.
 ReuseAction: TypeAlias = Literal["keep", "take over", "regrade", "rerun", "run"]
-"""A trial stays in its run, is copied into a new one, is graded again, or runs: again or the first time."""
 
+# Where several earlier runs hold a trial, the cheapest action is taken.
 _COST: dict[ReuseAction, int] = {"keep": 0, "take over": 1, "regrade": 2, "rerun": 3, "run": 4}
-"""Where several earlier runs hold a trial, the cheapest action is taken."""
 
-MOST_REASONS = 3
-"""Reasons that a summary names for each action."""
+MOST_REASONS = 3  # reasons that a summary names for each action
 
 # Events that the same trial would have again: running it anew would not make it more trustworthy.
 _REPEATABLE_DOUBTS = (STARTED_PROGRAM, UNREAD_PROMPT, OTHER_MODEL, UNTAPED_CONNECTION)

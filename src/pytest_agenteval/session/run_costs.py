@@ -42,8 +42,7 @@ from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.json_values import compact_json
 
-MOST_RUNS = 10
-"""Runs that are looked into, the newest first."""
+MOST_RUNS = 10  # runs that are looked into, the newest first
 
 
 class EarlierCosts:
@@ -188,12 +187,10 @@ def budget_lines(config: pytest.Config, settings: Settings) -> list[str]:
     ]
 
 
+# The standard deviation of one task's trials, as a share of their mean, where too few say what it is.
 SCATTER = 0.5
-"""The standard deviation of one task's trials, as a share of their mean, where too few say what it is."""
-ENOUGH = 5
-"""Repetitions beyond each task's first, from which on they say it themselves."""
-SPREAD = 2.0
-"""Standard deviations to both sides: of twenty such runs nineteen are within."""
+ENOUGH = 5  # repetitions beyond each task's first, from which on they say it themselves
+SPREAD = 2.0  # standard deviations to both sides: of twenty such runs nineteen are within
 
 
 class Range(NamedTuple):
@@ -254,18 +251,13 @@ def scatter(tasks: Sequence[TaskHistory]) -> float:
     return math.sqrt(squares / freedom)
 
 
-PLAIN_LETTERS = 4
-"""Letters of ASCII that are a token; of other scripts each counts as one."""
-READ = (0.8, 1.3)
-"""By how much the count of what is sent is off."""
-REPLY, RESULT = (20, 500), (20, 1000)
-"""Tokens of a reply, and of what a tool gives back."""
+PLAIN_LETTERS = 4  # letters of ASCII that are a token; of other scripts each counts as one
+READ = (0.8, 1.3)  # by how much the count of what is sent is off
+REPLY, RESULT = (20, 500), (20, 1000)  # tokens of a reply, and of what a tool gives back
+# Replies of an agent that has tools; one without has one for each of the user's turns.
 LEAST_ASKS, MOST_ASKS = 2, 12
-"""Replies of an agent that has tools; one without has one for each of the user's turns."""
-MADE_TOOLS = 1500.0
-"""Tokens of the declarations of tools that an agent makes for each trial."""
-RUBRIC, VERDICT = (300, 2000), (30, 400)
-"""Tokens that a judge is sent beside the task, and that it replies."""
+MADE_TOOLS = 1500.0  # tokens of the declarations of tools that an agent makes for each trial
+RUBRIC, VERDICT = (300, 2000), (30, 400)  # tokens that a judge is sent beside the task, and that it replies
 
 
 class Guess(NamedTuple):
@@ -352,9 +344,9 @@ def _conversation(base: float, asks: tuple[int, int], *, with_results: bool) -> 
     return Guess(Range(*sent), Range(*replied))
 
 
+# What the estimate of a trial is based on: earlier trials of its task, those with other models, those of its
+# suite's other tasks, the size of its task, or nothing.
 BEFORE, OTHERS, ALIKE, SIZE, UNKNOWN = "before", "other models", "alike", "size", "unknown"
-"""What the estimate of a trial is based on: earlier trials of its task, those with other models, those of its
-suite's other tasks, the size of its task, or nothing."""
 
 
 class Amounts(NamedTuple):

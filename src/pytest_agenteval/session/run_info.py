@@ -18,8 +18,8 @@ from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.text.errors import UsageMistake
 
+# The folder in a run's by which its processes share model servers; it keeps their logs.
 SERVERS_FOLDER = "servers"
-"""The folder in a run's by which its processes share model servers; it keeps their logs."""
 _PATHS = ("folder", "refusal", "earlier", "baseline")
 _SEVERAL_PATHS = ("regraded", "reports", "reused")
 

@@ -18,17 +18,10 @@ from pytest_agenteval.session.stash import held_run_key
 
 HOLD_FILE = ".held"
 
-DEAD_WORKERS = "lost"
-"""The file in a run's folder that names the workers that died."""
-
-BUDGET_FILES = "budget-*.json"
-"""The files in a run's folder in which its processes add up what they pay."""
-
-RATE_FILES = "rates-*.json"
-"""The files in a run's folder by which its processes share rate limits."""
-
-CLAIM_PATIENCE_S = 5.0
-"""Seconds that the workers of a killed controller have to end: they need two."""
+DEAD_WORKERS = "lost"  # the file in a run's folder that names the workers that died
+BUDGET_FILES = "budget-*.json"  # the files in a run's folder in which its processes add up what they pay
+RATE_FILES = "rates-*.json"  # the files in a run's folder by which its processes share rate limits
+CLAIM_PATIENCE_S = 5.0  # seconds that the workers of a killed controller have to end: they need two
 
 
 def hold_run(config: pytest.Config, folder: Path, controller: int) -> None:
@@ -58,14 +51,13 @@ def _presence_lock(config: pytest.Config, folder: Path) -> PresenceLock:
     return lock
 
 
-STOP_FILE = "stop"
-"""The file in a run's folder by which the controller stops its workers early."""
+STOP_FILE = "stop"  # the file in a run's folder by which the controller stops its workers early
 
+# What the watching process prints after a kill, a crash or os._exit: pytest prints nothing then.
 SUDDEN_END = (
     "\nagenteval: the pytest process ended before the run did: it was killed, or code in it ended it. "
     "Finished trials are kept: run the same command with --agent-resume.\n"
 )
-"""What the watching process prints after a kill, a crash or os._exit: pytest prints nothing then."""
 
 
 class StopListener:

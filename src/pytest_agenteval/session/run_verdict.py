@@ -44,11 +44,11 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 FOLDER = "recheck"
 OUTPUT = "pytest.txt"
+# Settings of this run that a recheck is given with other values, or not at all.
 _SET_ANEW = (
     *("repetitions", "max_trials", "only", "sample", "regrade", "results", "baseline", "gate", "reports"),
     *("seed", "comment", "run_name"),
 )
-"""Settings of this run that a recheck is given with other values, or not at all."""
 
 
 def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTasks:

@@ -68,18 +68,15 @@ def admissions(
     return Admissions([breaker] if budget is None else [breaker, budget])
 
 
+# Seconds that pytest waits for a trial at a time. One long wait would delay Ctrl-C, the controller's word to
+# stop, and items that xdist sends meanwhile.
 TICK = 0.1
-"""Seconds that pytest waits for a trial at a time.
 
-One long wait would delay Ctrl-C, the controller's word to stop, and items that xdist sends meanwhile.
-"""
-
-POLL = 0.005
-"""Seconds between two looks at a trial while a test's own event loop waits for it."""
+POLL = 0.005  # seconds between two looks at a trial while a test's own event loop waits for it
 
 QUICK_S = 0.0005
+# Seconds for which pytest leaves the interpreter to each trial that has just started, and to all.
 MOST_LEFT_S = 0.04
-"""Seconds for which pytest leaves the interpreter to each trial that has just started, and to all."""
 
 
 class TrialRunner:

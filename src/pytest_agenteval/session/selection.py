@@ -125,8 +125,8 @@ def _endings(run: Path) -> dict[TrialKey, set[str]]:
     return ended
 
 
+# Where an object lies that code put into a task: on each machine elsewhere.
 _ADDRESS = re.compile(rb" at 0x[0-9a-f]+")
-"""Where an object lies that code put into a task: on each machine elsewhere."""
 
 
 class ShardedItems(NamedTuple):

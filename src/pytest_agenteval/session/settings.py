@@ -51,6 +51,7 @@ MODELS = ValueType("NAME", names, "the name of a model, or a comma list")
 RUN = ValueType("RUN", text, "a run: a path, name, prefix, latest or MODEL@YYYYMMDD")
 RUNS = ValueType("RUN", names, RUN.expected)
 
+# Settings of a model of ours that an option may say for all of them.
 LOADING_OPTIONS = (
     "device",
     "dtype",
@@ -59,8 +60,8 @@ LOADING_OPTIONS = (
     "tensor_parallel_size",
     "gpu_memory_utilization",
 )
-"""Settings of a model of ours that an option may say for all of them."""
 
+# Settings of a model of ours that an option may say for all of them.
 RATE_OPTIONS = (
     "requests_at_once",
     "requests_at_start",
@@ -68,7 +69,6 @@ RATE_OPTIONS = (
     "tokens_per_minute",
     "patience_seconds",
 )
-"""Settings of a model of ours that an option may say for all of them."""
 
 
 def variants(raw: RawValue) -> tuple[Variant, ...]:

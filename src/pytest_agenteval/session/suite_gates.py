@@ -35,8 +35,8 @@ from pytest_agenteval.text.errors import (
     nearest_names,
 )
 
+# The rules of a gate that names a baseline and nothing else.
 WITH_BASELINE = {"not_worse": True, "errored": 0.05}
-"""The rules of a gate that names a baseline and nothing else."""
 
 
 def effective_gate(own: Gate, settings: Settings) -> Gate:
@@ -124,11 +124,9 @@ def _stored_rules(gate: Gate, file: Path | None, settings: Settings, root: Path)
     return rules
 
 
-UNDER, OVER = 0.005, 0.995
-"""Chances beyond which no digit is shown."""
+UNDER, OVER = 0.005, 0.995  # chances beyond which no digit is shown
 
-WORTH_A_LINE = 0.05
-"""The chance of a miss where nothing changed, from which on a run says so."""
+WORTH_A_LINE = 0.05  # the chance of a miss where nothing changed, from which on a run says so
 
 
 class Floor(FrozenValue, frozen=True):

@@ -44,8 +44,8 @@ def table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> Tabl
     return file
 
 
+# Suffixes of files that hold rows, and never tasks of their own.
 TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
-"""Suffixes of files that hold rows, and never tasks of their own."""
 
 
 class TaskFile(pytest.Module):

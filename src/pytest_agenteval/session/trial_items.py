@@ -178,8 +178,7 @@ def trial_of(request: pytest.FixtureRequest) -> Trial:
     return run_trial_for_item(item, workspace, change)
 
 
-MOST_SHOWN = 300
-"""Characters that are shown of what was done to a reference."""
+MOST_SHOWN = 300  # characters that are shown of what was done to a reference
 
 
 class AuditFailed(Exception):
@@ -220,15 +219,15 @@ class AuditItem(TrialItem):
         return super().repr_failure(excinfo, style)
 
 
+# Tags that would mean something else as a mark; they are keywords only.
 RESERVED = frozenset(
     {"skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings"}  # pytest's own
     | {"anyio", "asyncio", "dependency", "django_db", "flaky", "freeze_time", "order", "repeat"}
     | {"timeout", "vcr"}
 )
-"""Tags that would mean something else as a mark; they are keywords only."""
 
+# Marks that the plugin declares when pytest starts.
 PLUGIN_MARKS = ("agenteval", "agenteval_audit", "capability", "regression", "mixed")
-"""Marks that the plugin declares when pytest starts."""
 
 _declared: pytest.StashKey[set[str]] = pytest.StashKey()
 
@@ -251,11 +250,9 @@ def declare_marks(config: pytest.Config, names: Iterable[str], files: str) -> No
 
 
 PLUGIN = "pytest_agenteval.plugin"
+# Plugins whose ``pytest_generate_tests`` changes nothing for us, or the same for every task of a folder. A
+# name that is wrong here breaks nothing: each function is then built by itself, which takes twice as long.
 HARMLESS = frozenset({"python", "funcmanage", "asyncio", "agenteval", PLUGIN})
-"""Plugins whose ``pytest_generate_tests`` changes nothing for us, or the same for every task of a folder.
-
-A name that is wrong here breaks nothing: each function is then built by itself, which takes twice as long.
-"""
 
 _builder: pytest.StashKey[TrialFunctions] = pytest.StashKey()
 

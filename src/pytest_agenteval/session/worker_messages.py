@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
 
 
-MOST_FILES = 5
-"""Cassettes with unused recordings that are named."""
+MOST_FILES = 5  # cassettes with unused recordings that are named
 
 
 class WorkerMessages(Record, frozen=True):
@@ -189,8 +188,8 @@ def rate_lines(config: pytest.Config) -> Iterator[str]:
 ReportData: TypeAlias = dict[str, Any]
 
 PACKED = "agenteval_packed"
+# Every Python that pytest runs on reads it: a worker may have another Python than the controller.
 MARSHAL_VERSION = 4
-"""Every Python that pytest runs on reads it: a worker may have another Python than the controller."""
 
 
 class ReportPacking:

@@ -75,11 +75,10 @@ class DeferredRepetitions:
         return [index for index in self._waiting if self._collected[index] not in dropped]
 
 
+# The node ids of trials: the controller knows nothing else of them.
 TRIAL = re.compile(r"\.(?:json|ya?ml)::[^\[]+\[.*-\d+\]$")
-"""The node ids of trials: the controller knows nothing else of them."""
 
-DEPTH = 32
-"""The least depth of a queue that keeps a worker busy with quick trials."""
+DEPTH = 32  # the least depth of a queue that keeps a worker busy with quick trials
 
 
 class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is not typed

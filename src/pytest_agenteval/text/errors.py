@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 KeyPath = tuple[str | int, ...]
-MOST_LISTED = 12
-"""Names beyond which a list is shortened."""
+MOST_LISTED = 12  # names beyond which a list is shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +200,8 @@ class TranscriptLost(TrialBroken, UsageMistake):
     cause = "transcript_lost"
 
 
+# The factor from which on the text of a limit of seconds names the seconds that passed, too.
 ELAPSED_MORE = 1.1
-"""The factor from which on the text of a limit of seconds names the seconds that passed, too."""
 
 
 class LimitReached(AgentEvalError):

@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple
 NOT_KNOWN = "-"
 MOST_NAME = 200
 MOST_MOMENT = 40
-MOST_TEXT = 300
-"""Characters of a foreign text in Markdown."""
+MOST_TEXT = 300  # characters of a foreign text in Markdown
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]|~#$!])")
 
@@ -20,8 +19,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]|~#$!])")
 _LINKED = re.compile(
     r"(?<!\w)@(?=\w)|(?<=\w)@(?=[\w-]+\.\w)|#(?=\w)|\bGH-(?=\d)|:(?=//)|\bwww\.(?=\S)", re.IGNORECASE
 )
-NO_LINK = "\u200b"
-"""A space without width, which keeps GitHub from linking what it stands in."""
+NO_LINK = "\u200b"  # a space without width, which keeps GitHub from linking what it stands in
 
 # Controls, escapes and what turns the writing direction: an agent's answer must not paint the terminal.
 _UNSAFE = re.compile(
@@ -123,15 +121,13 @@ def model_label(model: str, variant: str) -> str:
 
 Style = Literal["", "bold", "dim", "red", "yellow", "green", "cyan"]
 INDENT = "  "
-NARROWEST, WIDEST = 30, 200
-"""Columns of the narrowest and of the widest terminal that lines are made for."""
+NARROWEST, WIDEST = 30, 200  # columns of the narrowest and of the widest terminal that lines are made for
 
 JOINER = "\u200d"
 EMOJI_STYLE = "\ufe0f"
 CUT = "…"
 HANGING = 2
-BETWEEN = "   "
-"""Between texts that stand side by side and are no columns."""
+BETWEEN = "   "  # between texts that stand side by side and are no columns
 
 
 class StyledLine(NamedTuple):

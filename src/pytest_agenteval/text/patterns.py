@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 
-SECONDS = 3.0
-"""Seconds of processor time that one search may take."""
+SECONDS = 3.0  # seconds of processor time that one search may take
 
 _NAMES_LINE_ENDS = re.compile(r"(?<!\\)(?:\\\\)*\\(?:r|x0d|u000d|ufeff)|[\r\ufeff]", re.IGNORECASE)
 _TOKEN = re.compile(

@@ -23,11 +23,8 @@ from pytest_agenteval.text.secret_forms import (
     worth_hiding,
 )
 
-SECONDS_ONCE_SLOW = 0.1
-"""What a user's pattern that took too long once may take for each further text."""
-
-MOST_CLEAN_TEXTS = 100_000
-"""Texts that are remembered to be clean."""
+SECONDS_ONCE_SLOW = 0.1  # what a user's pattern that took too long once may take for each further text
+MOST_CLEAN_TEXTS = 100_000  # texts that are remembered to be clean
 
 
 class Secrets:
@@ -230,5 +227,4 @@ def _ends_in_no_port(netloc: str) -> bool:
     return ":" in netloc and not (port.isdecimal() or port.endswith("]"))
 
 
-KNOWN_SECRETS = Secrets()
-"""What this process knows of secrets."""
+KNOWN_SECRETS = Secrets()  # what this process knows of secrets

@@ -13,20 +13,14 @@ from typing import Literal, NamedTuple
 from unicodedata import normalize
 from urllib.parse import quote, quote_plus, unquote
 
-MARK = "<redacted>"
-"""What stands in the place of a secret."""
+MARK = "<redacted>"  # what stands in the place of a secret
+SHORTEST = 8  # shorter values are no secrets worth the name, and stand in too many texts
 
-SHORTEST = 8
-"""Shorter values are no secrets worth the name, and stand in too many texts."""
-
+# A value of letters only has to be as long: a word such as ``password`` stands in too many texts.
 SHORTEST_WORD = 16
-"""A value of letters only has to be as long: a word such as ``password`` stands in too many texts."""
 
-SHORTEST_NUMBER = 12
-"""Figures of fewer digits are dates and amounts."""
-
-CUT = ("…", "...")
-"""What stands where a text was cut, be it in the middle of a secret."""
+SHORTEST_NUMBER = 12  # figures of fewer digits are dates and amounts
+CUT = ("…", "...")  # what stands where a text was cut, be it in the middle of a secret
 
 
 def worth_hiding(value: str) -> bool:
@@ -63,8 +57,7 @@ def secret_spellings(value: str) -> set[str]:
 
 
 _UNICODE_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
-_JSON_IN_JSON = 3
-"""How many levels of JSON within JSON texts a value is looked for in."""
+_JSON_IN_JSON = 3  # how many levels of JSON within JSON texts a value is looked for in
 _ESCAPE = re.compile("%[0-9A-F]{2}")
 _CODE_POINT = re.compile(r"\\u[0-9a-f]{4}")
 
@@ -130,8 +123,7 @@ def _in_base64(raw: bytes) -> Iterator[str]:
 _IN_ADDRESS = str.maketrans("+/", "-_")
 
 
-_LONG_FORM = 24
-"""Forms at least as long are looked for by samples of a text, shorter ones by their starts."""
+_LONG_FORM = 24  # forms at least as long are looked for by samples of a text, shorter ones by their starts
 
 _MOST_STEP = 32
 _CUTS = re.compile(r"…+|\.{3,}")
@@ -248,8 +240,8 @@ def without_spelling_end(text: str, form: str) -> str:
     return text
 
 
+# Parameters of an address that are credentials there, though such words are ordinary anywhere else.
 IN_QUERY = frozenset({"key", "apikey", "sig", "signature", "code", "auth", "access"})
-"""Parameters of an address that are credentials there, though such words are ordinary anywhere else."""
 
 _VARIABLE = re.compile(
     r"PASSWORD|PASSWD|PASSPHRASE|(?:^|_)(?:TOKEN|PAT|PASS|JWT|BEARER|CREDENTIALS?|(?:APP|CLIENT)?SECRET)$"
@@ -337,11 +329,11 @@ _SHAPES: tuple[_Shape, ...] = (
     ),
 )
 
+# Characters of which each literal holds one; first those that are rare in what models read and write.
 _SIGNS = "@=J_Ix-Bb."
-"""Characters of which each literal holds one; first those that are rare in what models read and write."""
 
+# Characters of a text from which on it is quicker to look beside each sign than for each literal.
 _LONG_TEXT = 2_000
-"""Characters of a text from which on it is quicker to look beside each sign than for each literal."""
 
 
 class _Literal(NamedTuple):

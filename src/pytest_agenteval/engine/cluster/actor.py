@@ -59,11 +59,10 @@ from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.registry.registration import load_registry
 from pytest_agenteval.text.errors import UsageMistake
 
-BEAT_S = 5.0
-"""So often an actor that has nothing to give says that it is there."""
+BEAT_S = 5.0  # so often an actor that has nothing to give says that it is there
 
+# An actor that nobody calls for so long ends: whoever sent it work is gone, or behind a broken wire.
 DESERTED_S = 180.0
-"""An actor that nobody calls for so long ends: whoever sent it work is gone, or behind a broken wire."""
 
 FOLDER = "agenteval-actor"
 

@@ -25,19 +25,18 @@ with preserved_signal_handlers():  # its import alone replaces sys.excepthook
     import ray
     from ray.exceptions import ActorUnavailableError, RayActorError, RayError
 
+# The variable by which Ray itself finds a cluster; without it one is started on this machine.
 ADDRESS = "RAY_ADDRESS"
-"""The variable by which Ray itself finds a cluster; without it one is started on this machine."""
 
+# Bytes for the project and for large transcripts, in the memory of a cluster of our own.
 OBJECTS = 256 * 1024 * 1024
-"""Bytes for the project and for large transcripts, in the memory of a cluster of our own."""
 
 
 FOLDER = "agenteval-ray"
+# Lets this process alone into clusters of its own; one for all of them, for Ray remembers the first.
 TOKEN = secrets.token_hex(32)
-"""Lets this process alone into clusters of its own; one for all of them, for Ray remembers the first."""
 
-REACHING_S = 10.0
-"""Seconds in which a cluster has to take a connection."""
+REACHING_S = 10.0  # seconds in which a cluster has to take a connection
 
 
 class RayCluster:
@@ -189,6 +188,7 @@ def _silence() -> Iterator[None]:
         logger.setLevel(level)
 
 
+# What Ray says of an actor's end in a page, and in a few words.
 _REASONS = (
     ("no module named 'pytest_agenteval", "pytest-agenteval is not installed where Ray runs on its machine"),
     ("node has died", "its machine is gone"),
@@ -196,7 +196,6 @@ _REASONS = (
     ("out-of-memory", "it was killed for its memory"),
     ("worker process has died", "its process has ended"),
 )
-"""What Ray says of an actor's end in a page, and in a few words."""
 
 
 def _reason(raised: BaseException) -> str:

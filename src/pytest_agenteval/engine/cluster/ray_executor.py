@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from pytest_agenteval.engine.cluster.ray_cluster import RayCluster
 
 
+# Beside the usual keys of models: they decide which conftests and plugins there are.
 ALWAYS = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
-"""Beside the usual keys of models: they decide which conftests and plugins there are."""
 
+# Variables of which every machine has its own.
 OF_MACHINES = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "LANG", "TERM", "TMPDIR", "HOSTNAME"}
     | {"PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH"}
 )
-"""Variables of which every machine has its own."""
 
 _VARIABLE = re.compile(r"\b[A-Za-z_][A-Za-z0-9_]*\b")
 
@@ -106,24 +106,16 @@ def _set_here(names: set[str]) -> dict[str, str]:
     return {name: os.environ[name] for name in sorted(names & os.environ.keys() - OF_MACHINES)}
 
 
-ACTORS = 2
-"""How many there are by default, if the cluster has no more machines."""
+ACTORS = 2  # how many there are by default, if the cluster has no more machines
 EXPECTED = "a number of actors, 1 or more; RAY_ADDRESS says which cluster they are on"
 
+# Seconds in which the first actor has to come up: a cluster may have to start a machine for it.
 COMING_UP_S = 600.0
-"""Seconds in which the first actor has to come up: a cluster may have to start a machine for it."""
 
-OTHERS_S = 5.0
-"""Seconds for which those that come up later are waited for, once there is one."""
-
-MOST_FAILED = 3
-"""So many actors in a row may fail to come up before nobody tries again."""
-
-JOINING_S = 120.0
-"""Seconds in which a cluster has to be joined or started."""
-
-CONNECTING_S = 3.0
-"""Seconds for which the end of a run waits for a cluster that is still being joined."""
+OTHERS_S = 5.0  # seconds for which those that come up later are waited for, once there is one
+MOST_FAILED = 3  # so many actors in a row may fail to come up before nobody tries again
+JOINING_S = 120.0  # seconds in which a cluster has to be joined or started
+CONNECTING_S = 3.0  # seconds for which the end of a run waits for a cluster that is still being joined
 
 
 class RayExecutor:
@@ -131,8 +123,8 @@ class RayExecutor:
 
     # A trial whose actor is lost begins again on another; the last time alone, so that one that ends whoever
     # carries it out takes no other with it. Another actor is made in the place of one that is lost.
+    # Seconds that the end may take: a cluster of our own ends with the run, and takes a second or two.
     closing_s = 12.0
-    """Seconds that the end may take: a cluster of our own ends with the run, and takes a second or two."""
 
     def __init__(self, registry: Registry) -> None:
         self._actors: list[RemoteActor] = []

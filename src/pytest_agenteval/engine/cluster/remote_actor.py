@@ -13,14 +13,11 @@ from pytest_agenteval.chat.rate_shares import LimiterReport, ShareStore
 from pytest_agenteval.engine.cluster.actor import ActorQuestion, ActorSetup, ActorStarted, Arrival
 from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorReport, TrialLost
 
+# So long an actor may be silent, which says every five seconds that it is there, before it is given up.
 SILENT_S = 60.0
-"""So long an actor may be silent, which says every five seconds that it is there, before it is given up."""
 
-AGAIN_S = 0.5
-"""Seconds until an actor that did not answer is called once more."""
-
-CLOSING_S = 2.5
-"""Seconds that an actor has to close; one that computes without end is killed then."""
+AGAIN_S = 0.5  # seconds until an actor that did not answer is called once more
+CLOSING_S = 2.5  # seconds that an actor has to close; one that computes without end is killed then
 
 
 class ActorLost(Exception):

@@ -38,11 +38,11 @@ def make_folder(name: str, parent: str | None = None) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{name}-{os.getpid()}-", dir=parent)).resolve()
 
 
+# Folders that never travel, beside caches (``.*_cache``) and virtual environments.
 LEFT_HOME = frozenset({".git", ".hg", ".agenteval", "__pycache__", "node_modules", ".tox", ".nox", ".eggs"})
-"""Folders that never travel, beside caches (``.*_cache``) and virtual environments."""
 
+# Of all files together: more is hardly meant to be sent, and every actor holds it once.
 MOST_BYTES = 512 * 1024 * 1024
-"""Of all files together: more is hardly meant to be sent, and every actor holds it once."""
 
 MOST_NAMED = 3
 

@@ -34,8 +34,8 @@ from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageM
 from pytest_agenteval.text.json_values import canonical_json, text_digest
 
 Planned = tuple[tuple[PlannedTask, TaskSettings], ...]
+# The grader of a task without graders while it is read: it is to be graded later.
 ANY_GRADER = {"name": "answer_contains", "config": {"text": "."}}
-"""The grader of a task without graders while it is read: it is to be graded later."""
 
 
 class CodeDocument(ParsedDocument):
@@ -171,8 +171,8 @@ def _repeated_ids(tasks: Sequence[LoadedTask]) -> list[Problem]:
     return problems
 
 
+# The path of a task file, ``PATH::ID`` for one of several tasks, a map as in a task file, or a task.
 TaskReference: TypeAlias = "str | Path | Mapping[str, Any] | Task"
-"""The path of a task file, ``PATH::ID`` for one of several tasks, a map as in a task file, or a task."""
 
 ROOT_MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
 

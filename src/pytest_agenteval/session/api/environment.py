@@ -27,10 +27,8 @@ from pytest_agenteval.session.api.code_tasks import TaskReference, project_root,
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
-TICK = 0.1
-"""Seconds that a script waits for a trial at a time, so that Ctrl-C is noticed."""
-POLL = 0.005
-"""Seconds between two looks at a trial from an event loop."""
+TICK = 0.1  # seconds that a script waits for a trial at a time, so that Ctrl-C is noticed
+POLL = 0.005  # seconds between two looks at a trial from an event loop
 AT_ONCE = 10
 MOST_PLANS = 10_000
 

@@ -116,8 +116,8 @@ def _counts(tape: ToolTape | ModelTape | None) -> TapeCounts:
 
 
 _opening = threading.Lock()
+# The cassettes that are open now, listed once for each block that uses them.
 _libraries: dict[Path, list[Library]] = {}
-"""The cassettes that are open now, listed once for each block that uses them."""
 
 
 @contextmanager

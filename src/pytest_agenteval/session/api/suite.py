@@ -35,11 +35,11 @@ def calling_place(depth: int = 2) -> CodePlace:
     return CodePlace(Path(frame.f_code.co_filename), frame.f_lineno)
 
 
+# A grader's name, a map as in a task file (whose ``name`` may be a grader itself), or a grader.
 GraderReference: TypeAlias = "str | Mapping[str, Any] | Grader | GraderFunction | Callable[..., Any]"
-"""A grader's name, a map as in a task file (whose ``name`` may be a grader itself), or a grader."""
 
+# A registered name, ``module:function``, a map as in suite.yaml, or what acts itself.
 AgentReference: TypeAlias = "str | Callable[..., Any] | Mapping[str, Any] | object"
-"""A registered name, ``module:function``, a map as in suite.yaml, or what acts itself."""
 
 
 def name_of(thing: Any) -> str:

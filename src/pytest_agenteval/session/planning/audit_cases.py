@@ -19,8 +19,7 @@ PREFIX = "spoiler:"
 ORACLE, NOP = (Model(name, name, offline=True) for name in ("oracle", "nop"))
 SPOILER_MODELS = {name: Model(f"{PREFIX}{name}", "spoiler", offline=True) for name in SPOILERS}
 
-TaskName = tuple[str, str]
-"""A suite and a task of it."""
+TaskName = tuple[str, str]  # a suite and a task of it
 
 
 class AuditCases:

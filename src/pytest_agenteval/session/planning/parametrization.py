@@ -44,8 +44,8 @@ def with_loading_options(models: Sequence[Model], settings: Settings) -> tuple[M
 
 
 DEFAULT_MODELS = ("rules",)
+# Offline models of ours: they play an agent.
 PLAYERS = frozenset({"rules", "oracle", "nop", "scripted", "spoiler"})
-"""Offline models of ours: they play an agent."""
 UNNAMED = Variant()
 
 

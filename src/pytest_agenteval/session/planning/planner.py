@@ -43,14 +43,13 @@ if TYPE_CHECKING:
 
 
 DEFAULT_AGENT = "tool_calling"
-STEPS, SECONDS = 50, 300.0
-"""What a trial may use where neither task nor suite sets a limit."""
+STEPS, SECONDS = 50, 300.0  # what a trial may use where neither task nor suite sets a limit
 OUTCOME = "expected_outcome"
 LABELS: dict[str, Label] = {"positive": "positive", "negative": "negative"}
 
 Graders: TypeAlias = tuple[PlannedGrader, ...]
+# The agent, the suite's tools and what the task says of its graders: all that these depend on.
 GradersKey: TypeAlias = tuple[str, tuple[str, ...], bytes]
-"""The agent, the suite's tools and what the task says of its graders: all that these depend on."""
 
 # Most tasks have the same limits: equal ones are one object.
 _shared_allowance = cache(Allowance)

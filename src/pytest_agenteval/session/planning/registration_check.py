@@ -281,8 +281,7 @@ def one_of(names: Collection[str], name: str = "") -> str:
     return f"one of {nearest_names(name, names)}" if names else "nothing: there is none"
 
 
-MOST_REMEMBERED = 4096
-"""Configurations that are remembered: most tasks of a suite have the same few."""
+MOST_REMEMBERED = 4096  # configurations that are remembered: most tasks of a suite have the same few
 _GRADING_FUNCTION = "a function that grades has one parameter, and its name is evidence"
 _BESIDE_CONFIG = "a grader's own settings stand in `config: {...}`"
 

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp_tools import SchemaSource
 
 
-Toolsets: TypeAlias = Mapping[str, Sequence[Path]]
-"""The files of each registered set of tools, by its name."""
-
-MOST_SCHEMA = 80
-"""Characters of a broken schema that are quoted."""
+Toolsets: TypeAlias = Mapping[str, Sequence[Path]]  # the files of each registered set of tools, by its name
+MOST_SCHEMA = 80  # characters of a broken schema that are quoted
 
 _WAYS_OUT = "`only: […]` takes fewer of its tools, `prefix: …` gives them other names"
 

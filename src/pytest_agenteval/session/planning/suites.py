@@ -363,8 +363,7 @@ class PromotedNames:
                 yield Problem(short_path(file), line, path, expected, repr(name), did_you_mean(name, known))
 
 
-LARGEST_FILE = 1_000_000
-"""Bytes of the largest file that hints look into: it may be anybody's."""
+LARGEST_FILE = 1_000_000  # bytes of the largest file that hints look into: it may be anybody's
 MOST_FOLDERS = 3
 
 
