@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from pytest_agenteval import Trial, load_run
 from tests.loopback import openai_wire
-from tests.loopback.model_server import ModelServer, ReplyPlan
+from tests.loopback.model_server import ModelServer, RawReply, ReplyPlan
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -66,7 +65,7 @@ def splits(question):
         body = dict(model="gpt-5-mini", messages=[dict(role="user", content=part)])
         body["messages"].insert(0, dict(role="system", content="It is " + str(time.time())))
         return httpx.post(BASE + "/chat/completions", json=body).json()["choices"][0]["message"]["content"]
-    parts = ["left", "right"][:: int(os.environ["WAY"])]
+    parts = ["first", "second"][:: int(os.environ["WAY"])]
     return ", ".join(part + ": " + work(part) for part in parts)
 
 async def waits(question):
@@ -106,164 +105,162 @@ def delegates(question):
 """
 
 
-class BreaksOff(BaseHTTPRequestHandler):
-    """A provider that sends a part of its first reply, and then all of it."""
-
-    replies = 0
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        """Reply."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body = json.dumps(openai_wire.reply(ReplyPlan(text="It is so."), asked, 0)).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        type(self).replies += 1
-        self.close_connection = self.replies == 1
-        self.wfile.write(body[:20] if self.replies == 1 else body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+OK = ReplyPlan(text="It is so.")
+SLOW = {"quick": 0.1, "slow": 30.0, "forever": 30.0}
 
 
-def trial_of(pytester: pytest.Pytester, server: ModelServer | str, function: str, **limits: float) -> Trial:
-    """Let a function of the bot do a task, and give the trial."""
+class Provider:
+    """Replies by what it is asked, and counts how often that was."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    def reply(self, body: Mapping[str, Any], number: int) -> ReplyPlan | RawReply:
+        """Drop, refuse or break off the first reply to some questions; take long for others."""
+        said = body["messages"][-1 if len(body["messages"]) == 2 else 0]["content"]
+        self.asked[said] += 1
+        is_first = self.asked[said] == 1
+        if said == "dropped" and is_first:
+            return ReplyPlan(drop=True)
+        if said == "broken off" and is_first:
+            whole = json.dumps(openai_wire.reply(OK, body, 0)).encode()
+            return RawReply(whole[:20], ending="cut")
+        if said in "abc":
+            return ReplyPlan(status=500, latency_s=0.3) if is_first else ReplyPlan(OK.text, latency_s=0.3)
+        if said in ("left", "right") and (length := len(body["messages"])) <= 4:
+            return ReplyPlan(calls=(("look", {"at": f"{said} {length}"}),), latency_s=0.1)
+        if said in ("first", "second"):
+            return ReplyPlan(text=f"It is {said}")
+        return ReplyPlan(text="It is so. Yes." if said == "streamed" else OK.text, latency_s=SLOW.get(said))
+
+
+TASKS: dict[str, tuple[str, str, dict[str, float]]] = {
+    "dropped": ("insists", "dropped", {"steps": 1}),
+    "broken_off": ("insists", "broken off", {"steps": 1}),
+    "thrice": ("insists_thrice", "any", {}),
+    "races": ("races", "any", {}),
+    "delegates": ("delegates", "any", {}),
+    "to_the_end": ("streams_to_the_end", "streamed", {}),
+    "a_little": ("streams_a_little", "streamed", {}),
+    "insists": ("insists", "forever", {"seconds": 0.4}),
+    "waits": ("waits", "forever", {"seconds": 0.4}),
+    "splits": ("splits", "any", {}),
+}
+"""The bot's function, the question and the limits of each task."""
+
+
+class Recorded(NamedTuple):
+    """What came of all tasks while they were recorded, and of one that was replayed with another prompt."""
+
+    trials: dict[str, Trial]
+    asked: Counter[str]
+    replayed: Trial
+    doubts: Mapping[str, int]
+
+
+def write_suites(pytester: pytest.Pytester, base: str) -> None:
+    """Write a suite for each task."""
     grader = {"name": "answer_contains", "config": {"text": "It is"}}
-    task: dict[str, Any] = {"id": "oslo", "input": {"content": "How is it?"}, "graders": [grader]}
-    task |= {"limits": limits} if limits else {}
-    suite = f"name: weather\nkind: regression\nagent: {{call: bot:{function}}}\n"
-    bot = BOT.format(base=server if isinstance(server, str) else server.openai_base)
-    write(pytester.path, {"bot.py": bot, "evals/suite.yaml": suite, "evals/oslo.json": task})
+    for name, (function, question, limits) in TASKS.items():
+        task: dict[str, Any] = {"id": name, "input": {"content": question}, "graders": [grader]}
+        task |= {"limits": limits} if limits else {}
+        suite = f"name: {name}\nkind: regression\nagent: {{call: bot:{function}, name: {name}}}\n"
+        files = {f"evals/{name}/suite.yaml": suite, f"evals/{name}/task.json": task}
+        write(pytester.path, {"bot.py": BOT.format(base=base), **files})
+
+
+_made: list[Recorded] = []
+
+
+@pytest.fixture
+def recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """All tasks, recorded in one run; made once."""
+    if _made:
+        return _made[0]
+    provider = Provider()
+    numbered = openai_wire._calls
+    # Some servers count the calls of each reply anew, or those of each conversation.
+    monkeypatch.setattr(openai_wire, "_calls", lambda plan, _: numbered(plan, 0))
+    monkeypatch.setenv("WAY", "1")
     pytester.syspathinsert()
-    run(pytester, "evals", *RECORD)
+    with ModelServer(provider.reply) as server:
+        write_suites(pytester, server.openai_base)
+        run(pytester, "evals", *RECORD, "--agent-concurrency=20")
+    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
+    trials = {entry.key.task: latest.trial(entry) for entry in latest.entries}
+    monkeypatch.setenv("WAY", "-1")
+    run(pytester, "evals/splits", "--agent-record=none", "--agent-record-chat=none")
     latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
     (entry,) = latest.entries
-    return latest.trial(entry)
+    _made.append(Recorded(trials, provider.asked, latest.trial(entry), entry.doubtful_events))
+    return _made[0]
 
 
-def test_a_connection_that_is_dropped_is_an_attempt_and_no_step(pytester: pytest.Pytester) -> None:
+def test_a_connection_that_is_dropped_is_an_attempt_and_no_step(recorded: Recorded) -> None:
     """A client that tries again asks the same conversation on, and has all its steps left."""
-    with ModelServer([ReplyPlan(drop=True), ReplyPlan(text="It is so.")]) as server:
-        trial = trial_of(pytester, server, "insists", steps=1)
-
+    trial = recorded.trials["dropped"]
     assert (trial.limit, trial.transcript.usage.asks, trial.transcript.usage.attempts) == ("", 1, 2)
-    assert [(message.role, message.phase) for message in trial.transcript.messages] == [
-        ("user", 1),
-        ("assistant", 1),
-    ]
+    said = [(message.role, message.phase) for message in trial.transcript.messages]
+    assert said == [("user", 1), ("assistant", 1)]
 
 
-def test_requests_that_fail_side_by_side_are_forgiven_their_time_once(pytester: pytest.Pytester) -> None:
+def test_a_reply_that_breaks_off_is_no_reply(recorded: Recorded) -> None:
+    """Its client tries again: one step, one reply, two attempts, and no doubt."""
+    trial = recorded.trials["broken_off"]
+    usage = trial.transcript.usage
+    assert (trial.limit, usage.asks, usage.attempts) == ("", 1, 2)
+    assert not trial.transcript.doubtful_events
+
+
+def test_requests_that_fail_side_by_side_are_forgiven_their_time_once(recorded: Recorded) -> None:
     """Replies are numbered without gaps, and what the last of them took is the trial's own time."""
-    failed = set()
-
-    def reply(body: Mapping[str, Any], number: int) -> ReplyPlan:
-        said = body["messages"][0]["content"]
-        if said in failed:
-            return ReplyPlan(text="It is so.", latency_s=0.3)
-        failed.add(said)
-        return ReplyPlan(status=500, latency_s=0.3)
-
-    with ModelServer(reply) as server:
-        trial = trial_of(pytester, server, "insists_thrice")
-
+    trial = recorded.trials["thrice"]
     assert trial.seconds >= 0.3
     assert sorted(ask.turn for ask in trial.transcript.asks) == [1, 2, 3]
 
 
-def test_who_takes_the_quickest_of_several_replies_has_no_provider_that_is_down(
-    pytester: pytest.Pytester,
-) -> None:
+def test_who_takes_the_quickest_of_several_replies_has_no_provider_that_is_down(recorded: Recorded) -> None:
     """A request that its agent gives up is an attempt; nothing is wrong with the model."""
-
-    def reply(body: Mapping[str, Any], number: int) -> ReplyPlan:
-        waits = {"quick": 0.1, "slow": 30.0}
-        return ReplyPlan(text="It is so.", latency_s=waits[body["messages"][0]["content"]])
-
-    with ModelServer(reply) as server:
-        trial = trial_of(pytester, server, "races")
-
+    trial = recorded.trials["races"]
     assert (trial.ending, trial.transcript.usage.asks, trial.transcript.usage.attempts) == ("passed", 1, 2)
 
 
-def test_calls_of_one_id_have_each_their_own_result(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some servers count the calls of each reply anew, or those of each conversation."""
-
-    def reply(body: Mapping[str, Any], number: int) -> ReplyPlan:
-        said, length = body["messages"][0]["content"], len(body["messages"])
-        if length > 4:
-            return ReplyPlan(text="It is so.")
-        return ReplyPlan(calls=(("look", {"at": f"{said} {length}"}),), latency_s=0.1)
-
-    numbered = openai_wire._calls
-    monkeypatch.setattr(openai_wire, "_calls", lambda plan, _: numbered(plan, 0))
-    with ModelServer(reply) as server:
-        trial = trial_of(pytester, server, "delegates")
-
-    calls = trial.transcript.calls
+def test_calls_of_one_id_have_each_their_own_result(recorded: Recorded) -> None:
+    """Whoever counts them anew, each call is told apart by its conversation."""
+    calls = recorded.trials["delegates"].transcript.calls
     assert {call.id for call in calls} == {"call_0_0"}
     assert [call.result for call in calls] == [dict(call.args) for call in calls]
     assert len({call.args["at"] for call in calls}) == 4
 
 
 @pytest.mark.parametrize(
-    ("function", "said", "recorded"),
-    [("streams_to_the_end", "It is so. Yes.", 1), ("streams_a_little", "It is so. Ye", 0)],
+    ("name", "said", "count"), [("to_the_end", "It is so. Yes.", 1), ("a_little", "It is so. Ye", 0)]
 )
 def test_what_came_of_a_stream_that_urllib_leaves_is_read(
-    pytester: pytest.Pytester, function: str, said: str, recorded: int
+    recorded: Recorded, name: str, said: str, count: int
 ) -> None:
     """At its last event the reply is whole and recorded; before it, what the agent was told is there."""
-    with ModelServer([ReplyPlan(text="It is so. Yes.")]) as server:
-        trial = trial_of(pytester, server, function)
-
+    trial = recorded.trials[name]
     assert [m.content for m in trial.transcript.messages if m.role == "assistant"] == [said]
-    assert trial.chat_tape.recorded == recorded
+    assert trial.chat_tape.recorded == count
     assert "unread_model_reply" not in {event.kind for event in trial.transcript.events}
 
 
-@pytest.mark.parametrize("function", ["insists", "waits"])
 def test_a_request_that_waits_when_its_trials_time_is_over_is_an_attempt_and_takes_time(
-    pytester: pytest.Pytester, function: str
+    recorded: Recorded,
 ) -> None:
     """Nobody knows whether the provider would have answered: the trial is limited, not broken."""
-    with ModelServer([ReplyPlan(text="It is so.", latency_s=30)]) as server:
-        trial = trial_of(pytester, server, function, seconds=0.4)
+    attempts = 0
+    for name in ("insists", "waits"):
+        trial = recorded.trials[name]
+        assert (trial.limit, trial.ending) == ("seconds", "failed")
+        assert trial.seconds >= 0.4
+        assert trial.transcript.usage.asks == 0
+        attempts += trial.transcript.usage.attempts or 0
+    assert attempts == recorded.asked["forever"]  # none where this machine is busy
 
-    assert (trial.limit, trial.ending) == ("seconds", "failed")
-    assert trial.seconds >= 0.4
-    usage = trial.transcript.usage
-    assert (usage.asks, usage.attempts) == (0, len(server.requests))  # none where this machine is busy
 
-
-def test_a_changed_prompt_is_answered_by_the_recording_that_is_like_it(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_prompt_is_answered_by_the_recording_that_is_like_it(recorded: Recorded) -> None:
     """A date in each prompt changes them all, and workers come in another order: each has its own reply."""
-    monkeypatch.setenv("WAY", "1")
-    with ModelServer(lambda body, _: ReplyPlan(text=f"It is {body['messages'][1]['content']}")) as server:
-        trial_of(pytester, server, "splits")
-    monkeypatch.setenv("WAY", "-1")
-
-    run(pytester, "evals", "--agent-record=none", "--agent-record-chat=none")
-
-    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
-    (entry,) = latest.entries
-    assert latest.trial(entry).outcome.answer.text == "right: It is right, left: It is left"
-    assert entry.doubtful_events == {"prompt_changed": 2}
-
-
-def test_a_reply_that_breaks_off_is_no_reply(pytester: pytest.Pytester) -> None:
-    """Its client tries again: one step, one reply, two attempts, and no doubt."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), BreaksOff) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        trial = trial_of(pytester, f"http://127.0.0.1:{server.server_port}/v1", "insists", steps=1)
-        server.shutdown()
-
-    usage = trial.transcript.usage
-    assert (trial.limit, usage.asks, usage.attempts) == ("", 1, 2)
-    assert not trial.transcript.doubtful_events
+    assert recorded.replayed.outcome.answer.text == "second: It is second, first: It is first"
+    assert recorded.doubts == {"prompt_changed": 2}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
 from pytest_agenteval.engine import agent_run
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_reader import load_run
-from tests.extended.frameworks.model_server import Serving, serving
+from tests.extended.frameworks.model_server import serving
 from tests.extended.frameworks.weather_model import answer, question
 from tests.suites import run, write
 
@@ -70,6 +70,7 @@ async def waits_for_the_background(question):
                 await client.post(BASE + "/chat/completions", json=body)
         await words.put("It is over.")
     fed = asyncio.create_task(feed())
+    fed.add_done_callback(lambda done: done.cancelled() or done.exception())
     return await words.get()
 
 meeting = threading.Barrier(2)
@@ -82,99 +83,98 @@ def meets_another(question):
 """
 
 
-@pytest.fixture
-def server() -> Iterator[Serving]:
-    """Give a provider on this machine."""
-    with serving() as server:
-        yield server
+TASKS = {
+    "leaves_at_done": "",
+    "leaves_it_open": "",
+    "goes_on_by_id": "",
+    "in_a_group": "defaults: {limits: {steps: 1}}\n",
+    "waits_for_the_background": "defaults: {limits: {steps: 1}}\n",
+    "meets_another": "defaults: {trials_per_run: 2}\n",
+}
+"""The bot's function that does each task, and what else its suite says."""
 
 
-def prepare(pytester: pytest.Pytester, server: Serving, function: str, more: str = "") -> None:
+def write_suite(pytester: pytest.Pytester, name: str, function: str, more: str = "") -> None:
     """Write a suite of one task, done by a function of the bot."""
     grader = {"name": "answer_contains", "config": {"text": "It is"}}
-    task = {"id": "oslo", "input": {"content": question("Oslo", "oslo")}, "graders": [grader]}
-    suite = f"name: weather\nkind: regression\nmodel: own\nagent: {{call: bot:{function}}}\n{more}"
-    bot = BOT.format(base=server.address)
-    write(pytester.path, {"bot.py": bot, "evals/suite.yaml": suite, "evals/oslo.json": task})
-    pytester.syspathinsert()
+    task = {"id": name, "input": {"content": question("Oslo", name)}, "graders": [grader]}
+    agent = f"agent: {{call: bot:{function}, name: {name}}}"
+    suite = f"name: {name}\nkind: regression\nmodel: own\n{agent}\n{more}"
+    write(pytester.path, {f"evals/{name}/suite.yaml": suite, f"evals/{name}/task.json": task})
 
 
-def messages(pytester: pytest.Pytester) -> list[tuple[Any, ...]]:
-    """Give what was said in the only trial of the latest run."""
+def trials_of_latest(pytester: pytest.Pytester) -> dict[str, list[Trial]]:
+    """Give the trials of each task in the latest run."""
     latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
-    (entry,) = latest.entries
-    return [(m.role, m.content, m.phase) for m in latest.trial(entry).transcript.messages]
+    found: dict[str, list[Trial]] = {}
+    for entry in latest.entries:
+        found.setdefault(entry.key.task, []).append(latest.trial(entry))
+    return found
 
 
-@pytest.mark.parametrize("agent", ["leaves_at_done", "leaves_it_open"])
-def test_a_stream_that_is_left_after_its_last_event_is_recorded(
-    pytester: pytest.Pytester, server: Serving, agent: str
-) -> None:
+class Shared(NamedTuple):
+    """All tasks as they were recorded, those that were replayed, and what the model was asked for each."""
+
+    recorded: dict[str, list[Trial]]
+    replayed: dict[str, list[Trial]]
+    requests: list[str]
+
+
+_made: list[Shared] = []
+
+
+@pytest.fixture
+def shared(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Shared:
+    """One run that records, and one that replays without the provider; made once."""
+    if _made:
+        return _made[0]
+    monkeypatch.setattr(agent_run, "_GRACE_S", 0.0)
+    pytester.syspathinsert()
+    with serving() as server:
+        write(pytester.path, {"bot.py": BOT.format(base=server.address)})
+        for function, more in TASKS.items():
+            write_suite(pytester, function, function, more)
+        run(pytester, "evals", *RECORD, "--agent-concurrency=20")
+        requests = [ask.task for ask in server.traffic.models]
+    recorded = trials_of_latest(pytester)
+    write_suite(pytester, "unrecorded", "waits_for_the_background")
+    replayed = ("leaves_at_done", "leaves_it_open", "unrecorded")
+    run(pytester, *(f"evals/{name}" for name in replayed), *REPLAY)
+    _made.append(Shared(recorded, trials_of_latest(pytester), requests))
+    return _made[0]
+
+
+@pytest.mark.parametrize("name", ["leaves_at_done", "leaves_it_open"])
+def test_a_stream_that_is_left_after_its_last_event_is_recorded(shared: Shared, name: str) -> None:
     """Clients leave at ``[DONE]``, before the connection says that the body is over: nothing is missing."""
-    prepare(pytester, server, agent)
-    run(pytester, "evals", *RECORD)
-    server.stop()
-
-    result = run(pytester, "evals", *REPLAY)
-
-    result.assert_outcomes(passed=1)
+    assert [trial.ending for trial in (*shared.recorded[name], *shared.replayed[name])] == ["passed"] * 2
 
 
-def test_instructions_that_are_sent_anew_with_each_request_are_said_once(
-    pytester: pytest.Pytester, server: Serving
-) -> None:
+def test_instructions_that_are_sent_anew_with_each_request_are_said_once(shared: Shared) -> None:
     """A provider keeps a conversation but its instructions, so each request has them again."""
-    prepare(pytester, server, "goes_on_by_id")
-
-    run(pytester, "evals", *RECORD)
-
-    assert messages(pytester) == [
+    (trial,) = shared.recorded["goes_on_by_id"]
+    assert [(m.role, m.content, m.phase) for m in trial.transcript.messages] == [
         ("system", "Be brief.", 1),
-        ("user", question("Oslo", "oslo"), 1),
+        ("user", question("Oslo", "goes_on_by_id"), 1),
         ("assistant", "", 1),
         ("tool", "Oslo: -7 degrees", 1),
         ("assistant", answer("Oslo"), 1),
     ]
 
 
-def test_a_limit_that_is_reached_in_a_group_of_tasks_is_a_limit(
-    pytester: pytest.Pytester, server: Serving
-) -> None:
+def test_a_limit_that_is_reached_in_a_group_of_tasks_is_a_limit(shared: Shared) -> None:
     """A task group wraps what ends its tasks, and frameworks run on them: the agent did not crash."""
-    prepare(pytester, server, "in_a_group", "defaults: {limits: {steps: 1}}\n")
-
-    run(pytester, "evals", *RECORD)
-
-    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
-    assert [(entry.limit, entry.ending) for entry in latest.entries] == [("steps", "failed")]
-    assert len(server.traffic.models) <= 1
+    assert [(trial.limit, trial.ending) for trial in shared.recorded["in_a_group"]] == [("steps", "failed")]
+    assert shared.requests.count("in_a_group") <= 1
 
 
-@pytest.mark.parametrize(
-    ("how", "ending", "limit"), [(RECORD, "failed", "steps"), (REPLAY, "errored", "")], ids=["limit", "miss"]
-)
-def test_who_waits_for_what_was_refused_is_ended(
-    pytester: pytest.Pytester,
-    server: Serving,
-    monkeypatch: pytest.MonkeyPatch,
-    how: tuple[str, ...],
-    ending: str,
-    limit: str,
-) -> None:
+def test_who_waits_for_what_was_refused_is_ended(shared: Shared) -> None:
     """A stream never ends whose feeder in the background was refused; its trial does."""
-    monkeypatch.setattr(agent_run, "_GRACE_S", 0.0)
-    prepare(pytester, server, "waits_for_the_background", "defaults: {limits: {steps: 1}}\n")
-
-    run(pytester, "evals", *how)
-
-    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
-    assert [(entry.ending, entry.limit) for entry in latest.entries] == [(ending, limit)]
+    (limited,), (missed,) = shared.recorded["waits_for_the_background"], shared.replayed["unrecorded"]
+    assert (limited.ending, limited.limit) == ("failed", "steps")
+    assert (missed.ending, missed.limit) == ("errored", "")
 
 
-def test_nobody_else_is_there_when_an_agent_is_used_first(pytester: pytest.Pytester, server: Serving) -> None:
+def test_nobody_else_is_there_when_an_agent_is_used_first(shared: Shared) -> None:
     """What libraries import and build at first use is not made for several threads."""
-    prepare(pytester, server, "meets_another")
-
-    result = run(pytester, "evals", "--repetitions=2")
-
-    result.assert_outcomes(passed=2)
+    assert [trial.ending for trial in shared.recorded["meets_another"]] == ["passed"] * 2

@@ -11,19 +11,16 @@ from .conversation import FORMS, WIRES, Conversation, Form, Wire
 ALL = "AGENTEVAL_DIFFERENTIAL_ALL"
 """The environment variable that has each conversation led in each form."""
 
-CONVERSATIONS: tuple[Conversation, ...] = (
-    *texts.CONVERSATIONS,
-    *calls.CONVERSATIONS,
-    *thoughts.CONVERSATIONS,
-    *endings.CONVERSATIONS,
-    *schemas.CONVERSATIONS,
-    *counts.CONVERSATIONS,
-    *knobs.CONVERSATIONS,
-    *failures.CONVERSATIONS,
-    *odd_servers.CONVERSATIONS,
-)
+ROOMS = (texts, calls, thoughts, endings, schemas, counts, knobs, failures, odd_servers)
+CONVERSATIONS: tuple[Conversation, ...] = tuple(it for room in ROOMS for it in room.CONVERSATIONS)
 TOLD_IN_PIECES = frozenset(it.name for it in (*calls.TOLD_IN_PIECES, *thoughts.PLAIN, *endings.CONVERSATIONS))
 """Conversations whose replies a stream tells in another way."""
+
+
+def subject_of(conversation: Conversation) -> str:
+    """Give what a conversation is about: the name of its module."""
+    room = next(room for room in ROOMS if conversation in room.CONVERSATIONS)
+    return room.__name__.rpartition(".")[2]
 
 
 def cases() -> Iterator[tuple[Conversation, Wire, Form]]:
