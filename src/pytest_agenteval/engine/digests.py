@@ -343,7 +343,6 @@ class DigestsAgents(Protocol):
 
     async def agent_side(self, plan: Plan) -> AgentDigests:
         """Make the agent if need be, and return its digests; raises what keeps it from being made."""
-        ...
 
 
 def digests_agents(executor: object) -> TypeGuard[DigestsAgents]:

@@ -154,7 +154,6 @@ class Executor(Protocol):
         Called once, before anything else. If it raises, each trial is errored with what it raised, of the
         cause ``executor`` where that names no other; so it is where the number is below 1.
         """
-        ...
 
     async def run(self, request: TrialRequest) -> Trial:
         """Carry out one plan and give its trial; awaited as often side by side as ``ready`` has returned.
@@ -162,18 +161,15 @@ class Executor(Protocol):
         What breaks a trial is in its record. What is raised all the same makes an errored trial of the cause
         that the exception names. When the run is stopped the task that waits is cancelled.
         """
-        ...
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
         """Ask judges about labelled examples; what breaks is in the result."""
-        ...
 
     async def close(self) -> ExecutorReport:
         """Let go of everything, write what was recorded, and tell what is left to tell.
 
         Called once, after the last trial, or while trials are cancelled; nothing is called afterwards.
         """
-        ...
 
 
 class ChecksArgument(Protocol):
@@ -182,7 +178,6 @@ class ChecksArgument(Protocol):
     @staticmethod
     def check_argument(argument: str) -> None:
         """Raise UsageMistake for what cannot be obeyed behind the executor's name; it may be empty."""
-        ...
 
 
 def checks_argument(factory: object) -> TypeGuard[ChecksArgument]:

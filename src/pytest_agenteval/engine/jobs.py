@@ -42,11 +42,9 @@ class Admission(Protocol):
         """Decide whether a trial may begin; ``begin`` reserves what it will need."""
         # Called in the order of the items. After ``wait`` other trials are considered, and this one again
         # when a trial has ended or a moment has passed.
-        ...
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
         """Note how a trial ended that was let begin; None where it came to no end, or never began."""
-        ...
 
 
 class Admissions:
@@ -109,15 +107,12 @@ class TrialObserver(Protocol):
 
     def started(self, plans: Sequence[Plan]) -> None:
         """Note that these trials begin now."""
-        ...
 
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
         """Note that these trials have ended; returns them as everyone else is to see them."""
-        ...
 
     def not_run(self, plan: Plan, why: NotRun) -> None:
         """Note that this trial does not begin in this run."""
-        ...
 
 
 class NullObserver:

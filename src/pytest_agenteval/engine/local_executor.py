@@ -14,7 +14,7 @@ from pytest_agenteval.engine.executor import (
     TrialRequest,
 )
 from pytest_agenteval.engine.jobs import limiters_of_run
-from pytest_agenteval.engine.trial import agent_digests, run_trial
+from pytest_agenteval.engine.trial import agent_digests, regrade, run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
@@ -58,8 +58,6 @@ class LocalExecutor:
     async def run(self, request: TrialRequest) -> Trial:
         """Carry out one plan, or grade the stored trial again."""
         if request.stored is not None:
-            from pytest_agenteval.engine.trial import regrade
-
             return await regrade(request.plan, self._context, request.stored)
         workspace = Path(request.workspace) if request.workspace else None
         return await run_trial(request.plan, self._context, workspace=workspace)

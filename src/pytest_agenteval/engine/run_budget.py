@@ -48,7 +48,6 @@ class BudgetLedger(Protocol):
 
     def change(self, change: Callable[[State], T]) -> T:
         """Have the value changed, by one process at a time; returns what ``change`` returns."""
-        ...
 
 
 class LocalLedger:

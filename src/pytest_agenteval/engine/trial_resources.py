@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_agenteval.agents.loop import is_user_turn, turn_text
 from pytest_agenteval.chat.chat import Chat, ChatMessage, OwnModelChat
 from pytest_agenteval.chat.local.loading import provider_of
-from pytest_agenteval.chat.recording_chat import JudgeChat, UserChat
+from pytest_agenteval.chat.recording_chat import ChatTape, JudgeChat, UserChat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.processes.files import name_or_older
 from pytest_agenteval.records.limits import Budget
@@ -263,8 +263,6 @@ def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str)
     mode, cassette = chat_mode(plan), plan.task.cassette
     if mode == "off" or not cassette:
         return None
-    from pytest_agenteval.chat.recording_chat import ChatTape
-
     tape = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
     return ChatTape(
         tape,

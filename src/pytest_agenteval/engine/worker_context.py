@@ -36,6 +36,7 @@ from pytest_agenteval.tasks.file_names import find_suite
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, TrialBroken
 from pytest_agenteval.text.json_values import canonical_json
 from pytest_agenteval.tools.tool import Tool
+from pytest_agenteval.tools.toolsets import load_tools
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.tape import Library
@@ -381,8 +382,6 @@ class WorkerContext:
             from pytest_agenteval.tools.mcp_tools import recorded_tools
 
             return recorded_tools(entry)
-        from pytest_agenteval.tools.toolsets import load_tools
-
         return load_tools(entry, toolsets=self.registry.toolsets)
 
     def servers_for(self, task: PlannedTask, budget: Budget) -> TrialServers | None:

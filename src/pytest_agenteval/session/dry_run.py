@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.model_prices import is_priced
+from pytest_agenteval.chat.model_prices import is_priced, price_source
 from pytest_agenteval.engine.run_budget import amount_text
 from pytest_agenteval.records.plan import OWN_MODEL, Model
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines
 from pytest_agenteval.session.planning.parametrization import PlannedItem, run_conditions
 from pytest_agenteval.session.reuse import ReuseAction
 from pytest_agenteval.session.run_costs import (
@@ -35,7 +35,14 @@ from pytest_agenteval.session.run_costs import (
     free_trials,
 )
 from pytest_agenteval.session.settings import RESULTS, Settings
-from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, model_label, one_line, pluralize
+from pytest_agenteval.text.formatting import (
+    MOST_NAME,
+    NOT_KNOWN,
+    model_label,
+    one_line,
+    pluralize,
+    wrapped_lines,
+)
 
 UNKNOWN_AMOUNT = "?"  # stands for an unknown amount, which is never 0
 
@@ -165,9 +172,7 @@ class DryRun:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show the table; under ``-q`` without the notes below it."""
-        from pytest_agenteval.reports.tables import table_lines
         from pytest_agenteval.session.pytest_output import write_line
-        from pytest_agenteval.text.formatting import wrapped_lines
 
         reporter = terminalreporter
         width, brief = reporter._tw.fullwidth, reporter.config.getoption("verbose") < 0
@@ -251,8 +256,6 @@ class DryRun:
             yield TableNote(f"{pluralize(self.tests, 'test')} with trials of code not counted")
 
     def _notes_on_prices(self) -> Iterator[TableNote]:
-        from pytest_agenteval.chat.model_prices import price_source
-
         prices = self.settings.prices
         dated = [f"{name} as of {price.as_of}" if price.as_of else name for name, price in prices.items()]
         of_user = f"; your own: {', '.join(dated)}" if dated else ""

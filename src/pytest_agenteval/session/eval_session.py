@@ -33,11 +33,13 @@ from pytest_agenteval.session.selection import (
     empty_selection_reason,
     no_match_reason,
     select,
+    shard_items,
     unselectable_lines,
 )
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import eval_session_key
+from pytest_agenteval.store.run_documents import write_audit
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -264,8 +266,6 @@ class EvalSession:
         out = set(map(id, left_out))
         items[:] = [item for item in items if id(item) not in out]
         if self.settings.shard is not None:
-            from pytest_agenteval.session.selection import shard_items
-
             self.sharded = shard_items(items, self.settings.shard)
             items[:] = self.sharded.own
             left_out += self.sharded.others
@@ -414,8 +414,6 @@ class EvalSession:
         if hasattr(self.config, "workerinput"):  # shown at the end, but decided before any trial runs
             self.reuse_summary  # noqa: B018  # a property that is worked out once
         if self.audit is not None:
-            from pytest_agenteval.store.run_documents import write_audit
-
             write_audit(info.folder, self.audit.planned(self.selected))
         if extra:
             self.config.pluginmanager.register(self.extra, "agenteval-extra-repetitions")

@@ -20,7 +20,13 @@ from pytest_agenteval.processes.signals import is_in_foreground, is_terminal_wit
 from pytest_agenteval.records.plan import TrialKey, trial_name
 from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.reports.group_statistics import ResourceUse
-from pytest_agenteval.reports.progress_panel import Progress, RunningScore, RunningTrial
+from pytest_agenteval.reports.progress_panel import (
+    FEWEST_ROWS,
+    Progress,
+    RunningScore,
+    RunningTrial,
+    panel_lines,
+)
 from pytest_agenteval.session.run_signals import DEAD_WORKERS
 from pytest_agenteval.session.stash import eval_session_key, progress_key, run_info_key
 from pytest_agenteval.store.journal_tail import JournalNews, JournalTail
@@ -500,8 +506,6 @@ class ProgressPanel:
             self._rows.close()
 
     def _lines(self, now: float, size: os.terminal_size) -> list[str]:
-        from pytest_agenteval.reports.progress_panel import FEWEST_ROWS, panel_lines
-
         if size.lines < FEWEST_ROWS:
             return []
         lines = panel_lines(self._progress.progress(now), size.columns, ascii_only=self._ascii_only)

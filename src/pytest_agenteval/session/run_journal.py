@@ -24,7 +24,15 @@ from pytest_agenteval.session.run_signals import DEAD_WORKERS
 from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_documents import SuiteGate, read_gates, write_gates, write_planned_trials
+from pytest_agenteval.store.run_documents import (
+    ExtraRepetitions,
+    ExtraTrials,
+    SuiteGate,
+    read_gates,
+    write_extra,
+    write_gates,
+    write_planned_trials,
+)
 from pytest_agenteval.store.run_folder import (
     PLANNED,
     PlannedGroup,
@@ -132,8 +140,6 @@ def begin_run(
     deferred = set(map(id, extra))
     write_planned(info.folder, _planned(item for item in trials if id(item) not in deferred))
     if extra:
-        from pytest_agenteval.store.run_documents import ExtraRepetitions, ExtraTrials, write_extra
-
         node_ids: dict[Group, list[str]] = {}
         for item in extra:
             node_ids.setdefault(group_of_item(item), []).append(item.nodeid)

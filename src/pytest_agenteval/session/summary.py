@@ -33,6 +33,7 @@ from pytest_agenteval.session.run_journal import ended_run, forget_ended_run
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import report_paths_key, run_info_key, verdict_key
 from pytest_agenteval.session.worker_messages import message_lines, not_tasks_lines
+from pytest_agenteval.store.run_documents import read_audit
 from pytest_agenteval.store.run_folder import HEADER, LATEST, ROOT, RunHeader, read_header
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
@@ -266,7 +267,6 @@ def _write_block(reporter: Any, title: str, lines: Iterable[StyledLine]) -> None
 def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
     """Write what the graders saw; pytest itself has shown which items failed."""
     from pytest_agenteval.reports.audit_report import audit_lines, audit_of
-    from pytest_agenteval.store.run_documents import read_audit
 
     audit = read_audit(run.folder)
     reporter.write_sep("=", "audit of the evals")

@@ -22,6 +22,7 @@ from pytest_agenteval.session.item_reports import call_trial_finished, make_long
 from pytest_agenteval.session.planning.parametrization import Case, PlannedItem
 from pytest_agenteval.session.prefetch import replaced_fixtures
 from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.tasks.workspace import Workspace
 from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.text.formatting import one_line
 
@@ -148,8 +149,6 @@ def task_of(request: pytest.FixtureRequest) -> PlannedTask:
 
 def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
     """Give a fresh tree, and delete it when the item is done."""
-    from pytest_agenteval.tasks.workspace import Workspace
-
     task: PlannedTask = request.getfixturevalue("task")
     parent = get_eval_session(request.config).runner.workspaces
     layers = [Path(layer) for layer in task.layers]

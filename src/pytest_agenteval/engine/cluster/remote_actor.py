@@ -33,11 +33,9 @@ class Cluster(Protocol):
 
     async def call(self, actor: Any, method: str, *args: Any) -> Any:
         """Call a method of an actor and return what it returns; raises ActorLost and ActorSilent."""
-        ...
 
     def kill(self, actor: Any) -> None:
         """Have an actor end at once, if it is not gone."""
-        ...
 
 
 class RemoteActor:

@@ -21,7 +21,7 @@ from pytest_agenteval.records.plan import NO_PRICES, Plan, Prices
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.installed import installed_registry
-from pytest_agenteval.registry.registration import get_registry, open_configs
+from pytest_agenteval.registry.registration import get_registry, load_registry, open_configs
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.api.code_tasks import TaskReference, project_root, task_file
 from pytest_agenteval.session.settings import Settings
@@ -215,8 +215,6 @@ def script_command() -> str:
 @cache
 def _registry_of_project(folder: Path, root: Path) -> Registry:
     """Give the registry with what conftests register, which are loaded once in a process."""
-    from pytest_agenteval.registry.registration import load_registry
-
     return load_registry([folder], (f"--rootdir={root}",))
 
 

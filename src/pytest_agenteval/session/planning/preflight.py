@@ -11,6 +11,7 @@ import pytest
 
 from pytest_agenteval.agents.agent import templates_of
 from pytest_agenteval.chat.local.loading import LOADED_BY, folder_of, loading_of, provider_of
+from pytest_agenteval.chat.model_prices import is_priced
 from pytest_agenteval.chat.models import DIRECT, missing_key, setting_problem
 from pytest_agenteval.engine.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mode
@@ -85,8 +86,6 @@ def check_prices(models: Iterable[Model], settings: Settings) -> None:
     """Raise UsageMistake for models of unknown price, where the run has a budget of money."""
     if settings.max_cost is None:
         return
-    from pytest_agenteval.chat.model_prices import is_priced
-
     unknown = [model for model in models if not is_priced(settings.prices, model.name, model.id)]
     if unknown:
         place = settings.places.get("max_cost", Settings.max_cost.flag)
@@ -116,7 +115,6 @@ class CalibrationTest(Protocol):
 
     def chat_cassettes(self) -> Iterator[str]:
         """Give the files that the judges' chats are played from."""
-        ...
 
 
 def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: str = "--agent-model") -> None:

@@ -32,7 +32,7 @@ from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.task_spec import GraderSpec
-from pytest_agenteval.tasks.validation import belongs_in_hint
+from pytest_agenteval.tasks.validation import belongs_in_hint, quotes_hint, value_text
 from pytest_agenteval.text.errors import (
     KeyPath,
     Problem,
@@ -245,8 +245,6 @@ def _pydantic_errors(kind: Any, value: Any) -> list[Any]:
 
 
 def _from_pydantic(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
-    from pytest_agenteval.tasks.validation import quotes_hint, value_text
-
     if detail["type"] in ("value_error", "assertion_error"):
         refused = problem_of_refusal(name, detail["ctx"]["error"])
         return refused if refused.path else refused._replace(path=_path_in_file(detail["loc"], settings))
