@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.forked_workers import fork_pytests
 from tests.suites import only_our_plugin
 
 
@@ -25,8 +26,9 @@ Agenteval = Callable[..., Said]
 
 @pytest.fixture
 def agenteval(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Agenteval:
-    """Run the installed command as a shell would, in pytester's folder."""
+    """Run the installed command in a process of its own, in pytester's folder."""
     only_our_plugin(monkeypatch)
+    fork_pytests(monkeypatch)
     monkeypatch.setenv("PYTEST_PLUGINS", "pytest_agenteval.plugin")
     monkeypatch.delenv("PYTEST_ADDOPTS")
 

@@ -9,6 +9,7 @@ import pytest
 from pytest_agenteval.cli.main import main
 from tests.audited_suites import SUITES
 from tests.cli.documents import valid_document
+from tests.forked_workers import fork_workers
 from tests.suites import write
 
 
@@ -18,6 +19,7 @@ def test_the_verb_audits_and_says_by_its_status_whether_all_is_sound(
     """0 where enough is seen, 1 with the blind task's place, 2 where no task has a reference."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    fork_workers(monkeypatch)
     write(tmp_path, SUITES)
     assert main(["audit", "evals/good/suite.yaml", "--json", "-"]) == 0
     (good,) = valid_document("audit", capfd.readouterr().out)["suites"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,17 @@ from pytest_agenteval.cli.main import main
 from tests.calibration.judges import FILE, figures, found_in, project, rows
 from tests.cli.conftest import Agenteval, Said
 from tests.cli.documents import valid_document
+from tests.forked_workers import fork_workers, run_python
 from tests.suites import write
 
 LABELS = "evals/calibration/tidy.jsonl"
 RUBRIC = ("--rubric", "evals/calibration/tidy.jinja")
+FEW_DRAWS = """
+from functools import partial
+from pytest_agenteval.calibration import analysis
+
+analysis.BootstrapSettings = partial(analysis.BootstrapSettings, draws=40)
+"""
 
 
 @pytest.fixture
@@ -24,7 +29,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a project, in which the command is given."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    fork_workers(monkeypatch)
     project(tmp_path)
+    write(tmp_path, {"evals/conftest.py": FEW_DRAWS})  # intervals are nine tenths of what a calibration costs
     return tmp_path
 
 
@@ -46,12 +53,7 @@ def test_labels_are_enough(here: Path) -> None:
     code = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
     options = ("--judge", "perfect", "--threshold", "spearman=0.9", "--repeats", "2")
 
-    done = subprocess.run(
-        [sys.executable, "-c", code, "calibrate", LABELS, *RUBRIC, *options],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_python("-c", code, "calibrate", LABELS, *RUBRIC, *options)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "calibration tidy (rubric tidy 3)" in done.stdout

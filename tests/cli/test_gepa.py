@@ -16,6 +16,7 @@ from pytest_agenteval.loop.gepa_adapter import CandidateRefused, GEPAAdapter
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import AgentEvalError
 from tests.cli.documents import valid_document
+from tests.forked_workers import fork_workers
 from tests.loop.prompt_projects import PRICES, bakery
 
 PROMPT = "prompts/system.md"
@@ -41,6 +42,7 @@ def project(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     shutil.copytree(made, tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    fork_workers(monkeypatch)
     return tmp_path / "project"
 
 

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Agenteval
-from tests.suites import run, suite, task, write
+from pytest_agenteval.cli.main import main
+from tests.cli.conftest import Agenteval, Said
+from tests.forked_workers import run_python
+from tests.suites import only_our_plugin, suite, task, write
 
-pytest_plugins = ["pytester"]
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A suite of two tasks that was run twice; in between one of them got another grader."""
+    root = tmp_path_factory.mktemp("greetings")
+    write(root, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})
+    with pytest.MonkeyPatch.context() as patch:
+        only_our_plugin(patch)
+        assert "2 passed" in run_python("-m", "pytest", cwd=root).stdout
+        write(root, {"evals/b.json": task("b", wants="Jun")})
+        assert "1 failed, 1 passed" in run_python("-m", "pytest", cwd=root).stdout
+    return root
 
 
 @pytest.fixture
-def two_runs(pytester: pytest.Pytester, agenteval: Agenteval) -> Agenteval:
-    """Run a suite of two tasks twice; in between one of them gets another grader."""
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})
-    run(pytester, "-p", "pytest_agenteval.plugin").assert_outcomes(passed=2)
-    write(pytester.path, {"evals/b.json": task("b", wants="Jun")})
-    run(pytester, "-p", "pytest_agenteval.plugin").assert_outcomes(passed=1, failed=1)
-    return agenteval
+def two_runs(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Agenteval:
+    """Give the command, in the folder of the project."""
+    monkeypatch.chdir(project)
+
+    def run(*args: str) -> Said:
+        return Said(main([*args]), *capsys.readouterr())
+
+    return run
 
 
 def test_scores_come_oldest_first_and_a_changed_grader_is_told(two_runs: Agenteval) -> None:
@@ -65,10 +81,12 @@ def test_a_terminal_that_knows_no_blocks_gets_digits(
     two_runs: Agenteval, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The encoding of the standard output decides; nothing is written as an escape."""
-    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    screen = io.BytesIO()
+    terminal = io.TextIOWrapper(screen, "ascii", write_through=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", terminal)
+        two_runs("trend", "greetings")
 
-    output = two_runs("trend", "greetings")
-
-    assert "9|5   1.00  0.50" in output.out
-    assert output.out.isascii()
-    assert "\\u" not in output.out
+    printed = screen.getvalue().decode("ascii")
+    assert "9|5   1.00  0.50" in printed
+    assert "\\u" not in printed
