@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.chat.local.loading import DTYPES, QUANTIZATIONS
 from pytest_agenteval.records.plan import RecordMode
-from pytest_agenteval.session.options import COUNT, Option, OptionValues, RawValue
+from pytest_agenteval.session.options import WHOLE, Option, OptionValues, RawValue, ValueType, whole
 from pytest_agenteval.session.options_page import options_page
 from pytest_agenteval.session.settings import CHAT_MODES, Settings
 from pytest_agenteval.session.settings_reading import read_settings
@@ -33,51 +33,68 @@ def test_the_reference_page_says_what_the_table_says() -> None:
     assert PAGE.read_text(encoding="utf-8") == options_page() + "\n"
 
 
-@pytest.mark.parametrize("row", FLAGGED, ids=of(FLAGGED))
+VALUES = {
+    "N": "3",
+    "S": "3",
+    "USD": "$2.5",
+    "MODE": "all",
+    "SPLIT": "all",
+    "auto|no": "no",
+    "FILE": "report.md",
+    "NAME=PATH": "short=x.md",
+    "": "true",
+    "KEY=VALUE": "score=1",
+    "DTYPE": "float16",
+    "DEVICE": "cuda:1",
+    "BITS": "4bit",
+    "SHARE": "0.5",
+    "I/N": "2/4",
+}
+"""A value of each kind, by the name that stands for it in the help."""
+
+
 def test_each_option_can_be_said_in_three_places(
-    row: Option[Any], pytester: pytest.Pytester, quick: None, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The flag hides the variable, which hides the key; each is named where its value is refused."""
+    """A key, a variable and a flag set the same; a flag hides a variable, which hides a key."""
     (pytester.path / "x.md").write_text("Be brief.")
-    value = {
-        "N": "3",
-        "S": "3",
-        "USD": "$2.5",
-        "MODE": "all",
-        "SPLIT": "all",
-        "auto|no": "no",
-        "FILE": "report.md",
-        "NAME=PATH": "short=x.md",
-        "": "true",
-        "KEY=VALUE": "score=1",
-        "DTYPE": "float16",
-        "DEVICE": "cuda:1",
-        "BITS": "4bit",
-        "SHARE": "0.5",
-        "I/N": "2/4",
-    }
-    value_text = "before" if row.name == "run_name" else value.get(row.metavar, "latest")
+    others = [row for row in FLAGGED if row.name != "audit"]
+    values = {row: VALUES.get(row.metavar, "latest") for row in FLAGGED}
+    values |= {row: "before" for row in FLAGGED if row.name == "run_name"}
+    project = pytester.path / "pyproject.toml"
 
-    def chosen(*args: str) -> object:
-        config = pytester.parseconfig(*args)
-        return getattr(read_settings(config), row.attribute)
+    def chosen(*args: str) -> dict[str, object]:
+        settings = read_settings(pytester.parseconfig(*args))
+        return {row.name: getattr(settings, row.attribute) for row in FLAGGED}
 
-    unsaid = chosen()
-    (pytester.path / "pyproject.toml").write_text(f'[tool.agenteval]\n{row.name} = "{value_text}"\n')
-    assert chosen() != unsaid
-    from_project = chosen()
-    (pytester.path / "pyproject.toml").unlink()
-    monkeypatch.setenv(row.variable, value_text)
-    assert chosen() == from_project
-    monkeypatch.delenv(row.variable)
-    assert chosen(f"{row.flag}={value_text}" if row.metavar else str(row.flag)) == from_project
+    for rows in (others, [row for row in FLAGGED if row not in others]):  # an audit sets others of them
+        texts = {row: values[row] for row in rows}
+        unsaid = chosen()
+        keys = "".join(f'{row.name} = "{text}"\n' for row, text in texts.items())
+        project.write_text(f"[tool.agenteval]\n{keys}")
+        from_project = chosen()
+        project.unlink()
+        with monkeypatch.context() as environment:
+            for row, text in texts.items():
+                environment.setenv(row.variable, text)
+            from_environment = chosen()
+        flags = (f"{row.flag}={text}" if row.metavar else str(row.flag) for row, text in texts.items())
+        assert [row.name for row in rows if from_project[row.name] == unsaid[row.name]] == []
+        assert from_project == from_environment == chosen(*flags)
+
+    project.write_text('[tool.agenteval]\nconcurrency = "nonsense"\n')
+    monkeypatch.setenv("AGENTEVAL_CONCURRENCY", "4")
+    assert chosen()["concurrency"] == 4
+    assert chosen("--agent-concurrency=5")["concurrency"] == 5
 
 
 def test_a_new_option_is_one_row(tmp_path: Path) -> None:
     """A row has its flag, variable and refusal, and is read with its own type."""
 
     class Wider(OptionValues):
-        most_tokens: Option[int | None] = Option("tokens of each trial", COUNT, None)
+        most_tokens: Option[int | None] = Option(
+            "tokens of each trial", ValueType("N", whole(1), WHOLE), None
+        )
 
     row = Wider.most_tokens
     assert (row.flag, row.variable) == ("--agent-most-tokens", "AGENTEVAL_MOST_TOKENS")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.store.run_reader import load_run
+from tests.forked_workers import run_python
 from tests.journals import finished, run_folder
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import import_multiprocessing, run, suite, task, write
@@ -180,6 +180,6 @@ def test_a_query_adds_up_no_unknown_part(pytester: pytest.Pytester) -> None:
     # In a process of its own: a pandas that pytester forgets and another test imports anew is broken.
     query = "select count(all_tokens), (select all_tokens from tasks) from trials"
     start = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    result = pytester.run(sys.executable, "-c", start, "sql", query, "--csv")
-    assert result.ret == 0
-    assert result.outlines[-1] == "1,"
+    result = run_python("-c", start, "sql", query, "--csv")
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[-1] == "1,"

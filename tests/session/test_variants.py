@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -55,46 +56,41 @@ def test_a_variant_stands_beside_the_agents_own_prompts(pytester: pytest.Pyteste
     assert found == ["scripted-1", "scripted@short-1", "scripted@long-1"]
 
 
-@pytest.mark.parametrize(
-    ("prompt", "wants", "workers"),
-    [("short=prompts/short.md", "be brief!", 0), ("long=prompts/long", "be long?", 2)],
-)
-def test_a_file_is_the_system_prompt_and_a_folder_holds_several(
-    pytester: pytest.Pytester, prompt: str, wants: str, workers: int
-) -> None:
+def test_a_file_is_the_system_prompt_and_a_folder_holds_several(pytester: pytest.Pytester) -> None:
     """A file's name up to its first point says which prompt it replaces; the others stay."""
-    write(pytester.path, echo(wants))
+    tasks = {
+        f"evals/{id}.json": task(id, wants=wants) for id, wants in (("a", "be brief!"), ("b", "be long?"))
+    }
+    write(pytester.path, {**echo("plain!"), **tasks})
+    args = ("--agent-prompt=short=prompts/short.md", "--agent-prompt=long=prompts/long", "-v")
 
-    result = run(pytester, f"--agent-prompt={prompt}", "-k", prompt.partition("=")[0], workers=workers)
+    result = run(pytester, *args, workers=1)
 
-    result.assert_outcomes(passed=1, deselected=0 if workers else 1)
-    assert journaled(pytester.path) == [f"greet[scripted@{prompt.partition('=')[0]}-1]"]
+    passed = re.findall(r"PASSED 1.00 \S+::(\S+)", str(result.stdout))
+    assert sorted(passed) == ["a[scripted@short-1]", "b[scripted@long-1]", "greet[scripted-1]"]
+    assert len(journaled(pytester.path)) == 9
 
 
-@pytest.mark.parametrize(
-    ("own", "args", "wants"),
-    [
-        ({}, (), "of the suite!"),
-        ({"prompts": {"system": "task.md"}}, (), "of the task!"),
-        (
-            {"prompts": {"system": "task.md"}},
-            ("--agent-prompt=short=prompts/short.md", "-kshort"),
-            "be brief!",
-        ),
-    ],
-)
-def test_a_suite_a_task_and_a_variant_may_replace_a_prompt(
-    pytester: pytest.Pytester, own: dict[str, Any], args: tuple[str, ...], wants: str
-) -> None:
+def test_a_suite_a_task_and_a_variant_may_replace_a_prompt(pytester: pytest.Pytester) -> None:
     """The nearer to the trial, the higher the rank; prompts that nobody names stay the agent's own."""
     more = "agent: echo\nprompts: {system: suite.md}\n"
-    files = {"evals/suite.md": "of the suite", "evals/task.md": "of the task"}
-    task_file = {"evals/suite.yaml": suite(more=more), "evals/task.json": task("greet", wants=wants, **own)}
-    write(pytester.path, {**echo(wants), **files, **task_file})
+    files = {
+        "evals/suite.md": "of the suite",
+        "evals/task.md": "of the task",
+        "evals/suite.yaml": suite(more=more),
+    }
+    own = {"prompts": {"system": "task.md"}}
+    tasks = [
+        task("a", wants="of the suite!"),
+        task("b", wants="of the task!", **own),
+        task("c", wants="be brief!", **own),
+    ]
+    write(pytester.path, {**echo("nothing"), **files, "evals/tasks.yaml": tasks})
 
-    result = run(pytester, *args)
+    result = run(pytester, "evals/tasks.yaml", "--agent-prompt=short=prompts/short.md", "-v")
 
-    assert result.parseoutcomes()["passed"] == 1
+    passed = re.findall(r"tasks.yaml::(\S+) PASSED", str(result.stdout))
+    assert passed == ["a[scripted-1]", "b[scripted-1]", "c[scripted@short-1]"]
 
 
 SAYING = """
@@ -119,7 +115,7 @@ def pytest_agenteval_register(registry):
 """
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, 1])
 def test_a_prompt_file_that_nobody_reads_is_a_usage_error(pytester: pytest.Pytester, workers: int) -> None:
     """Before any trial, with the name that is near and all names that the agents have."""
     tasks = {f"evals/{agent}.json": task(agent, agent=agent) for agent in ("saying", "made", "tool_calling")}
@@ -292,37 +288,55 @@ class Both:
 """
 
 
-def called(name: str, *, wants: str, more: str = "") -> dict[str, Any]:
-    """Give a suite whose agent is one of ``BOT``, which answers with its system prompt."""
-    return {
+def called(*names: str, wants: str, more: str = "") -> dict[str, Any]:
+    """Give suites, each with an agent of ``BOT``, which answers with its system prompt."""
+    files: dict[str, Any] = {
         "bot.py": BOT,
-        "evals/suite.yaml": suite(more=f"agent: {{call: bot:{name}}}\n{more}").replace("scripted", "own"),
-        "evals/task.json": task("greet", wants=wants),
         "prompts/short/system.md": "be brief\n",
         "prompts/plain.md": "plain",
     }
+    for name in names:
+        own = suite(name, more=f"agent: {{call: bot:{name}}}\n{more}")
+        files[f"evals/{name}/suite.yaml"] = own.replace("scripted", "own")
+        files[f"evals/{name}/task.json"] = task("greet", wants=wants)
+    return files
 
 
-@pytest.mark.parametrize(
-    "name", ["with_parameter", "renamed", "with_texts", "with_all_texts", "Templated", "Naming", "Made"]
-)
-def test_functions_and_classes_by_call_read_variants(pytester: pytest.Pytester, name: str) -> None:
+def endings(result: pytest.RunResult) -> dict[str, str]:
+    """Give how each trial ended, by its suite and what stands in brackets."""
+    lines = re.findall(r"evals/(\w+)/task.json::greet(\[[^]]+\]) (\w+)", str(result.stdout))
+    return {f"{name}{bracket}": ending for name, bracket, ending in lines}
+
+
+GIVEN = "prompts: {system: ../../prompts/plain.md}\n"
+
+
+READING = ("with_parameter", "renamed", "with_texts", "with_all_texts", "Templated", "Naming", "Made")
+
+
+def test_functions_and_classes_by_call_read_variants(pytester: pytest.Pytester) -> None:
     """By a parameter that is called like the prompt, whose default is the agent's own; or by ``ctx``."""
-    write(pytester.path, called(name, wants="be brief!"))
+    write(pytester.path, called(*READING, wants="be brief!"))
 
-    result = run(pytester, "--agent-prompt=short=prompts/short")
+    result = run(pytester, "--agent-prompt=short=prompts/short", "-v")
 
-    result.assert_outcomes(failed=1, passed=1)
+    ended = {"[own-1]": "FAILED", "[own@short-1]": "PASSED"}
+    assert endings(result) == {
+        f"{name}{bracket}": ending for name in READING for bracket, ending in ended.items()
+    }
     assert "no trial has read" not in str(result.stdout)
 
 
-@pytest.mark.parametrize("name", ["rendering", "Both", "with_parameter", "needing", "MadeOfPrompt"])
-def test_a_suite_gives_a_prompt_to_an_agent_by_call(pytester: pytest.Pytester, name: str) -> None:
+def test_a_suite_gives_a_prompt_to_an_agent_by_call(pytester: pytest.Pytester) -> None:
     """Variants lie over it."""
-    more = "prompts: {system: ../prompts/plain.md}\n"
-    write(pytester.path, called(name, wants="be brief!", more=more))
+    names = ("rendering", "Both", "with_parameter", "needing", "MadeOfPrompt")
+    write(pytester.path, called(*names, wants="be brief!", more=GIVEN))
 
-    run(pytester, "--agent-prompt=short=prompts/short").assert_outcomes(failed=1, passed=1)
+    ended = endings(run(pytester, "--agent-prompt=short=prompts/short", "-v"))
+
+    assert ended == {f"{name}[own-1]": "FAILED" for name in names} | {
+        f"{name}[own@short-1]": "PASSED" for name in names
+    }
 
 
 @pytest.mark.parametrize(
@@ -338,8 +352,8 @@ def test_a_prompt_for_who_cannot_read_one_is_refused(
 ) -> None:
     """Before any trial, with what is true for an agent of this kind."""
     files = called("without", wants="plain")
-    more = "prompts: {system: ../prompts/plain.md}\n" if in_suite else ""
-    files["evals/suite.yaml"] = f"name: greetings\nagent: {{{agent}}}\n{more}"
+    more = GIVEN if in_suite else ""
+    files["evals/without/suite.yaml"] = f"name: greetings\nagent: {{{agent}}}\n{more}"
     write(pytester.path, files)
 
     result = run(pytester, *([] if in_suite else ["--agent-prompt=short=prompts/short"]))
@@ -352,7 +366,7 @@ def test_a_prompt_for_who_cannot_read_one_is_refused(
 @pytest.mark.parametrize(
     ("more", "args", "whose"),
     [
-        ("prompts: {system: ../prompts/plain.md}\n", (), "`prompts` in suite or task"),
+        (GIVEN, (), "`prompts` in suite or task"),
         ("", ("--agent-prompt=short=prompts/short", "-kshort"), "--agent-prompt short"),
     ],
 )
@@ -365,44 +379,36 @@ def test_a_prompt_that_no_trial_has_read_is_told(
     result = run(pytester, *args)
 
     said = " ".join(str(result.stdout).split())
-    assert f"! greetings: no trial has read the prompt 'system' of {whose}: it changes nothing" in said
+    assert f"! deaf: no trial has read the prompt 'system' of {whose}: it changes nothing" in said
 
 
-@pytest.mark.parametrize(
-    ("name", "is_named"),
-    [
-        *(("ignoring", True), ("asking", False), ("without_requests", False)),
-        *(("MadeIgnoring", True), ("MadeAsking", False)),
-    ],
-)
-def test_a_prompt_that_a_function_accepts_and_does_not_send_is_named(
-    pytester: pytest.Pytester, name: str, *, is_named: bool
-) -> None:
+def test_a_prompt_that_a_function_accepts_and_does_not_send_is_named(pytester: pytest.Pytester) -> None:
     """The requests decide; where none was seen, there is no warning."""
-    files = called(name, wants="Mina", more="prompts: {system: ../prompts/plain.md}\n")
-    files["evals/suite.yaml"] = files["evals/suite.yaml"].replace("model: own", "model: scripted")
+    names = ("ignoring", "asking", "without_requests", "MadeIgnoring", "MadeAsking")
+    files = called(*names, wants="Mina", more=GIVEN)
+    for name in names:
+        path = f"evals/{name}/suite.yaml"
+        files[path] = files[path].replace("model: own", "model: scripted")
     write(pytester.path, files)
 
     text = " ".join(str(run(pytester).stdout).split())
 
     line = "no trial has read the prompt 'system' of `prompts` in suite or task: it changes nothing"
-    assert (f"{line}; sent was 'Another prompt.'" in text) is is_named
-    assert ("no trial has read" in text) is is_named
+    for name in ("ignoring", "MadeIgnoring"):
+        assert f"{name}: {line}; sent was 'Another prompt.'" in text
+    assert text.count("no trial has read") == 2
 
 
-@pytest.mark.parametrize("name", ["needing", "MadeOfPrompt"])
-def test_a_function_that_requires_a_prompt_runs_with_variants_alone(
-    pytester: pytest.Pytester, name: str
-) -> None:
+def test_a_function_that_requires_a_prompt_runs_with_variants_alone(pytester: pytest.Pytester) -> None:
     """There is no trial without a variant: the function has no prompt of its own for it."""
-    write(pytester.path, called(name, wants="be brief!"))
+    write(pytester.path, called("needing", "MadeOfPrompt", wants="be brief!"))
 
-    assert cases(pytester, "--agent-prompt=short=prompts/short") == ["own@short-1"]
-    run(pytester, "--agent-prompt=short=prompts/short").assert_outcomes(passed=1)
+    result = run(pytester, "--agent-prompt=short=prompts/short", "-v")
+
+    assert endings(result) == {"needing[own@short-1]": "PASSED", "MadeOfPrompt[own@short-1]": "PASSED"}
 
 
-@pytest.mark.parametrize("name", ["asking", "MadeOfPrompt"])
-@pytest.mark.parametrize("args", [(), ("--agent-prompt=a=a,b=b",)])
+@pytest.mark.parametrize(("args", "name"), [((), "asking"), (("--agent-prompt=a=a,b=b",), "MadeOfPrompt")])
 def test_a_prompt_that_a_function_requires_and_nobody_gives_is_refused(
     pytester: pytest.Pytester, args: tuple[str, ...], name: str
 ) -> None:
