@@ -33,7 +33,6 @@ from pytest_agenteval.tasks.task_spec import SPELLINGS
 from pytest_agenteval.tasks.validation import problems_of, spec_of
 from pytest_agenteval.text.errors import did_you_mean
 
-TASKS = "tasks"
 TASK = "task.json"
 SOURCE_SUITE_FILE = "suite.json"
 KINDS = ("capability", "regression", "mixed")
@@ -43,8 +42,6 @@ NAMES = frozenset({"name", "agent", "agent_name", "kind"})
 
 AGENTS: Mapping[str, str] = {"card_agent": "card", "pkm_agent": "pkm"}
 _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
-EVENING = "T20:30:00+00:00"
-"""Entries are those of a day that is nearly over, whenever the suite runs."""
 
 
 class SourceSuite(FrozenValue, frozen=True):
@@ -74,7 +71,7 @@ def find_suites(root: Path) -> list[SourceSuite]:
         if not any(part == "workspace" or part.startswith(("_", ".")) for part in inner):
             above = [folder for folder in path.parents if folder.is_relative_to(root)]
             with_file = [folder for folder in above if any((folder / name).is_file() for name in SUITE_NAMES)]
-            with_tasks = [folder.parent for folder in above if folder.name == TASKS and folder != root]
+            with_tasks = [folder.parent for folder in above if folder.name == "tasks" and folder != root]
             folders.setdefault((with_file or with_tasks or [root])[0], []).append(path)
     if not folders:
         raise UsageMistake(f"{root}: expected a folder of Memex's suites; there is no {TASK} below it")
@@ -87,32 +84,23 @@ def _read_suite(folder: Path, tasks: tuple[Path, ...], root: Path) -> SourceSuit
     if not isinstance(source_settings, dict):
         raise misshapen(theirs, "a suite: a JSON object", source_settings)
     entries = [entry for task in tasks for entry in _entries(task)]
-    agent, agent_changes = _agent(source_settings, folder, root, entries)
+    agent, changes = _agent(source_settings, folder, root, entries)
     kind = source_settings.get("kind") or next((k for k in KINDS if k in folder.parts), "mixed")
     settings: dict[str, Any] = {"name": source_settings.get("name") or f"{agent or 'memex'}_{kind}"}
     settings |= {"description": f"Memex's own tasks, from {folder.relative_to(root.parent).as_posix()}"}
     settings |= {"agent": agent} if agent else {}
     settings["kind"] = kind
     settings |= {key: value for key, value in source_settings.items() if key in KNOWN and key not in NAMES}
-    clock = "" if "clock" in _defaults(settings) else _clock(entries)
-    settings |= {"defaults": {**_defaults(settings), "clock": clock}} if clock else {}
+    own_defaults = settings.get("defaults")
+    defaults = own_defaults if isinstance(own_defaults, dict) else {}
+    clock = "" if "clock" in defaults else _clock(entries)
+    settings |= {"defaults": {**defaults, "clock": clock}} if clock else {}
     _check(theirs, source_settings, settings)
-    changes = [*agent_changes, *_unknown_keys(source_settings)]
+    for key in (key for key in source_settings if key not in KNOWN):
+        hint = did_you_mean(key, KNOWN)
+        changes.append(f"{SOURCE_SUITE_FILE}: unknown key {key!r}, left out{f'; {hint}' if hint else ''}")
     changes += [f"the clock stands at {clock}, the day of its entries"] if clock else []
     return SourceSuite(folder, tasks, settings, tuple(changes))
-
-
-def _defaults(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    defaults = settings.get("defaults")
-    return defaults if isinstance(defaults, dict) else {}
-
-
-def _unknown_keys(source_settings: Mapping[str, Any]) -> Iterator[str]:
-    """Say which keys of their suite file are none of ours."""
-    for key in source_settings:
-        if key not in KNOWN:
-            hint = did_you_mean(key, KNOWN)
-            yield f"{SOURCE_SUITE_FILE}: unknown key {key!r}, left out{f'; {hint}' if hint else ''}"
 
 
 def _check(theirs: Path, source_settings: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
@@ -126,7 +114,7 @@ def _check(theirs: Path, source_settings: Mapping[str, Any], settings: Mapping[s
 
 
 def _entries(task: Path) -> Iterator[Mapping[str, Any]]:
-    """Give what a task file holds, as far as it can be read: its problems are told later."""
+    """Give what a task file holds, as far as it can be read: its problems are reported when it is loaded."""
     try:
         value = read_json(task)
     except ProblemsFound:
@@ -138,7 +126,7 @@ def _entries(task: Path) -> Iterator[Mapping[str, Any]]:
 def _agent(
     source_settings: Mapping[str, Any], folder: Path, root: Path, entries: list[Mapping[str, Any]]
 ) -> tuple[str, list[str]]:
-    """Give our name of the agent: as said, else as the folders say, else as the graders do."""
+    """Give our name of the agent: as the file names it, else as the folders do, else as the graders do."""
     agent_name = source_settings.get("agent_name") or source_settings.get("agent")
     if agent_name:
         ours = AGENTS.get(str(agent_name), str(agent_name))
@@ -155,10 +143,13 @@ def _agent(
 
 
 def _clock(entries: list[Mapping[str, Any]]) -> str:
-    """Give the evening of the day of the entries, where all are of one day."""
+    """Give the evening of the day of the entries, where all are of one day.
+
+    They are those of a day that is nearly over, whenever the suite runs.
+    """
     ids = [str((entry.get("input") or {}).get("fact_id")) for entry in entries]
     days = {"-".join(match.groups()) for id in ids if (match := _DAY.match(id))}
-    return f"{days.pop()}{EVENING}" if len(days) == 1 else ""
+    return f"{days.pop()}T20:30:00+00:00" if len(days) == 1 else ""
 
 
 SUITE_FILE = "suite.yaml"
@@ -206,18 +197,13 @@ def import_folder(
     if target.resolve().is_relative_to(source.resolve()):
         raise UsageMistake(f"--to {target}: expected a folder outside of {source}")
     suites = find_suites(source)
-    places = _target_folders(suites, target)
-    _check_free(places, force)
-    both = zip(suites, places, strict=True)
-    return [_import(suite, place, source, names, mode) for suite, place in both]
-
-
-def _target_folders(suites: Sequence[SourceSuite], target: Path) -> list[Path]:
-    names = [re.sub(r"[^\w.-]+", "-", suite.name) for suite in suites]
-    for name in (name for name in names if names.count(name) > 1):
-        folders = [str(suite.folder) for suite, own in zip(suites, names, strict=True) if own == name]
+    labels = [re.sub(r"[^\w.-]+", "-", suite.name) for suite in suites]
+    for name in (name for name in labels if labels.count(name) > 1):
+        folders = [str(suite.folder) for suite, own in zip(suites, labels, strict=True) if own == name]
         raise UsageMistake(f"two suites have the name {name!r}: {', '.join(folders)}")
-    return [target] if len(names) == 1 else [target / name for name in names]
+    places = [target] if len(labels) == 1 else [target / name for name in labels]
+    _check_free(places, force)
+    return [_import(suite, place, source, names, mode) for suite, place in zip(suites, places, strict=True)]
 
 
 def _check_free(places: Sequence[Path], force: bool) -> None:
@@ -226,8 +212,7 @@ def _check_free(places: Sequence[Path], force: bool) -> None:
         if place.is_dir() and not any(place.iterdir()):
             continue
         ours = place / SUITE_FILE
-        earlier = ours.is_file() and ours.read_text(encoding="utf-8").startswith(MARK)
-        if not earlier:
+        if not (ours.is_file() and ours.read_text(encoding="utf-8").startswith(MARK)):
             raise UsageMistake(
                 f"{place} is there already, and no import of Memex's: nothing was written; "
                 "--to names the suite's own folder"
@@ -240,18 +225,16 @@ def _import(
     suite: SourceSuite, place: Path, source: Path, names: RegisteredNames, mode: str
 ) -> ImportedSuite:
     # First: an import that Ctrl-C ends can be replaced by the next.
-    write_yaml(place / SUITE_FILE, suite.settings)
-    (place / SUITE_FILE).write_text(
-        MARK + (place / SUITE_FILE).read_text(encoding="utf-8"), encoding="utf-8", newline="\n"
-    )
+    ours = place / SUITE_FILE
+    write_yaml(ours, suite.settings)
+    ours.write_text(MARK + ours.read_text(encoding="utf-8"), encoding="utf-8", newline="\n")
     _copy(suite.folder, place)
     if mode != "default":
         for path in suite.tasks:
             _set_mode(place / path.relative_to(suite.folder), mode, names)
     fixtures: list[str] = []
     problems: list[Problem] = []
-    loaded = list(_tasks_of(suite, place, problems))
-    for loaded_task in loaded:
+    for loaded_task in list(_tasks_of(suite, place, problems)):
         fixtures += _copy_shared_tree(loaded_task, place, source)
         problems += _task_problems(loaded_task, suite, place, names)
     others = _foreign_files(suite.folder, place)
@@ -259,16 +242,12 @@ def _import(
 
 
 def _copy(source: Path, place: Path) -> None:
+    def left_behind(folder: str, _: list[str]) -> set[str]:
+        # Their suite file stays behind: ours stands in its place.
+        return {SOURCE_SUITE_FILE, "suite.yaml", "suite.yml"} if Path(folder) == source else set()
+
     try:
-        shutil.copytree(
-            source,
-            place,
-            # Their suite file stays behind: ours stands in its place.
-            ignore=lambda folder, _: (
-                {SOURCE_SUITE_FILE, "suite.yaml", "suite.yml"} if Path(folder) == source else set()
-            ),
-            dirs_exist_ok=True,
-        )
+        shutil.copytree(source, place, ignore=left_behind, dirs_exist_ok=True)
     except (shutil.Error, OSError) as refused:
         raise UsageMistake(f"{source} cannot be copied to {place}: {refused}") from None
 
@@ -285,7 +264,7 @@ def _set_mode(path: Path, mode: str, names: RegisteredNames) -> None:
     """Give every grader of a copied task this mode; one that has none, or is unknown, is left alone."""
     try:
         task = read_json(path)
-    except ProblemsFound:  # told when the task is loaded
+    except ProblemsFound:  # reported when the task is loaded
         return
     graders = task.get("graders") if isinstance(task, dict) else None
     for grader in graders if isinstance(graders, list) else ():
@@ -306,9 +285,8 @@ def _tasks_of(suite: SourceSuite, place: Path, problems: list[Problem]) -> Itera
         for loaded_task in loaded:
             if first.setdefault(loaded_task.task.id, loaded_task) is not loaded_task:
                 duplicate = f"{loaded_task.task.id!r}, which is also in {first[loaded_task.task.id].file}"
-                problems.append(
-                    _problem(loaded_task, ("id",), "an id that no other task of the suite has", duplicate)
-                )
+                expected = "an id that no other task of the suite has"
+                problems.append(_problem(loaded_task, ("id",), expected, duplicate))
             yield loaded_task
 
 
@@ -339,9 +317,8 @@ def _task_problems(
             hint = did_you_mean(grader.name, names.graders)
             yield _problem(loaded_task, ("graders", index, "name"), "a known grader", repr(grader.name), hint)
         elif refused := names.refused(grader.name, grader.config):
-            yield _problem(
-                loaded_task, ("graders", index, "config"), "settings that the grader takes", refused
-            )
+            place_of = ("graders", index, "config")
+            yield _problem(loaded_task, place_of, "settings that the grader takes", refused)
 
 
 def _problem(
@@ -349,9 +326,6 @@ def _problem(
 ) -> Problem:
     line = read_document(loaded_task.file).line_of(path)
     return Problem(str(loaded_task.file), line, path, expected, found, hint)
-
-
-LICENCE = "Memex's texts are under GPL-3.0: the copies are for your own use, as the originals are."
 
 
 class MemexImporter:
@@ -366,51 +340,36 @@ class MemexImporter:
 
     def run(self, args: argparse.Namespace, registry: Registry) -> int:
         """Import, and say what came of it; 1 where a task cannot run."""
-        graders = [name for name in registry.graders if not registry.group(name)]
-        names = RegisteredNames(
-            sorted(registry.agents), sorted(graders), _refusal(registry), _has_mode(registry)
-        )
+
+        def has_mode(name: str) -> bool:
+            try:
+                return "mode" in signature(registry.grader_factory(name)).parameters
+            except (AgentEvalError, TypeError, ValueError):
+                return False
+
+        def refusal(name: str, config: Mapping[str, Any]) -> str:
+            try:
+                registry.grader_factory(name)(**config)
+            except (AgentEvalError, TypeError, ValueError) as refused:
+                return str(refused)
+            return ""
+
+        graders = sorted(name for name in registry.graders if not registry.group(name))
+        names = RegisteredNames(sorted(registry.agents), graders, refusal, has_mode)
+        source, target = Path(args.source), Path(args.to)
         with writing():
-            imported = import_folder(
-                Path(args.source), Path(args.to), names, force=args.force, mode=args.mode
-            )
-        for suite in imported:
-            _print_suite(suite)
-        print(LICENCE)
-        return 1 if any(suite.problems for suite in imported) else 0
+            imported = import_folder(source, target, names, force=args.force, mode=args.mode)
+        for result in imported:
+            _print_suite(result)
+        print("Memex's texts are under GPL-3.0: the copies are for your own use, as the originals are.")
+        return 1 if any(result.problems for result in imported) else 0
 
 
 def _print_suite(imported: ImportedSuite) -> None:
-    for problem in imported.problems:
-        print(problem)
     suite = imported.suite
-    print(f"{suite.name}: {len(suite.tasks)} task files, {imported.broken} cannot run: {imported.folder}")
-    for change in (*suite.changes, *imported.fixtures):
-        print(f"  {change}")
-    for line in leftover_lines(imported.others):
-        print(line)
-
-
-def _has_mode(registry: Registry) -> Callable[[str], bool]:
-    """Say whether a grader counts in modes."""
-
-    def of(name: str) -> bool:
-        try:
-            return "mode" in signature(registry.grader_factory(name)).parameters
-        except (AgentEvalError, TypeError, ValueError):
-            return False
-
-    return of
-
-
-def _refusal(registry: Registry) -> Callable[[str, Mapping[str, Any]], str]:
-    """Say why a grader does not take a configuration."""
-
-    def of(name: str, config: Mapping[str, Any]) -> str:
-        try:
-            registry.grader_factory(name)(**config)
-        except (AgentEvalError, TypeError, ValueError) as refused:
-            return str(refused)
-        return ""
-
-    return of
+    lines: list[object] = [*imported.problems]
+    lines.append(
+        f"{suite.name}: {len(suite.tasks)} task files, {imported.broken} cannot run: {imported.folder}"
+    )
+    lines += [f"  {change}" for change in (*suite.changes, *imported.fixtures)]
+    print(*lines, *leftover_lines(imported.others), sep="\n")

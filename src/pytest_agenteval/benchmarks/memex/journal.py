@@ -35,7 +35,6 @@ else:
     _Loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 _KEYWORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "~", "+.inf", "=", "<<"}
-_SPECIAL_FIRST = frozenset("-?,[]{}&*!|>%@`.")
 _MARKS = re.compile("[:#\"'\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 _NUMERIC = re.compile(r"\+?[0-9][-+0-9_.xXoOa-fA-F]*|\+\.[0-9].*")
 _ESCAPED = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]')
@@ -52,7 +51,8 @@ def parse_card(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        card = yaml.load(text, _Loader)  # a safe loader, the fast one where there is one
+        # A safe loader, the fast one where there is one.
+        card = yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError):
         return {}
     return card if isinstance(card, dict) else {}
@@ -63,23 +63,19 @@ def _map_lines(values: Mapping[Any, Any], depth: int) -> Iterator[str]:
         yield from _value_lines(" " * depth + f"{_text(str(key))}:", value, depth + 2)
 
 
-def _list_lines(values: list[Any], depth: int) -> Iterator[str]:
-    for value in values:
-        if isinstance(value, Mapping) and value:
-            lines = list(_map_lines(value, depth + 2))
-            yield " " * depth + "- " + lines[0].lstrip(" ")
-            yield from lines[1:]
-        else:
-            yield from _value_lines(" " * depth + "-", value, depth + 2)
-
-
 def _value_lines(before: str, value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, Mapping) and value:
         yield before
         yield from _map_lines(value, depth)
     elif isinstance(value, list | tuple) and value:
         yield before
-        yield from _list_lines(list(value), depth)
+        for item in value:
+            if isinstance(item, Mapping) and item:
+                lines = list(_map_lines(item, depth + 2))
+                yield " " * depth + "- " + lines[0].lstrip(" ")
+                yield from lines[1:]
+            else:
+                yield from _value_lines(" " * depth + "-", item, depth + 2)
     else:
         yield f"{before} {_scalar(value)}"
 
@@ -92,7 +88,11 @@ def _scalar(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return _float(value)
+        if not math.isfinite(value):
+            return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+        digits, e, power = repr(value).partition("e")
+        # YAML reads 1e+20 as a text, and 1.0e+20 as a number.
+        return digits if not e else f"{digits if '.' in digits else digits + '.0'}e{power}"
     if isinstance(value, int):
         return str(value)
     if isinstance(value, Mapping):
@@ -100,26 +100,16 @@ def _scalar(value: Any) -> str:
     return "[]" if isinstance(value, list | tuple) else _text(str(value))
 
 
-def _float(value: float) -> str:
-    if not math.isfinite(value):
-        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
-    digits, e, power = repr(value).partition("e")
-    return digits if not e else f"{digits if '.' in digits else digits + '.0'}e{power}"
-
-
 def _text(text: str) -> str:
-    return '"' + _ESCAPED.sub(_escape, text) + '"' if _needs_quotes(text) else text
-
-
-def _needs_quotes(text: str) -> bool:
-    return (
-        not text
-        or text != text.strip()
-        or text[0] in _SPECIAL_FIRST
-        or _MARKS.search(text) is not None
-        or _NUMERIC.fullmatch(text) is not None
-        or text.lower() in _KEYWORDS
+    plain = (
+        text
+        and text == text.strip()
+        and text[0] not in "-?,[]{}&*!|>%@`."
+        and not _MARKS.search(text)
+        and not _NUMERIC.fullmatch(text)
+        and text.lower() not in _KEYWORDS
     )
+    return text if plain else '"' + _ESCAPED.sub(_escape, text) + '"'
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -176,35 +166,31 @@ def fact_id(text: object) -> FactId | None:
 
 
 class DailyEntry(FrozenValue, frozen=True):
-    """One entry of a daily file: when it was written, and what it says."""
+    """One entry of a daily file: when it was written, and its text."""
 
     written_at: datetime
     text: str
 
 
-def daily_entries(daily: str) -> Iterator[tuple[str, str]]:
-    """Give the name and the text of each entry of a daily file."""
+def _entries(daily: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Give each entry's heading and text, which runs to the next heading."""
     headings = list(_HEADING.finditer(daily))
     for heading, following in zip_longest(headings, headings[1:]):
         end = None if following is None else following.start()
-        yield heading[1], daily[heading.end() : end].strip()
+        yield heading, daily[heading.end() : end].strip()
 
 
 def find_entry(daily: str | None, fact: FactId) -> DailyEntry | None:
-    """Find an entry in the text of its daily file; its text runs to the next heading."""
-    headings = list(_HEADING.finditer(daily or ""))
-    for number, heading in enumerate(headings):
+    """Find an entry in the text of its daily file."""
+    for heading, text in _entries(daily or ""):
         if heading[1] == fact.entry:
-            following = headings[number + 1 : number + 2]
-            end = following[0].start() if following else None
             date = datetime.strptime(fact.date, "%Y/%m/%d")
-            written_at = datetime.combine(date, time.fromisoformat(heading[2]))
-            return DailyEntry(written_at, heading.string[heading.end() : end].strip())
+            return DailyEntry(datetime.combine(date, time.fromisoformat(heading[2])), text)
     return None
 
 
 def read_file(workspace: Workspace, path: str) -> str | None:
-    """Read a file of the workspace, None when it is not there; makes no tree that nobody asked for."""
+    """Read a file of the workspace, None when it is not there; makes no tree where there was none."""
     if not workspace.exists:
         return workspace.before().text(path)
     try:
@@ -223,14 +209,9 @@ def write_file(workspace: Workspace, path: str, text: str) -> None:
         raise ToolFailed(f"the card could not be written: {failed}", "write_failed") from failed
 
 
-NEW_YEAR = datetime(2026, 1, 1, 9)
-"""When an entry was written where neither clock nor id tell: fixed, so that runs can be compared."""
-
 MORNING = "09:00:00"
 FIRST_NUMBER, NUMBERS = 1000, 9000
 """Entries without an id are numbered by their task, far from those that people write."""
-
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def input_problems(task_input: Mapping[str, Any]) -> list[tuple[KeyPath, str, str]]:
@@ -240,9 +221,8 @@ def input_problems(task_input: Mapping[str, Any]) -> list[tuple[KeyPath, str, st
         expected = "the id of an entry, like 2026/09/17.md#ts_1; without one the entry gets its own"
         problems.append((("fact_id",), expected, _describe_key(task_input, "fact_id")))
     if not isinstance(task_input.get("content"), str):
-        problems.append(
-            (("content",), "the entry's text, may be empty", _describe_key(task_input, "content"))
-        )
+        expected = "the entry's text, may be empty"
+        problems.append((("content",), expected, _describe_key(task_input, "content")))
     return problems
 
 
@@ -258,7 +238,8 @@ def prepared(
     if input_problems(task_input):  # another agent's input
         return task_input, {}
     content = task_input["content"]
-    at = NEW_YEAR if clock is None else datetime.fromisoformat(clock)
+    # Where neither clock nor id name a day, it is a fixed one, so that runs can be compared.
+    at = datetime(2026, 1, 1, 9) if clock is None else datetime.fromisoformat(clock)
     fact = fact_id(task_input.get("fact_id")) or _derive_fact_id(content, task_id, at, read)
     whole = task_input if "fact_id" in task_input else {**task_input, "fact_id": fact.text}
     daily = read(fact.daily_file) or ""
@@ -277,14 +258,15 @@ def _derive_fact_id(content: str, task_id: str, at: datetime, read: Callable[[st
     # Tasks are many and numbers few: another task, or the user, may have it already.
     while re.search(rf"<id:ts_{number}>", daily):
         number += 1
-    same = (name for name, text in daily_entries(daily) if text == content.strip() and text)
+    same = (heading[1] for heading, text in _entries(daily) if text == content.strip() and text)
     name = next(same, f"ts_{number}")
     return FactId(f"{day}.md#{name}", day, name)
 
 
 def format_moment(moment: datetime) -> str:
-    """Write a moment as an agent is told it: with its weekday, in English on every machine."""
-    return f"{_WEEKDAYS[moment.weekday()]}, {moment:%Y-%m-%d %H:%M:%S}"
+    """Write a moment as an agent reads it: with its weekday, in English on every machine."""
+    weekdays = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    return f"{weekdays[moment.weekday()]}, {moment:%Y-%m-%d %H:%M:%S}"
 
 
 def _describe_key(task_input: Mapping[str, Any], key: str) -> str:
@@ -307,7 +289,7 @@ class JournalAgent(ABC):
     prepared = staticmethod(prepared)
 
     async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
-        """Work on the entry; the answer is what was said last, with the end state."""
+        """Work on the entry; the answer is the last reply, with the end state."""
         ctx.tools.offer(*self.make_tools(ctx))
         messages = self._opening(task_input, ctx)
 
@@ -317,12 +299,11 @@ class JournalAgent(ABC):
             # To the same conversation: the next attempt knows what the last one did.
             messages.append({"role": "user", "content": text})
 
-        return await run_until_complete(
-            partial(self._attempt, ctx, messages),
-            partial(self.end_state, task_input, ctx),
-            remind,
-            self.retries,
-        )
+        async def attempt() -> str:
+            return await converse(ctx, messages, finished=self.stop_condition(), most_asks=self.most_asks)
+
+        end_state = partial(self.end_state, task_input, ctx)
+        return await run_until_complete(attempt, end_state, remind, self.retries)
 
     @abstractmethod
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
@@ -360,6 +341,3 @@ class JournalAgent(ABC):
         ctx.prompts.record_read("system")
         system = self.system_prompt(tuple(sorted(ctx.prompts.texts.items())))
         return [{"role": "system", "content": system}, {"role": "user", "content": entry}]
-
-    async def _attempt(self, ctx: AgentContext, messages: list[dict[str, Any]]) -> str:
-        return await converse(ctx, messages, finished=self.stop_condition(), most_asks=self.most_asks)

@@ -52,13 +52,9 @@ _PATTERNS = tuple((id, re.compile(pattern, re.IGNORECASE)) for id, pattern in RU
 
 def template_cues(text: str) -> list[str]:
     """Give the ids of all templates with a cue in the text, the earliest cue first, then by rule."""
-    first_cues = ((pattern.search(text), id) for id, pattern in _PATTERNS)
-    return [
-        id for _, id in sorted(((cue.start(), id) for cue, id in first_cues if cue), key=lambda hit: hit[0])
-    ]
-
-
-TITLE_WORDS = 4
+    found = ((pattern.search(text), id) for id, pattern in _PATTERNS)
+    first_cues = [(cue.start(), id) for cue, id in found if cue]
+    return [id for _, id in sorted(first_cues, key=lambda hit: hit[0])]
 
 
 class CardEntry(FrozenValue, frozen=True):
@@ -70,8 +66,8 @@ class CardEntry(FrozenValue, frozen=True):
 
 
 def title(text: str) -> str:
-    """Take the first words; of an entry without a word, say so."""
-    return " ".join(text.split()[:TITLE_WORDS]) or "Empty note"
+    """Take the first four words; of an entry without a word, say so."""
+    return " ".join(text.split()[:4]) or "Empty note"
 
 
 def fill_template(id: str, note: CardEntry) -> Mapping[str, Any] | None:
@@ -87,10 +83,6 @@ def _link(note: CardEntry) -> Mapping[str, Any] | None:
 def _transaction(note: CardEntry) -> Mapping[str, Any] | None:
     match = re.search(r"[$€£¥]?\s?[0-9]+(?:[.,][0-9]+)*\s?(?:[$€£¥]|[a-z]+)?", note.text, re.IGNORECASE)
     return {"merchant": name(note.text), "amount": match[0].strip()} if match else None
-
-
-def _routine(note: CardEntry) -> Mapping[str, Any]:
-    return {"habit_name": title(note.text), "streak": 1}
 
 
 def _rating(note: CardEntry) -> Mapping[str, Any] | None:
@@ -116,36 +108,24 @@ def _event(note: CardEntry) -> Mapping[str, Any] | None:
     return {"title": title(note.text), "start_time": f"{day[0]}T{hour}:00"} if day else None
 
 
-def _task(note: CardEntry) -> Mapping[str, Any]:
-    return {"title": title(note.text), "is_completed": False}
-
-
 def _progress(note: CardEntry) -> Mapping[str, Any] | None:
     match = re.search(r"\b([0-9]+) of ([0-9]+)\b", note.text)
     return {"current": int(match[1]), "total": int(match[2]), "title": title(note.text)} if match else None
 
 
-def _mood(note: CardEntry) -> Mapping[str, Any]:
-    return {"mood_name": title(note.text), "color_hex": "#8888AA"}
-
-
-def _name_fields(note: CardEntry) -> Mapping[str, Any]:
-    return {"name": name(note.text)}
-
-
 _FILLERS: Mapping[str, Callable[[CardEntry], Mapping[str, Any] | None]] = {
     "link": _link,
     "transaction": _transaction,
-    "routine": _routine,
+    "routine": lambda note: {"habit_name": title(note.text), "streak": 1},
     "rating": _rating,
     "quote": _quote,
     "metric": _metric,
     "event": _event,
-    "task": _task,
+    "task": lambda note: {"title": title(note.text), "is_completed": False},
     "progress": _progress,
-    "mood": _mood,
-    "person": _name_fields,
-    "place": _name_fields,
+    "mood": lambda note: {"mood_name": title(note.text), "color_hex": "#8888AA"},
+    "person": lambda note: {"name": name(note.text)},
+    "place": lambda note: {"name": name(note.text)},
 }
 
 
@@ -173,10 +153,7 @@ def number(text: str) -> float | int | None:
     return float(match[0]) if "." in match[0] else int(match[0])
 
 
-Config: TypeAlias = Mapping[str, Any]
-
 SAVE = "save_timeline_card"
-MOST_TEMPLATES = 2
 
 
 def play_card(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
@@ -184,34 +161,27 @@ def play_card(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Mov
     entry = last_entry(messages)
     if entry is None:
         return None
-    place, note = entry[0], _card_entry(*entry[1:])
+    place, fact, text = entry
+    note = CardEntry(fact, block(text, "published") or "", (block(text, "entry") or "").strip())
     answers = [message for message in messages[place:] if message["role"] == "tool"]
     if not answers:
         filled = ((id, fill_template(id, note)) for id in template_cues(note.text))
-        configs: list[Config] = [{"template_id": id, "data": data} for id, data in filled if data]
+        configs = [{"template_id": id, "data": data} for id, data in filled if data]
         return _save(
-            note,
-            configs[:MOST_TEMPLATES] or _plainest(note),
-            tags=[{"name": tag} for tag in hashtags(note.text)],
+            note, configs[:2] or _plainest(note), tags=[{"name": tag} for tag in hashtags(note.text)]
         )
-    if len(answers) == 1 and is_failed_result(answers[0]):
-        return _save(note, _plainest(note))
-    return Move(
-        "I have no better idea for this card." if is_failed_result(answers[-1]) else "The card is saved."
-    )
+    if not is_failed_result(answers[-1]):
+        return Move("The card is saved.")
+    return _save(note, _plainest(note)) if len(answers) == 1 else Move("I have no better idea for this card.")
 
 
-def _card_entry(fact: str, text: str) -> CardEntry:
-    return CardEntry(fact, block(text, "published") or "", (block(text, "entry") or "").strip())
-
-
-def _plainest(note: CardEntry) -> list[Config]:
+def _plainest(note: CardEntry) -> list[dict[str, Any]]:
     if any(letter.isalnum() for letter in note.text):
         return [{"template_id": "snippet", "data": {"text": sentence(note.text)}}]
     return [{"template_id": "compact", "data": {"color": "#9E9E9E", "title": note.text}}]
 
 
-def _save(note: CardEntry, configs: list[Config], **more: Any) -> Move:
+def _save(note: CardEntry, configs: list[dict[str, Any]], **more: Any) -> Move:
     set_fields = {name: value for name, value in more.items() if value}
     card = {"fact_id": note.fact_id, "title": title(note.text), "ui_configs": configs, **set_fields}
     return Move("", ((SAVE, card),))
@@ -275,7 +245,6 @@ _FOLDERS: tuple[tuple[str, str], ...] = (
     ("Projects", r"\b(?:project|deadline|launch|milestone|draft|prototype|release|plan)"),
     ("Areas", r"\b(?:health|doctor|sleep|habit|every (?:day|morning|night|week)|money|family|team|manager)"),
 )
-_OTHERWISE = "Resources"
 _TOO_COMMON = frozenset(
     (
         *("projects", "areas", "resources", "archives", "inbox", "notes"),
@@ -285,8 +254,9 @@ _TOO_COMMON = frozenset(
 
 
 def opt_out(text: str) -> str | None:
-    """Give the sentence that asks not to keep the entry, None where none does."""
-    return next((sentence for sentence in _sentences(text) if _OPT_OUTS.search(sentence)), None)
+    """Give the sentence that says not to save the entry, None where none does."""
+    sentences = (part.strip() for part in re.split(r"(?<=[.!?。！？])\s*|\n", text))
+    return next((sentence for sentence in sentences if sentence and _OPT_OUTS.search(sentence)), None)
 
 
 def is_trivial(text: str) -> bool:
@@ -299,7 +269,8 @@ def best_file(text: str, paths: Iterable[str]) -> str | None:
     best, most = None, 0
     for path in paths:
         *folders, _ = PurePosixPath(path).parts
-        here = 2 * _hits(text, PurePosixPath(path).stem) + _hits(text, " ".join(folders))
+        words_of_name, words_of_folders = PurePosixPath(path).stem, " ".join(folders)
+        here = 2 * _hits(text, words_of_name) + _hits(text, words_of_folders)
         if here > most:
             best, most = path, here
     return best
@@ -312,31 +283,25 @@ def telling_words(text: str) -> list[str]:
 
 def new_file(text: str) -> str:
     """Name a new file by the entry's first words, in the folder that a keyword speaks for."""
-    folder = next((folder for folder, cue in _FOLDERS if re.search(cue, text, re.IGNORECASE)), _OTHERWISE)
+    folder = next((folder for folder, cue in _FOLDERS if re.search(cue, text, re.IGNORECASE)), "Resources")
     words = re.findall(r"\w+", text)[:4]
     return f"/{folder}/{' '.join(words)[:40].strip()}.md"
 
 
-def _sentences(text: str) -> list[str]:
-    return [part.strip() for part in re.split(r"(?<=[.!?。！？])\s*|\n", text) if part.strip()]
-
-
 def _hits(text: str, name: str) -> int:
-    words = {word for word in re.findall(r"\w+", name.casefold()) if word not in _TOO_COMMON}
-    return sum(_stands_in(word, text.casefold()) for word in words)
-
-
-def _stands_in(word: str, text: str) -> bool:
-    """Whether a word of four letters or more, an ending left out, begins one of the text's."""
-    if not word.isascii():  # most likely written without spaces, where a word may begin anywhere
-        return len(word) > 1 and word in text
-    stem = word[:-1] if len(word) > 4 else word
-    return len(word) > 3 and re.search(rf"\b{re.escape(stem)}", text) is not None
+    """Count the words of a name with which one of the text's words begins, an ending left out."""
+    text, hits = text.casefold(), 0
+    for word in {word for word in re.findall(r"\w+", name.casefold()) if word not in _TOO_COMMON}:
+        if not word.isascii():  # most likely written without spaces, where a word may begin anywhere
+            hits += len(word) > 1 and word in text
+        elif len(word) > 3:
+            stem = word[:-1] if len(word) > 4 else word
+            hits += re.search(rf"\b{re.escape(stem)}", text) is not None
+    return hits
 
 
 INSIGHT = "update_timeline_card_insight"
 SKIP = "skip_pkm_organization"
-_LOOKING = ("Read", "Grep")
 
 Call: TypeAlias = tuple[str, Mapping[str, Any]]
 
@@ -355,7 +320,7 @@ class PkmEntry(FrozenValue, frozen=True):
 
 
 class PastCall(FrozenValue, frozen=True):
-    """One call that was made: in which reply, of which tool, and what came of it."""
+    """One earlier call: in which reply, of which tool, and its result."""
 
     reply: int
     tool: str
@@ -369,9 +334,10 @@ def play_pkm(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move
     entry = last_entry(messages)
     if entry is None:
         return None
-    place, note = entry[0], _pkm_entry(*entry[1:])
+    place, fact, text = entry
+    note = PkmEntry(fact, (block(text, "entry") or "").strip(), files_of(text.partition("<fact_id>")[0]))
     steps = list(_past_calls(messages[place:]))
-    tries = [step for step in steps if step.tool not in _LOOKING]
+    tries = [step for step in steps if step.tool not in ("Read", "Grep")]
     if not tries:
         return Move("", _first_try(note, steps))
     refused = [step.tool for step in tries if step.refused]
@@ -382,13 +348,8 @@ def play_pkm(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move
     return Move("", tuple(_plainer(note, tool) for tool in refused))
 
 
-def _pkm_entry(fact: str, text: str) -> PkmEntry:
-    tree = text.partition("<fact_id>")[0]
-    return PkmEntry(fact, (block(text, "entry") or "").strip(), files_of(tree))
-
-
 def _past_calls(messages: Sequence[ChatMessage]) -> Iterator[PastCall]:
-    """Give the calls that were answered, each with its answer."""
+    """Give the calls that have an answer, each with it."""
     answers = {message["tool_call_id"]: message for message in messages if message["role"] == "tool"}
     for place, message in enumerate(messages):
         for call in message.get("tool_calls") or ():
@@ -408,7 +369,11 @@ def _first_try(note: PkmEntry, looked: Sequence[PastCall]) -> tuple[Call, ...]:
     if last.tool == "Grep" and not last.refused and (paths := paths_in(last.result)):
         return (("Read", {"file_path": paths[0]}),)
     if last.tool == "Read" and not last.refused and (end := unique_end(lines_read(last.result))):
-        return _append(note, last.args["file_path"], end)
+        # After the file's last line, whatever the file says about its order.
+        path = last.args["file_path"]
+        edit = {"file_path": path, "old_string": end, "new_string": f"{end}\n- {note.marked}"}
+        text = f"This goes with what you wrote in {PurePosixPath(path).stem}."
+        return (("Edit", edit), _insight(note, text))
     return _start(note)
 
 
@@ -423,23 +388,15 @@ def _look(note: PkmEntry) -> tuple[Call, ...]:
     return _start(note)
 
 
-def _append(note: PkmEntry, path: str, end: str) -> tuple[Call, ...]:
-    """Put the entry after the file's last line, whatever the file says about its order."""
-    edit = {"file_path": path, "old_string": end, "new_string": f"{end}\n- {note.marked}"}
-    return (("Edit", edit), _insight(note, f"This goes with what you wrote in {PurePosixPath(path).stem}."))
-
-
 def _start(note: PkmEntry) -> tuple[Call, ...]:
     path = new_file(note.text)
-    content = f"# {PurePosixPath(path).stem}\n\n- {note.marked}\n"
-    return (
-        ("Write", {"file_path": path, "content": content}),
-        _insight(note, f"You had not written about {PurePosixPath(path).stem} before."),
-    )
+    stem = PurePosixPath(path).stem
+    write = ("Write", {"file_path": path, "content": f"# {stem}\n\n- {note.marked}\n"})
+    return (write, _insight(note, f"You had not written about {stem} before."))
 
 
 def _plainer(note: PkmEntry, refused: str) -> Call:
-    """Ask for the same again in the plainest way."""
+    """Make the refused call again in the plainest way."""
     if refused == SKIP:
         return _skip(note.text)
     if refused == INSIGHT:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from urllib.parse import unquote
 
 from msgspec.structs import replace
@@ -97,23 +97,17 @@ class Day(FrozenValue, frozen=True):
 
 def parse_days(text: str) -> frozenset[Day]:
     """Give the readings of a text that is a date, with a year or a month's name, and nothing else."""
-    for pattern in (*_NUMERIC, *_NAMED):
-        match = pattern.fullmatch(text)
-        if match is not None:
-            return frozenset(_days(match))
-    return frozenset()
-
-
-def parse_month(text: str) -> int:
-    """Give the month that a folded text names and nothing else; 0 where it names none."""
-    return _MONTH[text] if text in _WHOLE else 0
+    matches = (pattern.fullmatch(text) for pattern in (*_NUMERIC, *_NAMED))
+    match = next((match for match in matches if match is not None), None)
+    return frozenset() if match is None else frozenset(_days(match))
 
 
 def find_months(text: str) -> frozenset[int]:
     """Give every month that a folded text names, shortened or not, alone or in a date."""
-    named = (_MONTH[match["month"]] for match in _MONTH_ALONE.finditer(text) if match["month"])
-    counted = (int(match["number"] or match["of_year"] or 0) for match in _MONTH_ALONE.finditer(text))
-    return frozenset((*named, *counted, *(day.month for day in find_days(text, short=False)))) - {0}
+    months = {day.month for day in find_days(text, short=False)}
+    for match in _MONTH_ALONE.finditer(text):
+        months.add(_MONTH[match["month"]] if match["month"] else int(match["number"] or match["of_year"]))
+    return frozenset(months - {0})
 
 
 def find_days(text: str, *, short: bool = True) -> frozenset[Day]:
@@ -175,21 +169,15 @@ def _days(match: re.Match[str]) -> Iterator[Day]:
     year = int(parts["year"]) if parts.get("year") else None
     if "one" in parts:
         first, other = int(parts["one"]), int(parts["other"])
-        yield from _valid(year, other, first)
+        readings = [(other, first)]
         # With points the day comes first everywhere; with slashes and hyphens it depends on who writes.
         if not parts["by"].startswith("."):
-            yield from _valid(year, first, other)
-        return
-    name = parts["month"]
-    month = int(name) if name.isdigit() else _MONTH[name]
-    yield from _valid(year, month, int(parts["day"]))
-    if parts.get("last"):
-        yield from _valid(year, month, int(parts["last"]))
-
-
-def _valid(year: int | None, month: int, day: int) -> Iterator[Day]:
-    if 1 <= month <= 12 and 1 <= day <= 31:
-        yield Day(month, day, year)
+            readings.append((first, other))
+    else:
+        name = parts["month"]
+        month = int(name) if name.isdigit() else _MONTH[name]
+        readings = [(month, int(parts[key])) for key in ("day", "last") if parts.get(key)]
+    yield from (Day(month, day, year) for month, day in readings if 1 <= month <= 12 and 1 <= day <= 31)
 
 
 def _minute(match: re.Match[str]) -> int | None:
@@ -198,15 +186,12 @@ def _minute(match: re.Match[str]) -> int | None:
     minute = 30 if parts.get("middle") else int(parts.get("minute") or 0)
     if hour > 24 or minute > 59:
         return None
-    return (_hour(hour, half) * 60 + minute) % 1440
-
-
-def _hour(hour: int, half: str | None) -> int:
-    """Give an hour of 24: at night it is evening from five on, and then morning."""
+    # At night it is evening from five on; twelve at night begins the next day.
     if half in _EARLY or (half in _AT_NIGHT and hour == 12):
-        return 0 if hour == 12 else hour
-    late = half in _LATE or (half in _AT_NIGHT and hour >= 5) or (half in _AT_NOON and hour <= 5)
-    return hour + 12 if late and hour < 12 else hour
+        hour = 0 if hour == 12 else hour
+    elif half in _LATE or (half in _AT_NIGHT and hour >= 5) or (half in _AT_NOON and hour <= 5):
+        hour = hour + 12 if hour < 12 else hour
+    return (hour * 60 + minute) % 1440
 
 
 _HANGUL, _KATAKANA = "\uac00-\ud7a3\u1100-\u11ff\u3130-\u318f", "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
@@ -260,7 +245,7 @@ class Token(FrozenValue, frozen=True):
 @lru_cache(maxsize=256)
 def tokens(folded: str) -> tuple[Token, ...]:
     """Give the words and numbers of a folded text, in order; signs and spaces are none."""
-    # A colour of a card has digits, and none of them is a number that anybody said.
+    # A colour of a card has digits, and none of them is a number of the text.
     return tuple(_tokens(unicodedata.normalize("NFC", _COLOUR.sub(" ", folded))))
 
 
@@ -270,17 +255,17 @@ def _tokens(text: str) -> Iterator[Token]:
     while index < len(matches):
         match = matches[index]
         after = matches[index + 1] if index + 1 < len(matches) else None
-        if (
-            match["word"]
-            and after is not None
-            and after["number"]
-            and _is_name_with_digits(text, matches, index)
-        ):
+        if match["word"] and after and after["number"] and _is_name_with_digits(matches, index):
             yield Token(match[0] + after[0])  # F7, Q2: a name and no number
             index += 1
         elif match["number"]:
-            more, sign = _three_more(text, match, after), _sign(text, match.start())
-            yield from (replace(token, sign=sign) for token in _numbers(match[0], more))
+            digits, more = match[0], ""
+            if after and after["number"] and text[match.end() : after.start()] == " ":
+                # A number may go on with three digits after a space: 13 499.
+                goes_on = re.fullmatch(r"\d{1,3}", digits) and re.fullmatch(r"\d{3}", after[0])
+                more = after[0] if goes_on else ""
+            sign = _sign(text, match.start())
+            yield from (replace(token, sign=sign) for token in _numbers(digits, more))
         elif match["hangul"] or match["katakana"]:
             run = match[0]
             for place, letter in enumerate(run):
@@ -301,19 +286,11 @@ def _sign(text: str, start: int) -> str:
     return sign if signed else ""
 
 
-def _is_name_with_digits(text: str, matches: list[re.Match[str]], index: int) -> bool:
+def _is_name_with_digits(matches: list[re.Match[str]], index: int) -> bool:
     """Whether digits are written onto a word that is neither a unit after a number nor money."""
     match, after = matches[index], matches[index + 1]
     first = index == 0 or not (matches[index - 1]["number"] and matches[index - 1].end() == match.start())
     return first and match.end() == after.start() and match[0] not in _MONEY
-
-
-def _three_more(text: str, match: re.Match[str], after: re.Match[str] | None) -> str:
-    """Give the digits that a number goes on with after a space: 13 499."""
-    if after is None or not after["number"] or text[match.end() : after.start()] != " ":
-        return ""
-    goes_on = re.fullmatch(r"\d{1,3}", match[0]) and re.fullmatch(r"\d{3}", after[0])
-    return after[0] if goes_on else ""
 
 
 def _numbers(digits: str, more: str) -> Iterator[Token]:
@@ -346,17 +323,13 @@ def number_readings(digits: str) -> frozenset[Decimal]:
 
 def find_run(needle: tuple[Token, ...], text: tuple[Token, ...]) -> bool:
     """Whether the tokens of a needle stand in a text, one after the other, each word whole."""
-    return any(_stands_at(needle, text, place) for place in range(len(text) - len(needle) + 1))
-
-
-def _stands_at(needle: tuple[Token, ...], text: tuple[Token, ...], place: int) -> bool:
+    fits = []
     for index, token in enumerate(needle):
-        there = text[place + index]
-        last = index + 1 == len(needle) or not _goes_on(token, needle[index + 1])
         first = index == 0 or not _goes_on(needle[index - 1], token)
-        if not _same(token, there, first=first, last=last):
-            return False
-    return True
+        last = index + 1 == len(needle) or not _goes_on(token, needle[index + 1])
+        fits.append(partial(_same, token, first=first, last=last))
+    places = range(len(text) - len(needle) + 1)
+    return any(all(fit(text[place + at]) for at, fit in enumerate(fits)) for place in places)
 
 
 def _goes_on(first: Token, other: Token) -> bool:
@@ -403,11 +376,10 @@ _ENDS = """
 _USUAL_ENDS = frozenset(_ENDS.split())
 _CUTS = re.compile(r"[\s<>\"`|\\^{}「」『』【】《》，。；！？、]+")
 _CUTS_TOO = re.compile(r"[()\[\]（）]+")
-_AT_EDGES = ".,;:!?'*_~()[]…"
 
 
 class Address(FrozenValue, frozen=True):
-    """Where something stands: a host, a path, and what was asked there."""
+    """Where something stands: a host, a path, and the query."""
 
     host: str
     path: str = ""
@@ -415,11 +387,10 @@ class Address(FrozenValue, frozen=True):
     part: str = ""
 
     def holds(self, other: Address) -> bool:
-        """Whether another address is this one, or lies below it; more asked there does not matter."""
+        """Whether another address is this one, or lies below it; a longer query does not matter."""
         below = not self.path or other.path == self.path or other.path.startswith(f"{self.path}/")
-        return (
-            self.host == other.host and below and self.query <= other.query and self.part in ("", other.part)
-        )
+        same_part = self.part in ("", other.part)
+        return self.host == other.host and below and self.query <= other.query and same_part
 
 
 def parse_address(text: str) -> Address | None:
@@ -431,20 +402,17 @@ def parse_address(text: str) -> Address | None:
     return _address(match) if sure or match["host"].rpartition(".")[2] in _USUAL_ENDS else None
 
 
-def find_addresses(text: str, *, ascii_only: bool) -> Iterator[Address]:
+def _find_addresses(text: str, *, ascii_only: bool) -> Iterator[Address]:
     """Give the addresses in a folded text; ``ascii_only`` ends each at the first letter that is not."""
     pieces = _CUTS.split(text)
     inner = [part for piece in pieces for part in _CUTS_TOO.split(piece)]
     for piece in dict.fromkeys([*pieces, *inner]):
-        match = _ADDRESS.fullmatch((_ascii(piece) if ascii_only else piece).strip(_AT_EDGES))
+        if ascii_only:
+            ascii_part = re.search(r"[a-z0-9][\x21-\x7e]*", piece)
+            piece = ascii_part[0] if ascii_part else ""
+        match = _ADDRESS.fullmatch(piece.strip(".,;:!?'*_~()[]…"))
         if match is not None:
             yield _address(match)
-
-
-def _ascii(piece: str) -> str:
-    """Give the part of ASCII letters that begins with a letter or a digit."""
-    match = re.search(r"[a-z0-9][\x21-\x7e]*", piece)
-    return match[0] if match else ""
 
 
 def _address(match: re.Match[str]) -> Address:
@@ -466,7 +434,7 @@ _TENS = {word: 10 * number for number, word in enumerate(_FROM_20.split(), 2)}
 NUMBER_WORDS = {word: number for number, word in enumerate(_SMALL)} | _TENS
 """The words of one number each."""
 
-_SAID = re.compile(
+_NUMBER_WORD = re.compile(
     rf"(?<![^\W\d_])(?:(?P<tens>{'|'.join(_TENS)})(?:[- ](?P<units>{'|'.join(_SMALL[1:10])}))?"
     rf"|(?P<small>{'|'.join(sorted(_SMALL[2:], key=len, reverse=True))}))(?![^\W\d_])"
 )
@@ -476,18 +444,17 @@ _MINUS = re.compile(r"(?:\bminus |영하 ?|零下 ?|マイナス ?)(?=\d)")
 
 def words_to_digits(folded: str) -> str:
     """Write the number words of a folded text in digits: twenty-six as 26; one and zero stay words."""
-    return _MINUS.sub("-", _SAID.sub(_digits, folded))
 
+    def digits(match: re.Match[str]) -> str:
+        small = match["small"] or match["units"]
+        return str(_TENS.get(match["tens"], 0) + (NUMBER_WORDS[small] if small else 0))
 
-def _digits(match: re.Match[str]) -> str:
-    small = match["small"] or match["units"]
-    return str(_TENS.get(match["tens"], 0) + (NUMBER_WORDS[small] if small else 0))
+    return _MINUS.sub("-", _NUMBER_WORD.sub(digits, folded))
 
 
 _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-"))
 _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u066b": ".", "\u066c": ","})
 _SPACED_NUMBER = re.compile(r"\d{1,3}(?: \d{3})+")
-_NOON = 12
 _PARTS = {sign: f"{unicodedata.numeric(sign):g}"[1:] for sign in "½¼¾⅕⅖⅗⅘⅛⅜⅝⅞"}
 _FRACTION = re.compile(rf"(?:(?<!\d)(\d{{1,9}}) ?)?([{''.join(_PARTS)}])")
 _WIDE_COMMA = re.compile(r"(?<!\d)，|，(?!\d{3}(?!\d))")
@@ -510,46 +477,44 @@ def normalize_mention(text: str) -> str:
 
 
 def mentions(text: str, needle: str) -> bool:
-    """Whether a text says what the needle says.
+    """Whether a text mentions what the needle names.
 
     A needle that is a date is looked for among the dates, one that is a time among the times, one that is an
     address among the addresses; anything else as a run of whole words and numbers. Signs between words do
     not matter, nor does a hyphen within one, a plural's s, nor what Korean, Arabic and Hebrew write onto a
-    word. A number that is given with a sign is not said by one with the other. English number words count as
-    numbers, and a month is also said short, or by a date in it. A whole number up to 24 is also said by a
-    time at that hour, morning or evening. A needle without word or number is looked for as it is.
+    word. A number that is given with a sign is not mentioned by one with the other. English number words
+    count as numbers, and a month is also mentioned short, or by a date in it. A whole number up to 24 is also
+    mentioned by a time at that hour, morning or evening. A needle without word or number is looked for as it
+    is.
     """
     target, folded = words_to_digits(normalize_mention(needle)), words_to_digits(normalize_mention(text))
     target = target.replace(" ", "") if _SPACED_NUMBER.fullmatch(target) else target
     # The narrowest reading first: an address holds words, and a date is also a run of numbers.
     address = parse_address(target)
     if address is not None:
-        return any(address.holds(other) for other in find_addresses(folded, ascii_only=target.isascii()))
+        return any(address.holds(other) for other in _find_addresses(folded, ascii_only=target.isascii()))
     days = parse_days(target)
     if days:
         return any(day.can_equal(other) for day in days for other in find_days(folded))
     times = parse_times(target)
     if times:
         return bool(times & find_times(folded, dotted=True))
-    if parse_month(target) in find_months(folded):
+    if target in _WHOLE and _MONTH[target] in find_months(folded):
         return True
     words = tokens(target)
     if not words:
         return target in folded
     if len(words) == 1 and words[0].readings:
         return find_run(words, tokens(without_days_and_times(folded))) or _is_hour(words[0], folded)
-    return find_run(words, tokens(folded)) or _without_hyphens(target, folded)
-
-
-def _without_hyphens(target: str, folded: str) -> bool:
-    """Whether the words are said where a hyphen within a word is none: rule-book says rulebook."""
+    # Also where a hyphen within a word is none: rule-book mentions rulebook.
     without = _HYPHEN.sub("", target), _HYPHEN.sub("", folded)
-    return without != (target, folded) and find_run(*map(tokens, without))
+    return find_run(words, tokens(folded)) or (
+        without != (target, folded) and find_run(tokens(without[0]), tokens(without[1]))
+    )
 
 
 def _is_hour(number: Token, folded: str) -> bool:
-    """Whether a number is the hour of a time in the text, on the hour."""
-    hours = {int(value) for value in number.readings if value == int(value) and value <= 2 * _NOON}
-    minutes = {hour % (2 * _NOON) * 60 for hour in hours}
-    minutes |= {(hour + _NOON) % (2 * _NOON) * 60 for hour in hours if 0 < hour <= _NOON}
+    """Whether a number is the hour of a time in the text, on the hour, morning or evening."""
+    hours = {int(value) for value in number.readings if value == int(value) and value <= 24}
+    minutes = {hour % 24 * 60 for hour in hours} | {(hour + 12) % 24 * 60 for hour in hours if 0 < hour <= 12}
     return bool(minutes & find_times(folded))

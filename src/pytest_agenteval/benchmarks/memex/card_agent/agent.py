@@ -26,10 +26,10 @@ NO_TEMPLATE_ID = "classic_card"
 
 
 class CardEndState(FrozenValue, frozen=True):
-    """What is known of one card.
+    """The state of one card.
 
     ``card`` is what its file holds, None when there is no file. ``saved`` says that a save of this very card
-    succeeded; where ``save_required`` is false it is not asked for.
+    succeeded; where ``save_required`` is false it need not.
     """
 
     fact_id: str
@@ -69,6 +69,7 @@ class CardEndState(FrozenValue, frozen=True):
         """Give the end state that graders look at, as JSON values."""
         card, missing = self.card or {}, self.missing
         tags = card.get("tags")
+        reason = f"the card is not finished: {', '.join(missing)}" if missing else None
         return {
             "is_complete": not missing,
             "card_save_tool_called": self.saved or not self.save_required,
@@ -78,7 +79,7 @@ class CardEndState(FrozenValue, frozen=True):
             "has_title": self.has_title,
             "has_ui_configs": bool(self.configs),
             "missing_requirements": missing,
-            "failure_reason": _text(card.get("failure_reason")) or _reason(missing),
+            "failure_reason": _text(card.get("failure_reason")) or reason,
             "template_ids": [_template_id(config) for config in self.configs],
             "card_tags": [str(tag) for tag in tags] if isinstance(tags, list) else [],
             "card_yaml_blob": self.blob,
@@ -87,13 +88,8 @@ class CardEndState(FrozenValue, frozen=True):
 
 def was_saved(fact_id: str, calls: Iterable[ToolCall]) -> bool:
     """Whether a save of this very card succeeded."""
-    return any(
-        call.tool == SAVE and call.error is None and call.args.get("fact_id") == fact_id for call in calls
-    )
-
-
-def _reason(missing: list[str]) -> str | None:
-    return f"the card is not finished: {', '.join(missing)}" if missing else None
+    saves = (call for call in calls if call.tool == SAVE and call.error is None)
+    return any(call.args.get("fact_id") == fact_id for call in saves)
 
 
 def _text(value: Any) -> str | None:
@@ -117,7 +113,7 @@ class CardAgent(JournalAgent):
     templates: ClassVar[Mapping[str, str]] = read_templates(f"{__package__}")
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
-        """Tell from transcript and disk how far the card has come; also true after a crash."""
+        """Say from transcript and disk how far the card has come; also true after a crash."""
         target = str(task_input.get("fact_id", ""))
         fact = fact_id(target)
         path = "" if fact is None else fact.card_file
@@ -150,7 +146,7 @@ class CardAgent(JournalAgent):
         return {"missing": state["missing_requirements"]}
 
 
-# Kept: all trials of a run share one system prompt, and the catalogue is long.
+# Made once: all trials of a run share one system prompt, and the catalogue is long.
 @lru_cache(maxsize=64)
 def _system_prompt(texts: tuple[tuple[str, str], ...], language: str) -> str:
     templates = tuple(catalogue().values())

@@ -25,14 +25,6 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import read_json
 from pytest_agenteval.text.errors import did_you_mean
 
-_KIND_WORDS = {
-    "filled": "text",
-    "given": "text or number",
-    "texts": "list of texts",
-    "flag": "true or false",
-    "map": "object",
-}
-
 
 class Field(FrozenValue, frozen=True):
     """One field of a template; ``parts`` are the fields of each member where it holds a list of objects."""
@@ -47,7 +39,14 @@ class Field(FrozenValue, frozen=True):
         star = "*" if self.required else ""
         if self.parts:
             return f"{self.name}{star} (list of {{{', '.join(map(str, self.parts))}}})"
-        kind_and_note = [_KIND_WORDS.get(self.kind, self.kind), self.note]
+        words = {
+            "filled": "text",
+            "given": "text or number",
+            "texts": "list of texts",
+            "flag": "true or false",
+        }
+        words["map"] = "object"
+        kind_and_note = [words.get(self.kind, self.kind), self.note]
         return f"{self.name}{star} ({', '.join(part for part in kind_and_note if part)})"
 
 
@@ -69,33 +68,31 @@ class Template(FrozenValue, frozen=True):
 def catalogue() -> Mapping[str, Template]:
     """Give every template by its id, in the order of the file."""
     text = files(__package__).joinpath("templates.yaml").read_text(encoding="utf-8")
-    return {id: _template(id, template_yaml) for id, template_yaml in yaml.safe_load(text).items()}
-
-
-def _template(id: str, template_yaml: Mapping[str, Any]) -> Template:
-    return Template(id, template_yaml["use"], _fields(template_yaml), tuple(template_yaml.get("either", ())))
+    templates = yaml.safe_load(text)
+    return {
+        id: Template(id, template["use"], _fields(template), tuple(template.get("either", ())))
+        for id, template in templates.items()
+    }
 
 
 def _fields(fields_yaml: Mapping[str, Any]) -> tuple[Field, ...]:
-    return tuple(
-        _field(name, share == "required", field_yaml)
-        for share in ("required", "optional")
-        for name, field_yaml in fields_yaml.get(share, {}).items()
-    )
-
-
-def _field(name: str, required: bool, field_yaml: str | Mapping[str, Any]) -> Field:
-    if isinstance(field_yaml, Mapping):
-        return Field(name, required, parts=_fields(field_yaml))
-    kind, _, note = field_yaml.partition(",")
-    return Field(name, required, kind, note.strip())
+    fields = []
+    for share in ("required", "optional"):
+        for name, field_yaml in fields_yaml.get(share, {}).items():
+            required = share == "required"
+            if isinstance(field_yaml, Mapping):
+                fields.append(Field(name, required, parts=_fields(field_yaml)))
+            else:
+                kind, _, note = field_yaml.partition(",")
+                fields.append(Field(name, required, kind, note.strip()))
+    return tuple(fields)
 
 
 def template_problems(template: Template, data: Mapping[str, Any]) -> list[str]:
     """Say what is wrong with a template's data, field by field; nothing when it will do.
 
-    Only required fields are checked, and the members of lists of objects; a card with an odd optional field
-    is still a card.
+    Only required fields are checked, and the members of lists of objects; a card with a strange optional
+    field is still a card.
     """
     problems = list(_of_fields(template.fields, data, ""))
     if template.either and not any(isinstance(data.get(name), str) for name in template.either):
@@ -106,44 +103,25 @@ def template_problems(template: Template, data: Mapping[str, Any]) -> list[str]:
 def _of_fields(fields: tuple[Field, ...], data: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for field in fields:
         value, place = data.get(field.name), prefix + field.name
+        # Flags and maps are never required, so that nothing is expected of them.
+        expected = "a list of objects, at least one" if field.parts else _EXPECTED.get(field.kind, "")
         if value is None:
             if field.required:
-                yield f"{place} is missing: {_expectation(field)}"
+                yield f"{place} is missing: {expected}"
+        elif field.parts and (not isinstance(value, list) or (field.required and not value)):
+            yield f"{place} must be {expected}, not {describe_value(value)}"
         elif field.parts:
-            yield from _of_list(field, value, place)
+            for number, member in enumerate(value):
+                if isinstance(member, Mapping):
+                    yield from _of_fields(field.parts, member, f"{place}[{number}].")
+                else:
+                    yield f"{place}[{number}] must be an object, not {describe_value(member)}"
         elif field.required and not _FITS[field.kind](value):
-            yield f"{place} must be {_EXPECTED[field.kind]}, not {describe_value(value)}"
-
-
-def _of_list(field: Field, value: Any, place: str) -> Iterator[str]:
-    if not isinstance(value, list) or (field.required and not value):
-        yield f"{place} must be {_expectation(field)}, not {describe_value(value)}"
-        return
-    for number, member in enumerate(value):
-        if isinstance(member, Mapping):
-            yield from _of_fields(field.parts, member, f"{place}[{number}].")
-        else:
-            yield f"{place}[{number}] must be an object, not {describe_value(member)}"
-
-
-def _expectation(field: Field) -> str:
-    return "a list of objects, at least one" if field.parts else _EXPECTED[field.kind]
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_filled(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+            yield f"{place} must be {expected}, not {describe_value(value)}"
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_texts(value: Any) -> bool:
@@ -151,10 +129,10 @@ def _is_texts(value: Any) -> bool:
 
 
 _FITS: Mapping[str, Callable[[Any], bool]] = {
-    "text": _is_text,
-    "filled": _is_filled,
+    "text": lambda value: isinstance(value, str),
+    "filled": lambda value: isinstance(value, str) and bool(value.strip()),
     "number": _is_number,
-    "integer": _is_integer,
+    "integer": lambda value: isinstance(value, int) and _is_number(value),
     "texts": _is_texts,
     "given": lambda value: True,
 }
@@ -196,54 +174,40 @@ class CardDraft(FrozenValue, frozen=True):
     warning: str = ""
 
 
-def read_card_draft(args: Mapping[str, Any]) -> CardDraft:
+def _read_card_draft(args: Mapping[str, Any]) -> CardDraft:
     """Read the arguments; raises ToolFailed at the first thing that is wrong."""
-    title, configs = _title(args.get("title")), _configs(args.get("ui_configs"))
-    created, warning = _creation_date(args.get("content_creation_date"))
-    return CardDraft(
-        _fact(args.get("fact_id")),
-        title,
-        configs,
-        _tags(args.get("tags")),
-        _optional_text(args, "address"),
-        _optional_text(args, "user_mark_address"),
-        created,
-        warning,
-    )
-
-
-def bad_argument(message: str) -> ToolFailed:
-    """Make the error that tells an agent which argument to mend."""
-    return ToolFailed(message, "bad_arguments")
-
-
-def _title(title: Any) -> str:
+    title, text = args.get("title"), args.get("fact_id")
     if not isinstance(title, str) or not title.strip():
         raise bad_argument("title must be a text that is not empty")
-    return title.strip()
-
-
-def _fact(text: Any) -> FactId:
+    configs = _configs(args.get("ui_configs"))
+    created, warning = _creation_date(args.get("content_creation_date"))
     fact = fact_id(text)
     if fact is None:
         raise bad_argument(f"fact_id must look like 2026/09/17.md#ts_1, not {describe_value(text)}")
-    return fact
+    tags = _tags(args.get("tags"))
+    address, marked = _optional_text(args, "address"), _optional_text(args, "user_mark_address")
+    return CardDraft(fact, title.strip(), configs, tags, address, marked, created, warning)
+
+
+def bad_argument(message: str) -> ToolFailed:
+    """Make the error that names the argument to mend."""
+    return ToolFailed(message, "bad_arguments")
 
 
 def _configs(value: Any) -> tuple[Mapping[str, Any], ...]:
-    configs = _from_json(value) if isinstance(value, str) else value
+    configs = value
+    if isinstance(value, str):
+        try:
+            configs = read_json(value)
+        except ValueError as wrong:
+            raise bad_argument(f"ui_configs is a text that is not JSON: {wrong}") from wrong
     if not isinstance(configs, list) or not configs:
         raise bad_argument(
             f"ui_configs must be a list with at least one template, not {describe_value(configs)}"
         )
-    return _without_stray_snapshots([_config(config, number) for number, config in enumerate(configs)])
-
-
-def _from_json(text: str) -> Any:
-    try:
-        return read_json(text)
-    except ValueError as wrong:
-        raise bad_argument(f"ui_configs is a text that is not JSON: {wrong}") from wrong
+    filled = [_config(config, number) for number, config in enumerate(configs)]
+    # Among several, a snapshot only repeats the picture; of nothing but snapshots one stays.
+    return tuple([config for config in filled if config["template_id"] != "snapshot"] or filled[:1])
 
 
 def _config(config: Any, number: int) -> Mapping[str, Any]:
@@ -269,37 +233,27 @@ def _config(config: Any, number: int) -> Mapping[str, Any]:
 def _no_template(id: Any) -> str:
     if not isinstance(id, str) or not id:
         return "missing; it must be the id of a template"
-    sentences = [
+    parts = (
         f"there is no template {id!r}",
         did_you_mean(id, catalogue()),
         f"known: {', '.join(catalogue())}",
-    ]
-    return "; ".join(part for part in sentences if part)
-
-
-def _without_stray_snapshots(configs: list[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """Among several, a snapshot only repeats the picture: drop it; of nothing but snapshots keep one."""
-    others = [config for config in configs if config["template_id"] != "snapshot"]
-    return tuple(others or configs[:1])
+    )
+    return "; ".join(part for part in parts if part)
 
 
 def _tags(value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list):
+    if value is not None and not isinstance(value, list):
         raise bad_argument(f"tags must be a list, not {describe_value(value)}")
-    names = (_tag(tag, number) for number, tag in enumerate(value))
-    return tuple(dict.fromkeys(name for name in names if name))
-
-
-def _tag(tag: Any, number: int) -> str:
-    name = tag.get("name") if isinstance(tag, Mapping) else tag
-    if name is not None and not isinstance(name, str):
-        raise bad_argument(f"tags[{number}] must be an object with a name, not {describe_value(tag)}")
-    proper = (name or "").strip().capitalize()
-    if proper and proper not in TAGS:
-        raise bad_argument(f"tags[{number}]: there is no tag {name!r}; the tags are: {', '.join(TAGS)}")
-    return proper
+    names: list[str] = []
+    for number, tag in enumerate(value or ()):
+        name = tag.get("name") if isinstance(tag, Mapping) else tag
+        if name is not None and not isinstance(name, str):
+            raise bad_argument(f"tags[{number}] must be an object with a name, not {describe_value(tag)}")
+        proper = (name or "").strip().capitalize()
+        if proper and proper not in TAGS:
+            raise bad_argument(f"tags[{number}]: there is no tag {name!r}; the tags are: {', '.join(TAGS)}")
+        names += [proper] if proper else []
+    return tuple(dict.fromkeys(names))
 
 
 def _optional_text(args: Mapping[str, Any], name: str) -> str:
@@ -310,7 +264,7 @@ def _optional_text(args: Mapping[str, Any], name: str) -> str:
 
 
 def _creation_date(value: Any) -> tuple[datetime | None, str]:
-    """Read a date; one that cannot be read is not used, and said."""
+    """Read a date; one that cannot be read is not used, and a warning says so."""
     if value is None or value == "":
         return None, ""
     try:
@@ -322,34 +276,19 @@ def _creation_date(value: Any) -> tuple[datetime | None, str]:
 METADATA = "get_card_metadata"
 SAVE = "save_timeline_card"
 
-# What others write into a card: it outlives a card that is saved anew.
-_LAST_KEYS = ("comments", "insight", "deleted")
 _TEXT = {"type": "string"}
 
 
 def card_tools(workspace: Workspace, clock: Clock) -> tuple[Tool, Tool]:
     """Make the tools of one trial."""
     metadata, save = specs()
-    return Tool(metadata, tags_in_use), Tool(save, partial(save_card, workspace, clock))
+    tags = f"The journal's tags: {', '.join(TAGS)}"
+    return Tool(metadata, lambda args: tags), Tool(save, partial(_save_card, workspace, clock))
 
 
 @cache
 def specs() -> tuple[ToolSpec, ToolSpec]:
     """Declare the tools; they check their own arguments and touch nothing but the workspace."""
-    return (
-        ToolSpec(
-            METADATA,
-            "Lists the tags that a card can have.",
-            {"type": "object", "properties": {}},
-            False,
-            False,
-            False,
-        ),
-        ToolSpec(SAVE, "Saves the finished card of an entry.", _save_parameters(), False, False, False),
-    )
-
-
-def _save_parameters() -> dict[str, Any]:
     config = {
         "type": "object",
         "properties": {
@@ -363,7 +302,7 @@ def _save_parameters() -> dict[str, Any]:
         "properties": {"name": {"type": "string", "enum": list(TAGS)}, "icon": _TEXT},
         "required": ["name"],
     }
-    return {
+    save = {
         "type": "object",
         "properties": {
             "fact_id": {"type": "string", "description": "the entry's fact id, exactly as given"},
@@ -376,16 +315,16 @@ def _save_parameters() -> dict[str, Any]:
         },
         "required": ["fact_id", "title", "ui_configs"],
     }
+    no_arguments = {"type": "object", "properties": {}}
+    return (
+        ToolSpec(METADATA, "Lists the tags that a card can have.", no_arguments, False, False, False),
+        ToolSpec(SAVE, "Saves the finished card of an entry.", save, False, False, False),
+    )
 
 
-def tags_in_use(args: Mapping[str, Any]) -> str:
-    """List the tags."""
-    return f"The journal's tags: {', '.join(TAGS)}"
-
-
-def save_card(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> str:
+def _save_card(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> str:
     """Save a card over what may already be there; raises ToolFailed when it cannot be."""
-    draft = read_card_draft(args)
+    draft = _read_card_draft(args)
     fact = draft.fact
     entry = find_entry(read_file(workspace, fact.daily_file), fact)
     if entry is None:
@@ -411,11 +350,12 @@ def _card(draft: CardDraft, entry: DailyEntry, old: Mapping[str, Any], clock: Cl
     card |= {key: value for key, value in old.items() if str(key).startswith("user_fixed_")}
     if draft.user_mark_address:
         card["user_fixed_address"] = draft.user_mark_address
-    return card | {key: old[key] for key in _LAST_KEYS if key in old}
+    # What others write into a card outlives a card that is saved anew.
+    return card | {key: old[key] for key in ("comments", "insight", "deleted") if key in old}
 
 
 def _timestamp(draft: CardDraft, entry: DailyEntry, old: Mapping[str, Any], clock: Clock) -> int:
-    """Give the card's moment: as told, else as it was, else when the entry was written."""
+    """Give the card's moment: the draft's, else the old card's, else when the entry was written."""
     was = old.get("timestamp")
     if draft.created is None and isinstance(was, int):
         return was

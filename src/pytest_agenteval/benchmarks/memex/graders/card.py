@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -27,6 +26,7 @@ from pytest_agenteval.benchmarks.memex.graders.end_state import (
     entry_day,
     merge_states,
     needles,
+    state_list,
     texts,
     title_of,
     undecided_where_unreadable,
@@ -48,8 +48,6 @@ from pytest_agenteval.benchmarks.memex.text_search import (
 from pytest_agenteval.graders.grader_settings import cut
 
 COMPLETE = "a complete card"
-LONGEST_TITLE = 30
-"""So many letters of an entry may be its title; a longer entry has to be put shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +85,8 @@ class CardCompletion:
             _completeness_check(stated, on_disk),
         )
         if self.mode == "default":
-            checks = (
-                *checks,
-                *_copied_title_checks(merge_states(stated, on_disk), evidence),
-                *_other_cards_checks(evidence),
-            )
+            state = merge_states(stated, on_disk)
+            checks = (*checks, *_copied_title_checks(state, evidence), *_other_cards_checks(evidence))
         return share_grade("card_completion", checks)
 
 
@@ -99,7 +94,8 @@ def _copied_title_checks(state: State, evidence: Evidence) -> tuple[Check, ...]:
     """Give a failed check where the title is the entry over again; a good one earns nothing more."""
     content = " ".join(str(evidence.task_input.get("content") or "").split())
     title = title_of(state.get("card_yaml_blob"))
-    copied = len(content) > LONGEST_TITLE and content in " ".join(title.split())
+    # A title of so many letters may be the whole entry; a longer entry has to be put shorter.
+    copied = len(content) > 30 and content in " ".join(title.split())
     claim = "the title is more than the entry over again"
     return (Check(claim, False, "a title of its own", "the whole entry"),) if copied else ()
 
@@ -114,15 +110,12 @@ def _other_cards_checks(evidence: Evidence) -> tuple[Check, ...]:
 
 
 def _completeness_check(stated: State, on_disk: State | None) -> Check:
-    sides = [merge_states(stated, on_disk), *([] if on_disk is None else [on_disk])]
-    words = [_what_is_missing(side) for side in sides]
+    words = []
+    for side in (merge_states(stated, on_disk), *([] if on_disk is None else [on_disk])):
+        missing = ", ".join(map(str, state_list(side, "missing_requirements")))
+        words.append(missing or (COMPLETE if side.get("is_complete") is True else "an incomplete card"))
     finding = words[0] if len(set(words)) == 1 else contrast_text(*words)
     return Check("nothing is missing", set(words) == {COMPLETE}, COMPLETE, finding)
-
-
-def _what_is_missing(side: State) -> str:
-    missing = ", ".join(map(str, _missing(side)))
-    return missing or (COMPLETE if side.get("is_complete") is True else "an incomplete card")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,48 +152,35 @@ class CardTemplateChoice:
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the templates of the card, in their order, with the expected ones."""
         stated, on_disk = card_states(evidence, self.mode)
-        template_ids = _list(merge_states(stated, on_disk), "template_ids")
+        template_ids = state_list(merge_states(stated, on_disk), "template_ids")
         disagreements = disagreement_checks(stated, on_disk, "template_ids")
-        score, why = self._score_and_reason(template_ids)
-        template_list = ", ".join(map(str, template_ids)) or "no template"
-        check = Check(
-            "the first template is expected",
-            score == 1.0,
-            " or ".join(self.expected_template_ids),
-            template_list,
-        )
+        expected = " or ".join(self.expected_template_ids)
+        found = ", ".join(map(str, template_ids))
+        score, why = self._score_and_reason(template_ids, expected, found)
+        check = Check("the first template is expected", score == 1.0, expected, found or "no template")
         if disagreements:
             score, why = 0.0, str(disagreements[0])
         if self.only:
-            alone = Check("no other template is on the card", *self._alone(template_ids))
+            once = len(set(map(str, template_ids))) == len(template_ids)
+            passed = once and set(self.expected_template_ids).issuperset(template_ids)
+            alone = Check("no other template is on the card", passed, expected, found or "no template")
             disagreements = (*disagreements, alone)
             score, why = (score, why) if alone.passed else (score / 2, f"{why}; {alone}")
         return Grade("card_template_choice", score, why, (check, *disagreements), {"full": score == 1.0})
 
-    def _alone(self, template_ids: Sequence[Any]) -> tuple[bool, str, str]:
-        expected = set(self.expected_template_ids)
-        alone = len(set(map(str, template_ids))) == len(template_ids) and expected.issuperset(template_ids)
-        return (
-            alone,
-            " or ".join(self.expected_template_ids),
-            ", ".join(map(str, template_ids)) or "no template",
-        )
-
-    def _score_and_reason(self, template_ids: Sequence[Any]) -> tuple[float, str]:
-        expected = " or ".join(self.expected_template_ids)
-        template_list = ", ".join(map(str, template_ids))
+    def _score_and_reason(self, template_ids: Sequence[Any], expected: str, found: str) -> tuple[float, str]:
         if not template_ids:
             return 0.0, f"no template was chosen; expected {expected}"
         if template_ids[0] in self.expected_template_ids:
             return 1.0, f"{template_ids[0]} comes first, as expected"
         later = next((id for id in template_ids[1:] if id in self.expected_template_ids), None)
         if later is not None:
-            return 0.5, f"{later} is expected, but not first in: {template_list}"
-        return 0.0, f"expected {expected}, found {template_list}"
+            return 0.5, f"{later} is expected, but not first in: {found}"
+        return 0.0, f"expected {expected}, found {found}"
 
 
 def card_states(evidence: Evidence, mode: Mode) -> tuple[State, State | None]:
-    """Give what the agent tells of the card, and what its file shows; in upstream mode only one of them."""
+    """Give what the agent says of the card, and what its file shows; in upstream mode only one of them."""
     if mode == "upstream":
         return upstream_state(evidence, card_state), None
     stated = evidence.state
@@ -210,23 +190,11 @@ def card_states(evidence: Evidence, mode: Mode) -> tuple[State, State | None]:
 
 
 def share_grade(grader: str, checks: tuple[Check, ...]) -> Grade:
-    """Give the share of checks that passed, counted as Memex counts it: none asked, none passed."""
+    """Give the share of checks that passed, counted as Memex counts it: of none, none passed."""
     missed = [check for check in checks if not check.passed]
     why = "; ".join(map(str, missed)) or f"all {len(checks)} checks passed"
     score = (len(checks) - len(missed)) / len(checks) if checks else 0.0
     return Grade(grader, score, why if checks else "nothing to check", checks)
-
-
-def _missing(state: Mapping[str, Any]) -> Sequence[Any]:
-    return _list(state, "missing_requirements")
-
-
-def _list(state: Mapping[str, Any], key: str) -> Sequence[Any]:
-    """Take a list out of the state; one that is not there is empty, anything else is unreadable."""
-    value = state.get(key)
-    if value is not None and not isinstance(value, list | tuple):
-        raise UnreadableState(f"{key} in the agent's state", "a list", value)
-    return value or ()
 
 
 if TYPE_CHECKING:
@@ -260,12 +228,10 @@ class CardMustContain:
 
     def __post_init__(self) -> None:
         check_mode(self.mode)
-        upstream = self.mode == "upstream"
-        needle_texts = (
-            texts("substrings", cast("Sequence[str]", self.substrings))
-            if upstream
-            else needles("substrings", self.substrings)
-        )
+        if self.mode == "upstream":
+            needle_texts: Sequence[object] = texts("substrings", cast("Sequence[str]", self.substrings))
+        else:
+            needle_texts = needles("substrings", self.substrings)
         object.__setattr__(self, "substrings", needle_texts)
 
     @undecided_where_unreadable(MUST_CONTAIN)
@@ -274,21 +240,20 @@ class CardMustContain:
         stated, on_disk = card_states(evidence, self.mode)
         blob = card_text(merge_states(stated, on_disk))
         if self.mode == "upstream":
-            return _text_grade(tuple(_raw_check(str(text), blob) for text in self.substrings))
+            return _text_grade([_raw_check(str(text), blob) for text in self.substrings])
         if not self.substrings:
             return Grade(MUST_CONTAIN, None, "nothing to check")
         values = card_values(blob)
         disagreements = disagreement_checks(stated, on_disk, "card_yaml_blob")
-        grade = _text_grade(
-            (*(_check(tuple(wordings), values) for wordings in self.substrings), *disagreements)
-        )
+        checks = [_check(tuple(wordings), values) for wordings in self.substrings]
+        grade = _text_grade([*checks, *disagreements])
         return replace(grade, rationale=str(disagreements[0])) if disagreements else grade
 
 
-def _text_grade(checks: tuple[Check, ...]) -> Grade:
+def _text_grade(checks: Sequence[Check]) -> Grade:
     """Score the checks; the reason names what is not there, and leaves the card's text to the checks."""
     missed = ", ".join(repr(check.expected) for check in checks if not check.passed)
-    grade = share_grade(MUST_CONTAIN, checks)
+    grade = share_grade(MUST_CONTAIN, tuple(checks))
     return replace(grade, rationale=f"not on the card: {missed}") if missed else grade
 
 
@@ -298,40 +263,33 @@ def card_values(blob: str) -> list[str]:
         card = yaml.load(blob, _Loader)  # makes texts, lists and maps only
     except yaml.YAMLError:
         return []
-    return list(_visible_values(card)) if isinstance(card, dict) else []
-
-
-def _visible_values(card: dict[str, Any]) -> Iterator[str]:
-    yield from _leaves(card.get("title"))
-    configs = card.get("ui_configs")
+    if not isinstance(card, dict):
+        return []
+    values, configs = list(_leaves(card.get("title"))), card.get("ui_configs")
     for config in configs if isinstance(configs, list) else ():
         if isinstance(config, dict):
-            yield from _leaves(config.get("data"))
+            values += _leaves(config.get("data"))
+    return values
 
 
 def _leaves(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         if value.lower() not in _NO_VALUES:
             yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _leaves(inner)
-    elif isinstance(value, list):
-        for inner in value:
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
             yield from _leaves(inner)
 
 
 def _check(wordings: Sequence[str], values: Sequence[str]) -> Check:
-    expected = " or ".join(wordings)
+    expected, finding = " or ".join(wordings), cut(" | ".join(values)) or "no card that can be read"
     passed = any(mentions(value, text) for text in wordings for value in values)
-    return Check(
-        f"the card says {expected!r}", passed, expected, cut(" | ".join(values)) or "no card that can be read"
-    )
+    return Check(f"the card says {expected!r}", passed, expected, finding)
 
 
 def _raw_check(text: str, blob: str) -> Check:
-    finding = cut(blob) or "no card"
-    return Check(f"the card contains {text!r}", text.lower() in blob.lower(), text, finding)
+    passed = text.lower() in blob.lower()
+    return Check(f"the card contains {text!r}", passed, text, cut(blob) or "no card")
 
 
 def card_text(state: State) -> str:
@@ -382,36 +340,31 @@ class CardNumbersGiven:
         disagreements = disagreement_checks(stated, on_disk, "card_yaml_blob")
         values = card_values(card_text(merge_states(stated, on_disk)))
         normal_entry = normalize_mention(entry)
-        days_known = self._days_meant(own) | find_days(normal_entry, short=False)
+        days_meant = days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())
+        days_known = days_meant | find_days(normal_entry, short=False)
         times_known = find_times(normal_entry)
-        checks = tuple(
+        checks = [
             Check(f"{number} comes from the entry", bool(readings & allowed), "a number of the entry", number)
             for value in values
             for number, readings in _numbers(value)
             if not _is_known_day_or_time(number, days_known, times_known)
-        )
-        checks += tuple(self._days(values, own)) if self.days else ()
+        ]
+        for value in values if self.days else ():
+            for named_day in find_days(normalize_mention(value), short=False):
+                passed = any(named_day.can_equal(day) for day in days_meant)
+                expected = " or ".join(self.days)
+                checks.append(Check(f"{value} is a day that was meant", passed, expected, value))
         if not checks:
             return Grade(NUMBERS_GIVEN, None, "the card has no number to look at")
         return Grade.from_checks(NUMBERS_GIVEN, (*checks, *disagreements))
 
-    def _days_meant(self, own: date | None) -> frozenset[Day]:
-        return days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())
-
-    def _days(self, values: Sequence[str], own: date | None) -> Iterator[Check]:
-        days_meant = self._days_meant(own)
-        for value in values:
-            for named_day in find_days(normalize_mention(value), short=False):
-                passed = any(named_day.can_equal(day) for day in days_meant)
-                yield Check(f"{value} is a day that was meant", passed, " or ".join(self.days), value)
-
 
 def _is_known_day_or_time(number: str, days_known: frozenset[Day], times_known: frozenset[int]) -> bool:
     """Whether a number is a day or a time of the entry, as those are written with a point: 18.9., 18.45."""
+    times = parse_times(number.replace(".", ":"))
     days_in_number = find_days(number) if "." in number else ()
-    times_in_number = parse_times(number.replace(".", ":"))
-    return any(day.can_equal(other) for day in days_in_number for other in days_known) or bool(
-        times_in_number & times_known
+    return bool(times & times_known) or any(
+        day.can_equal(other) for day in days_in_number for other in days_known
     )
 
 

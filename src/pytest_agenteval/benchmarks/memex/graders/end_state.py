@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache, wraps
 from importlib.resources import files
@@ -24,7 +24,7 @@ _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
 
 Mode = Literal["default", "upstream"]
 Needles = tuple[tuple[str, ...], ...]
-"""What has to be said: each of these, in one of its wordings."""
+"""Texts that have to be mentioned: each of these, in one of its wordings."""
 
 
 def check_mode(mode: str) -> None:
@@ -52,9 +52,7 @@ def needles(name: str, value: Sequence[str | Sequence[str]]) -> Needles:
     """Take a list of texts, or of lists of texts of which one is enough; a blank text is refused."""
     if not isinstance(value, list | tuple):
         raise ValueError(f"{name} must be a list of texts, not {value!r}")
-    wordings = tuple(
-        texts(name, [one_or_more] if isinstance(one_or_more, str) else one_or_more) for one_or_more in value
-    )
+    wordings = tuple(texts(name, [entry] if isinstance(entry, str) else entry) for entry in value)
     if not all(one_or_more and all(text.strip() for text in one_or_more) for one_or_more in wordings):
         raise ValueError(f"{name}: a blank text is said everywhere; take it out")
     return wordings
@@ -89,14 +87,14 @@ def check_template_ids(ids: Sequence[str]) -> None:
 
 @cache
 def template_ids() -> tuple[str, ...]:
-    """Give the ids of all card templates, from the data that the card agent is told of."""
+    """Give the ids of all card templates, from the data that the card agent is given."""
     text = files("pytest_agenteval.benchmarks.memex.card_agent").joinpath("templates.yaml").read_text("utf-8")
     templates: dict[str, Any] = yaml.safe_load(text)
     return tuple(templates)
 
 
 State = Mapping[str, Any]
-"""What is told or shown of a trial's end, by the keys of docs/end-state.md."""
+"""What an agent or the workspace says of a trial's end, by the keys of docs/end-state.md."""
 
 _Grader = TypeVar("_Grader")
 
@@ -111,7 +109,7 @@ class UnreadableState(TypeError):
 def undecided_where_unreadable(
     name: str,
 ) -> Callable[[Callable[[_Grader, Evidence], Grade]], Callable[[_Grader, Evidence], Grade]]:
-    """Make a grader's ``grade`` say that it could not tell where it meets something unreadable.
+    """Make a ``grade`` undecided where it meets something unreadable.
 
     In ``default`` mode it is given texts in one Unicode form; Memex compares them as they are.
     """
@@ -144,7 +142,7 @@ def merge_states(stated: State, on_disk: State | None) -> State:
 
 
 def upstream_state(evidence: Evidence, state_on_disk: Callable[[Evidence], State | None]) -> State:
-    """Give the end state as Memex's harness would: the agent's own; of one that says none, what is shown."""
+    """Give the end state as Memex's harness would: the agent's own; of one without any, the workspace's."""
     stated, on_disk = evidence.state, None
     if not any(key in stated for key in _KEYS):
         on_disk = state_on_disk(evidence)
@@ -152,29 +150,17 @@ def upstream_state(evidence: Evidence, state_on_disk: Callable[[Evidence], State
 
 
 def value_check(claim: str, key: str, expected: Any, stated: State, on_disk: State | None) -> Check:
-    """Ask whether this key has the wanted value; where agent and workspace both tell it, both must have it.
+    """Look whether this key has the wanted value; where agent and workspace both have it, both must.
 
     Only the very value counts: what is merely true is not ``True``.
     """
-    end_value, value_on_disk = (
-        merge_states(stated, on_disk).get(key),
-        None if on_disk is None else on_disk[key],
-    )
-    passed = all(
-        type(value) is type(expected) and value == expected
-        for value in _values(end_value, value_on_disk, on_disk)
-    )
-    differs = on_disk is not None and end_value != value_on_disk
-    finding = (
-        contrast_text(_value_text(end_value), _value_text(value_on_disk))
-        if differs
-        else _value_text(end_value)
-    )
+    end_value = merge_states(stated, on_disk).get(key)
+    value_on_disk = end_value if on_disk is None else on_disk[key]
+    passed = all(type(value) is type(expected) and value == expected for value in (end_value, value_on_disk))
+    finding = _value_text(end_value)
+    if on_disk is not None and end_value != value_on_disk:
+        finding = contrast_text(finding, _value_text(value_on_disk))
     return Check(claim, passed, _value_text(expected), finding)
-
-
-def _values(end_value: Any, value_on_disk: Any, on_disk: State | None) -> tuple[Any, ...]:
-    return (end_value,) if on_disk is None else (end_value, value_on_disk)
 
 
 def contrast_text(stated: str, on_disk: str) -> str:
@@ -199,11 +185,7 @@ def _value_text(value: Any) -> str:
 def _same(stated: Any, on_disk: Any) -> bool:
     if isinstance(stated, str) and isinstance(on_disk, str):
         return stated.splitlines() == on_disk.splitlines()
-    return bool(_plain(stated) == on_disk)
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return bool((list(stated) if isinstance(stated, tuple) else stated) == on_disk)
 
 
 _KEYS = frozenset(
@@ -224,7 +206,7 @@ _KEYS = frozenset(
         "file_contents",
     }
 )
-"""What our agents say of their end states: docs/end-state.md."""
+"""The keys of our agents' end states: docs/end-state.md."""
 
 
 ROOT = "PKM/"
@@ -260,12 +242,9 @@ def lies_in(path: str, bucket: str) -> bool:
     folder = upstream_path(f"{clean_path(bucket)}/")
     if path.startswith(folder):
         return True
-    return not bucket.endswith("/") and folder in (f"{path}/", f"{_without_ending(path)}/")
-
-
-def _without_ending(path: str) -> str:
     above, slash, name = path.rpartition("/")
-    return above + slash + (name.rpartition(".")[0] or name)
+    without_ending = above + slash + (name.rpartition(".")[0] or name)
+    return not bucket.endswith("/") and folder in (f"{path}/", f"{without_ending}/")
 
 
 def files_below(tree: Tree) -> dict[str, FileText]:
@@ -277,26 +256,22 @@ def files_below(tree: Tree) -> dict[str, FileText]:
 def changed_below(evidence: Evidence) -> TreeDiff:
     """Give what came, changed and went in the knowledge base, by the paths in it."""
     changes = evidence.diff
-    return TreeDiff(_below(changes.created), _below(changes.modified), _below(changes.deleted))
-
-
-def _below(paths: Sequence[str]) -> tuple[str, ...]:
-    inner_paths = map(below_root, paths)
-    return tuple(path for path in inner_paths if path is not None)
+    created, modified, deleted = (
+        tuple(inner for path in paths if (inner := below_root(path)) is not None)
+        for paths in (changes.created, changes.modified, changes.deleted)
+    )
+    return TreeDiff(created, modified, deleted)
 
 
 def enriched_below(evidence: Evidence) -> list[str]:
     """Give the files of the knowledge base that came or changed and hold something new, sorted."""
-    before, after, changes = (
-        files_below(evidence.before),
-        files_below(evidence.after),
-        changed_below(evidence),
-    )
+    before, after = files_below(evidence.before), files_below(evidence.after)
+    changes = changed_below(evidence)
     paths = sorted((*changes.created, *changes.modified))
-    return [path for path in paths if holds_something_new(before.get(path), after[path])]
+    return [path for path in paths if _holds_something_new(before.get(path), after[path])]
 
 
-def holds_something_new(before: FileText | None, after: FileText) -> bool:
+def _holds_something_new(before: FileText | None, after: FileText) -> bool:
     """Whether a changed file holds a word that it did not hold as often before.
 
     White space, an order of words and what was taken out are nothing new; nor is a link. Of a file that is no
@@ -307,7 +282,7 @@ def holds_something_new(before: FileText | None, after: FileText) -> bool:
     if after.text is None or (before is not None and before.text is None):
         return after.size > 0
     was, now = (before.text or "" if before else "").split(), after.text.split()
-    # Without any space: a text that was wrapped anew, or had its words joined, says what it said.
+    # Without any space: a text that was wrapped anew, or had its words joined, has nothing new.
     return "".join(was) != "".join(now) and bool(Counter(now) - Counter(was))
 
 
@@ -326,21 +301,21 @@ def end_texts(evidence: Evidence) -> Mapping[str, str]:
 
 def count_marker(mark: str, text: str | None) -> int:
     """Count how often a mark stands in a text by itself: ``…#ts_1`` does not stand in ``…#ts_12``."""
-    start = r"(?<![0-9A-Za-z_])" if _is_word(mark[:1]) else ""
-    end = r"(?![0-9A-Za-z_])" if _is_word(mark[-1:]) else ""
+
+    def is_word(letter: str) -> bool:
+        # Letters of other scripts may follow an id at once: Korean and Chinese leave no space there.
+        return letter == "_" or (letter.isascii() and letter.isalnum())
+
+    start = r"(?<![0-9A-Za-z_])" if is_word(mark[:1]) else ""
+    end = r"(?![0-9A-Za-z_])" if is_word(mark[-1:]) else ""
     return len(re.findall(start + re.escape(mark) + end, text or ""))
 
 
-def _is_word(letter: str) -> bool:
-    # Letters of other scripts may follow an id at once: Korean and Chinese leave no space there.
-    return letter == "_" or (letter.isascii() and letter.isalnum())
-
-
-def missing_requirements(state: Mapping[str, Any]) -> Sequence[Any]:
-    """Take the list of what is missing out of the state; none is empty, anything but a list Unreadable."""
-    value = state.get("missing_requirements")
+def state_list(state: Mapping[str, Any], key: str) -> Sequence[Any]:
+    """Take a list out of the state; one that is not there is empty, anything but a list is unreadable."""
+    value = state.get(key)
     if value is not None and not isinstance(value, list | tuple):
-        raise UnreadableState("missing_requirements in the agent's state", "a list", value)
+        raise UnreadableState(f"{key} in the agent's state", "a list", value)
     return value or ()
 
 
@@ -368,18 +343,27 @@ def card_state(evidence: Evidence) -> State | None:
     if path is None:
         _check_entry_id(evidence)
         return None
-    blob, card = evidence.after.text(path), _card(evidence.after, path)
-    missing = [name for name, is_met in _card_requirements(evidence, path, card).items() if not is_met]
+    card, fact = _card(evidence.after, path), evidence.task_input["fact_id"]
+    # What a finished card needs, by the names that Memex has for each.
+    requirements = {
+        "matching_successful_save_timeline_card_tool_call": _was_saved(evidence, path),
+        "card_file_exists": path in evidence.after,
+        "persisted_fact_id_matches": card.get("fact_id") == fact,
+        "status_completed": card.get("status") == "completed",
+        "title_present": bool((_text(card.get("title")) or "").strip()),
+        "ui_configs_present": bool(_configs(card)),
+    }
+    missing = [name for name, is_met in requirements.items() if not is_met]
     return {
         "is_complete": not missing,
-        "card_save_tool_called": "matching_successful_save_timeline_card_tool_call" not in missing,
+        "card_save_tool_called": requirements["matching_successful_save_timeline_card_tool_call"],
         "persisted_fact_id": _text(card.get("fact_id")),
         "status": _text(card.get("status")),
-        "has_title": "title_present" not in missing,
-        "has_ui_configs": "ui_configs_present" not in missing,
+        "has_title": requirements["title_present"],
+        "has_ui_configs": requirements["ui_configs_present"],
         "missing_requirements": missing,
         "template_ids": [_template_id(config) for config in _configs(card)],
-        "card_yaml_blob": blob or "",
+        "card_yaml_blob": evidence.after.text(path) or "",
     }
 
 
@@ -420,7 +404,7 @@ def card_path(evidence: Evidence) -> str | None:
 
 
 def _check_entry_id(evidence: Evidence) -> None:
-    """Raise where the task's id is none that a card can have, and the agent tells nothing to go by."""
+    """Raise where the task's id is none that a card can have, and the agent has no end state to go by."""
     fact = evidence.task_input.get("fact_id")
     has_files = evidence.before.files or evidence.after.files
     if fact and has_files and not evidence.state and not _FACT_ID.fullmatch(str(fact)):
@@ -429,16 +413,18 @@ def _check_entry_id(evidence: Evidence) -> None:
 
 def files_newly_holding(fact: str, evidence: Evidence) -> list[str]:
     """Give the files of the knowledge base that hold the id at the end; none where it only moved."""
-    before, after = _marker_counts(fact, evidence.before), _marker_counts(fact, evidence.after)
-    return sorted(after) if sum(after.values()) > sum(before.values()) else []
+    before, after = (
+        {path: count_marker(fact, file.text) for path, file in files_below(tree).items()}
+        for tree in (evidence.before, evidence.after)
+    )
+    holding = sorted(path for path, number in after.items() if number)
+    return holding if sum(after.values()) > sum(before.values()) else []
 
 
 def insights_given(evidence: Evidence) -> list[str]:
     """Give the ids of the entries that were given an insight with words: by a call, or on their card."""
-    calls = _insight_calls(evidence)
-    called = [
-        str(call.args.get("fact_id")) for call in calls if str(call.args.get("insight_text") or "").strip()
-    ]
+    calls = (call for call in _insight_calls(evidence) if str(call.args.get("insight_text") or "").strip())
+    called = [str(call.args.get("fact_id")) for call in calls]
     fact = str(evidence.task_input.get("fact_id", ""))
     return [*called, fact] if fact not in called and _new_insight(evidence) else called
 
@@ -450,7 +436,7 @@ def insight_of(evidence: Evidence) -> Insight | None:
         return _new_insight(evidence)
     related_ids, text = call.args.get("related_fact_ids"), call.args.get("insight_text")
     related = related_ids if isinstance(related_ids, list | tuple) else ()
-    return Insight(text.strip() if isinstance(text, str) else "", tuple(_text_ids(related)))
+    return Insight(text.strip() if isinstance(text, str) else "", _text_ids(related))
 
 
 def last_insight_call(evidence: Evidence) -> ToolCall | None:
@@ -478,11 +464,11 @@ def _insight(card: Mapping[str, Any]) -> Insight:
     related = insight.get("related_facts")
     facts = related if isinstance(related, list) else []
     ids = (fact.get("id") if isinstance(fact, dict) else fact for fact in facts)
-    return Insight((_text(insight.get("text")) or "").strip(), tuple(_text_ids(ids)))
+    return Insight((_text(insight.get("text")) or "").strip(), _text_ids(ids))
 
 
-def _text_ids(values: Any) -> Iterator[str]:
-    return (id for id in values if isinstance(id, str) and id)
+def _text_ids(values: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(id for id in values if isinstance(id, str) and id)
 
 
 def _card(tree: Tree, path: str) -> Mapping[str, Any]:
@@ -496,19 +482,6 @@ def _read_card(text: str) -> Mapping[str, Any]:
     except UnreadableDocument:
         return {}
     return card if isinstance(card, dict) else {}
-
-
-def _card_requirements(evidence: Evidence, path: str, card: Mapping[str, Any]) -> dict[str, bool]:
-    """Ask what a finished card needs, by the names that Memex has for each."""
-    fact = evidence.task_input["fact_id"]
-    return {
-        "matching_successful_save_timeline_card_tool_call": _was_saved(evidence, path),
-        "card_file_exists": path in evidence.after,
-        "persisted_fact_id_matches": card.get("fact_id") == fact,
-        "status_completed": card.get("status") == "completed",
-        "title_present": bool((_text(card.get("title")) or "").strip()),
-        "ui_configs_present": bool(_configs(card)),
-    }
 
 
 def _was_saved(evidence: Evidence, path: str) -> bool:
@@ -532,8 +505,3 @@ def _template_id(config: Any) -> str:
 
 def _text(value: Any) -> str | None:
     return None if value is None or isinstance(value, dict | list) else str(value)
-
-
-def _marker_counts(fact: str, tree: Tree) -> dict[str, int]:
-    counts = {path: count_marker(fact, file.text) for path, file in files_below(tree).items()}
-    return {path: number for path, number in counts.items() if number}

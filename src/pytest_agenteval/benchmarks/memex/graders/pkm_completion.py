@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, ClassVar, Literal, get_args
 
 from msgspec.structs import replace
 
-from pytest_agenteval import Check, Evidence, Grade, Tree
+from pytest_agenteval import Check, Evidence, Grade
 from pytest_agenteval.benchmarks.memex.graders.card import share_grade
 from pytest_agenteval.benchmarks.memex.graders.end_state import (
     Mode,
@@ -28,13 +28,13 @@ from pytest_agenteval.benchmarks.memex.graders.end_state import (
     files_newly_holding,
     insights_given,
     merge_states,
-    missing_requirements,
     needles,
     pkm_state,
+    state_list,
     undecided_where_unreadable,
     upstream_state,
 )
-from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import Files, count_lines, file_survivals
+from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import count_lines, file_survivals
 from pytest_agenteval.benchmarks.memex.text_search import Day, find_days, mentions, normalize_mention, tokens
 from pytest_agenteval.graders.grader_settings import cut
 
@@ -44,21 +44,32 @@ FILED_SHARE, FILED_WORDS = 0.5, 2
 """An entry is filed where so many of the words stand in the notes that only it can have brought there."""
 
 
-def other_entries_filed(evidence: Evidence) -> list[str]:
+def _other_entries_filed(evidence: Evidence) -> list[str]:
     """Give the ids of the day's other entries that came into the knowledge base, by id or by their words."""
     day, sign, own = str(evidence.task_input.get("fact_id") or "").partition("#")
-    entries = dict(_entries(evidence.before.text(f"Facts/{day}") or ""))
-    others = {f"{day}{sign}{id}": text for id, text in entries.items() if id != own}
+    text = evidence.before.text(f"Facts/{day}") or ""
+    headings = list(_HEADING.finditer(text))
+    entries: dict[str, str] = {}
+    for heading, after in zip_longest(headings, headings[1:]):
+        entries[heading["id"]] = text[heading.end() : after.start() if after else None]
+    others = {f"{day}{sign}{id}": words for id, words in entries.items() if id != own}
     if not others:
         return []
     was = _telling_words("\n".join(count_lines(file.text for file in files_below(evidence.before).values())))
     was |= _telling_words(str(evidence.task_input.get("content") or ""))
     new = _telling_words(new_text(evidence))
-    return [
-        id
-        for id, text in others.items()
-        if _is_newly_marked(id, evidence.before, evidence.after) or _is_filed(_telling_words(text) - was, new)
-    ]
+    filed = []
+    for id, words in others.items():
+        marks_before, marks_after = (
+            sum(count_marker(id, file.text) for file in files_below(tree).values())
+            for tree in (evidence.before, evidence.after)
+        )
+        only_here = _telling_words(words) - was
+        new_here = len(only_here & new)
+        enough = new_here >= FILED_WORDS and new_here >= FILED_SHARE * len(only_here)
+        if marks_after > marks_before or enough:
+            filed.append(id)
+    return filed
 
 
 def new_text(evidence: Evidence) -> str:
@@ -77,31 +88,11 @@ def new_text(evidence: Evidence) -> str:
     return FACT_ID.sub(" ", "\n".join(new))
 
 
-def _entries(day: str) -> Iterator[tuple[str, str]]:
-    headings = list(_HEADING.finditer(day))
-    for heading, after in zip(headings, [*headings, None][1:], strict=True):
-        yield heading["id"], day[heading.end() : after.start() if after else None]
-
-
-def _is_newly_marked(id: str, before: Tree, after: Tree) -> bool:
-    was, now = (
-        sum(count_marker(id, file.text) for file in files_below(tree).values()) for tree in (before, after)
-    )
-    return now > was
-
-
-def _is_filed(only_here: set[str], new: set[str]) -> bool:
-    new_here = only_here & new
-    return len(new_here) >= FILED_WORDS and len(new_here) >= FILED_SHARE * len(only_here)
-
-
 def _telling_words(text: str) -> set[str]:
     """Give the words that tell entries apart: numbers, long words, pairs of letters without spaces."""
     all_tokens = tokens(normalize_mention(text))
     single = {token.text for token in all_tokens if token.readings or len(token.text) > 3}
-    letters = [
-        token.text if len(token.text) == 1 and not token.text.isascii() else "" for token in all_tokens
-    ]
+    letters = [t.text if len(t.text) == 1 and not t.text.isascii() else "" for t in all_tokens]
     return single | {letter + other for letter, other in pairwise(letters) if letter and other}
 
 
@@ -142,35 +133,25 @@ class PkmFactsFiled:
             return Grade(NAME, None, "the entry was skipped: there is nothing to file")
         new = new_text(evidence)
         checks = [_fact_check(tuple(wordings), new) for wordings in self.facts]
-        entry = [
-            token.text for token in tokens(normalize_mention(str(evidence.task_input.get("content") or "")))
-        ]
+        content = str(evidence.task_input.get("content") or "")
+        entry = [token.text for token in tokens(normalize_mention(content))]
         there = [token.text for token in tokens(normalize_mention(new))]
         # Without autojunk: in a long text it would pass over the commonest words, and find no long run.
         run = SequenceMatcher(None, entry, there, autojunk=False).find_longest_match().size
         pasted = len(entry) >= LEAST_WORDS and run >= SHARE * len(entry)
         finding = f"{run} of its {len(entry)} words in one run"
-        return Grade.from_checks(
-            NAME,
-            [
-                *checks,
-                Check("the entry is worked in, not pasted as it is", not pasted, "words of its own", finding),
-                _stray_check(evidence),
-                self._days(evidence, new),
-            ],
-        )
+        claim = "the entry is worked in, not pasted as it is"
+        checks.append(Check(claim, not pasted, "words of its own", finding))
+        return Grade.from_checks(NAME, [*checks, _stray_check(evidence), self._days(evidence, new)])
 
     def _days(self, evidence: Evidence, new: str) -> Check:
-        """Ask whether a new date is the day before or after the entry's, though nobody named that day."""
+        """Look whether a new date is the day before or after the entry's, though nobody named that day."""
         own = entry_day(evidence.task_input.get("fact_id"))
         entry = find_days(normalize_mention(str(evidence.task_input.get("content") or "")))
         named_days = days("days", self.days) | entry
         near = [own + timedelta(by) for by in (-1, 1)] if own else []
-        wrong = [
-            day
-            for day in near
-            if _is_dated(new, day) and not any(_can_be(day, other) for other in named_days)
-        ]
+        unnamed = (day for day in near if not any(_can_be(day, other) for other in named_days))
+        wrong = [day for day in unnamed if _is_dated(new, day)]
         wrong_days = ", ".join(map(str, wrong)) or "none"
         return Check("nothing is dated a day off", not wrong, f"{own} or a day that was named", wrong_days)
 
@@ -195,25 +176,20 @@ def _fact_check(wordings: Sequence[str], new: str) -> Check:
 
 def _stray_check(evidence: Evidence) -> Check:
     fact = str(evidence.task_input.get("fact_id") or "")
-    before, after = files_below(evidence.before), files_below(evidence.after)
-    created = [path for path in changed_below(evidence).created if (after[path].text or "").strip()]
-    strays = [
-        path
-        for path in created
-        if not count_marker(fact, after[path].text) and not _is_moved(after[path].text or "", before)
-    ]
+    after = files_below(evidence.after)
+    was = count_lines(file.text for file in files_below(evidence.before).values())
+    strays = []
+    for path in changed_below(evidence).created:
+        text = after[path].text or ""
+        lines = count_lines([text])
+        # A file most of whose lines stood in the knowledge base before was only moved.
+        moved = 2 * (lines & was).total() >= lines.total()
+        if text.strip() and not count_marker(fact, text) and not moved:
+            strays.append(path)
     return Check("every new file holds the entry", not strays, "no stray file", ", ".join(strays) or "none")
 
 
-def _is_moved(text: str, before: Files) -> bool:
-    """Whether most of a file's lines stood in the knowledge base before."""
-    lines, was = count_lines([text]), count_lines(file.text for file in before.values())
-    return 2 * (lines & was).total() >= lines.total()
-
-
 ExpectedPath = Literal["persist", "skip", "either"]
-
-MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,30 +227,27 @@ class PkmCompletion:
     def grade(self, evidence: Evidence) -> Grade:
         """Ask about the expected ending."""
         if self.mode == "upstream":
-            state = upstream_state(evidence, pkm_state)
-            return share_grade("pkm_completion", _upstream_checks(state, tuple(missing_requirements(state))))
-        state = merge_states(evidence.state, pkm_state(evidence))
-        path = self._path()
+            return share_grade("pkm_completion", _upstream_checks(upstream_state(evidence, pkm_state)))
+        state, path = merge_states(evidence.state, pkm_state(evidence)), self.expected_path
+        if path is None:
+            outcome = self.expected_outcome or {}
+            wrote = outcome.get("wrote_para") is True
+            path = "skip" if outcome.get("skipped_pkm") is True else "persist" if wrote else "either"
         skips = path == "skip" or (path == "either" and _is_true(state, "skipped_pkm"))
         checks = _skip_checks(evidence, state) if skips else _filing_checks(evidence, state)
-        grade = share_grade("pkm_completion", (*checks, _completeness_check(state)))
+        complete, missing = state.get("is_complete") is True, state_list(state, "missing_requirements")
+        finding = ", ".join(map(str, missing)) or ("nothing" if complete else "an incomplete end state")
+        completeness = Check("nothing is missing", complete and not missing, "nothing", finding)
+        grade = share_grade("pkm_completion", (*checks, completeness))
         return replace(grade, details={"expected_path": path, "ending": _ending(state)})
 
-    def _path(self) -> ExpectedPath:
-        """Give the ending that is expected: as the task says, else as its expected outcome does."""
-        outcome = self.expected_outcome or {}
-        if self.expected_path is not None:
-            return self.expected_path
-        if outcome.get("skipped_pkm") is True:
-            return "skip"
-        return "persist" if outcome.get("wrote_para") is True else "either"
 
-
-def _upstream_checks(state: Mapping[str, Any], missing: tuple[Any, ...]) -> tuple[Check, ...]:
-    skipped, changed = state.get("skipped_pkm") is True, state.get("successful_pkm_mutation") is True
-    wrote, insight = state.get("wrote_para") is True, state.get("updated_insight") is True
+def _upstream_checks(state: State) -> tuple[Check, ...]:
+    missing = state_list(state, "missing_requirements")
+    skipped, changed = _is_true(state, "skipped_pkm"), _is_true(state, "successful_pkm_mutation")
+    wrote, insight = _is_true(state, "wrote_para"), _is_true(state, "updated_insight")
     return (
-        _check("the entry is dealt with", state.get("is_complete") is True),
+        _check("the entry is dealt with", _is_true(state, "is_complete")),
         _check("the entry was filed, or skipped", wrote or skipped),
         _check("an insight was given, or the entry was skipped", insight or skipped),
         _check("nothing was changed where the entry was skipped", not skipped or not changed),
@@ -283,8 +256,17 @@ def _upstream_checks(state: Mapping[str, Any], missing: tuple[Any, ...]) -> tupl
 
 
 def _filing_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
-    fact, filed, has_insight = _fact_id(evidence), state.get("wrote_para"), state.get("updated_insight")
+    fact, filed, has_insight = (
+        evidence.task_input.get("fact_id"),
+        state.get("wrote_para"),
+        state.get("updated_insight"),
+    )
+    if not isinstance(fact, str) or not fact:
+        raise UnreadableState("fact_id in the task's input", "the entry's id", fact)
     files, insights = files_newly_holding(fact, evidence), insights_given(evidence)
+    others = dict.fromkeys((*_other_entries_filed(evidence), *(id for id in insights if id != fact)))
+    survivals = file_survivals(files_below(evidence.before), files_below(evidence.after))
+    losers = [path for path, survival in survivals.items() if survival.loses_words]
     return (
         Check(
             "a file of the knowledge base newly holds the entry's id",
@@ -300,31 +282,21 @@ def _filing_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
             _contrast_finding(has_insight, fact in insights, _short_list(insights, "no insight")),
         ),
         _check("the entry was not skipped", not _is_true(state, "skipped_pkm")),
-        *_failed_check(
-            "no other entry of the day was dealt with",
-            list(dict.fromkeys((*other_entries_filed(evidence), *(id for id in insights if id != fact)))),
-        ),
-        *_failed_check("no line that was there is gone", _files_that_lost_words(evidence)),
+        *_failed_check("no other entry of the day was dealt with", list(others)),
+        *_failed_check("no line that was there is gone", losers),
     )
 
 
-def _files_that_lost_words(evidence: Evidence) -> list[str]:
-    survivals = file_survivals(files_below(evidence.before), files_below(evidence.after))
-    return [path for path, survival in survivals.items() if survival.loses_words]
-
-
 def _failed_check(claim: str, offenders: list[str]) -> tuple[Check, ...]:
-    """Give a failed check where something was found that must not be; what was left alone earns nothing."""
+    """Give a failed check where something was found that must not be; otherwise nothing is earned."""
     return (Check(claim, False, "none", _short_list(offenders, "none")),) if offenders else ()
 
 
 def _contrast_finding(stated: Any, on_disk: bool, finding: str) -> str:
     """Write what was found, and what the agent says of it where that is something else."""
-    return (
-        finding
-        if stated is None or stated is on_disk
-        else contrast_text("yes" if stated is True else "no", finding)
-    )
+    if stated is None or stated is on_disk:
+        return finding
+    return contrast_text("yes" if stated is True else "no", finding)
 
 
 def _skip_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
@@ -344,12 +316,6 @@ def _skip_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
     )
 
 
-def _completeness_check(state: State) -> Check:
-    complete, missing = state.get("is_complete") is True, missing_requirements(state)
-    finding = ", ".join(map(str, missing)) or ("nothing" if complete else "an incomplete end state")
-    return Check("nothing is missing", complete and not missing, "nothing", finding)
-
-
 def _is_true(state: State, key: str) -> bool:
     """Whether the end state says so; only the truth value true counts."""
     return state.get(key) is True
@@ -362,16 +328,9 @@ def _ending(state: State) -> str:
     return "filed" if filed else "neither"
 
 
-def _fact_id(evidence: Evidence) -> str:
-    fact = evidence.task_input.get("fact_id")
-    if not isinstance(fact, str) or not fact:
-        raise UnreadableState("fact_id in the task's input", "the entry's id", fact)
-    return fact
-
-
 def _short_list(names: list[str], none: str) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more or none
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more or none
 
 
 def _check(claim: str, passed: bool) -> Check:

@@ -1,6 +1,6 @@
 """Is the insight a good one, and does what was added to a file fit the file? Judges tell.
 
-Who is asked and what is shown comes first, with how Memex reads and counts what judges say.
+Which judge is called and what it reads comes first, with how Memex reads and counts its replies.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from math import isnan
@@ -20,7 +20,6 @@ from pytest_agenteval import (
     Evidence,
     Grade,
     Judge,
-    Judgement,
     Rubric,
     RubricGrader,
     Tree,
@@ -61,7 +60,7 @@ def own_rubric(name: str) -> Rubric:
 
 @dataclass(frozen=True, slots=True)
 class PkmJudgedGrader(RubricGrader):
-    """A grader of the PKM agent that asks judges, in its own way of reading and counting or in Memex's."""
+    """A grader of the PKM agent that calls judges, in its own way of reading and counting or in Memex's."""
 
     mode: Mode = "default"
 
@@ -81,25 +80,24 @@ class PkmJudgedGrader(RubricGrader):
         """Give what judges are shown, or the grade of a trial that needs no judge."""
 
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
-        """Ask these judges, where there is something to ask."""
+        """Call these judges, where there is something to judge."""
         values = self.prompt_values(evidence)
         if isinstance(values, Grade):
             return values
         if not judges:
             return no_judge_grade(self.name)
         rubric = self.used_rubric()
-        if self.mode == "upstream":
-            judgement = await ask_judges(rubric, values, judges, parse=parse_upstream_reply, repair=False)
-            return upstream_grade(self.name, judgement, self.threshold)
-        return grade_from_judgement(self.name, await ask_judges(rubric, values, judges), self.threshold)
-
-
-def upstream_grade(grader: str, judgement: Judgement, threshold: float) -> Grade:
-    """Make a grade as Memex does: no check where no reply could be read, else one for every dimension."""
-    if all(vote.problem for vote in judgement.votes):
-        return Grade(grader, None, f"unreadable: {judgement.rationale}", details=judgement_details(judgement))
-    checks = tuple(dimension_check(name, score, threshold) for name, score in judgement.scores.items())
-    return Grade(grader, judgement.score, judgement.rationale, checks, judgement_details(judgement))
+        if self.mode == "default":
+            judgement = await ask_judges(rubric, values, judges)
+            return grade_from_judgement(self.name, judgement, self.threshold)
+        judgement = await ask_judges(rubric, values, judges, parse=parse_upstream_reply, repair=False)
+        details = judgement_details(judgement)
+        # As Memex does: no check where no reply could be read, else one for every dimension.
+        if all(vote.problem for vote in judgement.votes):
+            return Grade(self.name, None, f"unreadable: {judgement.rationale}", details=details)
+        dimensions = judgement.scores.items()
+        checks = tuple(dimension_check(name, score, self.threshold) for name, score in dimensions)
+        return Grade(self.name, judgement.score, judgement.rationale, checks, details)
 
 
 def parse_upstream_reply(reply: str, rubric: Rubric) -> Verdict:
@@ -170,15 +168,14 @@ class PkmInsightQuality(PkmJudgedGrader):
         call = last_insight_call(evidence)
         text = call.args.get("insight_text") if call else None
         if self.mode == "upstream" and not isinstance(text, str | None):
-            return unreadable_grade(
-                INSIGHT_QUALITY, UnreadableState("the call's insight_text", "a text", text)
-            )
+            unreadable = UnreadableState("the call's insight_text", "a text", text)
+            return unreadable_grade(INSIGHT_QUALITY, unreadable)
         insight = insight_of(evidence)
         if insight is None or not insight.text:
             check = Check("an insight was written", False, "some words", "none")
             checks = () if self.mode == "upstream" else (check,)
             return Grade(INSIGHT_QUALITY, 0.0, "no insight was written, or a blank one", checks)
-        return {**notes_for_judges(evidence, insight), "insight": insight.text}
+        return {**_notes_for_judges(evidence, insight), "insight": insight.text}
 
 
 def knowledge_base(tree: Tree) -> Tree:
@@ -186,52 +183,37 @@ def knowledge_base(tree: Tree) -> Tree:
     return Tree(files_below(tree))
 
 
-def entry_text(evidence: Evidence) -> str:
-    """Give the text of the journal entry."""
-    return _text(evidence.task_input.get("content"))
+def _entry_text(evidence: Evidence) -> str:
+    content = evidence.task_input.get("content")
+    return content.strip() if isinstance(content, str) else ""
 
 
-def notes_for_judges(evidence: Evidence, insight: Insight | None) -> dict[str, str]:
+def _notes_for_judges(evidence: Evidence, insight: Insight) -> dict[str, str]:
     """Give the entry, the notes that bear on it as they were before, and what was changed in the notes."""
     before, after = knowledge_base(evidence.before), knowledge_base(evidence.after)
     changes = diff(before, after)
     changed = sorted((*changes.created, *changes.modified, *changes.deleted))
-    related = insight.related if insight else ()
     read = FileAccess.of((), evidence.calls, before).read
-    markers = [f"fact_id: {id}" for id in related]
+    markers = [f"fact_id: {id}" for id in insight.related]
     marked = [path for path in before if any(count_marker(marker, before.text(path)) for marker in markers)]
-    paths = (*marked, *changed, *read)
-    notes = [
-        *_entry_texts(evidence.before, related),
-        *(
-            f"{path}:\n{cut_middle(before.text(path) or '')}"
-            for path in dict.fromkeys(paths)
-            if path in before
-        ),
-    ]
+    notes = []
+    for id in dict.fromkeys(insight.related):
+        day, _, number = id.partition("#")
+        heading = re.compile(rf"^## <id:{re.escape(number)}>.*\n((?:(?!## <id:).*\n?)*)", re.MULTILINE)
+        match = heading.search(evidence.before.text(f"Facts/{day}") or "")
+        if match is not None:
+            notes.append(f"entry {id}:\n{cut_middle(match[1].strip())}")
+    for path in dict.fromkeys((*marked, *changed, *read)):
+        if path in before:
+            notes.append(f"{path}:\n{cut_middle(before.text(path) or '')}")
     return {
-        "fact": entry_text(evidence),
+        "fact": _entry_text(evidence),
         "notes": join_within(notes),
         "changes": join_within(diffs(before, after, changed)),
     }
 
 
-def _text(value: Any) -> str:
-    return value.strip() if isinstance(value, str) else ""
-
-
-def _entry_texts(before: Tree, ids: Sequence[str]) -> Iterator[str]:
-    """Give the texts of journal entries, each with its id."""
-    for id in dict.fromkeys(ids):
-        day, _, number = id.partition("#")
-        heading = re.compile(rf"^## <id:{re.escape(number)}>.*\n((?:(?!## <id:).*\n?)*)", re.MULTILINE)
-        match = heading.search(before.text(f"Facts/{day}") or "")
-        if match is not None:
-            yield f"entry {id}:\n{cut_middle(match[1].strip())}"
-
-
 APPEND_COHERENCE = "pkm_append_coherence"
-ROOM_FOR_PATH = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +242,7 @@ class PkmAppendCoherence(PkmJudgedGrader):
         added = _first_edit(evidence) if self.mode == "upstream" else _additions(evidence)
         if isinstance(added, str):
             return Grade(APPEND_COHERENCE, None, added)
-        return {"fact": entry_text(evidence), **added}
+        return {"fact": _entry_text(evidence), **added}
 
 
 def _additions(evidence: Evidence) -> dict[str, str] | str:
@@ -269,21 +251,20 @@ def _additions(evidence: Evidence) -> dict[str, str] | str:
     changed = diff(before, after).modified
     if not changed:
         return "no file that was there before was changed"
-    paths = [path for path in changed if _has_additions(before, after, path)]
+    paths = []
+    for path in changed:
+        new_lines = (line[1:] for line in unified(before, after, path)[2:] if line.startswith("+"))
+        # What was blank before has no form that an addition could take up.
+        if (before.text(path) or "").strip() and any(line.strip() for line in new_lines):
+            paths.append(path)
     if not paths:
         return "nothing was added to a file that was there before"
-    room = max(MAX_CHARS_OF_ONE, MAX_CHARS // len(paths) - ROOM_FOR_PATH)
+    # Each file's path takes room in the prompt, too.
+    room = max(MAX_CHARS_OF_ONE, MAX_CHARS // len(paths) - 300)
     texts = [cut_middle(before.text(path) or "", room) for path in paths]
     if len(paths) > 1:
         texts = [f"{path}:\n{text}" for path, text in zip(paths, texts, strict=True)]
     return {"before": join_within(texts), "changes": join_within(diffs(before, after, paths))}
-
-
-def _has_additions(before: Tree, after: Tree, path: str) -> bool:
-    """Whether lines came to a text; what was blank before has no form that could be met."""
-    if not (before.text(path) or "").strip():
-        return False
-    return any(line.startswith("+") and line[1:].strip() for line in unified(before, after, path)[2:])
 
 
 def _first_edit(evidence: Evidence) -> dict[str, str] | str:

@@ -74,24 +74,20 @@ class PkmRoutedCorrectly:
         if self.mode == "upstream":
             return self._upstream(evidence)
         paths = list(dict.fromkeys(map(pkm_path, enriched_below(evidence))))
-        return self._every(paths) if self.every_bucket else self._any(paths)
+        if self.every_bucket:
+            return self._every(paths)
+        at_file = any(pkm_path(file) in paths for file in self.expected_files)
+        in_bucket = any(self._hit(bucket, paths) for bucket in self.expected_buckets)
+        score = _score(at_file, in_bucket, bool(self.expected_files))
+        return self._grade_of(score, self._checks(at_file, in_bucket, paths), paths)
 
     def _upstream(self, evidence: Evidence) -> Grade:
         changes = changed_below(evidence)
         paths = list(dict.fromkeys(map(upstream_path, (*changes.created, *changes.modified))))
-        buckets, files = (
-            tuple(map(upstream_path, self.expected_buckets)),
-            set(map(upstream_path, self.expected_files)),
-        )
+        buckets = tuple(map(upstream_path, self.expected_buckets))
+        files = set(map(upstream_path, self.expected_files))
         at_file, in_bucket = bool(files & set(paths)), any(path.startswith(buckets) for path in paths)
-        return self._grade_of(
-            _score(at_file, in_bucket, bool(files)), self._checks(at_file, in_bucket, paths), paths
-        )
-
-    def _any(self, paths: list[str]) -> Grade:
-        at_file = any(pkm_path(file) in paths for file in self.expected_files)
-        in_bucket = any(self._hit(bucket, paths) for bucket in self.expected_buckets)
-        score = _score(at_file, in_bucket, bool(self.expected_files))
+        score = _score(at_file, in_bucket, bool(files))
         return self._grade_of(score, self._checks(at_file, in_bucket, paths), paths)
 
     def _every(self, paths: list[str]) -> Grade:
@@ -114,20 +110,20 @@ class PkmRoutedCorrectly:
         return (file, bucket) if self.expected_files else (bucket,)
 
     def _grade_of(self, score: float, checks: tuple[Check, ...], paths: list[str]) -> Grade:
-        elsewhere = [] if self.mode == "upstream" else self._elsewhere(paths)
+        expected = set(map(pkm_path, self.expected_files))
+        elsewhere = [
+            path
+            for path in paths
+            if path not in expected and not any(lies_in(path, bucket) for bucket in self.expected_buckets)
+        ]
+        if self.mode == "upstream":
+            elsewhere = []
         if self.only:
             claim = "nothing changed elsewhere"
             checks = (*checks, Check(claim, not elsewhere, "no file", _path_list(elsewhere)))
             score = score / 2 if elsewhere else score
         details = {"full": score == 1.0, "changed": paths, "elsewhere": elsewhere}
         return Grade(ROUTED_CORRECTLY, score, self._why(checks, paths, elsewhere), checks, details)
-
-    def _elsewhere(self, paths: Sequence[str]) -> list[str]:
-        expected = set(map(pkm_path, self.expected_files))
-        outside = (path for path in paths if path not in expected)
-        return [
-            path for path in outside if not any(lies_in(path, bucket) for bucket in self.expected_buckets)
-        ]
 
     def _why(self, checks: Sequence[Check], paths: Sequence[str], elsewhere: Sequence[str]) -> str:
         target = " or ".join(self.expected_files) or self._buckets()
@@ -169,7 +165,7 @@ def _check_expected(buckets: Sequence[str], files: Sequence[str], every_bucket: 
 
 @dataclass(slots=True)
 class FileAccess:
-    """Follows the calls of a trial and keeps, for each file that was there before, the turns that matter.
+    """Follows the calls of a trial and records the turns that matter for each file that was there before.
 
     ``read`` and ``changed`` give the turn of a file's first read and first change, by the path that the file
     had before the trial. A file made in the trial is in neither.
@@ -196,31 +192,28 @@ class FileAccess:
         if call.tool == "Read":
             self._note(self.read, [clean_path(path_of(call) or "")], call.turn)
         elif call.tool == "BatchRead":
-            for pattern in _patterns(call):
+            value = call.args.get("file_patterns")
+            patterns = value if isinstance(value, list | tuple) else [value]
+            for pattern in (clean_path(pattern) for pattern in patterns if isinstance(pattern, str)):
                 paths = [pattern] if pattern in self._were else select(pattern, self._were)
                 self._note(self.read, paths, call.turn)
 
     def _change(self, call: ToolCall) -> None:
         match call.tool:
             case "Write" | "Edit":
-                self._write(path_of(call), call.turn)
+                path = clean_path(path_of(call) or "")
+                if path:
+                    self._note(self.changed, [path], call.turn)
+                    # Made in the trial: changing it again needs no read.
+                    self._were.setdefault(path, None)
             case "Move":
                 self._move(_text(call, "source_path"), _text(call, "destination_path"), call.turn)
             case "Remove":
-                self._remove(_text(call, "path"), call.turn)
-
-    def _write(self, raw_path: str | None, turn: int) -> None:
-        path = clean_path(raw_path or "")
-        if path:
-            self._note(self.changed, [path], turn)
-            # Made in the trial: changing it again needs no read.
-            self._were.setdefault(path, None)
-
-    def _remove(self, raw_path: str | None, turn: int) -> None:
-        gone = [] if raw_path is None else self._below(clean_path(raw_path))
-        self._note(self.changed, gone, turn)
-        for path in gone:
-            del self._were[path]
+                raw_path = _text(call, "path")
+                gone = [] if raw_path is None else self._below(clean_path(raw_path))
+                self._note(self.changed, gone, call.turn)
+                for path in gone:
+                    del self._were[path]
 
     def _move(self, raw_source: str | None, raw_destination: str | None, turn: int) -> None:
         source, destination = clean_path(raw_source or ""), clean_path(raw_destination or "")
@@ -255,12 +248,6 @@ def path_of(call: ToolCall) -> str | None:
 def _text(call: ToolCall, name: str) -> str | None:
     value = call.args.get(name)
     return value if isinstance(value, str) else None
-
-
-def _patterns(call: ToolCall) -> list[str]:
-    value = call.args.get("file_patterns")
-    patterns = value if isinstance(value, list | tuple) else [value]
-    return [clean_path(pattern) for pattern in patterns if isinstance(pattern, str)]
 
 
 READ_BEFORE_WRITE = "pkm_read_before_write"
@@ -304,46 +291,35 @@ class PkmReadBeforeWrite:
         if bool(changes.modified or changes.deleted) and not evidence.calls:
             return Grade(READ_BEFORE_WRITE, None, UNSEEN)
         if self.mode == "upstream":
-            return Grade.from_checks(
-                READ_BEFORE_WRITE, [_read_first(self.required_read_path or "", evidence.calls)]
-            )
-        handling = FileAccess.of(_seeded_calls(evidence), evidence.calls, files_below(evidence.before))
-        checks = [_read_in_time_check(path, handling) for path in sorted(handling.changed)]
+            check = _read_first(self.required_read_path or "", evidence.calls)
+            return Grade.from_checks(READ_BEFORE_WRITE, [check])
+        # Calls of the conversation that the task began with count as reads.
+        seeded = (call for message in evidence.messages if message.seeded for call in message.calls)
+        access = FileAccess.of(seeded, evidence.calls, files_below(evidence.before))
+        checks = []
+        for path, changed in sorted(access.changed.items()):
+            read = access.read.get(path)
+            passed = read is not None and read < changed
+            finding = "no read" if read is None else f"a read in turn {read}"
+            claim = f"{path} was read before it was changed"
+            checks.append(Check(claim, passed, f"a read before turn {changed}", finding))
         required = clean_path(self.required_read_path or "")
-        if required and required not in handling.changed:
-            read = required in handling.read
-            checks.append(Check(f"{required} was read", read, "a read", "a read" if read else "no read"))
+        if required and required not in access.changed:
+            finding = "a read" if required in access.read else "no read"
+            checks.append(Check(f"{required} was read", required in access.read, "a read", finding))
         if not checks:
             return Grade(READ_BEFORE_WRITE, None, "no call changed a file that was there before")
         return Grade.from_checks(READ_BEFORE_WRITE, checks)
 
 
-def _seeded_calls(evidence: Evidence) -> Iterable[ToolCall]:
-    """Give the calls of the conversation that the task began with."""
-    return (call for message in evidence.messages if message.seeded for call in message.calls)
-
-
-def _read_in_time_check(path: str, handling: FileAccess) -> Check:
-    changed, read = handling.changed[path], handling.read.get(path)
-    finding = "no read" if read is None else f"a read in turn {read}"
-    passed = read is not None and read < changed
-    return Check(f"{path} was read before it was changed", passed, f"a read before turn {changed}", finding)
-
-
 def _read_first(required: str, calls: Iterable[ToolCall]) -> Check:
-    done = [call for call in calls if call.error is None]
-    read = _first(n for n, call in enumerate(done) if call.tool == "Read" and _same(path_of(call), required))
-    write = _first(n for n, call in enumerate(done) if call.tool in ("Write", "Edit"))
+    wanted = required.removeprefix("/").lower()
+    done = list(enumerate(call for call in calls if call.error is None))
+    reads = ((n, path_of(call)) for n, call in done if call.tool == "Read")
+    read = next((n for n, path in reads if path and path.removeprefix("/").lower() == wanted), None)
+    write = next((n for n, call in done if call.tool in ("Write", "Edit")), None)
     # By their places in the list: of one reply, calls are listed as the model wrote them, and a read that
     # stands before an edit counts, though the agent had not seen its result.
     passed = read is not None and (write is None or read <= write)
     finding = "no read" if read is None else "a write before it" if not passed else "a read first"
     return Check(f"{required} was read before anything was written", passed, "a read first", finding)
-
-
-def _first(numbers: Iterable[int]) -> int | None:
-    return next(iter(numbers), None)
-
-
-def _same(path: str | None, required: str) -> bool:
-    return path is not None and path.removeprefix("/").lower() == required.removeprefix("/").lower()

@@ -58,11 +58,11 @@ SKIP = "skip_pkm_organization"
 
 @cache
 def specs() -> tuple[ToolSpec, ...]:
-    """Declare the tools: they check their own arguments, and none asks the outside world."""
-    return (*_reading(), *_changing(), *_looking(), *_ending())
+    """Declare the tools: they check their own arguments, and none calls the outside world."""
+    return (*_file_tools(), *_looking(), *_ending())
 
 
-def _reading() -> tuple[ToolSpec, ...]:
+def _file_tools() -> tuple[ToolSpec, ...]:
     return (
         _spec(
             READ,
@@ -80,11 +80,6 @@ def _reading() -> tuple[ToolSpec, ...]:
             {"file_patterns": _texts("paths, or globs such as /Areas/**/*.md")},
             "file_patterns",
         ),
-    )
-
-
-def _changing() -> tuple[ToolSpec, ...]:
-    return (
         _spec(
             WRITE,
             "Creates a file, with the folders it lies in, or puts a new text in place of all that it held. "
@@ -129,6 +124,8 @@ def _changing() -> tuple[ToolSpec, ...]:
 
 
 def _looking() -> tuple[ToolSpec, ...]:
+    output_mode = f"paths, lines or counts; {MODES[0]} if not given"
+    kind = "the kind of files to search"
     return (
         _spec(
             LS,
@@ -149,29 +146,26 @@ def _looking() -> tuple[ToolSpec, ...]:
             },
             "pattern",
         ),
-        _spec(GREP, "Looks for a regular expression in the files' text.", _grep(), "pattern"),
+        _spec(
+            GREP,
+            "Looks for a regular expression in the files' text.",
+            {
+                "pattern": _text("a regular expression, as Python reads it"),
+                "path": _text("the file or folder to search; the root if not given"),
+                "include": _text("a glob of the files to search, such as *.md"),
+                "output_mode": {"type": "string", "enum": list(MODES), "description": output_mode},
+                "A": _number("lines to show after each match; content mode", 0),
+                "B": _number("lines to show before each match; content mode", 0),
+                "C": _number("lines to show around each match; content mode", 0),
+                "n": _flag("show line numbers; content mode; true if not given"),
+                "i": _flag("upper and lower case are alike; true if not given"),
+                "type": {"type": "string", "enum": list(TYPES), "description": kind},
+                "head_limit": _number("how many lines of the result to show", 1),
+                "multiline": _flag("a match may span lines, and . takes line breaks; false if not given"),
+            },
+            "pattern",
+        ),
     )
-
-
-def _grep() -> dict[str, Any]:
-    return {
-        "pattern": _text("a regular expression, as Python reads it"),
-        "path": _text("the file or folder to search; the root if not given"),
-        "include": _text("a glob of the files to search, such as *.md"),
-        "output_mode": {
-            "type": "string",
-            "enum": list(MODES),
-            "description": f"paths, lines or counts; {MODES[0]} if not given",
-        },
-        "A": _number("lines to show after each match; content mode", 0),
-        "B": _number("lines to show before each match; content mode", 0),
-        "C": _number("lines to show around each match; content mode", 0),
-        "n": _flag("show line numbers; content mode; true if not given"),
-        "i": _flag("upper and lower case are alike; true if not given"),
-        "type": {"type": "string", "enum": list(TYPES), "description": "the kind of files to search"},
-        "head_limit": _number("how many lines of the result to show", 1),
-        "multiline": _flag("a match may span lines, and . takes line breaks; false if not given"),
-    }
 
 
 def _ending() -> tuple[ToolSpec, ...]:
@@ -217,12 +211,8 @@ def _flag(description: str) -> dict[str, Any]:
     return {"type": "boolean", "description": description}
 
 
-_WRITING = frozenset((WRITE, EDIT))
-_CHANGING = _WRITING | {MOVE, REMOVE}
-
-
 class PkmEndState(FrozenValue, frozen=True):
-    """What is known of one entry's way into the knowledge base.
+    """The state of one entry on its way into the knowledge base.
 
     It is complete when it was filed and has its insight, or when it was skipped and no file was touched.
     ``wrote_para`` says that a file was written with the entry's fact id in the call; ``skip_evidence`` is
@@ -269,14 +259,15 @@ class PkmEndState(FrozenValue, frozen=True):
 
 
 def pkm_end_state(fact_id: str, calls: Iterable[ToolCall]) -> PkmEndState:
-    """Gather what the calls tell; a call that failed tells nothing, and whose insight it was is not asked."""
+    """Gather what the calls show; a call that failed shows nothing. Whose insight it was does not matter."""
     done = [call for call in calls if call.error is None]
     skips = [call for call in done if call.tool == SKIP]
+    writes = [call for call in done if call.tool in (WRITE, EDIT)]
     return PkmEndState(
-        wrote_para=any(call.tool in _WRITING and _mentions(call, fact_id) for call in done),
+        wrote_para=any(_mentions(call, fact_id) for call in writes),
         updated_insight=any(call.tool == INSIGHT for call in done),
         skipped_pkm=bool(skips),
-        successful_pkm_mutation=any(call.tool in _CHANGING for call in done),
+        successful_pkm_mutation=bool(writes) or any(call.tool in (MOVE, REMOVE) for call in done),
         skip_evidence=str(skips[-1].args.get("evidence", "")) if skips else None,
     )
 
@@ -288,24 +279,22 @@ def _mentions(call: ToolCall, fact_id: str) -> bool:
     return bool(fact_id) and fact_id in sent
 
 
-_KNOWLEDGE_BASE_TOOLS: Mapping[str, Callable[[KnowledgeBase, Mapping[str, Any]], Any]] = {
-    READ: read,
-    BATCH_READ: batch_read,
-    WRITE: write,
-    EDIT: edit,
-    MOVE: move,
-    REMOVE: remove,
-    LS: ls,
-    GLOB: glob,
-    GREP: grep,
-}
-
-
 def pkm_tools(workspace: Workspace, clock: Clock) -> tuple[Tool, ...]:
-    """Make the tools of one trial, in the order in which the model is told of them."""
+    """Make the tools of one trial, in the order in which the model reads of them."""
+    of_files: Mapping[str, Callable[[KnowledgeBase, Mapping[str, Any]], Any]] = {
+        READ: read,
+        BATCH_READ: batch_read,
+        WRITE: write,
+        EDIT: edit,
+        MOVE: move,
+        REMOVE: remove,
+        LS: ls,
+        GLOB: glob,
+        GREP: grep,
+    }
     base = KnowledgeBase(workspace)
     functions: dict[str, ToolFunction] = {
-        name: partial(function, base) for name, function in _KNOWLEDGE_BASE_TOOLS.items()
+        name: partial(function, base) for name, function in of_files.items()
     }
     functions |= {INSIGHT: partial(update_insight, workspace, clock), SKIP: skip}
     return tuple(Tool(spec, functions[spec.name]) for spec in specs())
@@ -326,7 +315,7 @@ class PkmAgent(JournalAgent):
     templates: ClassVar[Mapping[str, str]] = read_templates(f"{__package__}")
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
-        """Tell from the transcript how the entry was dealt with; also true after a crash."""
+        """Say from the transcript how the entry was dealt with; also true after a crash."""
         fact = task_input.get("fact_id")
         return pkm_end_state(fact if isinstance(fact, str) else "", ctx.transcript.calls).state()
 
@@ -335,8 +324,19 @@ class PkmAgent(JournalAgent):
         return pkm_tools(ctx.workspace, ctx.clock)
 
     def stop_condition(self) -> StopCondition:
-        """Stop once the entry was skipped or has its insight, or the same call came too often."""
-        return _AttemptEnd().is_reached
+        """Stop once the entry is skipped or has its insight, or the same call came too often."""
+        guard, reminded = RepeatedCallGuard(), False
+
+        def is_reached(answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
+            nonlocal reminded
+            if guard.is_stuck(answered):
+                return True
+            done = [(call.tool, result.content) for call, result in answered if result.error is None]
+            reminded = reminded or any(tool == READ and REMINDER in content for tool, content in done)
+            successful = {tool for tool, _ in done}
+            return SKIP in successful or (INSIGHT in successful and not reminded)
+
+        return is_reached
 
     def system_prompt(self, texts: tuple[tuple[str, str], ...]) -> str:
         """Write the system prompt."""
@@ -358,25 +358,7 @@ class PkmAgent(JournalAgent):
         }
 
 
-class _AttemptEnd:
-    """Watches one attempt for its end."""
-
-    def __init__(self) -> None:
-        self._guard = RepeatedCallGuard()
-        self._reminded = False
-
-    def is_reached(self, answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
-        if self._guard.is_stuck(answered):
-            return True
-        self._reminded = self._reminded or any(
-            call.tool == READ and result.error is None and REMINDER in result.content
-            for call, result in answered
-        )
-        successful = {call.tool for call, result in answered if result.error is None}
-        return SKIP in successful or (INSIGHT in successful and not self._reminded)
-
-
-# Kept: all trials of a run share one system prompt.
+# Made once: all trials of a run share one system prompt.
 @lru_cache(maxsize=64)
 def _system_prompt(texts: tuple[tuple[str, str], ...], language: str) -> str:
     return Prompts(dict(texts), {}).render("system", language=language)

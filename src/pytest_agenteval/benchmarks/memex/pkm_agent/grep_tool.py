@@ -79,7 +79,7 @@ async def grep(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     """
     query = _read_query(args)
     texts, unread = _texts(base, args)
-    spans = await in_daemon_thread(run_search, query, list(texts.values()), SECONDS)
+    spans = await in_daemon_thread(_run_search, query, list(texts.values()), SECONDS)
     hits = [
         GrepHits(place, lines, matched)
         for (place, lines), matched in zip(texts.items(), spans, strict=True)
@@ -91,7 +91,7 @@ async def grep(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     return _format_hits(query, hits) + note
 
 
-def run_search(query: GrepQuery, texts: Sequence[Sequence[str]], seconds: float) -> list[Spans]:
+def _run_search(query: GrepQuery, texts: Sequence[Sequence[str]], seconds: float) -> list[Spans]:
     """Look for the pattern in a process of its own, which ends in time."""
     request = {
         "pattern": query.pattern,
@@ -118,7 +118,7 @@ def start_process(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a process with pipes, and try again where the system refuses; raises TrialBroken in the end.
 
     A busy system may have no process to spare for a moment, which is no doing of the agent: it would look
-    elsewhere if it were told.
+    elsewhere if it read of it.
     """
     refusal: OSError | None = None
     for _ in range(STARTS):
@@ -153,11 +153,12 @@ def _texts(base: KnowledgeBase, args: Mapping[str, Any]) -> tuple[dict[PkmPath, 
     """Read the files that are to be searched; give also those that are no text."""
     top = base.place(knowledge_base.folder_path(args, "path"))
     base.must_exist(top)
-    include, kind = (
-        knowledge_base.optional_text(args, "include"),
-        knowledge_base.choice(args, "type", tuple(TYPES)),
-    )
-    files = _select_files(base, top, include)
+    include = knowledge_base.optional_text(args, "include")
+    kind = knowledge_base.choice(args, "type", tuple(TYPES))
+    files = base.files(top)
+    if include is not None:
+        below = set(matching_files(base, include, top)) if top.is_folder else set()
+        files = [place for place in files if place in below or matches_pattern(include, place)]
     if kind is not None:
         files = [place for place in files if place.parts[-1].lower().endswith(TYPES[kind])]
     texts: dict[PkmPath, list[str]] = {}
@@ -172,46 +173,33 @@ def _texts(base: KnowledgeBase, args: Mapping[str, Any]) -> tuple[dict[PkmPath, 
     return texts, unread
 
 
-def _select_files(base: KnowledgeBase, top: PkmPath, include: str | None) -> list[PkmPath]:
-    files = base.files(top)
-    if include is None:
-        return files
-    below = set(matching_files(base, include, top)) if top.is_folder else set()
-    return [place for place in files if place in below or matches_pattern(include, place)]
-
-
 def _format_hits(query: GrepQuery, hits: Sequence[GrepHits]) -> str:
+    in_files = f"in {count_of(len(hits), 'file')}:\n"
     if query.mode == "content":
         return _join_within(query, "", _content(query, hits))
     if query.mode == "count":
-        counts = [len(hit.spans) for hit in hits]
-        head = f"{count_of(sum(counts), 'match', 'es')} in {count_of(len(hits), 'file')}:\n"
-        listed = (f"{hit.place}:{count}" for hit, count in zip(hits, counts, strict=True))
-        return _join_within(query, head, listed)
-    return _join_within(query, f"Found in {count_of(len(hits), 'file')}:\n", (str(hit.place) for hit in hits))
+        total = sum(len(hit.spans) for hit in hits)
+        counts = (f"{hit.place}:{len(hit.spans)}" for hit in hits)
+        return _join_within(query, f"{count_of(total, 'match', 'es')} {in_files}", counts)
+    return _join_within(query, f"Found {in_files}", (str(hit.place) for hit in hits))
 
 
 def _content(query: GrepQuery, hits: Sequence[GrepHits]) -> Iterator[str]:
     """Give matching lines with what is around them, as ``grep`` writes them."""
     parted = bool(query.before or query.after)
     for count, hit in enumerate(hits):
-        last = None if count else -1
+        last, shown = None if count else -1, 0
         matching = {line for first, end in hit.spans for line in range(first, end + 1)}
-        for number in _with_context(query, hit, matching):
-            if parted and last != -1 and last != number - 1:
-                yield "--"
-            mark = ":" if number in matching else "-"
-            at = f"{number + 1}{mark}" if query.numbers else ""
-            yield f"{hit.place}{mark}{at}{cut_line(hit.lines[number])}"
-            last = number
-
-
-def _with_context(query: GrepQuery, hit: GrepHits, matching: set[int]) -> Iterator[int]:
-    """Give the numbers of the lines to show, in order, each once."""
-    after = 0
-    for line in sorted(matching):
-        first, after = max(after, line - query.before), min(line + query.after + 1, len(hit.lines))
-        yield from range(first, after)
+        for line in sorted(matching):
+            # Lines around two matches may be the same: each is shown once.
+            first, shown = max(shown, line - query.before), min(line + query.after + 1, len(hit.lines))
+            for number in range(first, shown):
+                if parted and last != -1 and last != number - 1:
+                    yield "--"
+                mark = ":" if number in matching else "-"
+                at = f"{number + 1}{mark}" if query.numbers else ""
+                yield f"{hit.place}{mark}{at}{cut_line(hit.lines[number])}"
+                last = number
 
 
 def _join_within(query: GrepQuery, head: str, lines: Iterator[str]) -> str:

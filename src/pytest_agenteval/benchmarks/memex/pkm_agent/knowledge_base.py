@@ -19,25 +19,31 @@ MOST_LEVELS = 64
 """Nobody files that deep; a tree without end could no longer be walked."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_DRIVE = re.compile(r"[A-Za-z]:(?:/|$)")
 
 
 def parts_of(path: str) -> tuple[str, ...]:
     """Give the names that lead from the root to a path; none for the root itself.
 
-    A path may start with ``/`` or not; ``.`` and doubled slashes mean nothing, and ``..`` goes up. Names are
-    kept letter by letter as they are written: no Unicode form is made of another, so a composed and a
+    A path may start with ``/`` or not; ``.`` and doubled slashes mean nothing, and ``..`` goes up. Names stay
+    letter by letter as they are written: no Unicode form is made of another, so a composed and a
     decomposed ``é`` are two names, as they are on the disk.
 
     Raises ToolFailed for what can be no path of the knowledge base.
     """
     if path.startswith("~") or "/~/" in path or path.endswith("/~"):
         raise bad_path(path, "~ means no folder here")
-    if "\\" in path or _DRIVE.match(path):
+    if "\\" in path or re.match(r"[A-Za-z]:(?:/|$)", path):
         raise bad_path(path, "names are parted by /, and there are no drives")
     if _CONTROL.search(path):
         raise bad_path(path, "a name must not hold control characters")
-    parts = _resolve(path)
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                raise bad_path(path, ".. leads out of the root")
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
     if len(parts) > MOST_LEVELS:
         raise bad_path(path, f"a path has at most {MOST_LEVELS} levels")
     return tuple(parts)
@@ -55,30 +61,15 @@ def format_path(parts: tuple[str, ...]) -> str:
 
 def bad_path(path: str, why: str) -> ToolFailed:
     """Make the error for a path that is refused."""
-    short_path = format_path((path[:80],))[1:]
-    message = (
-        f"no path in the knowledge base: {short_path!r}: {why}; write it from the root, like /Areas/Bread.md"
-    )
-    return ToolFailed(message, "outside")
-
-
-def _resolve(path: str) -> list[str]:
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == "..":
-            if not parts:
-                raise bad_path(path, ".. leads out of the root")
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return parts
+    short_path, hint = format_path((path[:80],))[1:], "write it from the root, like /Areas/Bread.md"
+    return ToolFailed(f"no path in the knowledge base: {short_path!r}: {why}; {hint}", "outside")
 
 
 ROOT = "/"
 
 
 def bad_argument(message: str) -> ToolFailed:
-    """Make the error that tells an agent which argument to mend."""
+    """Make the error that names the argument to mend."""
     return ToolFailed(message, "bad_arguments")
 
 
@@ -188,21 +179,8 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 
 _MACHINE_FOLDERS = frozenset(
     (
-        "bin",
-        "dev",
-        "etc",
-        "home",
-        "mnt",
-        "opt",
-        "private",
-        "proc",
-        "root",
-        "sbin",
-        "srv",
-        "sys",
-        "tmp",
-        "usr",
-        "var",
+        *("bin", "dev", "etc", "home", "mnt", "opt", "private", "proc", "root", "sbin", "srv", "sys"),
+        *("tmp", "usr", "var"),
     )
 )
 
@@ -247,7 +225,12 @@ class KnowledgeBase:
     def place(self, path: str) -> PkmPath:
         """Find the place that a path means; raises ToolFailed where it means none in the knowledge base."""
         parts = parts_of(path)
-        self._refuse_path_of_the_machine(path, parts)
+        if path.startswith("/") and len(parts) > 1:
+            # What was meant for the real disk is refused, rather than make a folder /tmp of the user's notes.
+            real = {str(self._workspace.path), str(self._workspace.path.resolve())}
+            is_real = any(format_path(parts).startswith(tree) for tree in real)
+            if is_real or (parts[0] in _MACHINE_FOLDERS and not (self.root().real / parts[0]).is_dir()):
+                raise bad_path(path, "/ is the root of the knowledge base, not of the machine")
         here = self.root()
         for name in parts:
             with disk_errors(here, "entered"):
@@ -265,8 +248,10 @@ class KnowledgeBase:
         """Give what a folder holds, by name: files and folders, without hidden names and links."""
         with disk_errors(folder, "listed"):
             names = sorted(os.listdir(folder.real)) if folder.is_folder else []
-            places = (folder.below(name) for name in names if not name.startswith("."))
-            return [place for place in places if _is_file_or_folder(place)]
+            places = [folder.below(name) for name in names if not name.startswith(".")]
+            # Of the place itself, not of what it may be a link to.
+            modes = [place.real.lstat().st_mode for place in places]
+        return [p for p, mode in zip(places, modes, strict=True) if stat.S_ISREG(mode) or stat.S_ISDIR(mode)]
 
     def files(self, top: PkmPath) -> list[PkmPath]:
         """Give a file itself, or all files below a folder, by path; see ``inside``."""
@@ -297,7 +282,7 @@ class KnowledgeBase:
             raise ToolFailed(f"{place} is not text (UTF-8), and stays as it is", "not_text") from None
 
     def save(self, place: PkmPath, text: str) -> None:
-        """Write a file, with the folders it lies in; its line ends are kept as they are."""
+        """Write a file, with the folders it lies in; its line ends stay as they are."""
         with disk_errors(place, "written"):
             place.real.parent.mkdir(parents=True, exist_ok=True)
             # Bytes: writing text would make the line ends those of the machine.
@@ -308,19 +293,16 @@ class KnowledgeBase:
     def must_exist(self, place: PkmPath) -> None:
         """Raise ToolFailed where there is nothing at a place; the root need not be there yet."""
         if place.parts and not place.real.exists():
-            siblings = [
-                other.parts[-1] for other in self.inside(PkmPath(place.parts[:-1], place.real.parent))
-            ]
-            hint = did_you_mean(place.parts[-1], siblings)
+            folder = PkmPath(place.parts[:-1], place.real.parent)
+            hint = did_you_mean(place.parts[-1], [other.parts[-1] for other in self.inside(folder)])
             raise ToolFailed("; ".join(filter(None, (f"there is no {place}", hint))), "not_found")
 
     def moved(self, old: PkmPath, new: PkmPath) -> None:
         """Take note that a place has another name now: what was written there stays as new as it was."""
         there = self.removed(old)
         self.removed(new)
-        self._write_numbers |= {
-            (*new.parts, *parts[len(old.parts) :]): count for parts, count in there.items()
-        }
+        length = len(old.parts)
+        self._write_numbers |= {(*new.parts, *parts[length:]): count for parts, count in there.items()}
 
     def removed(self, place: PkmPath) -> dict[tuple[str, ...], int]:
         """Take note that there is nothing at a place any more; give what was noted there."""
@@ -333,15 +315,6 @@ class KnowledgeBase:
     def write_number(self, place: PkmPath) -> int:
         """Give which of the trial's writes made a file what it is; 0 where none did."""
         return self._write_numbers.get(place.parts, 0)
-
-    def _refuse_path_of_the_machine(self, path: str, parts: tuple[str, ...]) -> None:
-        """Refuse what was meant for the real disk, rather than make a folder ``/tmp`` of the user's notes."""
-        if not path.startswith("/") or len(parts) < 2:
-            return
-        real = {str(self._workspace.path), str(self._workspace.path.resolve())}
-        is_real = any(format_path(parts).startswith(tree) for tree in real)
-        if is_real or (parts[0] in _MACHINE_FOLDERS and not (self.root().real / parts[0]).is_dir()):
-            raise bad_path(path, "/ is the root of the knowledge base, not of the machine")
 
 
 @contextmanager
@@ -362,8 +335,3 @@ def _next(here: PkmPath, name: str) -> PkmPath:
     if below.real.is_symlink():
         raise ToolFailed(f"{below} is a symbolic link, which is not followed", "outside")
     return below
-
-
-def _is_file_or_folder(place: PkmPath) -> bool:
-    mode = place.real.lstat().st_mode
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)

@@ -67,7 +67,6 @@ def _relative_from(place: PkmPath, above: int) -> str:
 
 
 MAX_NAMES = 1000
-USUAL_DEPTH = 3
 
 
 class Overview(FrozenValue, frozen=True):
@@ -75,7 +74,7 @@ class Overview(FrozenValue, frozen=True):
 
     ``tree`` draws it, two spaces a level, folders with a slash at the end. ``entries`` counts the names it
     shows; where there are more than may be shown, ``truncated`` is true, the upper levels come first, and
-    a line tells how many names of a folder are missing.
+    a line says how many names of a folder are missing.
     """
 
     tree: str
@@ -95,7 +94,7 @@ def overview(workspace: Workspace) -> Overview:
 def ls(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     """List a folder as a tree, some levels deep."""
     top = base.place(folder_path(args, "path"))
-    ignored, depth = texts(args, "ignore"), number(args, "depth", 1) or USUAL_DEPTH
+    ignored, depth = texts(args, "ignore"), number(args, "depth", 1) or 3
     base.must_exist(top)
     if top.real.exists() and not top.is_folder:
         raise ToolFailed(f"{top} is a file; Read shows it", "not_a_folder")
@@ -129,9 +128,15 @@ def _draw(
 def _lines(
     top: PkmPath, drawn: Mapping[tuple[str, ...], list[PkmPath]], missing: Mapping[tuple[str, ...], int]
 ) -> Iterator[str]:
+    def below(here: PkmPath, indent: str) -> list[PkmPath | str]:
+        """Give what comes below a folder, the last first."""
+        more = missing[here.parts]
+        last: list[PkmPath | str] = [f"{indent}  … {more} more"] if more else []
+        return [*last, *reversed(drawn[here.parts])]
+
     yield f"{str(top).rstrip('/')}/"
     # A stack, not a function that calls itself: a fixture may be deeper than Python goes.
-    waiting: list[PkmPath | str] = _below(top, drawn, missing)
+    waiting = below(top, "")
     while waiting:
         here = waiting.pop()
         if isinstance(here, str):
@@ -141,19 +146,7 @@ def _lines(
         name = PkmPath(here.parts[-1:], here.real).relative
         yield f"{indent}{name}{'/' if here.parts in drawn else ''}"
         if here.parts in drawn:
-            waiting += _below(here, drawn, missing, indent)
-
-
-def _below(
-    here: PkmPath,
-    drawn: Mapping[tuple[str, ...], list[PkmPath]],
-    missing: Mapping[tuple[str, ...], int],
-    indent: str = "",
-) -> list[PkmPath | str]:
-    """Give what comes below a folder, the last first."""
-    more = missing[here.parts]
-    last: list[PkmPath | str] = [f"{indent}  … {more} more"] if more else []
-    return [*last, *reversed(drawn[here.parts])]
+            waiting += below(here, indent)
 
 
 REMINDER = "\n<reminder>"
@@ -170,42 +163,38 @@ MANY_SMALL = 5
 _MARKER = re.compile(r"<!--\s*fact_id:")
 _YEAR, _MM, _DD = "(?:19|20)[0-9]{2}", "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
 _M, _D = "(?:0?[1-9]|1[0-2])", "(?:0?[1-9]|[12][0-9]|3[01])"
-_DATES = (
-    rf"{_YEAR}(?P<first>[-_. ]){_M}(?P=first){_D}",
-    rf"{_YEAR}[-_.]{_MM}",
-    rf"{_YEAR}{_MM}{_DD}",
-    rf"{_D}(?P<last>[-_. ]){_M}(?P=last){_YEAR}",
-    rf"{_YEAR} ?[年년] ?{_M} ?[月월](?: ?{_D} ?[日일])?",
+_DATE = re.compile(
+    "(?<![0-9])(?:"
+    rf"{_YEAR}(?P<first>[-_. ]){_M}(?P=first){_D}"
+    rf"|{_YEAR}[-_.]{_MM}"
+    rf"|{_YEAR}{_MM}{_DD}"
+    rf"|{_D}(?P<last>[-_. ]){_M}(?P=last){_YEAR}"
+    rf"|{_YEAR} ?[年년] ?{_M} ?[月월](?: ?{_D} ?[日일])?"
+    ")(?![0-9])"
 )
-_DATE = re.compile(f"(?<![0-9])(?:{'|'.join(_DATES)})(?![0-9])")
 
 
 def reminders(base: KnowledgeBase, place: PkmPath, lines: int) -> str:
     """Write the reminders that a file of so many lines calls for; an empty text where there are none."""
-    warnings = [*_of_length(place, lines), *_of_folder(base, place), *_of_name(place)]
-    return "".join(f"\n{REMINDER}\n{warning}\n</reminder>" for warning in warnings)
-
-
-def _of_length(place: PkmPath, lines: int) -> Iterator[str]:
+    warnings = []
     if lines >= TOO_LONG:
-        yield f"{place} has {lines} lines, more than one file should hold. Split it by subject."
+        warnings.append(f"{place} has {lines} lines, more than one file should hold. Split it by subject.")
     elif lines > LONG:
-        yield f"{place} has {lines} lines and keeps growing. See whether it falls into two subjects."
-
-
-def _of_folder(base: KnowledgeBase, place: PkmPath) -> Iterator[str]:
+        warnings.append(
+            f"{place} has {lines} lines and keeps growing. See whether it falls into two subjects."
+        )
     folder = PkmPath(place.parts[:-1], place.real.parent)
     files = [file for file in base.inside(folder) if not file.is_folder]
-    if len(files) <= MANY_SMALL:
-        return
-    small = sum(_is_small(base, file) for file in files)
+    small = sum(_is_small(base, file) for file in files) if len(files) > MANY_SMALL else 0
     if small > MANY_SMALL:
-        yield f"{folder} holds {small} files with one entry or none. Merge those that share a subject."
-
-
-def _of_name(place: PkmPath) -> Iterator[str]:
+        warnings.append(
+            f"{folder} holds {small} files with one entry or none. Merge those that share a subject."
+        )
     if _DATE.search(place.parts[-1]):
-        yield f"{place} is named by a date. Name it by its subject, or merge it into the file on that."
+        warnings.append(
+            f"{place} is named by a date. Name it by its subject, or merge it into the file on that."
+        )
+    return "".join(f"\n{REMINDER}\n{warning}\n</reminder>" for warning in warnings)
 
 
 def _is_small(base: KnowledgeBase, file: PkmPath) -> bool:
@@ -221,8 +210,6 @@ MOST_BYTES = 256 * 1024
 
 MOST_BYTES_TOGETHER = 512 * 1024
 MOST_FILES = 100
-
-_GLOB = frozenset("*?[{")
 
 
 class Excerpt(FrozenValue, frozen=True):
@@ -258,7 +245,7 @@ def read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
 
 
 def batch_read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
-    """Read many files one after the other; what cannot be read is said in its place, and is no error."""
+    """Read many files one after the other; what cannot be read is named in its place, and is no error."""
     patterns = texts(args, "file_patterns")
     if not patterns:
         raise bad_argument("file_patterns must name at least one path or glob")
@@ -275,7 +262,11 @@ def batch_read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
             pieces.append(piece)
         else:
             left_out.append(requested)
-    return "\n\n".join([*pieces, *_left_out_note(left_out)])
+    if left_out:
+        names = ", ".join(map(str, left_out[:20]))
+        more = f" and {len(left_out) - 20} more" if len(left_out) > 20 else ""
+        pieces.append(f"=== left out, as this is long already: {names}{more}. Read them in another call.")
+    return "\n\n".join(pieces)
 
 
 def excerpt(lines: list[str], first: int, limit: int) -> Excerpt:
@@ -296,21 +287,18 @@ def _requested_files(base: KnowledgeBase, patterns: Iterable[str]) -> list[PkmPa
     requested: dict[tuple[str, ...] | str, PkmPath | str] = {}
     for pattern in patterns:
         try:
-            for place in _resolve_pattern(base, pattern):
-                requested.setdefault(place.parts, place)
+            if not set("*?[{") & set(pattern) or _is_file_name(base, pattern):
+                places = [base.place(pattern)]
+            else:
+                places = matching_files(base, pattern, base.root())
+            if not places:
+                raise ToolFailed(f"no file fits {pattern}", "not_found")
         except ToolFailed as failed:
-            notice = f"=== {failed}"
-            requested.setdefault(notice, notice)
+            requested.setdefault(f"=== {failed}", f"=== {failed}")
+        else:
+            for place in places:
+                requested.setdefault(place.parts, place)
     return list(requested.values())
-
-
-def _resolve_pattern(base: KnowledgeBase, pattern: str) -> list[PkmPath]:
-    if not _GLOB.intersection(pattern) or _is_file_name(base, pattern):
-        return [base.place(pattern)]
-    places = matching_files(base, pattern, base.root())
-    if not places:
-        raise ToolFailed(f"no file fits {pattern}", "not_found")
-    return places
 
 
 def _is_file_name(base: KnowledgeBase, path: str) -> bool:
@@ -329,11 +317,3 @@ def _section(base: KnowledgeBase, place: PkmPath) -> str:
     part = excerpt(lines, 1, MOST_LINES)
     head = f"=== {place} ({count_of(len(lines))})" if lines else f"=== {place} (empty)"
     return "\n".join(filter(None, (head, part.text, part.note)))
-
-
-def _left_out_note(left_out: list[PkmPath]) -> list[str]:
-    if not left_out:
-        return []
-    names = ", ".join(map(str, left_out[:20]))
-    more = f" and {len(left_out) - 20} more" if len(left_out) > 20 else ""
-    return [f"=== left out, as this is long already: {names}{more}. Read them in another call."]

@@ -12,7 +12,6 @@ from typing import Any
 from pytest_agenteval import Clock, OutsideWorkspace, ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex import journal
 from pytest_agenteval.benchmarks.memex.journal import (
-    DailyEntry,
     FactId,
     describe_value,
     fact_id,
@@ -59,14 +58,20 @@ def edit(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     place = _file(base, path)
     if not old:
         if place.real.exists():
-            raise ToolFailed(
-                f"{place} is there already; give the old_string that is to be replaced", "exists"
-            )
+            message = f"{place} is there already; give the old_string that is to be replaced"
+            raise ToolFailed(message, "exists")
         base.save(place, new)
         return f"Created {place}: {_line_count(new)}."
     before = base.text(place)
     old, new = _with_line_ends_of(before, old), _with_line_ends_of(before, new)
-    count = _count_single(place, before, old) if not everywhere else _count(place, before, old)
+    count, first = before.count(old), before.find(old)
+    if first < 0:
+        raise ToolFailed(f"old_string does not stand in {place}{_hint(before, old)}", "no_match")
+    # Not the count, which leaves out what overlaps.
+    if not everywhere and before.find(old, first + 1) >= 0:
+        often = f"{count} times" if count > 1 else "twice, overlapping itself,"
+        message = f"old_string stands {often} in {place}; give more of the text around it, or replace_all"
+        raise ToolFailed(message, "ambiguous")
     after = before.replace(old, new)
     base.save(place, after)
     return f"Edited {place}: {count_of(count, 'place')}, {_line_count(after)} now."
@@ -79,26 +84,6 @@ def _file(base: KnowledgeBase, path: str) -> PkmPath:
     if path.endswith("/"):
         raise bad_argument(f"file_path must name a file, not a folder: {place}/")
     return place
-
-
-def _count_single(place: PkmPath, before: str, old: str) -> int:
-    count = _count(place, before, old)
-    first = before.find(old)
-    # Not the count, which leaves out what overlaps.
-    if before.find(old, first + 1) >= 0:
-        often = f"{count} times" if count > 1 else "twice, overlapping itself,"
-        raise ToolFailed(
-            f"old_string stands {often} in {place}; give more of the text around it, or replace_all",
-            "ambiguous",
-        )
-    return count
-
-
-def _count(place: PkmPath, before: str, old: str) -> int:
-    count = before.count(old)
-    if not count:
-        raise ToolFailed(f"old_string does not stand in {place}{_hint(before, old)}", "no_match")
-    return count
 
 
 def _hint(before: str, old: str) -> str:
@@ -133,8 +118,14 @@ def move(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
         raise bad_argument("the root itself cannot be moved")
     base.must_exist(source)
     target = _target(base, source, destination)
-    _refuse_circle(source, target)
-    _refuse_too_deep(source, target)
+    if target.parts == source.parts:
+        raise ToolFailed(f"{source} is there already", "same_place")
+    if target.parts[: len(source.parts)] == source.parts:
+        raise ToolFailed(f"{source} cannot be moved into itself", "same_place")
+    above = len(source.real.parts)
+    deepest = max((len(Path(folder).parts) - above + 1 for folder, _, _ in os.walk(source.real)), default=0)
+    if len(target.parts) + deepest > MOST_LEVELS:
+        raise bad_argument(f"a path has at most {MOST_LEVELS} levels")
     # Refusals are all before the first change to the disk: what fails leaves no folder behind.
     replaced = _make_way(source, target, overwrite)
     with disk_errors(source, "moved"):
@@ -174,20 +165,6 @@ def _target(base: KnowledgeBase, source: PkmPath, destination: str) -> PkmPath:
     return base.place("/".join(("", *place.parts, source.parts[-1])))
 
 
-def _refuse_circle(source: PkmPath, target: PkmPath) -> None:
-    if target.parts == source.parts:
-        raise ToolFailed(f"{source} is there already", "same_place")
-    if target.parts[: len(source.parts)] == source.parts:
-        raise ToolFailed(f"{source} cannot be moved into itself", "same_place")
-
-
-def _refuse_too_deep(source: PkmPath, target: PkmPath) -> None:
-    above = len(source.real.parts)
-    deepest = max((len(Path(folder).parts) - above + 1 for folder, _, _ in os.walk(source.real)), default=0)
-    if len(target.parts) + deepest > MOST_LEVELS:
-        raise bad_argument(f"a path has at most {MOST_LEVELS} levels")
-
-
 def _make_way(source: PkmPath, target: PkmPath, overwrite: bool) -> bool:
     """Say whether something will be replaced; a file only by a file, a folder only if it is empty."""
     if not target.real.exists():
@@ -203,12 +180,8 @@ def _make_way(source: PkmPath, target: PkmPath, overwrite: bool) -> bool:
     return True
 
 
-COMPANION = "0"
-"""The character that speaks an insight: the journal's own."""
-
-
 def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> str:
-    """Write an entry's insight into its card, and nothing else there; a card that is missing is begun."""
+    """Write an entry's insight into its card, and nothing else there; a card that is missing is made."""
     fact = _fact("fact_id", args.get("fact_id"))
     text = required_text(args, "insight_text").strip()
     named_ids = texts(args, "related_fact_ids")
@@ -217,9 +190,17 @@ def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) 
     entry = find_entry(read_file(workspace, fact.daily_file), fact)
     if entry is None:
         raise ToolFailed(f"there is no entry {fact.entry} in {fact.daily_file}", "not_found")
-    card = _card(workspace, fact) or _pending_card(fact, entry, clock)
+    # A new card waits to be made, as the journal's own do.
+    card = _card(workspace, fact) or {
+        "fact_id": fact.text,
+        "timestamp": int(entry.written_at.replace(tzinfo=clock.now().tzinfo).timestamp()),
+        "status": "pending",
+        "tags": [],
+        "ui_configs": [],
+    }
     facts = [{"id": other} for other in related]
-    card["insight"] = {"text": text, "related_facts": facts, "character_id": COMPANION}
+    # Character 0, which speaks an insight, is the journal's own.
+    card["insight"] = {"text": text, "related_facts": facts, "character_id": "0"}
     write_file(workspace, fact.card_file, journal.card_text(card))
     tied = f", tied to {count_of(len(related), 'other fact')}" if related else ""
     return f"The insight is on the card of {fact.text}{tied}."
@@ -241,31 +222,15 @@ def _fact(name: str, value: Any) -> FactId:
 
 def _card(workspace: Workspace, fact: FactId) -> dict[str, Any] | None:
     """Read the card; raises ToolFailed where it could not be written back as it was."""
-    _refuse_links(workspace, fact)
+    try:
+        real = workspace.inside(fact.card_file)
+    except OutsideWorkspace:
+        real = None
+    # The path to the card must be what it seems.
+    if real != workspace.path.resolve() / fact.card_file:
+        raise ToolFailed(f"the card of {fact.text} is behind a symbolic link", "outside")
     blob = read_file(workspace, fact.card_file)
     card = journal.parse_card(blob)
     if blob is not None and blob.strip() and not card:
         raise ToolFailed(f"the card of {fact.text} is no YAML map, and stays as it is", "card_broken")
     return card
-
-
-def _refuse_links(workspace: Workspace, fact: FactId) -> None:
-    """Refuse a card that is elsewhere: the path to it must be what it seems."""
-    try:
-        real = workspace.inside(fact.card_file)
-    except OutsideWorkspace:
-        real = None
-    if real != workspace.path.resolve() / fact.card_file:
-        raise ToolFailed(f"the card of {fact.text} is behind a symbolic link", "outside")
-
-
-def _pending_card(fact: FactId, entry: DailyEntry, clock: Clock) -> dict[str, Any]:
-    """Begin a card as the journal begins one: it waits to be made."""
-    written_at = entry.written_at.replace(tzinfo=clock.now().tzinfo)
-    return {
-        "fact_id": fact.text,
-        "timestamp": int(written_at.timestamp()),
-        "status": "pending",
-        "tags": [],
-        "ui_configs": [],
-    }
