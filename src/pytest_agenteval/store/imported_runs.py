@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +70,6 @@ def leftover_lines(others: Sequence[Path]) -> Iterator[str]:
 
 
 WIDTH = 110
-PYTEST_INI = "[pytest]\ntestpaths = evals\n"
-CONFIGS = (
-    "pytest.toml",
-    ".pytest.toml",
-    "pytest.ini",
-    ".pytest.ini",
-    "pyproject.toml",
-    "tox.ini",
-    "setup.cfg",
-)
 
 
 def write_yaml(path: Path, content: Mapping[str, Any]) -> Path:
@@ -94,22 +83,18 @@ def yaml_text(content: Mapping[str, Any]) -> str:
     """Write a map as YAML."""
     import yaml
 
-    return yaml.dump(content, Dumper=_dumper(), allow_unicode=True, sort_keys=False, width=WIDTH)
-
-
-@cache
-def _dumper() -> Any:
-    """Give PyYAML's safe dumper without anchors, which are hard to read and to edit."""
-    import yaml
-
     base: Any = yaml.SafeDumper
-    return type("PlainDumper", (base,), {"ignore_aliases": lambda *_: True})
+    # Without anchors, which are hard to read and to edit.
+    dumper: Any = type("PlainDumper", (base,), {"ignore_aliases": lambda *_: True})
+    return yaml.dump(content, Dumper=dumper, allow_unicode=True, sort_keys=False, width=WIDTH)
 
 
 def make_project(folder: Path) -> None:
     """Write a pytest.ini where the folder has no settings for pytest yet."""
-    if not any((folder / name).exists() for name in CONFIGS):
-        (folder / "pytest.ini").write_text(PYTEST_INI, encoding="utf-8", newline="\n")
+    configs = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini")
+    if not any((folder / name).exists() for name in (*configs, "setup.cfg")):
+        text = "[pytest]\ntestpaths = evals\n"
+        (folder / "pytest.ini").write_text(text, encoding="utf-8", newline="\n")
 
 
 def read_json(path: Path) -> Any:
@@ -152,16 +137,9 @@ def read_all(paths: Iterable[Path]) -> Iterator[tuple[Path, Any]]:
 
 def misshapen(path: Path, expected: str, found: object, *key: str | int, hint: str = "") -> ProblemsFound:
     """Make the error for JSON that is not what it should be; the key says where."""
-    return ProblemsFound([Problem(str(path), None, key, expected, _short(found), hint)])
-
-
-def _short(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 80 else f"{text[:79]}…"
-
-
-PROCESS = "import"
-EXIT_STATUS = 0
+    text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str)
+    short = text if len(text) <= 80 else f"{text[:79]}…"
+    return ProblemsFound([Problem(str(path), None, key, expected, short, hint)])
 
 
 class ImportedRun(Record, frozen=True):
@@ -210,19 +188,7 @@ def replace_imported_runs(
 
 
 def _write(root: Path, run: ImportedRun, command: Sequence[str]) -> Path:
-    folder = new_run(root, _header(run, command))
-    write_planned(folder, planned_groups((trial.key, trial.bucket) for trial in run.trials))
-    journal = JournalWriter(folder, PROCESS)
-    try:
-        journal.finished([redact_trial(trial) for trial in run.trials])
-    finally:
-        journal.close()
-    end_run(folder, run.ended_at, EXIT_STATUS)
-    return folder
-
-
-def _header(run: ImportedRun, command: Sequence[str]) -> RunHeader:
-    return RunHeader(
+    header = RunHeader(
         started_at=run.started_at,
         command=tuple(command),
         models=(RunModel(run.model, run.model),),
@@ -230,12 +196,17 @@ def _header(run: ImportedRun, command: Sequence[str]) -> RunHeader:
         suites=(RunSuite(run.suite, run.kind, run.agent),),
         repetitions=1,
         package=__version__,
-        judges=tuple(_judges(run)),
+        judges=tuple(RunModel(name, name, note=note) for name, note in run.judges),
     )
-
-
-def _judges(run: ImportedRun) -> Iterator[RunModel]:
-    return (RunModel(name, name, note=note) for name, note in run.judges)
+    folder = new_run(root, header)
+    write_planned(folder, planned_groups((trial.key, trial.bucket) for trial in run.trials))
+    journal = JournalWriter(folder, "import")
+    try:
+        journal.finished([redact_trial(trial) for trial in run.trials])
+    finally:
+        journal.close()
+    end_run(folder, run.ended_at, exit_status=0)
+    return folder
 
 
 class RecordedCall(Record, frozen=True):
@@ -250,15 +221,11 @@ class RecordedCall(Record, frozen=True):
 def write_tool_cassette(path: Path, calls: Iterable[RecordedCall]) -> Path:
     """Write one cassette file (JSON or YAML by its ending), in place of one that is there; give its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_cassette(path, CassetteContent(tuple(map(_interaction, calls))))
+    interactions = []
+    for call in calls:
+        made = tool_interaction(call.tool, call.args, result=call.result)
+        answer = made.response
+        response = Response(answer.status, answer.message, answer.headers, answer.body, dict(call.remarks))
+        interactions.append(Interaction(made.request, response))
+    write_cassette(path, CassetteContent(tuple(interactions)))
     return path
-
-
-def _interaction(call: RecordedCall) -> Interaction:
-    interaction = tool_interaction(call.tool, call.args, result=call.result)
-    response = interaction.response
-    extra = dict(call.remarks)
-    return Interaction(
-        interaction.request,
-        Response(response.status, response.message, response.headers, response.body, extra),
-    )

@@ -101,7 +101,7 @@ class JournalEntry(Record, frozen=True, gc=False):
 
     @property
     def unended_attempts(self) -> int:
-        """How many attempts before this one were begun and never ended: what they took is unknown."""
+        """How many attempts before this one started and never ended: what they took is unknown."""
         return max(0, self.attempts - 1 - len(self.earlier))
 
     @property
@@ -189,24 +189,21 @@ def check_entry(entry: JournalEntry) -> None:
     _check_texts((entry.file, *entry.tags))
     *texts, graders, offered, tool_code, acted_out, grader_code, sent = astuple(entry.digests)
     _check_texts((*texts, offered, tool_code, acted_out))
-    if not isinstance(grader_code, dict):
-        raise ValueError(f"{grader_code!r} in the place of a digest for each grader")
-    _check_texts(grader_code.values())
-    if not isinstance(sent, dict):
-        raise ValueError(f"{sent!r} in the place of a digest for each part of what was sent")
-    _check_texts(sent.values())
-    if not isinstance(graders, dict):
-        raise ValueError(f"{graders!r} in the place of a digest for each grader")
+    by_name = ((grader_code, "grader"), (sent, "part of what was sent"), (graders, "grader"))
+    for digests, owner in by_name:
+        if not isinstance(digests, dict):
+            raise ValueError(f"{digests!r} in the place of a digest for each {owner}")
+        if digests is not graders:
+            _check_texts(digests.values())
     for grader in graders.values():
         if not (isinstance(grader, str) and ":" in grader):
             raise ValueError(f"{grader!r} in the place of a grader's version and digest")
-    _check_usage(entry.usage)
-    _check_usage(entry.judging)
-    _check_usage(entry.simulating)
-    if entry.paid is not None:
-        _check_usage(entry.paid)
-    _check_tape(entry.tool_tape)
-    _check_tape(entry.chat_tape)
+    for usage in (entry.usage, entry.judging, entry.simulating, entry.paid):
+        if usage is not None:
+            _check_usage(usage)
+    for counts in (entry.tool_tape, entry.chat_tape):
+        if counts is not NO_TAPE:
+            _check_counts(astuple(counts))
 
 
 def check_key(key: TrialKey, attempt: Any) -> None:
@@ -261,11 +258,6 @@ def _check_usage(usage: Usage) -> None:
     _check_amounts(amount for amount in (cost, partial_cost) if amount is not None)
 
 
-def _check_tape(counts: TapeCounts) -> None:
-    if counts is not NO_TAPE:
-        _check_counts(astuple(counts))
-
-
 EARLIER_WORDS = {"not in the code": "not_defined", "resp_schema": "not_applicable"}
 """Reasons for no score that earlier versions wrote, and what they are called today."""
 
@@ -276,8 +268,6 @@ _KEYS = {
     schema["properties"]["kind"]["const"]: frozenset(schema["properties"])
     for schema in (STARTED, FINISHED, NOT_RUN)
 }
-_GRADE_KEYS = frozenset(GRADE["properties"])
-
 SHORT_RATIONALE = 160
 SHORT_MESSAGE = 300
 SHORT_TRACEBACK = 600
@@ -314,10 +304,13 @@ def finished_line(trial: Trial) -> Line:
     if trial.acted is not None:
         line["acted"] = trial.acted
     if trial.origin is not None:
-        line["origin"] = _origin(trial.origin)
+        line["origin"] = {"run": trial.origin.run, "attempt": trial.origin.attempt}
+        add(line["origin"], regraded=trial.origin.regraded)
     add(line, started_at=trial.started_at, seconds=trial.seconds, uncharged_seconds=trial.uncharged_seconds)
     add(line, digests=_digests(trial.digests))
-    add(line, usage=usage_line(trial.usage), judging=usage_line(trial.judging), tapes=_tapes(trial))
+    tapes: Line = {}
+    add(tapes, tools=_counts(trial.tool_tape), chats=_counts(trial.chat_tape))
+    add(line, usage=usage_line(trial.usage), judging=usage_line(trial.judging), tapes=tapes)
     add(line, simulating=usage_line(trial.simulating))
     if trial.paid is not None:
         line["paid"] = usage_line(trial.paid)
@@ -340,15 +333,13 @@ def check_keys(line: Line) -> None:
     """
     known, grades = _KEYS.get(str(line.get("kind"))), line.get("grades")
     unknown = [] if known is None else [key for key in line if key not in known]
-    if isinstance(grades, list):
-        unknown += [
-            key for grade in grades if isinstance(grade, dict) for key in grade if key not in _GRADE_KEYS
-        ]
+    for grade in grades if isinstance(grades, list) else ():
+        unknown += [key for key in grade if key not in GRADE["properties"]] if isinstance(grade, dict) else []
     if unknown:
         raise ValueError(f"the unknown key {unknown[0]!r}")
 
 
-def read_key(line: Line) -> TrialKey:
+def _read_key(line: Line) -> TrialKey:
     """Read the trial's key out of a line of either kind."""
     return TrialKey(
         _shared(line["suite"]),
@@ -368,7 +359,7 @@ def _shared(text: Any) -> Any:
 def read_started(line: Line) -> tuple[TrialKey, int]:
     """Read a started line: the trial and the attempt; raises ValueError for what is no such line."""
     try:
-        key, attempt = read_key(line), line["attempt"]
+        key, attempt = _read_key(line), line["attempt"]
     except (LookupError, TypeError) as problem:
         raise ValueError(_lack(problem)) from None
     check_key(key, attempt)
@@ -378,7 +369,7 @@ def read_started(line: Line) -> tuple[TrialKey, int]:
 def read_not_run(line: Line) -> NotRunTrial:
     """Read why a trial did not begin; raises ValueError for what is no such line."""
     try:
-        key, cause, reason = read_key(line), line["cause"], line["reason"]
+        key, cause, reason = _read_key(line), line["cause"], line["reason"]
     except (LookupError, TypeError) as problem:
         raise ValueError(_lack(problem)) from None
     check_key(key, line.get("attempt", 1))
@@ -405,15 +396,17 @@ def _lack(problem: Exception) -> str:
 
 
 def _entry(line: Line, transcripts: str) -> JournalEntry:
-    get, tapes = line.get, line.get("tapes", {})
+    get, tapes, digests = line.get, line.get("tapes", {}), line.get("digests", {})
+    if isinstance(digests, dict):  # what is no map, Digests refuses
+        digests = {name: _shared(value) if name in ALIKE else value for name, value in digests.items()}
     return JournalEntry(
-        key=read_key(line),
+        key=_read_key(line),
         attempt=line["attempt"],
         ending=line["ending"],
         score=line["score"],
         grades=tuple(_read_grade(grade) for grade in line["grades"]),
         location=TranscriptLocation(transcripts, *line["transcript"]),
-        digests=_read_digests(get("digests", {})),
+        digests=Digests(**digests),
         usage=read_usage(line["usage"]) if "usage" in line else NO_USAGE,
         judging=read_usage(line["judging"]) if "judging" in line else NO_USAGE,
         simulating=read_usage(line["simulating"]) if "simulating" in line else NO_USAGE,
@@ -456,24 +449,6 @@ def _digests(digests: Digests) -> Line:
     add(line, code=digests.code, offered=digests.offered, graders=digests.graders)
     add(line, tool_code=digests.tool_code, acted_out=digests.acted_out, grader_code=digests.grader_code)
     add(line, sent=digests.sent)
-    return line
-
-
-def _origin(origin: Origin) -> Line:
-    line: Line = {"run": origin.run, "attempt": origin.attempt}
-    add(line, regraded=origin.regraded)
-    return line
-
-
-def _read_digests(line: Line) -> Digests:
-    if isinstance(line, dict):
-        line = {name: _shared(value) if name in ALIKE else value for name, value in line.items()}
-    return Digests(**line)  # which refuses what is no map, and other names
-
-
-def _tapes(trial: Trial) -> Line:
-    line: Line = {}
-    add(line, tools=_counts(trial.tool_tape), chats=_counts(trial.chat_tape))
     return line
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice, repeat
 from math import copysign
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -60,11 +60,8 @@ class Unpackable(ValueError):
     """A value cannot be written exactly: a whole number of more than 64 bits, half a surrogate pair."""
 
 
-class PackedColumn(NamedTuple):
-    """What a column is written as: how it is made, and what of."""
-
-    way: str
-    parts: Any
+PackedColumn = tuple[str, Any]
+"""The way in which a column is written, and what it is written of."""
 
 
 def pack(values: Sequence[Any], kinds: Mapping[str, type]) -> bytes:
@@ -78,7 +75,7 @@ def pack(values: Sequence[Any], kinds: Mapping[str, type]) -> bytes:
         raise Unpackable(str(problem)) from problem
 
 
-def unpack(packed: bytes, count: int, kinds: Mapping[str, type]) -> list[Any]:
+def _unpack(packed: bytes, count: int, kinds: Mapping[str, type]) -> list[Any]:
     """Give the so many values that ``pack`` wrote down."""
     return list(islice(_values(decode(packed), kinds), count))
 
@@ -86,28 +83,19 @@ def unpack(packed: bytes, count: int, kinds: Mapping[str, type]) -> list[Any]:
 def _column(values: Sequence[Any], names: Mapping[type, str]) -> PackedColumn:
     types = set(map(type, values))
     if len(types) == 1 and (kind := next(iter(types))) in names:
-        return _records(values, kind, names)
+        # One and the same value for all of them is written only once.
+        distinct = values[:1] if len(set(map(id, values))) == 1 else values
+        fields = distinct if issubclass(kind, tuple) else map(msgspec.structs.astuple, distinct)
+        return "each", (names[kind], [_column(column, names) for column in zip(*fields, strict=True)])
     if type(None) in types and types - {type(None)} <= {*names}:
         there = [value is not None for value in values]
         some = [value for value in values if value is not None]
-        return PackedColumn("some", (_column(there, names), len(some), _column(some, names)))
-    if (
-        types == {tuple}
-        and (inner := {type(item) for value in values for item in value})
-        and inner <= {*names}
-    ):
+        return "some", (_column(there, names), len(some), _column(some, names))
+    inner = {type(item) for value in values for item in value} if types == {tuple} else set()
+    if inner and inner <= {*names}:
         flat = [item for value in values for item in value]
-        return PackedColumn("rows", (_column(list(map(len, values)), names), len(flat), _column(flat, names)))
+        return "rows", (_column(list(map(len, values)), names), len(flat), _column(flat, names))
     return _scalars(values, types) if types <= SCALARS else _plain(values)
-
-
-def _records(values: Sequence[Any], kind: type, names: Mapping[type, str]) -> PackedColumn:
-    """Write each field as a column of its own; one and the same value for all of them only once."""
-    if len(set(map(id, values))) == 1:
-        values = values[:1]
-    fields = values if issubclass(kind, tuple) else map(msgspec.structs.astuple, values)
-    columns = [_column(column, names) for column in zip(*fields, strict=True)]
-    return PackedColumn("each", (names[kind], columns))
 
 
 def _scalars(values: Sequence[Any], types: set[type]) -> PackedColumn:
@@ -115,15 +103,15 @@ def _scalars(values: Sequence[Any], types: set[type]) -> PackedColumn:
     keys = values if len(types) == 1 else list(zip(map(type, values), values, strict=True))
     distinct = dict.fromkeys(keys)
     if len(distinct) * FEW > len(values) and len(distinct) > 1:
-        return PackedColumn("list", list(values))
+        return "list", list(values)
     if float in types and any(value == 0 and copysign(1, value) < 0 for value in values if value is not None):
-        return PackedColumn("list", list(values))  # -0.0 is equal to 0.0
+        return "list", list(values)  # -0.0 is equal to 0.0
     table = list(distinct) if len(types) == 1 else [value for _, value in distinct]
     return _table(table, keys, {value: at for at, value in enumerate(distinct)})
 
 
 def _plain(values: Sequence[Any]) -> PackedColumn:
-    """Write lists and maps of scalars, which are told apart by how they are written."""
+    """Write lists and maps of scalars; two are equal where they are written alike."""
     for value in values:
         inner = value.values() if isinstance(value, dict) else value
         if not {*map(type, inner)} <= SCALARS:
@@ -132,13 +120,11 @@ def _plain(values: Sequence[Any]) -> PackedColumn:
     keys = list(map(encode, values))
     distinct = dict(zip(keys, values, strict=True))
     where = {text: at for at, text in enumerate(distinct)}
-    return PackedColumn(shape, _table(list(distinct.values()), keys, where))
+    return shape, _table(list(distinct.values()), keys, where)
 
 
 def _table(table: Sequence[Any], keys: Sequence[Any], where: Mapping[Any, int]) -> PackedColumn:
-    if len(table) == 1:
-        return PackedColumn("same", table[0])
-    return PackedColumn("table", (table, [where[value] for value in keys]))
+    return ("same", table[0]) if len(table) == 1 else ("table", (table, [where[value] for value in keys]))
 
 
 def _values(column: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
@@ -159,17 +145,19 @@ def _values(column: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
         made = map(partial(tuple.__new__, kind), zip(*fields)) if is_tuple else map(kind, *fields)  # noqa: B905
         return repeat(next(made)) if all(map(_is_same, columns)) else made
     if way == "rows":
-        lengths = parts[0]
-        count = parts[1]
-        items = parts[2]
+        lengths, count, items = parts
         flat = islice(_values(items, kinds), count)
         if _is_same(lengths):
             return zip(*[flat] * lengths[1], strict=True)
         return (tuple(islice(flat, length)) for length in _values(lengths, kinds))
     if way == "some":
-        some = islice(_values(parts[2], kinds), parts[1])
-        return (next(some) if there else None for there in _values(parts[0], kinds))
-    return _unpacked_plain(way, *parts)
+        present, count, items = parts
+        some = islice(_values(items, kinds), count)
+        return (next(some) if there else None for there in _values(present, kinds))
+    shape, (inner, values) = SHAPES[way], parts
+    if inner == "same":
+        return repeat(shape(values))
+    return map(list(map(shape, values[0])).__getitem__, values[1])
 
 
 def _is_same(column: Sequence[Any]) -> bool:
@@ -177,13 +165,6 @@ def _is_same(column: Sequence[Any]) -> bool:
     if way == "each":
         return all(map(_is_same, parts[1]))
     return way == "same" or (way in SHAPES and parts[0] == "same")
-
-
-def _unpacked_plain(way: str, inner: str, parts: Any) -> Iterable[Any]:
-    shape = SHAPES[way]
-    if inner == "same":
-        return repeat(shape(parts))
-    return map(list(map(shape, parts[0])).__getitem__, parts[1])
 
 
 WORTH_BYTES = 256 * 1024
@@ -234,10 +215,6 @@ class _Head(msgspec.Struct, frozen=True):
     own_checksum: int
 
 
-_read_head = msgspec.json.Decoder(_Head).decode
-_write_head = msgspec.json.Encoder().encode
-
-
 def _author() -> str:
     """Name the code that reads lines: what another version made of them may be something else."""
     fields = [(name, getattr(kind, "__struct_fields__", None)) for name, kind in KINDS.items()]
@@ -253,26 +230,23 @@ def index_path(journal: Path) -> Path:
     return journal.with_name(f"index-{name}.bin")
 
 
-def read_index(journal: Path) -> JournalIndex:
+def _read_index(journal: Path) -> JournalIndex:
     """Give the index of a journal; an empty one where there is none, or none that is of its bytes."""
     try:
         # The journal first: what it grows by meanwhile is read behind the index.
         state = journal.stat()
         written = index_path(journal).read_bytes()
         first, _, rest = written.partition(b"\n")
-        head = _read_head(first)
-        if not (_is_sound(head, rest) and _holds(head, journal, state)):
+        head = msgspec.json.decode(first, type=_Head)
+        # Another version may have made something else of the lines.
+        sound = head.by == BY and zlib.crc32(rest) == head.own_checksum
+        if not (sound and _holds(head, journal, state)):
             return NO_INDEX
     except (OSError, ValueError, msgspec.DecodeError):
         return NO_INDEX
-    entries = unpack(rest[: head.packed], head.entries, KINDS)
+    entries = _unpack(rest[: head.packed], head.entries, KINDS)
     others = [(number, raw) for number, raw in decode(rest[head.packed :])]
     return JournalIndex(head.end, head.lines, head.first_starts, entries, others)
-
-
-def _is_sound(head: _Head, rest: bytes) -> bool:
-    """Whether an index was written by this very code, and is as it was written."""
-    return head.by == BY and zlib.crc32(rest) == head.own_checksum
 
 
 def _holds(head: _Head, journal: Path, state: os.stat_result) -> bool:
@@ -287,12 +261,7 @@ def _holds(head: _Head, journal: Path, state: os.stat_result) -> bool:
     return state.st_size >= head.end and _checksum(journal, head.end) == head.checksum
 
 
-def is_worth_writing(read: JournalIndex, end: int) -> bool:
-    """Whether so much stands behind an index that a new one saves time."""
-    return end - read.end >= WORTH_BYTES
-
-
-def write_index(journal: Path, index: JournalIndex, state: os.stat_result) -> None:
+def _write_index(journal: Path, index: JournalIndex, state: os.stat_result) -> None:
     """Write the index of a journal beside it; where that cannot be, the next reader does without.
 
     ``state`` is the journal's from before it was read.
@@ -314,7 +283,7 @@ def write_index(journal: Path, index: JournalIndex, state: os.stat_result) -> No
             own_checksum=zlib.crc32(body),
         )
         with replacing(index_path(journal)) as beside:
-            beside.write_bytes(_write_head(head) + b"\n" + body)
+            beside.write_bytes(msgspec.json.encode(head) + b"\n" + body)
 
 
 def _checksum(path: Path, end: int) -> int:
@@ -326,7 +295,7 @@ def _checksum(path: Path, end: int) -> int:
 
 
 FIRST_START = encode_line({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
-"""How the line begins that says a trial began for the first time: half of all lines of most runs."""
+"""How the line starts that says a trial began for the first time: half of all lines of most runs."""
 
 HALF = "half a line, which a crash left behind, or no JSON object"
 
@@ -344,20 +313,14 @@ class Journal:
         self.odd: list[str] = []
 
     def read(self, path: Path) -> None:
-        """Add one process's journal; what its index says of it is not read again."""
+        """Add one process's journal; the lines that its index holds are not read again."""
         self._paths.append(path)
-        state, index = path.stat(), read_index(path)
+        state, index = path.stat(), _read_index(path)
         self._first_starts += index.first_starts
-        for entry in index.entries:
-            self._take_entry(entry)
+        for indexed in index.entries:
+            self._take_entry(indexed)
         for number, raw in index.others:
             self._take_raw(path, number, raw)
-        grown = self._read_behind(path, index)
-        if is_worth_writing(index, grown.end) and path.is_file():
-            write_index(path, grown, state)
-
-    def _read_behind(self, path: Path, index: JournalIndex) -> JournalIndex:
-        """Add the lines that an index knows nothing of, and give one that knows them too."""
         end, number, first_starts = index.end, index.lines, index.first_starts
         entries, others = [*index.entries], [*index.others]
         for raw in _raw_lines(path, index.end):
@@ -373,10 +336,11 @@ class Journal:
             elif not is_first:
                 others.append((number, raw))
         self._first_starts += first_starts - index.first_starts
-        return JournalIndex(end, number, first_starts, entries, others)
+        if end - index.end >= WORTH_BYTES and path.is_file():
+            _write_index(path, JournalIndex(end, number, first_starts, entries, others), state)
 
     def _take_raw(self, path: Path, number: int, raw: bytes) -> JournalEntry | None:
-        """Add a line, and give the finished attempt that it tells of; what is no such line is noted."""
+        """Add a line, and give the finished attempt that it holds; what is no such line is noted."""
         intact, line = is_intact(raw), _parse_line(raw)
         # A newer version's checksums may be others; in the midst of a file a newer version is only damage.
         version = line.get("v") if line is not None and (intact is not False or number == 1) else None
@@ -471,27 +435,19 @@ class Journal:
         attempts_made = max(last.attempt, len(attempts), len(started), *started)
         if attempts_made == 1:
             return last
-        before = _own_attempts(last, attempts)
+        # One that only took over an earlier attempt, with new grades or none, took nothing itself.
+        known = {_source(last)} if last.origin is not None else set()
+        before = []
+        for entry in attempts:
+            is_again = entry.origin is not None and not entry.origin.run
+            if entry is last or is_again or _source(entry) in known:
+                continue
+            if entry.origin is not None:
+                known.add(_source(entry))
+            before.append(entry)
         attempts_made -= len(attempts) - 1 - len(before)
         earlier, seconds = tuple(entry.usage for entry in before), sum(entry.seconds for entry in before)
         return replace(last, attempts=attempts_made, earlier=earlier, earlier_seconds=seconds)
-
-
-def _own_attempts(last: JournalEntry, attempts: list[JournalEntry]) -> list[JournalEntry]:
-    """Give the attempts, the last one left out, that were carried out for themselves.
-
-    One that only took over an earlier one of them, with new grades or none, took nothing.
-    """
-    known = {_source(last)} if last.origin is not None else set()
-    others = []
-    for entry in attempts:
-        is_again = entry.origin is not None and not entry.origin.run
-        if entry is last or is_again or _source(entry) in known:
-            continue
-        if entry.origin is not None:
-            known.add(_source(entry))
-        others.append(entry)
-    return others
 
 
 def _source(entry: JournalEntry) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""What a journal that is still being written tells: finished trials, usage, money spent."""
+"""A journal that is still being written: finished trials, usage, money spent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOURNAL = re.compile(r"journal-(?P<worker>[^-]+)-.+\.jsonl")
 
 
 class UsageNews(FrozenValue, frozen=True, gc=False):
-    """What asking models took, as a journal's line writes it."""
+    """The usage of models, as a journal's line writes it."""
 
     input_tokens: int | None = msgspec.field(default=0, name="in")
     output_tokens: int | None = msgspec.field(default=0, name="out")
@@ -48,7 +48,7 @@ NOTHING_USED = UsageNews()
 
 
 class JournalNews(FrozenValue, frozen=True, gc=False):
-    """A line of a journal as far as it says what a run is at; the fields are keys of the line.
+    """A line of a journal as far as it shows what a run is at; the fields are keys of the line.
 
     ``ending`` and ``score`` are empty where the trial has only begun. ``usage`` is what the agent took,
     ``judging`` what the judges took.
@@ -110,16 +110,15 @@ def _read_lines(data: bytes) -> list[JournalNews]:
     try:
         return _DECODER.decode_lines(data)
     except _UNREADABLE:
-        return [news for line in data.split(b"\n") for news in _read_line(line)]
-
-
-def _read_line(line: bytes) -> Iterator[JournalNews]:
-    with suppress(*_UNREADABLE):
-        yield _DECODER.decode(line)
+        news = []
+        for line in data.split(b"\n"):
+            with suppress(*_UNREADABLE):
+                news.append(_DECODER.decode(line))
+        return news
 
 
 class _PaidLine(FrozenValue, frozen=True, gc=False):
-    """A journal's line as far as it says what was paid."""
+    """A journal's line as far as it shows what was paid."""
 
     kind: str
     model: str = ""
@@ -135,10 +134,16 @@ _PAID_DECODER = msgspec.json.Decoder(_PaidLine)  # most of a line is passed over
 def paid_so_far(folder: Path, offline: Collection[str] = ()) -> Usage:
     """Add up what all finished attempts in a run's folder have paid.
 
-    What models said for nothing that are ``offline``, by name, is paid to nobody.
+    What models take that are ``offline``, by name, is paid to nobody.
     """
-    lines = (line for file in sorted(folder.glob("journal-*.jsonl")) for line in _lines(file))
-    return sum((_paid(line, offline) for line in lines if line.kind == "finished"), NO_USAGE)
+    paid = NO_USAGE
+    for file in sorted(folder.glob("journal-*.jsonl")):
+        with file.open("rb") as journal:
+            for raw in journal:
+                with suppress(*_UNREADABLE):  # a torn line, which the run's report names
+                    line = _PAID_DECODER.decode(raw)
+                    paid = paid + _paid(line, offline) if line.kind == "finished" else paid
+    return paid
 
 
 def _paid(line: _PaidLine, offline: Collection[str]) -> Usage:
@@ -147,12 +152,3 @@ def _paid(line: _PaidLine, offline: Collection[str]) -> Usage:
     others = line.judging.usage + line.simulating.usage
     is_free = line.model in offline and line.usage.cost_usd == 0
     return others if is_free else line.usage.usage + others
-
-
-def _lines(file: Path) -> Iterator[_PaidLine]:
-    with file.open("rb") as journal:
-        for raw in journal:
-            try:
-                yield _PAID_DECODER.decode(raw)
-            except (ValueError, msgspec.DecodeError):  # a torn line, which the run's report tells
-                continue

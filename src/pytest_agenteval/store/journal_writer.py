@@ -36,8 +36,6 @@ from pytest_agenteval.store.record_files import (
 from pytest_agenteval.text.errors import UsageMistake, exception_text
 from pytest_agenteval.text.json_values import text_digest
 
-MOST_MESSAGE_CHARS = 2000
-FRAMES = 10
 INLINE_CHARS = 1024
 """A longer text is stored beside the transcripts, once, and referred to by its digest."""
 Keep = Callable[[str, str], str]
@@ -62,12 +60,11 @@ class JournalWriter:
         self._waiting: dict[str, str] = {}
 
     def started(self, plans: Sequence[Plan]) -> None:
-        """Write that trials were begun, in one write."""
+        """Write that trials started, in one write."""
         if plans:
             at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            self._journal.append(
-                b"".join([add_checksum(encode_line(started_line(plan, at))) for plan in plans])
-            )
+            lines = [add_checksum(encode_line(started_line(plan, at))) for plan in plans]
+            self._journal.append(b"".join(lines))
 
     def not_run(self, plan: Plan, cause: str, reason: str) -> None:
         """Write that a trial does not begin in this run, and why."""
@@ -80,9 +77,14 @@ class JournalWriter:
         """
         if not trials:
             return ()
-        # The order is a promise to readers: what a line refers to is on disk before the line is.
         lines = [self._writable(trial) for trial in trials]
-        self._write_texts()
+        # The order is a promise to readers: what a line refers to is on disk before the line is.
+        if self._waiting:
+            texts = self._waiting.items()
+            texts_lines = [add_checksum(encode_line({"d": digest, "t": text})) for digest, text in texts]
+            self._texts.append(b"".join(texts_lines))
+            self._stored.update(self._waiting)
+            self._waiting = {}
         offset = self._transcripts.append(b"".join([transcript for _, _, transcript in lines]))
         ended = []
         for _, line, transcript in lines:
@@ -98,27 +100,24 @@ class JournalWriter:
             return self._encode(trial)
         except Exception as raised:  # somebody's value: too deep to be walked, or unable to say what it is
             self._waiting = waiting
-            message = (
-                f"the trial could not be written down: {type(raised).__name__}: {exception_text(raised)}"
+            reason = f"{type(raised).__name__}: {exception_text(raised)}"
+            broken = replace(
+                trial,
+                ending="errored",
+                score=None,
+                grades=(),
+                transcript=Transcript(usage=trial.usage),
+                outcome=Outcome(),
+                cause="unwritable",
+                message=f"the trial could not be written down: {reason}"[:2000],
+                traceback="".join(traceback.format_exception(raised, limit=-10)),
+                output="",
+                log="",
             )
-            return self._encode(
-                replace(
-                    trial,
-                    ending="errored",
-                    score=None,
-                    grades=(),
-                    transcript=Transcript(usage=trial.usage),
-                    outcome=Outcome(),
-                    cause="unwritable",
-                    message=message[:MOST_MESSAGE_CHARS],
-                    traceback="".join(traceback.format_exception(raised, limit=-FRAMES)),
-                    output="",
-                    log="",
-                )
-            )
+            return self._encode(broken)
 
     def _encode(self, trial: Trial) -> tuple[Trial, bytes, bytes]:
-        transcript = encode_line(transcript_line(trial, self._keep))
+        transcript = encode_line(_transcript_line(trial, self._keep))
         return trial, encode_line(finished_line(trial)), add_checksum(transcript)
 
     def close(self) -> None:
@@ -132,41 +131,26 @@ class JournalWriter:
             self._waiting[digest] = text
         return digest
 
-    def _write_texts(self) -> None:
-        if not self._waiting:
-            return
-        texts = self._waiting.items()
-        lines = [add_checksum(encode_line({"d": digest, "t": text})) for digest, text in texts]
-        self._texts.append(b"".join(lines))
-        self._stored.update(self._waiting)
-        self._waiting = {}
 
-
-def transcript_line(trial: Trial, keep: Keep) -> Line:
+def _transcript_line(trial: Trial, keep: Keep) -> Line:
     """Write down a trial; long texts and files go to ``keep``."""
     transcript, outcome = trial.transcript, trial.outcome
     line: Line = {"v": VERSION, "trial": (*trial.key, trial.attempt)}
     add(line, messages=[_message(message, keep) for message in transcript.messages])
-    add(
-        line,
-        calls=[_call(call, keep) for call in transcript.calls],
-        asks=[_ask(ask) for ask in transcript.asks],
-    )
+    add(line, calls=[_call(call, keep) for call in transcript.calls])
+    add(line, asks=[_ask(ask) for ask in transcript.asks])
     add(line, events=[_event(event) for event in transcript.events])
     if transcript.tools:
         line["tools"] = {"d": keep(tools_text(transcript.tools), "")}
     add(line, answer=_text(outcome.answer.text, keep), state=outcome.answer.state)
-    if outcome.before.files or outcome.after.files:
-        add(line, before=_files(outcome.before, keep), after=_changes(outcome.before, outcome.after, keep))
+    before, after = outcome.before, outcome.after
+    if before.files or after.files:
+        add(line, before={path: _file(file, keep) for path, file in before.files.items()})
+        add(line, after=_changes(before, after, keep))
     rest = [_rest(grade) for grade in trial.grades]
     add(line, grades=rest if any(rest) else (), message=if_too_long(trial.message, SHORT_MESSAGE))
-    add(
-        line,
-        traceback=if_too_long(trial.traceback, SHORT_TRACEBACK),
-        output=trial.output,
-        log=trial.log,
-        workspace=trial.workspace,
-    )
+    add(line, traceback=if_too_long(trial.traceback, SHORT_TRACEBACK))
+    add(line, output=trial.output, log=trial.log, workspace=trial.workspace)
     return line
 
 
@@ -219,13 +203,9 @@ def _text(text: str, keep: Keep) -> str | Line:
     return text if len(text) <= INLINE_CHARS else {"d": keep(text, "")}
 
 
-def _files(tree: Tree, keep: Keep) -> Line:
-    return {path: _file(file, keep) for path, file in tree.files.items()}
-
-
 def _changes(before: Tree, after: Tree, keep: Keep) -> Line:
     """Give the files that came or changed, and null for those that went."""
-    if before is after:  # nobody asked for a workspace, which is so for most trials
+    if before is after:  # no tool has made a workspace, which is so for most trials
         return {}
     old, new = before.files, after.files
     changed: Line = {path: _file(file, keep) for path, file in new.items() if old.get(path) != file}

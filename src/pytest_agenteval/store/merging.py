@@ -6,7 +6,7 @@ import os
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -38,7 +38,6 @@ from pytest_agenteval.store.run_folder import (
     PLANNED,
     PlannedGroup,
     RunHeader,
-    RunShards,
     find_run,
     new_run,
     open_run,
@@ -61,7 +60,7 @@ class Parts(NamedTuple):
 
 
 def find_parts(names: Iterable[str], results: Path) -> Parts:
-    """Find runs by what they are called, or all that lie below a folder that is none, and read them.
+    """Find runs by name, or all that lie below a folder that is none, and read them.
 
     Raises UsageMistake where there is none, or one cannot be read.
     """
@@ -74,38 +73,34 @@ def find_parts(names: Iterable[str], results: Path) -> Parts:
     for run in runs:
         if names[run.name] > 1:  # each job of a matrix may have called its run alike
             run.header = replace(run.header, name=str(run.folder))
-    return _without_repeated(sorted(runs, key=_place))
+    runs.sort(key=_place)
+    # The larger first: a run that holds nothing that another has not is only a copy or a part of it.
+    distinct: list[Run] = []
+    for run in sorted(runs, key=lambda each: (len(_place(each)[0]), len(each.entries)), reverse=True):
+        if not any(_holds(other, run) for other in distinct):
+            distinct.append(run)
+    return Parts(
+        tuple(run for run in runs if run in distinct), tuple(run for run in runs if run not in distinct)
+    )
 
 
 def _folders(name: str, results: Path) -> list[Path]:
     if not Path(name).is_dir() or (Path(name) / HEADER).is_file():
         return [find_run(results, name)]
-    found = sorted(_runs_below(Path(name)))
+    found = []
+    for place, folders, files in os.walk(name):
+        if HEADER in files:
+            folders.clear()  # what lies within a run is none
+            if Path(place).name != LATEST:  # a copy that stands for the latest
+                found.append(Path(place))
     if not found:
         raise UsageMistake(f"{name}: expected a run, or a folder with runs below it; found none there")
-    return found
-
-
-def _runs_below(folder: Path) -> Iterator[Path]:
-    """Give the folders of runs, but not what lies within one, nor a copy that stands for the latest."""
-    for place, folders, files in os.walk(folder):
-        if HEADER in files:
-            folders.clear()
-            if Path(place).name != LATEST:
-                yield Path(place)
+    return sorted(found)
 
 
 def _place(run: Run) -> tuple[tuple[int, ...], str, str]:
     shards = run.header.shards
     return (shards.numbers if shards else (), run.header.started_at, run.name)
-
-
-def _without_repeated(runs: Sequence[Run]) -> Parts:
-    distinct: list[Run] = []
-    repeated: list[Run] = []
-    for run in sorted(runs, key=lambda each: (len(_place(each)[0]), len(each.entries)), reverse=True):
-        (repeated if any(_holds(other, run) for other in distinct) else distinct).append(run)
-    return Parts(tuple(run for run in runs if run in distinct), tuple(repeated))
 
 
 def _holds(whole: Run, run: Run) -> bool:
@@ -120,12 +115,9 @@ def _holds(whole: Run, run: Run) -> bool:
 
 
 def are_equal(entry: JournalEntry, other: JournalEntry | None) -> bool:
-    """Whether two runs say the same of a trial, wherever its transcript stands."""
+    """Whether two runs have the same record of a trial, wherever its transcript stands."""
     return other is not None and replace(entry, location=NOWHERE) == replace(other, location=NOWHERE)
 
-
-ENDED = (0, 1)
-"""Exit statuses of runs that ended by themselves: all passed, or some failed."""
 
 SAME = {"input": "input", "fixture": "starting workspace", "ruler": "graders", "settings": "settings"}
 """What two runs must have alike of one task: digests, and what authors call them."""
@@ -133,7 +125,8 @@ SAME = {"input": "input", "fixture": "starting workspace", "ruler": "graders", "
 
 def obstacles(runs: Sequence[Run]) -> Iterator[str]:
     """Say what keeps these runs from being one, whatever anybody allows."""
-    yield from _formats(runs)
+    formats = [(run.name, read_json(run.folder / HEADER).get("v", VERSION)) for run in runs]
+    yield from _differ("the format of its files", formats)
     yield from _of_shards(runs)
     yield from _headers(runs)
     # Results by name are put together: what bears one name must be one thing in all runs.
@@ -164,7 +157,7 @@ def gaps(runs: Sequence[Run]) -> Iterator[str]:
         status = run.header.exit_status
         if not run.header.ended_at or status is None:
             yield f"{run.name} never ended"
-        elif status not in ENDED:
+        elif status not in (0, 1):  # all passed, or some failed
             yield f"{run.name} did not end by itself (exit status {status})"
     shards = [run.header.shards for run in runs if run.header.shards]
     if shards:
@@ -173,11 +166,6 @@ def gaps(runs: Sequence[Run]) -> Iterator[str]:
         if missing:
             words = ("shard", "is") if len(missing) == 1 else ("shards", "are")
             yield f"{words[0]} {', '.join(missing)} of {shards[0].total} {words[1]} not here"
-
-
-def _formats(runs: Sequence[Run]) -> Iterator[str]:
-    formats = [(run.name, read_json(run.folder / HEADER).get("v", VERSION)) for run in runs]
-    yield from _differ("the format of its files", formats)
 
 
 def _differ(what: str, values: Sequence[tuple[str, Any]]) -> Iterator[str]:
@@ -226,10 +214,9 @@ HEADERS: Mapping[str, Callable[[RunHeader], Any]] = {
 
 
 def _headers(runs: Sequence[Run]) -> Iterator[str]:
-    headers = [(run.name, run.header) for run in runs]
     for what, value in HEADERS.items():
-        yield from _differ(what, [(name, value(header)) for name, header in headers])
-    rules = [(name, header.repetition_rule) for name, header in headers if header.repetition_rule]
+        yield from _differ(what, [(run.name, value(run.header)) for run in runs])
+    rules = [(run.name, rule) for run in runs if (rule := run.header.repetition_rule)]
     yield from _differ(
         "the rule of repetitions", [(name, f"{rule.low}..{rule.high}") for name, rule in rules]
     )
@@ -246,9 +233,8 @@ def _headers(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _taped(run: Run, which: str) -> bool:
-    return any(
-        tape.hits or tape.misses or tape.recorded for tape in (getattr(entry, which) for entry in run.entries)
-    )
+    tapes = (getattr(entry, which) for entry in run.entries)
+    return any(tape.hits or tape.misses or tape.recorded for tape in tapes)
 
 
 def _prices(run: Run) -> Iterator[tuple[Run, str, str]]:
@@ -256,11 +242,8 @@ def _prices(run: Run) -> Iterator[tuple[Run, str, str]]:
     for model in run.header.models if prices is not None else ():
         if prices is not None and not model.offline:
             own = prices.own.get(model.name, prices.own.get(model.id))
-            yield (
-                run,
-                model.name,
-                prices.table if own is None else f"the user's own, as of {own or 'no date'}",
-            )
+            price = prices.table if own is None else f"the user's own, as of {own or 'no date'}"
+            yield run, model.name, price
 
 
 def _named_twice(what: str, named: Sequence[tuple[Run, str, str]]) -> Iterator[str]:
@@ -272,7 +255,7 @@ def _named_twice(what: str, named: Sequence[tuple[Run, str, str]]) -> Iterator[s
 
 
 def _looked_at(runs: Sequence[Run]) -> Iterator[str]:
-    """Say which suite was looked at as a part of it: what decided its repetitions were not all results."""
+    """Name a suite that was looked at as a part of it: what decided its repetitions were not all results."""
     groups = [(run, {(group.suite, group.model, group.variant) for group in run.planned}) for run in runs]
     for run, own in groups:
         for other, others in groups if run.header.repetition_rule else ():
@@ -337,7 +320,7 @@ def _codes(run: Run) -> Mapping[str, set[str]]:
 
 
 def _models(run: Run) -> Mapping[str, set[str]]:
-    """Give what each real model was, with its parameters and prices: no offline one, whose agents may ask."""
+    """Give each real model's digests: no offline one, whose agents may call models by themselves."""
     real = {model.name for model in run.header.models if not model.offline}
     models: dict[str, set[str]] = defaultdict(set)
     for entry in run.entries:
@@ -358,7 +341,7 @@ Group = tuple[str, str, str, str]
 """A suite, a model, a variant and a bucket."""
 
 
-def joined_plan(runs: Sequence[Run]) -> tuple[PlannedGroup, ...]:
+def _joined_plan(runs: Sequence[Run]) -> tuple[PlannedGroup, ...]:
     """Give what the runs planned together: of shards what all of them did, also those that are not here.
 
     Of other runs it is their sum: no trial is in two of them.
@@ -367,62 +350,48 @@ def joined_plan(runs: Sequence[Run]) -> tuple[PlannedGroup, ...]:
     if shards is not None:
         return shards.planned
     groups: dict[Group, list[PlannedGroup]] = {}
-    for group in chain.from_iterable(map(_own_plan, runs)):
-        groups.setdefault((group.suite, group.model, group.variant, group.bucket), []).append(group)
-    shared = _tasks_in_several(runs)
+    counts: Counter[tuple[Group, TrialKey]] = Counter()
+    for run in runs:
+        path = run.folder / PLANNED
+        # As it is on disk: without repetitions that a look has added, which come in again.
+        planned = read_planned(read_json(path)) if path.is_file() and run.planned else run.planned
+        for group in planned:
+            groups.setdefault((group.suite, group.model, group.variant, group.bucket), []).append(group)
+        keys = [(entry.key, entry.bucket) for entry in run.entries]
+        counts.update(
+            {((k.suite, k.model, k.variant, bucket), k._replace(repetition=0)) for k, bucket in keys}
+        )
+    # A task that was tried in several runs is planned in each of them, and is one task.
+    shared: Counter[Group] = Counter()
+    for (name, _), times in counts.items():
+        shared[name] += times - 1
     return tuple(
         PlannedGroup(
-            *key,
-            tasks=sum(group.tasks for group in parts) - shared[key],
+            *name,
+            tasks=sum(group.tasks for group in parts) - shared[name],
             trials=sum(group.trials for group in parts),
             repetitions=min(group.repetitions for group in parts),
         )
-        for key, parts in groups.items()
+        for name, parts in groups.items()
     )
-
-
-def _own_plan(run: Run) -> tuple[PlannedGroup, ...]:
-    """Give a run's plan as it is on disk: without repetitions that a look has added, which come in again."""
-    path = run.folder / PLANNED
-    return read_planned(read_json(path)) if path.is_file() and run.planned else run.planned
-
-
-def _tasks_in_several(runs: Sequence[Run]) -> Counter[Group]:
-    """Count the tasks that were tried in more runs than one, once for each run but one."""
-    counts: Counter[tuple[Group, TrialKey]] = Counter()
-    for run in runs:
-        counts.update(set(_tasks_by_group(run)))
-    shared: Counter[Group] = Counter()
-    for (group, _), times in counts.items():
-        shared[group] += times - 1
-    return shared
-
-
-def _tasks_by_group(run: Run) -> Iterator[tuple[Group, TrialKey]]:
-    for entry in run.entries:
-        key = entry.key
-        yield (key.suite, key.model, key.variant, entry.bucket), key._replace(repetition=0)
 
 
 T = TypeVar("T")
 LINES = ("journal", "transcripts", "texts")
 """The files of each process; what follows these words says which transcripts belong to a journal."""
 
-WHOLE = ("calibration-*", "workspaces")
-"""What else is copied: the names in it are those of trials and calibrations."""
-
 
 def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[str]) -> Path:
-    """Make a run of several and give its folder, which is ``name`` in ``results`` or named by its time.
+    """Make a run of several and give its folder: ``name`` in ``results``, or one named by its time.
 
     What cannot be copied leaves no run. Raises UsageMistake where the name is taken.
     """
-    header = replace(joined_header(runs), command=tuple(command))
+    header = replace(_joined_header(runs), command=tuple(command))
     folder = _folder(results, name, header)
     try:
         for number, run in enumerate(runs, 1):
             _copy(run.folder, folder, number)
-        planned = joined_plan(runs)
+        planned = _joined_plan(runs)
         if planned or any((run.folder / PLANNED).is_file() for run in runs):
             replace_json(folder / PLANNED, KNOWN_SECRETS.value(planned_json(planned)))
         if header.shards is None:  # else nobody knows the trials of those that are missing
@@ -434,19 +403,14 @@ def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[s
             write_gates(folder, gates.values())
         audits = [audit for run in runs if (audit := read_audit(run.folder))]
         if audits:
-            write_audit(
-                folder,
-                RunAudit(
-                    tuple(dict.fromkeys(task for audit in audits for task in audit.tasks)),
-                    tuple(dict.fromkeys(task for audit in audits for task in audit.unaudited)),
-                    tuple(dict.fromkeys(spoiler for audit in audits for spoiler in audit.spoilers)),
-                    tuple(
-                        {
-                            (each.suite, each.rubric): each for audit in audits for each in audit.rubrics
-                        }.values()
-                    ),
-                ),
+            rubrics = {(each.suite, each.rubric): each for audit in audits for each in audit.rubrics}
+            joined = RunAudit(
+                tuple(dict.fromkeys(task for audit in audits for task in audit.tasks)),
+                tuple(dict.fromkeys(task for audit in audits for task in audit.unaudited)),
+                tuple(dict.fromkeys(spoiler for audit in audits for spoiler in audit.spoilers)),
+                tuple(rubrics.values()),
             )
+            write_audit(folder, joined)
         if header.repetition_rule is not None:
             _write_repetitions(runs, folder)
     except BaseException:
@@ -455,11 +419,13 @@ def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[s
     return folder
 
 
-def joined_header(runs: Sequence[Run]) -> RunHeader:
+def _joined_header(runs: Sequence[Run]) -> RunHeader:
     """Give the header of all runs together; it has not ended yet."""
     headers = [run.header for run in runs]
     first = headers[0]
-    shards = _joined_shards([header.shards for header in headers if header.shards])
+    parts = [header.shards for header in headers if header.shards]
+    numbers = tuple(sorted(number for part in parts for number in part.numbers))
+    shards = replace(parts[0], numbers=numbers) if parts else None
     return replace(
         first,
         started_at=min(header.started_at for header in headers),
@@ -487,11 +453,6 @@ def joined_header(runs: Sequence[Run]) -> RunHeader:
     )
 
 
-def _joined_shards(shards: Sequence[RunShards]) -> RunShards | None:
-    numbers = sorted(number for each in shards for number in each.numbers)
-    return replace(shards[0], numbers=tuple(numbers)) if shards else None
-
-
 def _each(
     headers: Sequence[RunHeader], part: Callable[[RunHeader], Iterable[T]], name: Callable[[T], Hashable]
 ) -> tuple[T, ...]:
@@ -504,7 +465,7 @@ def _each(
 
 
 def _one(words: Sequence[str]) -> str:
-    """Give the word that all say; where it made no difference to anybody, none."""
+    """Give the word of all headers; where it made no difference to anybody, none."""
     return words[0] if len(set(words)) == 1 else ""
 
 
@@ -524,15 +485,12 @@ def _copy(source: Path, target: Path, number: int) -> None:
         kind, dash, process = path.name.partition("-")
         if kind in LINES and dash and path.suffix == ".jsonl":
             shutil.copyfile(path, target / f"{kind}-{number}-{process}")
-        elif any(path.match(pattern) for pattern in WHOLE):
-            _copy_whole(path, target / path.name)
-
-
-def _copy_whole(path: Path, target: Path) -> None:
-    if path.is_dir():
-        shutil.copytree(path, target, symlinks=True, dirs_exist_ok=True)
-    elif not target.exists():
-        shutil.copyfile(path, target)
+        elif path.match("calibration-*") or path.match("workspaces"):
+            # The names in them are those of trials and calibrations, of which there are none twice.
+            if path.is_dir():
+                shutil.copytree(path, target / path.name, symlinks=True, dirs_exist_ok=True)
+            elif not (target / path.name).exists():
+                shutil.copyfile(path, target / path.name)
 
 
 def _write_repetitions(runs: Sequence[Run], folder: Path) -> None:

@@ -14,9 +14,6 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.run_documents import COMPARISON
 from pytest_agenteval.store.run_folder import HEADER, LATEST, RunFolder, list_runs, read_json
 
-GENERATED = re.compile(r"\d{8}-\d{6}(?:-|$)")
-"""How the name begins that a run is given where nobody names it."""
-
 GOING = ".going-"
 """Before the name of a folder that is being removed: what an interrupted removal leaves is no run."""
 
@@ -56,14 +53,17 @@ def plan_pruning(
             retained[run.path] = "going on"
         elif name in blessed or run.header.name in blessed:
             retained[run.path] = "a baseline"
-        elif not GENERATED.match(name):
+        elif not re.match(r"\d{8}-\d{6}(?:-|$)", name):  # a run that nobody names is called by its time
             retained[run.path] = "named"
         elif at < newest or name == latest:
             retained[run.path] = "among the newest"
         elif (when := _last_touched(run)) is None or now - when < young:
             retained[run.path] = "young"
     _retain_referenced_runs(runs, retained)
-    removable = {run.path: _size(run.path) for run in reversed(runs) if run.path not in retained}
+    removable = {}
+    for run in (run for run in reversed(runs) if run.path not in retained):
+        files = (path for path in run.path.rglob("*") if not path.is_dir())
+        removable[run.path] = sum(path.lstat().st_size for path in files)
     return Pruning(removable, retained)
 
 
@@ -82,19 +82,12 @@ def left_behind(root: Path) -> list[Path]:
 
 def _last_touched(run: RunFolder) -> datetime | None:
     """Give when somebody last began, ended or went on with a run; None where nobody knows."""
-    header = run.header
-    moments = [
-        _moment(text) for text in (header.started_at, header.ended_at, *(r.at for r in header.resumed))
-    ]
-    return max(filter(None, moments), default=None)
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    header, moments = run.header, []
+    for text in (header.started_at, header.ended_at, *(resumption.at for resumption in header.resumed)):
+        with suppress(ValueError):
+            moment = datetime.fromisoformat(text)
+            moments.append(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return max(moments, default=None)
 
 
 def _retain_referenced_runs(runs: Sequence[RunFolder], retained: dict[Path, str]) -> None:
@@ -117,8 +110,3 @@ def _references(run: RunFolder) -> Iterator[str]:
         old = comparison.get("old")
         # A baseline of several runs, or of several suites, has the names of all of them.
         yield from (old, *old.split(", ")) if isinstance(old, str) and old else ()
-
-
-def _size(folder: Path) -> int:
-    sizes = (path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
-    return sum(sizes)

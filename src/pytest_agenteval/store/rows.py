@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import PlannedGroup, RunHeader
@@ -70,10 +69,6 @@ def _texts(value: Any) -> list[str]:
     return [_text(text) for text in value] if isinstance(value, Iterable) else []
 
 
-def _json(value: Any) -> str:
-    return _text(compact_json(jsonable(value)))
-
-
 def _integer(value: Any) -> int | None:
     return value if type(value) is int and -_LARGEST <= value <= _LARGEST else None
 
@@ -86,10 +81,6 @@ def _number(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if isfinite(number) else None
-
-
-def _flag(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
 
 
 def _time(value: Any) -> datetime | None:
@@ -106,10 +97,10 @@ def _time(value: Any) -> datetime | None:
 _READERS: Mapping[ColumnType, Callable[[Any], Any]] = {
     "text": _text,
     "texts": _texts,
-    "json": _json,
+    "json": lambda value: _text(compact_json(jsonable(value))),
     "integer": _integer,
     "number": _number,
-    "flag": _flag,
+    "flag": lambda value: value if isinstance(value, bool) else None,
     "time": _time,
 }
 
@@ -139,6 +130,7 @@ TRIAL_KEY: tuple[Column, ...] = (
 """What the rows of trials, grades, calls and messages have in common, by which they are joined."""
 
 
+# What an errored trial measured is in no average, and so in no column of scores.
 def _score(source: TrialSource) -> float | None:
     return source.entry.score if source.entry.averaged else None
 
@@ -240,9 +232,8 @@ OWN_GRADE_COLUMNS: tuple[Column, ...] = (
 GRADES = (*TRIAL_KEY, *OWN_GRADE_COLUMNS)
 
 
-def _seconds(source: TrialSource) -> float:
-    call: ToolCall = source.part
-    return call.ended - call.started
+def _error(part: str) -> Callable[[TrialSource], str | None]:
+    return lambda source: source.part.error and getattr(source.part.error, part)
 
 
 CALLS: tuple[Column, ...] = (
@@ -255,21 +246,11 @@ CALLS: tuple[Column, ...] = (
     column("args", "json", "part.args", "the arguments, a JSON object"),
     optional("raw_args", "text", "part.raw_args", "their text, where it was no JSON object"),
     optional("result", "json", "part.result", "what the tool gave, any JSON value"),
-    optional(
-        "error_type",
-        "text",
-        lambda source: source.part.error and source.part.error.type,
-        "the kind of error, where it failed",
-    ),
-    optional(
-        "error",
-        "text",
-        lambda source: source.part.error and source.part.error.message,
-        "what the agent was told then",
-    ),
+    optional("error_type", "text", _error("type"), "the kind of error, where it failed"),
+    optional("error", "text", _error("message"), "what the agent was told then"),
     optional("started", "number", "part.started", "seconds since the trial began"),
     optional("ended", "number", "part.ended", "seconds since the trial began"),
-    optional("seconds", "number", _seconds, "how long it took"),
+    optional("seconds", "number", lambda source: source.part.ended - source.part.started, "how long it took"),
     column("called_by", "text", "part.by", "`agent`, or `seed` where the call was given"),
     column("tape", "text", "part.tape", "`hit`, `miss`, `live` or `none`"),
 )
@@ -358,37 +339,31 @@ def row_kind(name: str) -> RowKind:
     """Give the kind of rows of a name; raises UsageMistake for one that there is not."""
     if name not in ROW_KINDS:
         hint = did_you_mean(name, ROW_KINDS)
-        raise UsageMistake(
-            f"rows: expected one of {', '.join(ROW_KINDS)}; found {name!r}{f': {hint}' if hint else ''}"
-        )
+        expected = f"expected one of {', '.join(ROW_KINDS)}"
+        raise UsageMistake(f"rows: {expected}; found {name!r}{f': {hint}' if hint else ''}")
     return ROW_KINDS[name]
 
 
+def _parts(part: str) -> Callable[[RowContext], Iterator[TrialSource]]:
+    """Give what makes a row of each item of a trial's transcript: the transcripts are read one by one."""
+
+    def sources(run: RowContext) -> Iterator[TrialSource]:
+        for entry in run.entries:
+            trial = run.trial_if_readable(entry)
+            for position, item in enumerate(getattr(trial.transcript, part) if trial else (), 1):
+                yield TrialSource(run.name, entry, item, position)
+
+    return sources
+
+
 def _trials(run: RowContext) -> Iterator[TrialSource]:
-    for entry in run.entries:
-        yield TrialSource(run.name, entry)
+    return (TrialSource(run.name, entry) for entry in run.entries)
 
 
 def _grades(run: RowContext) -> Iterator[TrialSource]:
     for entry in run.entries:
-        yield from _parts(run, entry, entry.grades)
-
-
-def _calls(run: RowContext) -> Iterator[TrialSource]:
-    for entry in run.entries:
-        trial = run.trial_if_readable(entry)
-        yield from _parts(run, entry, trial.transcript.calls if trial else ())
-
-
-def _messages(run: RowContext) -> Iterator[TrialSource]:
-    for entry in run.entries:
-        trial = run.trial_if_readable(entry)
-        yield from _parts(run, entry, trial.transcript.messages if trial else ())
-
-
-def _parts(run: RowContext, entry: JournalEntry, parts: Iterable[object]) -> Iterator[TrialSource]:
-    for position, part in enumerate(parts, 1):
-        yield TrialSource(run.name, entry, part, position)
+        for position, grade in enumerate(entry.grades, 1):
+            yield TrialSource(run.name, entry, grade, position)
 
 
 ROW_KINDS: Mapping[str, RowKind] = {
@@ -397,8 +372,10 @@ ROW_KINDS: Mapping[str, RowKind] = {
         RowKind("runs", "one row for each run", RUNS, lambda run: [run]),
         RowKind("trials", "one row for each trial: its last finished attempt", TRIALS, _trials),
         RowKind("grades", "one row for each grade of a trial", GRADES, _grades),
-        RowKind("calls", "one row for each tool call of a trial, with its result", CALLS, _calls, True),
-        RowKind("messages", "one row for each message of a trial", MESSAGES, _messages, True),
+        RowKind(
+            "calls", "one row for each tool call of a trial, with its result", CALLS, _parts("calls"), True
+        ),
+        RowKind("messages", "one row for each message of a trial", MESSAGES, _parts("messages"), True),
     )
 }
 """What is offered as rows, by name."""
@@ -406,9 +383,10 @@ ROW_KINDS: Mapping[str, RowKind] = {
 
 if TYPE_CHECKING:
     import pandas
+    import polars
 
     PandasFrame: TypeAlias = pandas.DataFrame
-
+    PolarsFrame: TypeAlias = polars.DataFrame
 _TYPES = {
     "text": "string",
     "texts": "object",
@@ -426,21 +404,18 @@ def pandas_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PandasFrame:
     try:
         import pandas
     except ImportError as missing:
-        raise UsageMistake(
-            f"to_pandas needs pandas ({missing}): pip install 'pytest-agenteval[pandas]'"
-        ) from missing
-    cells: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(columns)
+        install = "pip install 'pytest-agenteval[pandas]'"
+        raise UsageMistake(f"to_pandas needs pandas ({missing}): {install}") from missing
     series = {
         column.name: pandas.Series(list(values), dtype=_TYPES[column.type])
-        for column, values in zip(columns, cells, strict=True)
+        for column, values in zip(columns, _cells(columns, rows), strict=True)
     }
     return pandas.DataFrame(series)
 
 
-if TYPE_CHECKING:
-    import polars
-
-    PolarsFrame: TypeAlias = polars.DataFrame
+def _cells(columns: Sequence[Column], rows: Iterable[Row]) -> list[Sequence[Any]]:
+    """Turn rows into columns; a table without rows has its columns all the same."""
+    return list(zip(*rows, strict=True)) or [()] * len(columns)
 
 
 def polars_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PolarsFrame:
@@ -448,9 +423,8 @@ def polars_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PolarsFrame:
     try:
         import polars
     except ImportError as missing:
-        raise UsageMistake(
-            f"to_polars needs polars ({missing}): pip install 'pytest-agenteval[polars]'"
-        ) from missing
+        install = "pip install 'pytest-agenteval[polars]'"
+        raise UsageMistake(f"to_polars needs polars ({missing}): {install}") from missing
     types: dict[str, Any] = {
         "text": polars.String(),
         "texts": polars.List(polars.String()),
@@ -460,10 +434,8 @@ def polars_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PolarsFrame:
         "flag": polars.Boolean(),
         "time": polars.Datetime("us", "UTC"),
     }
-    cells: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(columns)
-    return polars.DataFrame(
-        [
-            polars.Series(column.name, values, types[column.type])
-            for column, values in zip(columns, cells, strict=True)
-        ]
-    )
+    series = [
+        polars.Series(column.name, values, types[column.type])
+        for column, values in zip(columns, _cells(columns, rows), strict=True)
+    ]
+    return polars.DataFrame(series)

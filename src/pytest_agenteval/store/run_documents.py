@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -25,31 +25,36 @@ def write_planned_trials(folder: Path, keys: Iterable[TrialKey]) -> None:
     for key in keys:
         owner = key.suite, key.agent, key.model, key.variant
         groups.setdefault(owner, {}).setdefault(key.task, []).append(key.repetition)
-    lines = [
-        {**dict(zip(("suite", "agent", "model", "variant"), owner, strict=True)), "tasks": _short(tasks)}
-        for owner, tasks in groups.items()
-    ]
+    lines = []
+    for owner, tasks in groups.items():
+        # Where repetitions do not count from 1, their numbers are written.
+        counts = {
+            task: len(numbers) if sorted(numbers) == list(range(1, len(numbers) + 1)) else numbers
+            for task, numbers in tasks.items()
+        }
+        lines.append(
+            {**dict(zip(("suite", "agent", "model", "variant"), owner, strict=True)), "tasks": counts}
+        )
     replace_json(folder / PLANNED_TRIALS, KNOWN_SECRETS.value({"v": VERSION, "groups": lines}))
 
 
-def _short(tasks: dict[str, list[int]]) -> dict[str, Any]:
-    """Give for each task how often it is tried; where repetitions do not count from 1, their numbers."""
-    return {
-        task: len(numbers) if sorted(numbers) == list(range(1, len(numbers) + 1)) else numbers
-        for task, numbers in tasks.items()
-    }
-
-
-def read_planned_trials(folder: Path) -> frozenset[TrialKey] | None:
-    """Read which trials a run sets out to do; None where nobody has written it down.
-
-    Raises UsageMistake for a newer version's, ValueError or its like where it cannot be read.
-    """
-    path = folder / PLANNED_TRIALS
+def _read_document(path: Path) -> dict[str, Any] | None:
+    """Read a file beside the journal, without its version; None where there is none."""
     if not path.is_file():
         return None
     data = read_json(path)
     check_version(data, path)
+    return {name: value for name, value in data.items() if name != "v"}
+
+
+def read_planned_trials(folder: Path) -> frozenset[TrialKey] | None:
+    """Read which trials a run sets out to do; None where that was not written down.
+
+    Raises UsageMistake for a newer version's, ValueError or its like where it cannot be read.
+    """
+    data = _read_document(folder / PLANNED_TRIALS)
+    if data is None:
+        return None
     return frozenset(
         TrialKey(group["suite"], task, group["agent"], group["model"], group["variant"], number)
         for group in data["groups"]
@@ -94,7 +99,7 @@ class ExtraRepetitions(Record, frozen=True):
 
 
 class SuiteLook(Record, frozen=True):
-    """What the look at a suite with one model and variant gave, and the levels that its verdicts are at.
+    """The result of the look at a suite with one model and variant, and the levels that its verdicts are at.
 
     ``repetitions`` is what each task gets, of ``low`` and ``high``. ``baseline`` is the run that was compared
     with, ``old_model`` and ``old_variant`` what stood on its side.
@@ -114,7 +119,7 @@ class SuiteLook(Record, frozen=True):
 
     @property
     def group(self) -> Group:
-        """What was looked at."""
+        """The suite, model and variant of the look."""
         return self.suite, self.model, self.variant
 
     @property
@@ -135,25 +140,19 @@ def write_extra(folder: Path, extra: ExtraRepetitions) -> None:
 
 def read_extra(folder: Path) -> ExtraRepetitions | None:
     """Read which trials may be needed; None where repetitions are fixed."""
-    if not (folder / EXTRA).is_file():
-        return None
-    data = read_json(folder / EXTRA)
-    check_version(data, folder / EXTRA)
-    return ExtraRepetitions.from_json({name: value for name, value in data.items() if name != "v"})
+    data = _read_document(folder / EXTRA)
+    return None if data is None else ExtraRepetitions.from_json(data)
 
 
 def write_looks(folder: Path, looks: Iterable[SuiteLook]) -> None:
-    """Write what the look gave, once for all of the run's processes."""
+    """Write the results of the look, once for all of the run's processes."""
     replace_json(folder / LOOKS, {"v": VERSION, "looks": [look.to_json() for look in looks]})
 
 
 def read_looks(folder: Path) -> tuple[SuiteLook, ...] | None:
-    """Read what the look gave; None before it."""
-    if not (folder / LOOKS).is_file():
-        return None
-    data = read_json(folder / LOOKS)
-    check_version(data, folder / LOOKS)
-    return tuple(map(SuiteLook.from_json, data["looks"]))
+    """Read the results of the look; None before it."""
+    data = _read_document(folder / LOOKS)
+    return None if data is None else tuple(map(SuiteLook.from_json, data["looks"]))
 
 
 def planned_after(
@@ -161,13 +160,11 @@ def planned_after(
 ) -> tuple[PlannedGroup, ...]:
     """Give the plan with the extra repetitions of the suites that go on."""
     going = {look.group for look in looks if look.goes_on}
-    whole = {(*_group(group), group.bucket): group for group in extra.planned}
-    own = {(*_group(group), group.bucket): group for group in planned}
+    whole, own = (
+        {(group.suite, group.model, group.variant, group.bucket): group for group in groups}
+        for groups in (extra.planned, planned)
+    )
     return tuple(whole[key] if key[:3] in going else own.get(key, whole[key]) for key in whole)
-
-
-def _group(group: PlannedGroup) -> Group:
-    return group.suite, group.model, group.variant
 
 
 GATES = "gates.json"
@@ -197,12 +194,9 @@ def read_gates(folder: Path) -> tuple[SuiteGate, ...]:
     Raises UsageMistake for a newer version's, and where they cannot be read.
     """
     path = folder / GATES
-    if not path.is_file():
-        return ()
     try:
-        data = read_json(path)
-        check_version(data, path)
-        return tuple(map(SuiteGate.from_json, data["gates"]))
+        data = _read_document(path)
+        return () if data is None else tuple(map(SuiteGate.from_json, data["gates"]))
     except (OSError, ValueError, LookupError, TypeError) as broken:
         raise UsageMistake(f"{path}: the run's gates cannot be read ({damage_text(broken)})") from None
 
@@ -264,25 +258,21 @@ def read_audit(folder: Path) -> RunAudit | None:
     Raises UsageMistake for a newer version's, and where it cannot be read.
     """
     path = folder / AUDIT
-    if not path.is_file():
-        return None
     try:
-        data = read_json(path)
-        check_version(data, path)
-        return RunAudit.from_json({key: value for key, value in data.items() if key != "v"})
+        data = _read_document(path)
+        return None if data is None else RunAudit.from_json(data)
     except (OSError, ValueError, LookupError, TypeError) as broken:
         raise UsageMistake(f"{path}: what is audited cannot be read ({damage_text(broken)})") from None
 
 
 COMPARISON = "comparison.json"
 
-
 RULES = 2
 """The rules of today's verdicts: with those before, a verdict may be another."""
 
 
 class StoredVerdict(Record, frozen=True):
-    """What was said of one suite with its model and variant, and which of its buckets are worse or better.
+    """The verdict of one suite with its model and variant, and which of its buckets are worse or better.
 
     ``rules`` is the number of the rules that it was made by, ``of_these_tasks`` says that it does not speak
     of tasks like these.
@@ -305,7 +295,7 @@ class StoredComparison(Record, frozen=True):
 
 
 def read_comparison(folder: Path) -> tuple[StoredComparison | None, str]:
-    """Read what a run was found to be; None where it was compared with nothing, or what cannot be read."""
+    """Read a run's comparison; None where it was compared with nothing, or what cannot be read."""
     path = folder / COMPARISON
     if not path.is_file():
         return None, ""
@@ -323,16 +313,16 @@ def read_comparison(folder: Path) -> tuple[StoredComparison | None, str]:
 def _verdict(suite: Mapping[str, Any], rules: int) -> StoredVerdict:
     model, variant = suite["new_who"]
     whole = suite["suite"] or {}
+    worse, better = (
+        tuple(str(bucket["name"]) for bucket in suite["buckets"] if bucket["verdict"] == verdict)
+        for verdict in ("worse", "better")
+    )
     return StoredVerdict(
         suite=str(suite["name"]),
         who=(str(model), str(variant)),
         verdict=str(whole["verdict"]) if whole else "cannot tell",
-        buckets_worse=tuple(_buckets(suite, "worse")),
-        buckets_better=tuple(_buckets(suite, "better")),
+        buckets_worse=worse,
+        buckets_better=better,
         of_these_tasks=bool(whole.get("of_these_tasks", False)),
         rules=rules,
     )
-
-
-def _buckets(suite: Mapping[str, Any], verdict: str) -> Iterator[str]:
-    return (str(bucket["name"]) for bucket in suite["buckets"] if bucket["verdict"] == verdict)

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +226,7 @@ MOST_LABEL = 40
 
 
 class RunFolder(Record, frozen=True):
-    """A run's folder and what it says of itself."""
+    """A run's folder and its header."""
 
     path: Path
     header: RunHeader
@@ -239,7 +239,7 @@ def open_run(folder: Path, header: RunHeader) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     _keep_out_of_git(folder.parent)
-    replace_json(folder / HEADER, KNOWN_SECRETS.value(replace(header, name=folder.name).to_json()))
+    _write_header(folder, replace(header, name=folder.name))
     replace_link(folder.parent / LATEST, folder.name)
 
 
@@ -250,10 +250,25 @@ def new_run(root: Path, header: RunHeader) -> Path:
     """
     root.mkdir(parents=True, exist_ok=True)
     _keep_out_of_git(root)
-    folder = _make_folder(root, header)
-    replace_json(folder / HEADER, KNOWN_SECRETS.value(replace(header, name=folder.name).to_json()))
+    digits = re.sub(r"\D", "", header.started_at[:19])
+    models = "+".join(model.name for model in header.models)
+    label = re.sub(r"[^A-Za-z0-9._+-]+", "-", models)[:MOST_LABEL].strip("-.")
+    stem, number = "-".join(part for part in (digits[:8], digits[8:14], label) if part), 1
+    while True:  # mkdir and not exists(): two runs that begin in one second both look before either makes it
+        folder = root / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            break
+    _write_header(folder, replace(header, name=folder.name))
     replace_link(root / LATEST, folder.name)
     return folder
+
+
+def _write_header(folder: Path, header: RunHeader) -> None:
+    replace_json(folder / HEADER, KNOWN_SECRETS.value(header.to_json()))
 
 
 @contextmanager
@@ -269,8 +284,7 @@ def keeping_latest(root: Path) -> Iterator[None]:
 
 def change_header(folder: Path, change: Callable[[RunHeader], RunHeader]) -> None:
     """Write a run's header anew, and let ``latest`` point to the run; raises what ``read_header`` does."""
-    header = change(read_header(folder))
-    replace_json(folder / HEADER, KNOWN_SECRETS.value(header.to_json()))
+    _write_header(folder, change(read_header(folder)))
     replace_link(folder.parent / LATEST, folder.name)
 
 
@@ -278,8 +292,7 @@ def end_run(folder: Path, ended_at: str, exit_status: int, died: Iterable[str] =
     """Write into the header when and how the run ended, and which processes died before that."""
     header = read_header(folder)
     died = tuple(dict.fromkeys((*header.died, *died)))
-    header = replace(header, ended_at=ended_at, exit_status=exit_status, died=died)
-    replace_json(folder / HEADER, KNOWN_SECRETS.value(header.to_json()))
+    _write_header(folder, replace(header, ended_at=ended_at, exit_status=exit_status, died=died))
 
 
 def write_planned(folder: Path, groups: Iterable[PlannedGroup]) -> None:
@@ -301,7 +314,7 @@ def read_header(folder: Path) -> RunHeader:
 
 
 def read_header_or_name(folder: Path) -> tuple[RunHeader, str]:
-    """Read a run's header; for one that cannot be read give what the folder's name says, and what is wrong.
+    """Read a run's header; of one that cannot be read give what the folder's name says, and what is wrong.
 
     Raises UsageMistake where there is none, and where it is of a newer version.
     """
@@ -315,9 +328,8 @@ def read_header_or_name(folder: Path) -> tuple[RunHeader, str]:
         if when is None and not any(folder.glob("journal-*.jsonl")):
             raise
         started_at = "{}-{}-{}T{}:{}:{}".format(*when.groups()) if when else ""
-        return RunHeader(
-            started_at, name=folder.name
-        ), f"{HEADER}: left out: {damage_text(mistake.__cause__)}"
+        problem = f"{HEADER}: left out: {damage_text(mistake.__cause__)}"
+        return RunHeader(started_at, name=folder.name), problem
 
 
 def read_json(path: Path) -> Any:
@@ -335,7 +347,12 @@ def damage_text(broken: BaseException) -> str:
 
 def list_runs(root: Path) -> list[RunFolder]:
     """Give the runs of a folder, newest first; of one that nobody can read only the name is known."""
-    return sorted(_run_folders(root), key=lambda run: (run.header.started_at, run.path.name), reverse=True)
+    runs = []
+    for path in root.glob(f"*/{HEADER}"):
+        with suppress(UsageMistake):
+            if path.parent.name != LATEST:
+                runs.append(RunFolder(path.parent, read_header_or_name(path.parent)[0]))
+    return sorted(runs, key=lambda run: (run.header.started_at, run.path.name), reverse=True)
 
 
 def whole_runs(root: Path) -> list[RunFolder]:
@@ -343,32 +360,8 @@ def whole_runs(root: Path) -> list[RunFolder]:
     return [run for run in list_runs(root) if run.header.shards is None]
 
 
-def _run_folders(root: Path) -> Iterator[RunFolder]:
-    for path in root.glob(f"*/{HEADER}"):
-        if path.parent.name != LATEST:
-            try:
-                yield RunFolder(path.parent, read_header_or_name(path.parent)[0])
-            except UsageMistake:
-                continue
-
-
-def _make_folder(root: Path, header: RunHeader) -> Path:
-    digits = re.sub(r"\D", "", header.started_at[:19])
-    models = "+".join(model.name for model in header.models)
-    label = re.sub(r"[^A-Za-z0-9._+-]+", "-", models)[:MOST_LABEL].strip("-.")
-    stem, number = "-".join(part for part in (digits[:8], digits[8:14], label) if part), 1
-    while True:  # mkdir and not exists(): two runs that begin in one second both look before either makes it
-        folder = root / (stem if number == 1 else f"{stem}-{number}")
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            return folder
-
-
 def _keep_out_of_git(root: Path) -> None:
-    """Keep our own folder out of git; a folder that the user named is the user's."""
+    """Let git ignore our own folder; a folder that the user named is the user's."""
     ignore = root.parent / ".gitignore"
     if root.parent.name == ROOT.parent.name and not ignore.exists():
         replace_text(ignore, "*\n")
@@ -392,24 +385,31 @@ def find_run(root: Path, name: str) -> Path:
             f"{name} is a baseline, for agenteval compare and --agent-baseline; here a run is needed"
         )
     if name != LATEST and Path(name).name == name and (root / name / HEADER).is_file():
-        return root / name  # also of a newer version, which no list has: who reads it is told so
+        return root / name  # also of a newer version, which no list has: reading it raises the error
     runs = list_runs(root)
-    matching = _matching_runs(root, runs, name)
-    if len(matching) == 1:
-        return matching[0].path
-    problem = f"several runs begin with {name!r}" if matching else f"there is no run {name!r} in {root}"
-    raise UsageMistake(f"{problem}; {_candidates_text(matching, runs, name)}")
-
-
-def _matching_runs(root: Path, runs: Sequence[RunFolder], name: str) -> Sequence[RunFolder]:
+    matching: Sequence[RunFolder] = ()
     if name == LATEST:
         # The link may be lost, as in a downloaded archive, or lead to a run that was deleted.
         linked = read_pointer(root / LATEST)
-        return [run for run in runs if run.path.name == linked] or runs[:1]
-    if not name:
-        return ()
-    by_name = [run for run in runs if run.path.name == name]
-    return by_name or _of_model(runs, name)[:1] or [run for run in runs if run.path.name.startswith(name)]
+        matching = [run for run in runs if run.path.name == linked] or runs[:1]
+    elif name:
+        by_name = [run for run in runs if run.path.name == name]
+        beginning = [run for run in runs if run.path.name.startswith(name)]
+        matching = by_name or _of_model(runs, name)[:1] or beginning
+    if len(matching) == 1:
+        return matching[0].path
+    problem = f"several runs begin with {name!r}" if matching else f"there is no run {name!r} in {root}"
+    listed, more = matching or runs, ""
+    nearby = [] if matching else list(_nearest(runs, name))
+    if not runs:
+        candidates = "there are no runs yet"
+    elif nearby:
+        candidates = f"the nearest: {', '.join(nearby[:MOST_LISTED])}"
+    else:
+        more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+        first = ", ".join(run.path.name for run in listed[:MOST_LISTED])
+        candidates = f"runs there, newest first: {first}{more}"
+    raise UsageMistake(f"{problem}; {candidates}")
 
 
 def runs_of_day(root: Path, name: str) -> list[str]:
@@ -432,16 +432,6 @@ def _has_model(run: RunFolder, model: str) -> bool:
 
 def _day(run: RunFolder) -> str:
     return run.header.started_at[:10].replace("-", "")
-
-
-def _candidates_text(matching: Sequence[RunFolder], runs: Sequence[RunFolder], name: str) -> str:
-    if not runs:
-        return "there are no runs yet"
-    if not matching and (nearby := list(_nearest(runs, name))):
-        return f"the nearest: {', '.join(nearby[:MOST_LISTED])}"
-    listed = matching or runs
-    more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
-    return "runs there, newest first: " + ", ".join(run.path.name for run in listed[:MOST_LISTED]) + more
 
 
 def _nearest(runs: Sequence[RunFolder], name: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A run read back: the last attempt of every trial at once, transcripts when asked for."""
+"""A run read back: the last attempt of every trial at once, transcripts when they are needed."""
 
 from __future__ import annotations
 
@@ -157,9 +157,8 @@ class Run:
     def _line(self, entry: JournalEntry) -> Line:
         file, offset, length = entry.location
         try:
-            with open(
-                f"{self.folder}/{file}", "rb", buffering=0
-            ) as transcripts:  # one look into a large file
+            # Unbuffered: it is one look into a large file.
+            with open(f"{self.folder}/{file}", "rb", buffering=0) as transcripts:
                 transcripts.seek(offset)
                 line = read_intact_line(transcripts.read(length))
             trial_key = tuple(line["trial"])

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -89,18 +88,17 @@ def check_types(trial: Trial) -> None:
 
 
 def _transcript(entry: JournalEntry, line: Line, text_of: TextOf) -> Transcript:
+    events = line.get("events", ())
+    stored = line.get("tools")
+    tools = () if stored is None else tuple(map(ToolSpec.from_json, json.loads(text_of(stored["d"]))))
     return Transcript(
         tuple(_message(message, text_of) for message in line.get("messages", ())),
         tuple(_call(call, text_of) for call in line.get("calls", ())),
         tuple(_ask(ask) for ask in line.get("asks", ())),
-        tuple(_event(event) for event in line.get("events", ())),
+        tuple(Event(e["at"], e["kind"], e["text"], e.get("details", NOTHING)) for e in events),
         entry.usage,
-        _tools(line.get("tools"), text_of),
+        tools,
     )
-
-
-def _tools(stored: Line | None, text_of: TextOf) -> tuple[ToolSpec, ...]:
-    return () if stored is None else tuple(map(ToolSpec.from_json, json.loads(text_of(stored["d"]))))
 
 
 def _message(line: Line, text_of: TextOf) -> Message:
@@ -149,26 +147,19 @@ def _ask(line: Line) -> Ask:
     )
 
 
-def _event(line: Line) -> Event:
-    return Event(line["at"], line["kind"], line["text"], line.get("details", NOTHING))
-
-
 def _outcome(line: Line, text_of: TextOf) -> Outcome:
     answer = Answer(_text(line.get("answer", ""), text_of), line.get("state", NOTHING))
     files = {path: _file(file, text_of) for path, file in line.get("before", {}).items()}
-    before = Tree(files) if files else Tree()
-    changes = line.get("after", {})
-    return Outcome(answer, before, _tree_after(before, changes, text_of) if changes else before)
-
-
-def _tree_after(before: Tree, changes: Line, text_of: TextOf) -> Tree:
-    files = dict(before.files)
+    before, changes = Tree(files) if files else Tree(), line.get("after", {})
+    if not changes:
+        return Outcome(answer, before, before)
+    after = dict(files)
     for path, file in changes.items():
         if file is None:
-            del files[path]
+            del after[path]
         else:
-            files[path] = _file(file, text_of)
-    return Tree(dict(sorted(files.items())))
+            after[path] = _file(file, text_of)
+    return Outcome(answer, before, Tree(dict(sorted(after.items()))))
 
 
 def _file(line: Line, text_of: TextOf) -> FileText:
@@ -189,27 +180,23 @@ def _grades(entry: JournalEntry, line: Line) -> tuple[Grade, ...]:
 
 
 def _grade(grade: Grade, more: Line) -> Grade:
+    details = more.get("details", NOTHING)
+    if "undecided" in details:
+        # Earlier versions wrote the reason for no score here as well as into the journal.
+        details = {name: value for name, value in details.items() if name != "undecided"} or NOTHING
     return replace(
         grade,
         rationale=more.get("rationale", grade.rationale),
-        checks=tuple(_check(check) for check in more.get("checks", ())),
-        details=_details(more.get("details", NOTHING)),
+        checks=tuple(
+            Check(check["claim"], check["passed"], check.get("expected", ""), check.get("found", ""))
+            for check in more.get("checks", ())
+        ),
+        details=details,
     )
 
 
-def _details(stored: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the reason for no score: earlier versions wrote it here as well as into the journal."""
-    if "undecided" not in stored:
-        return stored
-    return {name: value for name, value in stored.items() if name != "undecided"} or NOTHING
-
-
-def _check(line: dict[str, Any]) -> Check:
-    return Check(line["claim"], line["passed"], line.get("expected", ""), line.get("found", ""))
-
-
 class TextIndex:
-    """Finds texts by digest; the files are looked through when the first text is asked for.
+    """Finds texts by digest; the files are looked through when the first text is needed.
 
     Only places are kept in memory, not texts.
     """
@@ -221,7 +208,7 @@ class TextIndex:
     def text(self, digest: str) -> str:
         """Give a text; a TranscriptLost says that it is missing."""
         if self._places is None:
-            self._places = _places(self._folder)
+            self._places = self._find_texts()
         if digest not in self._places:
             raise TranscriptLost(
                 f"{self._folder}: the text {digest} is missing or damaged: was a texts-*.jsonl changed?"
@@ -232,14 +219,13 @@ class TextIndex:
             text: str = read_intact_line(file.readline())["t"]
         return text
 
-
-def _places(folder: Path) -> dict[str, tuple[Path, int]]:
-    places: dict[str, tuple[Path, int]] = {}
-    for path in sorted(folder.glob("texts-*.jsonl")):
-        offset = 0
-        with path.open("rb") as file:
-            for raw in file:
-                with suppress(ValueError, KeyError, TypeError):  # half a line that a crash left
-                    places.setdefault(read_intact_line(raw)["d"], (path, offset))
-                offset += len(raw)
-    return places
+    def _find_texts(self) -> dict[str, tuple[Path, int]]:
+        places: dict[str, tuple[Path, int]] = {}
+        for path in sorted(self._folder.glob("texts-*.jsonl")):
+            offset = 0
+            with path.open("rb") as file:
+                for raw in file:
+                    with suppress(ValueError, KeyError, TypeError):  # half a line that a crash left
+                        places.setdefault(read_intact_line(raw)["d"], (path, offset))
+                    offset += len(raw)
+        return places
