@@ -5,32 +5,28 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from math import isinf
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_agenteval.tasks.file_names import is_calibration_name
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.json_values import JSON, compact_json
+
+if TYPE_CHECKING:
+    from pytest_agenteval.tasks.source_spans import JsonLocation
+    from pytest_agenteval.tasks.yaml_reading import YamlLineIndex
 
 _SURROGATE = re.compile(r"\\(?:u|U0000)[dD][89abAB]")
 # What stands before `id` is looked at behind it: a pattern that begins with letters is searched for by these.
 _MENTIONED_ID = re.compile(r"""id(?<![^\s{,"'-]id)["']?[ \t]*:\s*["']?([^\s"'\\/:\[\]{},#]+)""")
 
 
-class LineIndex(Protocol):
-    """Knows the line of every key of a document."""
-
-    def line_of(self, path: KeyPath) -> int:
-        """Give the line on which the key stands, or that of its nearest parent that exists."""
-        ...
-
-
 class ParsedDocument:
-    """A file's value, and its lines for whoever asks."""
+    """A file's value, and its lines for whoever needs them."""
 
     def __init__(self, path: Path, text: str, value: JSON) -> None:
         self.path, self.text, self.value = path, text, value
@@ -40,7 +36,8 @@ class ParsedDocument:
         return self._places.line_of(path)
 
     @cached_property
-    def _places(self) -> LineIndex:
+    def _places(self) -> JsonLocation | YamlLineIndex:
+        # Read once more, and only where a line is needed: the readers that know lines are slower.
         if is_json(self.path):
             from pytest_agenteval.tasks.source_spans import locate_values
 
@@ -51,7 +48,7 @@ class ParsedDocument:
 
 
 def is_json(path: Path) -> bool:
-    """Tell JSON files from YAML files, by their names."""
+    """Whether a file's name is that of a JSON file; the others are YAML."""
     return path.suffix.lower() == ".json"
 
 
@@ -71,7 +68,7 @@ def path_in_root(path: Path, root: Path) -> str:
         return path.as_posix()
 
 
-# Texts, not paths: this is asked several times for every file of a tree, and paths are slow.
+# Texts, not paths: this is called several times for every file of a tree, and paths are slow.
 @lru_cache(maxsize=16)
 def _below(text: str, here: str) -> str:
     here = here.rstrip(os.sep) + os.sep
@@ -96,10 +93,14 @@ def parse_document(path: Path, data: bytes) -> ParsedDocument:
     file = short_path(path)
     text = _decode(data, file)
     try:
-        value = _read_json(text, file) if is_json(path) else _read_yaml(text, file)
-        if _SURROGATE.search(
-            text
-        ):  # JSON's escapes can spell half a character, which no file of ours could hold
+        if is_json(path):
+            value = _read_json(text, file)
+        else:
+            from pytest_agenteval.tasks.yaml_reading import read_yaml
+
+            value = read_yaml(text, file)
+        # JSON's escapes can spell half a character, which no file of ours could hold.
+        if _SURROGATE.search(text):
             compact_json(value).encode()
     except RecursionError:
         _refuse(file, None, "lists and maps not nested too deeply", "more levels than can be read")
@@ -120,9 +121,8 @@ def lines_of_ids(document: ParsedDocument) -> tuple[int, ...]:
     wanted_ids = set(filter(None, (id for id in ids if isinstance(id, str))))
     hits = [match for match in _MENTIONED_ID.finditer(document.text) if match[1] in wanted_ids]
     if [match[1] for match in hits] == ids:
-        positions = [match.start() for match in hits]
         lines, line, seen = [], 1, 0
-        for position in positions:
+        for position in (match.start() for match in hits):
             line += document.text.count("\n", seen, position)
             seen = position
             lines.append(line)
@@ -135,39 +135,29 @@ def _decode(data: bytes, file: str) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        _refuse(
-            file, line, "a text in UTF-8", f"the byte 0x{data[error.start]:02x}", "save the file as UTF-8"
-        )
+        line, found = data.count(b"\n", 0, error.start) + 1, f"the byte 0x{data[error.start]:02x}"
+        _refuse(file, line, "a text in UTF-8", found, "save the file as UTF-8")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def _read_yaml(text: str, file: str) -> JSON:
-    from pytest_agenteval.tasks.yaml_reading import read_yaml
-
-    return read_yaml(text, file)
-
-
-class _Unusable(ValueError):
-    """Well formed, but not something JSON should say."""
+class NotJson(ValueError):
+    """A number that JSON does not know, or a key that stands twice."""
 
 
 def _read_json(text: str, file: str) -> JSON:
     try:
-        return _STRICT_JSON(text)
+        value: JSON = STRICT_JSON.decode(text)
+        return value
     except json.JSONDecodeError as error:
-        _refuse(file, error.lineno, "a JSON document", _reason(error, text), _way_out(error, text))
-    except _Unusable:
+        rest = text[error.pos : error.pos + 20].split("\n")[0]
+        found = f"{error.msg}, at {rest!r}" if rest else f"{error.msg}, at the end of a line"
+        _refuse(file, error.lineno, "a JSON document", found, _way_out(error, text))
+    except NotJson:
         from pytest_agenteval.tasks.source_spans import json_problems
 
         raise ProblemsFound(json_problems(text, file)) from None
     except ValueError:
         _refuse(file, None, "numbers of at most 4300 digits", "a longer one")
-
-
-def _reason(error: json.JSONDecodeError, text: str) -> str:
-    rest = text[error.pos : error.pos + 20].split("\n")[0]
-    return f"{error.msg}, at {rest!r}" if rest else f"{error.msg}, at the end of a line"
 
 
 def _way_out(error: json.JSONDecodeError, text: str) -> str:
@@ -185,24 +175,24 @@ def _way_out(error: json.JSONDecodeError, text: str) -> str:
 def _unique_keys(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
-        raise _Unusable
+        names = [name for name, _ in pairs]
+        again = next(name for name in names if names.count(name) > 1)
+        raise NotJson(f"the key {again!r} a second time")
     return mapping
 
 
 def _float(text: str) -> float:
     number = float(text)
     if isinf(number):
-        raise _Unusable
+        raise NotJson(f"{text}, which no number can hold")
     return number
 
 
 def _constant(text: str) -> NoReturn:
-    raise _Unusable(text)
+    raise NotJson(f"{text}, which JSON does not know")
 
 
-_STRICT_JSON: Callable[[str], JSON] = json.JSONDecoder(
-    object_pairs_hook=_unique_keys, parse_float=_float, parse_constant=_constant
-).decode
+STRICT_JSON = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_float=_float, parse_constant=_constant)
 
 
 def _refuse(file: str, line: int | None, expected: str, found: str, hint: str = "") -> NoReturn:
@@ -252,33 +242,25 @@ def top_level_keys(path: Path, data: bytes) -> Sequence[Iterable[str]] | None:
     """
     try:
         text = data.decode("utf-8-sig")
-        return _of_json(_read_loose_json(text)) if is_json(path) else _of_yaml(text)
+        if not is_json(path):
+            from pytest_agenteval.tasks import yaml_reading
+
+            return yaml_reading.top_level_keys(text)
+        value = _read_loose_json(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _read_loose_json(text: str) -> Any:
-    """Read JSON, a JSON value in each line, or JSON with comments and last commas."""
-    for read in (json.loads, _lines):
-        with suppress(ValueError):
-            return read(text)
-    bare = _STRING_OR_COMMENT.sub(lambda match: match[1] or "", text)
-    return json.loads(_LAST_COMMA.sub("", bare))
-
-
-def _lines(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
-
-
-def _of_json(value: Any) -> Sequence[Iterable[str]]:
     entries = value if isinstance(value, list) else [value]
     return [entry for entry in entries if isinstance(entry, dict)]
 
 
-def _of_yaml(text: str) -> Sequence[Iterable[str]] | None:
-    from pytest_agenteval.tasks import yaml_reading
-
-    return yaml_reading.top_level_keys(text)
+def _read_loose_json(text: str) -> Any:
+    """Read JSON, a JSON value in each line, or JSON with comments and last commas."""
+    with suppress(ValueError):
+        return json.loads(text)
+    with suppress(ValueError):
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    bare = _STRING_OR_COMMENT.sub(lambda match: match[1] or "", text)
+    return json.loads(_LAST_COMMA.sub("", bare))
 
 
 @lru_cache(maxsize=4096)
@@ -287,18 +269,17 @@ def _nearest_task_key(key: str) -> str:
     from difflib import SequenceMatcher
 
     plain = key.strip().strip("_-").casefold()
-    return next(
-        (word for word, least in _NEAR.items() if SequenceMatcher(None, plain, word).ratio() >= least), ""
-    )
+    likeness = ((word, least, SequenceMatcher(None, plain, word).ratio()) for word, least in _NEAR.items())
+    return next((word for word, least, ratio in likeness if ratio >= least), "")
 
 
 def holds_calibration(path: Path) -> bool:
-    """Whether a file is meant as a calibration: it says so, or its name and any of its keys nearly do."""
+    """Whether a file is meant as a calibration: by a key of its own, or nearly so by its name and a key."""
     if path.suffix.lower() not in (".yaml", ".yml"):
         return False
     try:
         data = path.read_bytes()
-    except OSError:  # who collects it says what is wrong
+    except OSError:  # whoever collects it reports what is wrong
         return False
     if re.search(_CALIBRATION, data, re.MULTILINE):
         return True

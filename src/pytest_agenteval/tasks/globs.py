@@ -14,8 +14,6 @@ from typing import TypeAlias, TypeVar
 MOST_ALTERNATIVES = 1000
 """A pattern whose braces mean more patterns than this fits nothing: nobody means that."""
 
-_MOST_BRACES = 100
-
 W = TypeVar("W")
 G = TypeVar("G")
 
@@ -36,7 +34,7 @@ def matches(pattern: str, path: str) -> bool:
     like any other.
     """
     parts = path.split("/")
-    return any(_fits(pattern_parts, parts, _fits_name) for pattern_parts in _read(pattern))
+    return any(_fits(names, parts, _fits_name) for names in _read(pattern))
 
 
 def select(pattern: str, paths: Iterable[str]) -> list[str]:
@@ -70,7 +68,8 @@ def _fits(steps: Sequence[W | None], given: Sequence[G], fits: Callable[[W, G], 
 
 @lru_cache(maxsize=512)
 def _read(pattern: str) -> tuple[_Path, ...]:
-    if pattern.count("{") > _MOST_BRACES:
+    # Nobody means so many braces, and each of them doubles the patterns.
+    if pattern.count("{") > 100:
         return ()
     alternatives = list(islice(_alternatives(pattern), MOST_ALTERNATIVES + 1))
     return tuple(map(_path, alternatives)) if len(alternatives) <= MOST_ALTERNATIVES else ()
@@ -106,17 +105,7 @@ def _one_of(letters: str, others: bool) -> _OneLetter:
 
 def _alternatives(pattern: str) -> Iterator[str]:
     """Give the patterns without braces that one with braces stands for; braces without a comma are plain."""
-    group = _first_group(pattern)
-    if group is None:
-        yield pattern
-        return
-    cuts = list(group)
-    for begin, end in pairwise(cuts):
-        yield from _alternatives(pattern[: cuts[0]] + pattern[begin + 1 : end] + pattern[cuts[-1] + 1 :])
-
-
-def _first_group(pattern: str) -> tuple[int, ...] | None:
-    """Give the places of the first group's opening brace, its commas, and its closing brace."""
+    # The places of the opening brace, the commas and the closing brace of each group that has a comma.
     open_groups: list[list[int]] = []
     groups = []
     for match in re.finditer(r"\\.|[{},]", pattern, re.DOTALL):
@@ -127,4 +116,9 @@ def _first_group(pattern: str) -> tuple[int, ...] | None:
             open_groups[-1].append(place)
         elif mark == "}" and open_groups:
             groups.append((*open_groups.pop(), place))
-    return min((group for group in groups if len(group) > 2), default=None)
+    first = min((group for group in groups if len(group) > 2), default=None)
+    if first is None:
+        yield pattern
+        return
+    for begin, end in pairwise(first):
+        yield from _alternatives(pattern[: first[0]] + pattern[begin + 1 : end] + pattern[first[-1] + 1 :])

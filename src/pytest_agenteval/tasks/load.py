@@ -50,7 +50,7 @@ class DoubtfulFile(ProblemsFound):
 
 
 class TaskFolders(Protocol):
-    """Where a task stands that is in no task file: who tells what is wrong with it, and where."""
+    """Where a task stands that is in no task file: who reports what is wrong with it, and where."""
 
     @property
     def file(self) -> Path | None:
@@ -58,7 +58,7 @@ class TaskFolders(Protocol):
         ...
 
     def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        """Tell what is wrong at a key of the task."""
+        """Give the problem at a key of the task."""
         ...
 
 
@@ -77,7 +77,7 @@ class LoadedTask(FrozenValue, frozen=True):
     place: TaskFolders | None = None
 
     def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        """Tell what is wrong at a key of the task, where its author wrote that."""
+        """Give the problem at a key of the task, where its author wrote that."""
         if self.place is not None:
             return self.place.problem(path, expected, found, hint)
         path = path if self.index is None else (self.index, *path)
@@ -151,32 +151,17 @@ def load_rows(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
 
 
 def _row_task(row: RowTask, suite: Suite) -> tuple[Task | None, list[Problem]]:
-    document = _FilledRow(row)
-    wrong: list[Problem] = [
+    # A document without lines: the row's place knows where its problems stand.
+    document, task = ParsedDocument(row.place.suite.path, "", row.value), None
+    wrong = [
         *_repeated_titles(row.value, document, ()),
         *_missing_reference(row.value, suite, document, ()),
     ]
     try:
         task = spec_of(Task, row.value)
     except ValueError as error:
-        wrong += problems_of(Task, error, document, file="").problems
-        return None, [_of_row(row, problem) for problem in without_consequences(wrong)]
-    return task, [_of_row(row, problem) for problem in wrong]
-
-
-def _of_row(row: RowTask, problem: Problem) -> Problem:
-    return row.place.problem(problem.path, problem.expected, problem.found, problem.hint)
-
-
-class _FilledRow(ParsedDocument):
-    """A row's task as a document, of which problems are told elsewhere."""
-
-    def __init__(self, row: RowTask) -> None:
-        super().__init__(row.place.suite.path, "", row.value)
-
-    def line_of(self, path: KeyPath) -> int:
-        """Give the row's line: what stands where within it nobody can say."""
-        return 1
+        wrong = without_consequences([*wrong, *problems_of(Task, error, document, file="").problems])
+    return task, [row.place.problem(each.path, each.expected, each.found, each.hint) for each in wrong]
 
 
 def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> ParsedDocument | None:
@@ -186,21 +171,17 @@ def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Pars
     try:
         return parse_document(path, data)
     except ProblemsFound as wrong:
-        # Other people's YAML and JSON lies among tasks: only what looks like a task is told.
+        # Other people's YAML and JSON lies among tasks: only what looks like a task is reported.
         if sure or all(word.search(data) for word in WORDS_OF_A_TASK):
             raise
-        if below_suite and _may_be_meant(path, data):
+        # Of what cannot be read at all nobody can say that it is no task.
+        keys = top_level_keys(path, data) if below_suite else ()
+        if below_suite and (keys is None or any(map(may_be_task, keys))):
             raise DoubtfulFile(
                 replace(problem, hint=f"{problem.hint}; {_ASIDE}" if problem.hint else _ASIDE)
                 for problem in wrong.problems
             ) from None
         return None
-
-
-def _may_be_meant(path: Path, data: bytes) -> bool:
-    """Whether what cannot be read strictly may be meant as a task: nobody can say of a broken file."""
-    keys = top_level_keys(path, data)
-    return keys is None or any(map(may_be_task, keys))
 
 
 def _holds_tasks(document: ParsedDocument, sure: bool, *, below_suite: bool) -> bool:
@@ -219,12 +200,8 @@ def _holds_tasks(document: ParsedDocument, sure: bool, *, below_suite: bool) -> 
     if not any(map(may_be_task, maps)):
         return False
     hint = _LABELS if any({"labels", "rubric"} <= entry.keys() for entry in maps) else _ASIDE
-    raise _doubtful(
-        file,
-        document.line_of(()),
-        value_text(value) if value is maps[0] else f"{value_text(value)}, the first {value_text(maps[0])}",
-        hint,
-    )
+    found = value_text(value) if value is maps[0] else f"{value_text(value)}, the first {value_text(maps[0])}"
+    raise _doubtful(file, document.line_of(()), found, hint)
 
 
 def _doubtful(file: str, line: int | None, found: str, hint: str = _ASIDE) -> DoubtfulFile:
@@ -245,7 +222,10 @@ def _validate(document: ParsedDocument, suite: Suite | None) -> list[Task]:
             problems += wrong.problems
         else:
             tasks.append(task)
-            problems += _duplicate_id(task, first, index, document)
+            if (earlier := first.setdefault(task.id, index)) != index:
+                other = document.line_of((earlier, "id"))
+                found = f"{task.id!r}, which the task on line {other} has too"
+                problems.append(_problem(document, (index, "id"), "an id of its own", found))
         problems += _repeated_titles(entry, document, place)
         problems += _missing_reference(entry, suite, document, place)
     if problems:
@@ -253,41 +233,33 @@ def _validate(document: ParsedDocument, suite: Suite | None) -> list[Task]:
     return tasks
 
 
-def _duplicate_id(task: Task, first: dict[str, int], index: int, document: ParsedDocument) -> list[Problem]:
-    earlier = first.setdefault(task.id, index)
-    if earlier == index:
-        return []
-    path = (index, "id")
-    line, other = document.line_of(path), document.line_of((earlier, "id"))
-    found = f"{task.id!r}, which the task on line {other} has too"
-    return [Problem(short_path(document.path), line, path, "an id of its own", found)]
+def _problem(document: ParsedDocument, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
+    return Problem(short_path(document.path), document.line_of(path), path, expected, found, hint)
 
 
 def _repeated_titles(entry: JSON, document: ParsedDocument, place: KeyPath) -> Iterator[Problem]:
-    """Say which graders are called as one before them is: their grades could not be told apart."""
+    """Say which graders have the same name as one before them: nothing would tell their grades apart."""
     graders = entry.get("graders") if isinstance(entry, dict) else None
     first: dict[str, int] = {}
     for index, grader in enumerate(graders if isinstance(graders, list) else ()):
         title = (grader.get("label") or grader.get("name")) if isinstance(grader, dict) else None
         if isinstance(title, str) and first.setdefault(title, index) != index:
-            path = (*place, "graders", index)
             found = f"{title!r}, which graders[{first[title]}] has too"
-            hint = "give one of them a `label`"
-            line = document.line_of(path)
-            yield Problem(short_path(document.path), line, path, "a name or label of its own", found, hint)
+            path, hint = (*place, "graders", index), "give one of them a `label`"
+            yield _problem(document, path, "a name or label of its own", found, hint)
 
 
 def _missing_reference(
     entry: JSON, suite: Suite | None, document: ParsedDocument, place: KeyPath
 ) -> list[Problem]:
-    if suite is None or not suite.require_reference_solution or not isinstance(entry, dict):
+    required = suite is not None and suite.require_reference_solution and isinstance(entry, dict)
+    if suite is None or not isinstance(entry, dict) or not required:
         return []
     if entry.get("reference_solution") is not None:
         return []
-    path = (*place, "reference_solution")
     expected = f"a map: how it is solved (the suite {suite.name!r} requires it)"
     found = "nothing" if "reference_solution" in entry else "no key 'reference_solution'"
-    return [Problem(short_path(document.path), document.line_of(path), path, expected, found)]
+    return [_problem(document, (*place, "reference_solution"), expected, found)]
 
 
 def _named_bucket(task: Task) -> str:

@@ -1,6 +1,6 @@
 """Pydantic's twin of each spec, made of the same fields: it tells every problem, and writes the JSON Schema.
 
-Imported only where a value was refused or a schema is asked for.
+Imported only where a value was refused or a schema is needed.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from pytest_agenteval.tasks.suite_spec import Suite, resolve_settings
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 
-_LAYERS = ("base_fixture", "fixture_dir")
 _EXISTS: Mapping[str, Callable[[Path], bool]] = {
     "folder": os.path.isdir,
     "file": os.path.isfile,
@@ -32,7 +31,9 @@ def workspace_layers(task: Task, suite_dir: Path | None, task_file: Path, root: 
     """
     places = (suite_dir or task_file.parent, root / "fixtures")
     look_up = _PathLookup(places, root, "folder", below_places=True)
-    named = {key: task.input[key] for key in _LAYERS if task.input.get(key) is not None}
+    named = {
+        key: task.input[key] for key in ("base_fixture", "fixture_dir") if task.input.get(key) is not None
+    }
     lookups = {key: look_up.find(name) for key, name in named.items()}
     if "fixture_dir" not in named and is_task_name(task_file) and (task_file.parent / "workspace").is_dir():
         beside = _PathLookup((task_file.parent,), root, "folder", below_places=True)
@@ -113,34 +114,31 @@ class _PathLookup(FrozenValue, frozen=True):
             return _LookupProblem(f"the path of a {self.kind}: a text", repr(name))
         if Path(name).is_absolute():
             return _LookupProblem(f"a path relative to {self._listed('')}", f"{name!r}, an absolute path")
-        tried = [Path(os.path.normpath(place / name)) for place in self.places]
-        inside = [path for place, path in zip(self.places, tried, strict=True) if self._inside(path, place)]
+        inside = []
+        for place in self.places:
+            path = Path(os.path.normpath(place / name))
+            if path.is_relative_to(self.root) or path.is_relative_to(place):
+                inside.append(path)
+        below_root = f"a path below {self._below(self.root)}"
         if not inside:
-            return _LookupProblem(
-                f"a path below {self._below(self.root)}", f"{name!r}, which leads out of it"
-            )
+            return _LookupProblem(below_root, f"{name!r}, which leads out of it")
         here = next(filter(_EXISTS[self.kind], inside), None)
         if here is None:
             expected = f"a {self.kind}: {self._listed(name)}"
-            return _LookupProblem(expected, f"{name!r}, which is not there", self._hint(name))
+            hint = did_you_mean(name, dict.fromkeys(self._neighbours(name)))
+            return _LookupProblem(expected, f"{name!r}, which is not there", hint)
         if self.below_places and not any(here.is_relative_to(place) for place in self.places):
             return _LookupProblem(f"a path below {self._listed('')}", f"{name!r}, which leads out of them")
         real = Path(os.path.realpath(here))
         if not any(real.is_relative_to(os.path.realpath(top)) for top in (self.root, *self.places)):
-            return _LookupProblem(f"a path below {self._below(self.root)}", f"{name!r}, a link out of it")
+            return _LookupProblem(below_root, f"{name!r}, a link out of it")
         return here
-
-    def _inside(self, path: Path, place: Path) -> bool:
-        return path.is_relative_to(self.root) or path.is_relative_to(place)
 
     def _listed(self, name: str) -> str:
         return " or ".join(dict.fromkeys(self._below(place / name) for place in self.places))
 
     def _below(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
-
-    def _hint(self, name: str) -> str:
-        return did_you_mean(name, dict.fromkeys(self._neighbours(name)))
 
     def _neighbours(self, name: str) -> Iterator[str]:
         for place in self.places:
@@ -153,16 +151,13 @@ class _PathLookup(FrozenValue, frozen=True):
 def _raise(
     above: KeyPath, lookups: Mapping[Any, Path | _LookupProblem], task: Task | None, file: Path
 ) -> None:
-    problems = {
-        (*above, name): lookup for name, lookup in lookups.items() if isinstance(lookup, _LookupProblem)
-    }
+    problems = []
+    for name, lookup in lookups.items():
+        if isinstance(lookup, _LookupProblem):
+            place = _place(file, task, (*above, name))
+            problems.append(Problem(short_path(file), *place, lookup.expected, lookup.found, lookup.hint))
     if problems:
-        raise ProblemsFound(
-            Problem(
-                short_path(file), *_place(file, task, path), problem.expected, problem.found, problem.hint
-            )
-            for path, problem in problems.items()
-        )
+        raise ProblemsFound(problems)
 
 
 def _place(file: Path, task: Task | None, path: KeyPath) -> tuple[int | None, KeyPath]:
@@ -203,7 +198,7 @@ class ReferencedFiles:
 def files_named_by_tasks(suite_dir: Path, root: Path, is_of_suite: Callable[[Path], bool]) -> ReferencedFiles:
     """Find what the tasks of a suite name: starting trees, prompts, and files that graders read.
 
-    Every task file below the suite is looked into, those too that pytest was not asked to collect.
+    Every task file below the suite is looked into, those too that pytest does not collect.
     """
     places = (suite_dir, root / "fixtures", root)
     paths = (
@@ -227,7 +222,7 @@ def _names_in(file: Path) -> Iterator[str]:
     try:
         data = read_bytes(file)
         value = parse_document(file, data).value if _NAMES_A_FILE.search(data) else None
-    except ProblemsFound:  # told where the file itself is collected
+    except ProblemsFound:  # reported where the file itself is collected
         return
     for entry in value if isinstance(value, list) else [value]:
         if isinstance(entry, dict) and is_task(entry):

@@ -8,18 +8,17 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isinf
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from pytest_agenteval.tasks.documents import read_bytes, short_path
+from pytest_agenteval.tasks.documents import STRICT_JSON, read_bytes, short_path
 from pytest_agenteval.tasks.suite_spec import RowSource
 from pytest_agenteval.tasks.validation import value_text
 from pytest_agenteval.text.errors import Problem, ProblemsFound
 from pytest_agenteval.text.json_values import jsonable
 
 MOST_PROBLEMS = 20
-"""Rows whose problems are told one by one; of the others there is their number."""
+"""Rows whose problems are listed one by one; of the others there is their number."""
 
 
 class RowProblems:
@@ -38,43 +37,15 @@ class RowProblems:
 
     def raise_any(self) -> None:
         """Raise ProblemsFound if there are any: what all rows share once, the rest in the order of lines."""
-        if self._problems:
-            raise ProblemsFound(self._in_order())
-
-    def _in_order(self) -> Iterator[Problem]:
+        if not self._problems:
+            return
         once = list(dict.fromkeys(self._problems))
         files = list(dict.fromkeys(problem.file for problem in once))
-        yield from sorted(once, key=lambda problem: (files.index(problem.file), problem.line or 0))
+        found = sorted(once, key=lambda problem: (files.index(problem.file), problem.line or 0))
         if (more := self.rows - MOST_PROBLEMS) > 0:
-            found = f"{more} more rows with problems"
-            yield Problem(once[-1].file, None, (), "rows without problems", found)
-
-
-class _NotJson(ValueError):
-    """A number that JSON does not know, or a key that stands twice."""
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) != len(pairs):
-        names = [name for name, _ in pairs]
-        again = next(name for name in names if names.count(name) > 1)
-        raise _NotJson(f"the key {again!r} a second time")
-    return mapping
-
-
-def _constant(text: str) -> NoReturn:
-    raise _NotJson(f"{text}, which JSON does not know")
-
-
-def _float(text: str) -> float:
-    number = float(text)
-    if isinf(number):
-        raise _NotJson(f"{text}, which no number can hold")
-    return number
-
-
-STRICT_JSON = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
+            text = f"{more} more rows with problems"
+            found.append(Problem(once[-1].file, None, (), "rows without problems", text))
+        raise ProblemsFound(found)
 
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -107,15 +78,11 @@ def read_table(path: Path, source: RowSource, problems: RowProblems) -> RowTable
         table = _read_csv(text, source.delimiter or _delimiter(text, suffix), wrong)
     else:
         rows = list(_json_list(text, wrong) if suffix == ".json" else _json_lines(text, wrong))
-        table = table_of(rows)
+        # With every column that any of the rows has.
+        table = RowTable(tuple(dict.fromkeys(name for row in rows for name in row.values)), rows)
     if not table.rows and not wrong:
         wrong.add(1, "at least one row", "none")
     return table
-
-
-def table_of(rows: Sequence[Row]) -> RowTable:
-    """Give rows with every column that any of them has."""
-    return RowTable(tuple(dict.fromkeys(name for row in rows for name in row.values)), rows)
 
 
 class _BrokenRows:
@@ -153,7 +120,7 @@ def _refuse(path: Path, line: int | None, expected: str, found: str, hint: str =
 
 
 def _delimiter(text: str, suffix: str) -> str:
-    """Tell what stands between cells: a comma, unless the first line has none and has semicolons or tabs."""
+    """Give what stands between cells: a comma, unless the first line has none and has semicolons or tabs."""
     if suffix == ".tsv":
         return "\t"
     first = text.partition("\n")[0]
@@ -177,13 +144,12 @@ def _cells(reader: Any, wrong: _BrokenRows) -> Iterator[tuple[int, list[str]]]:
             yield begins, cells
             begins = reader.line_num + 1
     except csv.Error as broken:
-        wrong.add(begins, "a table in CSV", str(broken), _way_out(str(broken)))
-
-
-def _way_out(reason: str) -> str:
-    if "end of data" in reason:
-        return "a cell that begins with a quote ends with one; within it a quote is written twice"
-    return "within a cell in quotes a quote is written twice" if "expected after" in reason else ""
+        reason, hint = str(broken), ""
+        if "end of data" in reason:
+            hint = "a cell that begins with a quote ends with one; within it a quote is written twice"
+        elif "expected after" in reason:
+            hint = "within a cell in quotes a quote is written twice"
+        wrong.add(begins, "a table in CSV", reason, hint)
 
 
 def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _BrokenRows) -> RowTable:
@@ -198,9 +164,8 @@ def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _BrokenRows) -> RowT
                 if not name:
                     wrong.add(line, f"a name for column {at + 1}", "nothing")
                 elif name in columns[:at]:
-                    wrong.add(
-                        line, "each column's name only once", f"{name!r} a second time, in column {at + 1}"
-                    )
+                    again = f"{name!r} a second time, in column {at + 1}"
+                    wrong.add(line, "each column's name only once", again)
             if wrong:
                 return RowTable(columns, ())
         elif len(cells) != len(columns):
@@ -240,7 +205,11 @@ def _json_list(text: str, wrong: _BrokenRows) -> Iterator[Row]:
     """Read a list element by element: so each has its line."""
     at, line, counted = _next(text, 0), 1, 0
     if text[at : at + 1] != "[":
-        wrong.add(1, "a list of JSON objects", value_text(_whole(text)))
+        try:
+            whole = json.loads(text)
+        except (ValueError, RecursionError):
+            whole = text[:40]
+        wrong.add(1, "a list of JSON objects", value_text(whole))
         return
     at = _next(text, at + 1)
     while text[at : at + 1] not in ("]", ""):
@@ -269,15 +238,7 @@ def _next(text: str, at: int) -> int:
     return at
 
 
-def _whole(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text[:40]
-
-
 SCHEME = "hf://"
-_SAVED = ("dataset_info.json", "dataset_dict.json", "state.json")
 
 
 class DatasetProblem(Exception):
@@ -299,7 +260,8 @@ class DatasetName(NamedTuple):
 
 def is_saved_dataset(path: Path) -> bool:
     """Whether a folder is what ``Dataset.save_to_disk`` writes."""
-    return path.is_dir() and any((path / name).is_file() for name in _SAVED)
+    names = ("dataset_info.json", "dataset_dict.json", "state.json")
+    return path.is_dir() and any((path / name).is_file() for name in names)
 
 
 def read_dataset(wanted: DatasetName, folder: Path | None) -> RowTable:

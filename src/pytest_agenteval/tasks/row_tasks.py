@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tasks.documents import ParsedDocument, short_path
+from pytest_agenteval.tasks.documents import STRICT_JSON, ParsedDocument, short_path
 from pytest_agenteval.tasks.row_tables import (
     SCHEME,
-    STRICT_JSON,
     SUFFIXES,
     DatasetName,
     DatasetProblem,
@@ -87,10 +86,9 @@ class RowTemplate:
         pieces = _COLUMN.split(text)
         if len(pieces) == 1:
             return None
-        cells = [self._cell(written, path) for written in pieces[1::2]]
+        cells, texts = [self._cell(written, path) for written in pieces[1::2]], pieces[0::2]
         if len(cells) == 1 and not pieces[0].strip() and not pieces[2].strip():
             return cells[0]
-        texts = pieces[0::2]
 
         def fill(row: Mapping[str, Any]) -> str:
             inner = (cell_text(cell(row)) for cell in cells)
@@ -103,29 +101,13 @@ class RowTemplate:
         name, bar, reading = (part.strip() for part in written.rpartition("|"))
         if not bar or written.strip() in self._columns:
             name, reading = written.strip(), ""
-        take = self._taking(name, path)
-        if not reading:
-            return take
-        read = READINGS.get(reading)
-        if read is None:
-            self.problems.append(
-                TemplateProblem(
-                    path,
-                    f"one of {', '.join(READINGS)} behind |",
-                    repr(reading),
-                    did_you_mean(reading, READINGS),
-                )
-            )
-            return take
-        return lambda row: read(take(row))
-
-    def _taking(self, name: str, path: KeyPath) -> Fill:
         if name in self._columns:
-            return lambda row: row.get(name)
-        try:
-            steps = parse_path(name)
-        except PathError:
-            steps = (name,)
+            steps: KeyPath = (name,)
+        else:
+            try:
+                steps = parse_path(name)
+            except PathError:
+                steps = (name,)
         if steps[0] not in self._columns:
             known = f"a column: one of {nearest_names(name, self._columns)}"
             self.problems.append(TemplateProblem(path, known, repr(name), did_you_mean(name, self._columns)))
@@ -134,7 +116,11 @@ class RowTemplate:
             value = value_at(row, steps)
             return None if value is ABSENT else value
 
-        return take
+        read = READINGS.get(reading)
+        if reading and read is None:
+            known, hint = f"one of {', '.join(READINGS)} behind |", did_you_mean(reading, READINGS)
+            self.problems.append(TemplateProblem(path, known, repr(reading), hint))
+        return take if read is None else lambda row: read(take(row))
 
 
 def has_columns(value: Any, path: KeyPath = ()) -> bool:
@@ -159,10 +145,9 @@ def cell_text(value: Any) -> str:
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    for inner in (
-        value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    ):
-        yield from _texts(inner)
+    elif isinstance(value, Mapping | list | tuple):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(inner)
 
 
 def _of_map(entries: Mapping[str, tuple[Any, Fill | None]]) -> Fill | None:
@@ -227,7 +212,6 @@ READINGS: Mapping[str, Callable[[Any], Any]] = {"number": _number, "json": _json
 
 
 SPLITS = ("dev", "held_out")
-LONGEST_ID = 80
 _UNSAFE = re.compile(r"[\s/\\:\[\]\x00-\x1f\x7f\ud800-\udfff]+")  # halves of a character fit no file's name
 
 
@@ -245,25 +229,19 @@ class RowPlace(FrozenValue, frozen=True):
     line: int
 
     def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        """Tell what is wrong at a key of the task: on the row's line where it differs from row to row."""
-        written = _template_place(self.template, path)
-        if has_columns(*written):
+        """Give what is wrong at a key of the task: on the row's line where it differs from row to row."""
+        # The suite's file has a key of its own for the bucket.
+        of_bucket = path[:2] == ("metadata", "failure_bucket") and "bucket" in self.template
+        written = ("bucket",) if of_bucket else path
+        if has_columns(self.template, written):
             return self.row_problem(path, expected, found, hint)
-        place = (*self.at, *written[1])
-        return Problem(short_path(self.suite.path), self.suite.line_of(place), place, expected, found, hint)
+        return _in_suite(self.suite, (*self.at, *written), expected, found, hint)
 
     def row_problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        """Tell what is wrong with the row itself."""
+        """Give what is wrong with the row itself."""
         if self.file is not None:
             return Problem(short_path(self.file), self.line, path, expected, found, hint)
         return Problem(f"{self.source}, row {self.line}", None, path, expected, found, hint)
-
-
-def _template_place(template: Mapping[str, Any], path: KeyPath) -> tuple[Any, KeyPath]:
-    """Give where the suite's file says what stands at a key of a task, which has other keys for some."""
-    if path[:2] == ("metadata", "failure_bucket"):
-        return template, ("bucket",) if "bucket" in template else path
-    return template, path
 
 
 class RowTask(FrozenValue, frozen=True):
@@ -287,28 +265,49 @@ def row_tasks(
             tasks += _tasks_of_table(rows, document, place, wrong)
         except ProblemsFound as found:
             wrong.add(found.problems)
-    yield from _with_unique_ids(tasks)
+    # Rows of one id get a number behind it, from the second on.
+    ids = {task.value["id"] for task in tasks}
+    times: Counter[str] = Counter()
+    for task in tasks:
+        id = task.value["id"]
+        times[id] += 1
+        if times[id] == 1:
+            yield task
+            continue
+        while (numbered := f"{id}-{times[id]}") in ids:
+            times[id] += 1
+        ids.add(numbered)
+        yield RowTask({**task.value, "id": numbered}, task.place, task.bucket)
 
 
 def _tasks_of_table(
     rows: Rows, document: ParsedDocument, at: KeyPath, wrong: RowProblems
 ) -> Iterator[RowTask]:
     before = wrong.rows
-    tables = _Source(source_of(rows), rows.split, document, at)
-    table, name, file = tables.read(wrong)
+    before = wrong.rows
+    source = _Source(source_of(rows), rows.split, document, at)
+    table, name, file = source.read(wrong)
     if not table.rows and wrong.rows > before:
         return
-    compiled = _compiled(rows, table, document, at, is_split=tables.split_is_datasets)
+    compiled = _compiled(rows, table, document, at, is_split=source.split_is_datasets)
     place = partial(RowPlace, document, at, _as_written(rows), name, file)
-    meant = [
-        row
-        for row in table.rows
-        if all(_is_one_of(row.values.get(column), value) for column, value in rows.where.items())
-    ][: rows.limit]
+    wanted = {
+        column: value if isinstance(value, list | tuple) else (value,) for column, value in rows.where.items()
+    }
+    meant = [row for row in table.rows if _is_meant(row, wanted)][: rows.limit]
     if not meant and wrong.rows == before:  # else the row that is meant may be one that cannot be read
         expected = f"at least one row of {name} for which this holds"
         raise ProblemsFound([_in_suite(document, (*at, "where"), expected, "none")])
     yield from _filled(meant, compiled, place, Path(name).stem, wrong)
+
+
+def _is_meant(row: Row, wanted: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether each column has one of its wanted values; a number in CSV is a text."""
+    for column, options in wanted.items():
+        value = row.values.get(column)
+        if not any(value == option or cell_text(value) == cell_text(option) for option in options):
+            return False
+    return True
 
 
 def _compiled(
@@ -317,10 +316,18 @@ def _compiled(
     """Give the task that rows are filled into; raises ProblemsFound where it names unknown columns."""
     template = _template(rows, table.columns, is_split=is_split)
     compiled = RowTemplate(template, table.columns)
+    # Some keys of a task have another name in the suite's file.
+    keys: Mapping[KeyPath, KeyPath] = {
+        ("metadata", "failure_bucket"): ("bucket",),
+        ("input", "content"): ("input",),
+    }
     wrong = [
-        _in_suite(document, (*at, *_key_of(template, each.path)), *each[1:]) for each in compiled.problems
+        _in_suite(document, (*at, *keys.get(each.path, each.path)), *each[1:]) for each in compiled.problems
     ]
-    wrong += _unknown_where(rows, table, document, at)
+    for column in (column for column in rows.where if column not in table.columns):
+        known = f"a column: one of {nearest_names(column, table.columns)}"
+        hint = did_you_mean(column, table.columns)
+        wrong.append(_in_suite(document, (*at, "where", column), known, repr(column), hint))
     if wrong:
         raise ProblemsFound(wrong)
     return compiled
@@ -340,8 +347,7 @@ class _Source:
     """The table that a suite names."""
 
     def __init__(self, source: RowSource, split: str | None, document: ParsedDocument, at: KeyPath) -> None:
-        self._source, self._document, self._at = source, document, at
-        self._split = split
+        self._source, self._document, self._at, self._split = source, document, at, split
         self._path = rows_path(source, document.path.parent)
         self.split_is_datasets = split is not None and split not in SPLITS and not has_columns(split)
 
@@ -350,26 +356,16 @@ class _Source:
         source, path = self._source, self._path
         if (source.file is None) == (source.dataset is None):
             found = "both" if source.file else "neither"
-            raise ProblemsFound([self._problem("rows", "either `file` or `dataset`", found)])
+            raise self._problem("rows", "either `file` or `dataset`", found)
         if source.dataset is not None or (path is not None and is_saved_dataset(path)):
             return self._dataset(path)
         if path is None or not path.is_file():
-            raise ProblemsFound(
-                [
-                    self._problem(
-                        "rows",
-                        f"a file: {short_path(self._document.path.parent / (source.file or ''))}",
-                        f"{source.file!r}, which is not there",
-                    )
-                ]
-            )
+            expected = f"a file: {short_path(self._document.path.parent / (source.file or ''))}"
+            raise self._problem("rows", expected, f"{source.file!r}, which is not there")
         if path.suffix.lower() not in SUFFIXES:
-            expected = f"a file that ends with {', '.join(SUFFIXES)}"
-            raise ProblemsFound([self._problem("rows", expected, repr(source.file))])
+            raise self._problem("rows", f"a file that ends with {', '.join(SUFFIXES)}", repr(source.file))
         if self.split_is_datasets:
-            raise ProblemsFound(
-                [self._problem("split", "dev or held_out: a file has no splits", repr(self._split))]
-            )
+            raise self._problem("split", "dev or held_out: a file has no splits", repr(self._split))
         return read_table(path, source, wrong), path.name, path
 
     def _dataset(self, path: Path | None) -> tuple[RowTable, str, Path | None]:
@@ -380,11 +376,11 @@ class _Source:
         try:
             table = read_dataset(DatasetName(name, source.config, split, source.revision), folder)
         except DatasetProblem as wrong:
-            raise ProblemsFound([self._problem("rows", wrong.expected, wrong.found, wrong.hint)]) from None
+            raise self._problem("rows", wrong.expected, wrong.found, wrong.hint) from None
         return table, name if folder else f"{SCHEME}{name}", None
 
-    def _problem(self, key: str, expected: str, found: str, hint: str = "") -> Problem:
-        return _in_suite(self._document, (*self._at, key), expected, found, hint)
+    def _problem(self, key: str, expected: str, found: str, hint: str = "") -> ProblemsFound:
+        return ProblemsFound([_in_suite(self._document, (*self._at, key), expected, found, hint)])
 
 
 def rows_path(source: RowSource, folder: Path) -> Path | None:
@@ -409,8 +405,7 @@ def _template(rows: Rows, columns: Sequence[str], *, is_split: bool) -> dict[str
     if rows.split is not None and not is_split:
         task["split"] = rows.split
     if rows.bucket is not None:
-        bare = rows.bucket in columns
-        bucket = _column(rows.bucket, columns) if bare else rows.bucket
+        bucket = _column(rows.bucket, columns) if rows.bucket in columns else rows.bucket
         metadata = rows.metadata if isinstance(rows.metadata, Mapping) else {}
         task["metadata"] = {**metadata, "failure_bucket": bucket}
     return task
@@ -421,33 +416,12 @@ def _column(text: str, columns: Sequence[str]) -> str:
     return text if "{{" in text and text not in columns else "{{" + text + "}}"
 
 
-def _key_of(template: Mapping[str, Any], path: KeyPath) -> KeyPath:
-    """Give the key of the suite's file behind a key of the task."""
-    if path == ("metadata", "failure_bucket"):
-        return ("bucket",)
-    return ("input",) if path == ("input", "content") else path
-
-
 def _as_written(rows: Rows) -> Mapping[str, Any]:
-    """Give what the suite's file says of the rows, columns' bare names in braces."""
+    """Give the suite's own template of the rows, columns' bare names in braces."""
     names = ("id", "bucket", "split", "input")
     bare = {name: "{{column}}" for name in names if isinstance(getattr(rows, name), str) and name != "split"}
     written = {name: value for name in (*names, "graders", *TASK_KEYS) if (value := getattr(rows, name))}
     return {**written, **bare, "id": "{{column}}"}
-
-
-def _unknown_where(rows: Rows, table: RowTable, document: ParsedDocument, at: KeyPath) -> Iterator[Problem]:
-    for column in rows.where:
-        if column not in table.columns:
-            known = f"a column: one of {nearest_names(column, table.columns)}"
-            hint = did_you_mean(column, table.columns)
-            yield _in_suite(document, (*at, "where", column), known, repr(column), hint)
-
-
-def _is_one_of(value: Any, meant: Any) -> bool:
-    """Whether a row's value is the one that is meant, or one of a list; a number in CSV is a text."""
-    options = meant if isinstance(meant, list | tuple) else (meant,)
-    return any(value == option or cell_text(value) == cell_text(option) for option in options)
 
 
 def _filled(
@@ -469,20 +443,5 @@ def _filled(
 def safe_id(value: Any) -> str:
     """Give an id that node ids and files can bear: no blank, slash, colon or bracket, not too long."""
     text = _UNSAFE.sub("_", cell_text(value)).strip("_")
-    return text if len(text) <= LONGEST_ID else f"{text[: LONGEST_ID - 9]}-{text_digest(text)[:8]}"
-
-
-def _with_unique_ids(tasks: Sequence[RowTask]) -> Iterator[RowTask]:
-    """Give rows of one id a number behind it, from the second on."""
-    own = {task.value["id"] for task in tasks}
-    times: Counter[str] = Counter()
-    for task in tasks:
-        id = task.value["id"]
-        times[id] += 1
-        if times[id] == 1:
-            yield task
-            continue
-        while (numbered := f"{id}-{times[id]}") in own:
-            times[id] += 1
-        own.add(numbered)
-        yield RowTask({**task.value, "id": numbered}, task.place, task.bucket)
+    # A longer id is cut, and told from others by a digest.
+    return text if len(text) <= 80 else f"{text[:71]}-{text_digest(text)[:8]}"

@@ -14,7 +14,6 @@ from pytest_agenteval.text.errors import KeyPath, Problem
 
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 _REST_OF_LINE = re.compile(r"[ \t]*(,?)[ \t]*(?:#[^\r\n]*)?(?=[\r\n])")
-_COMMA = re.compile(r"(?:\s|#[^\r\n]*)*,")
 
 
 class TextSpan(NamedTuple):
@@ -109,7 +108,8 @@ def _remove_flow_line(text: str, container: TextSpan, index: int, rest: re.Match
     start, end = _line_start(text, part.start), _lines_end(text, rest.end())
     before = text[:start]
     if index and index == len(container.parts) - 1 and not rest[1]:
-        comma = _COMMA.match(text, container.parts[index - 1].end)
+        # The comma behind the part before goes too.
+        comma = re.compile(r"(?:\s|#[^\r\n]*)*,").match(text, container.parts[index - 1].end)
         if comma:
             before = text[: comma.end() - 1] + text[comma.end() : start]
     return before + text[end:]
@@ -134,7 +134,6 @@ def _lines_end(text: str, at: int) -> int:
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
-_NOT_JSON = {"NaN", "Infinity", "-Infinity"}
 
 
 @dataclass(slots=True)
@@ -227,7 +226,8 @@ class _Scan:
         return place
 
     def _check_number(self, token: str, line: int, place: JsonLocation) -> None:
-        if token in _NOT_JSON or (token[0] in "-0123456789" and isinf(float(token))):
+        is_constant = token in ("NaN", "Infinity", "-Infinity")
+        if is_constant or (token[0] in "-0123456789" and isinf(float(token))):
             self.problems.append((line, place.path, "a number that JSON knows", token))
 
 

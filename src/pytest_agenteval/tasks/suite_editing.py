@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_agenteval.tasks.documents import is_json, parse_document, short_path
@@ -37,7 +37,11 @@ def with_regression(path: Path, data: bytes, regression: Regression) -> bytes:
     before = parse_document(path, data).value
     if all(_names(before, key) == list(getattr(regression, key)) for key in _LISTS):
         return data
-    for edited in _attempts(_SuiteText(path, text), before, regression):
+    suite = _SuiteText(path, text)
+    # Where a text of several lines ends the file, whether a line end follows is part of its value.
+    for at_top, with_end in ((False, False), (True, False), (False, True)):
+        edited = suite.edited(before, regression, at_top=at_top)
+        edited += newline_of(edited) if with_end else ""
         if _says(path, edited, before, regression):
             return bom + edited.encode()
     wanted = {key: list(names) for key in _LISTS if (names := getattr(regression, key))}
@@ -46,41 +50,27 @@ def with_regression(path: Path, data: bytes, regression: Regression) -> bytes:
     )
 
 
-def _attempts(suite: _SuiteText, before: JSON, regression: Regression) -> Iterator[str]:
-    edited = suite.edited(before, regression)
-    yield edited
-    # Where a text of several lines ends the file, whether a line end follows is part of what it says.
-    yield suite.edited(before, regression, at_top=True)
-    yield edited + newline_of(edited)
-
-
 def _says(path: Path, text: str, before: JSON, regression: Regression) -> bool:
-    """Whether an edited text says what it is to say, and of everything else what it said."""
+    """Whether an edited text promotes what it is to promote, and leaves everything else as it was."""
     try:
         after = parse_document(path, text.encode()).value
     except ProblemsFound:
         return False
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return False
-    lists = all(
-        _names(after, key) == _in_order(_names(before, key), getattr(regression, key)) for key in _LISTS
-    )
-    return lists and _without_key(after) == _without_key(before)
-
-
-def _without_key(suite: dict[str, JSON]) -> dict[str, JSON]:
-    return {key: value for key, value in suite.items() if key != _KEY}
+    for key in _LISTS:
+        old, wanted = _names(before, key), getattr(regression, key)
+        in_order = [name for name in old if name in wanted]
+        in_order += dict.fromkeys(name for name in wanted if name not in old)
+        if _names(after, key) != in_order:
+            return False
+    return {**after, _KEY: None} == {**before, _KEY: None}
 
 
 def _names(suite: JSON, key: str) -> list[str]:
     promoted = suite.get(_KEY) if isinstance(suite, dict) else None
     names = promoted.get(key) if isinstance(promoted, dict) else None
     return [str(name) for name in names] if isinstance(names, list) else []
-
-
-def _in_order(before: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    old = [name for name in before if name in wanted]
-    return [*old, *dict.fromkeys(name for name in wanted if name not in before)]
 
 
 class _SuiteText:

@@ -299,8 +299,6 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
 
 
 T = TypeVar("T")
-_NO_DEFAULTS = SuiteDefaults()
-_NO_LIMITS = Limits()
 
 
 class TaskSettings(FrozenValue, frozen=True):
@@ -319,30 +317,26 @@ class TaskSettings(FrozenValue, frozen=True):
 
 def resolve_settings(task: Task, suite: Suite | None) -> TaskSettings:
     """Put a task's values over its suite's; maps are merged key by key, one level deep."""
-    defaults = suite.defaults if suite else _NO_DEFAULTS
+    defaults = suite.defaults if suite else SuiteDefaults()
     shared = _over(suite.settings if suite else {}, defaults.settings)
+    own, limits = task.limits, defaults.limits
+    if own != Limits() or task.timeout_seconds is not None:
+        limits = Limits(
+            steps=own.steps or limits.steps,
+            seconds=own.seconds or task.timeout_seconds or limits.seconds,
+            tokens=own.tokens or limits.tokens,
+            cost_usd=own.cost_usd or limits.cost_usd,
+        )
     return TaskSettings(
         agent=task.agent or (suite.agent_name if suite else None),
         form=suite.agent if suite and not task.agent and isinstance(suite.agent, AgentForm) else None,
         trials=task.trials_per_run or defaults.trials_per_run or 1,
-        limits=_limits(task, defaults.limits),
+        limits=limits,
         clock=task.clock or defaults.clock,
         models=(suite.model,) if suite and suite.model else defaults.models,
         tags=tuple(dict.fromkeys((*defaults.tags, *task.tags))),
         settings=_over(shared, task.settings),
         prompts=_over(suite.prompts if suite else {}, task.prompts),
-    )
-
-
-def _limits(task: Task, defaults: Limits) -> Limits:
-    own = task.limits
-    if own == _NO_LIMITS and task.timeout_seconds is None:
-        return defaults
-    return Limits(
-        steps=own.steps or defaults.steps,
-        seconds=own.seconds or task.timeout_seconds or defaults.seconds,
-        tokens=own.tokens or defaults.tokens,
-        cost_usd=own.cost_usd or defaults.cost_usd,
     )
 
 

@@ -137,10 +137,6 @@ class ServedTools(Spec, frozen=True, kw_only=True):
     seconds: Annotated[Positive, expects("a number of seconds above 0: how long a call may take")] = 60.0
 
 
-AGENT_FORMS = ("call", "command", "http")
-"""Ways to say where an agent is that nobody has registered; a form holds one of these keys."""
-
-
 class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
     """An agent that nobody has registered: a Python function, a command, or an HTTP endpoint."""
 

@@ -89,7 +89,7 @@ class _ProblemWriter:
         self._document, self._file, self._base, self._shape = document, file, base_path, shape
 
     def problems(self, detail: ErrorDetails) -> Iterator[Problem]:
-        """Tell one complaint."""
+        """Give the problems of one complaint."""
         path = self._path_in_document(detail["loc"])
         if detail["type"] == "extra_forbidden":
             yield self._unknown(path)
@@ -98,16 +98,15 @@ class _ProblemWriter:
             yield self._problem((*path, detail["loc"][-1]), expected, f"no key {detail['loc'][-1]!r}")
         else:
             value = _at(self._document.value, (*self._base, *path))
-            yield self._problem(
-                path, self._expected(path), value_text(value), quotes_hint(detail["type"], value)
-            )
+            hint = quotes_hint(detail["type"], value)
+            yield self._problem(path, self._expected(path), value_text(value), hint)
 
     def _problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
         place = (*self._base, *path)
         return Problem(self._file, self._document.line_of(place), place, expected, found, hint)
 
     def _path_in_document(self, loc: KeyPath) -> KeyPath:
-        """Keep the steps that stand in the document: pydantic adds names of branches, and renames keys."""
+        """Leave out the steps that are not in the document: pydantic adds names of branches, renames keys."""
         value = _at(self._document.value, self._base)
         path: KeyPath = ()
         for step in loc:
@@ -119,24 +118,21 @@ class _ProblemWriter:
 
     def _unknown(self, path: KeyPath) -> Problem:
         key = str(path[-1])
-        above = _shape_at(self._shape, path[:-1], resolve_last=False)
+        above = _shape_at(self._shape, path[:-1])
         properties = _branch_with(path[-1], above, self._shape).get("properties", {})
         names = sorted(set(properties) - set(SPELLINGS))
         if key in properties:
             expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
             return self._problem(path, expected, value_text(_at(self._document.value, (*self._base, *path))))
-        hint = self._below(properties, key) or did_you_mean(key, names)
+        maps = (
+            (name, _resolved(shape, self._shape).get("properties", {})) for name, shape in properties.items()
+        )
+        below = next((belongs_in_hint(name, key) for name, inner in maps if key in inner), "")
+        hint = below or did_you_mean(key, names)
         return self._problem(path, f"one of {nearest_names(key, names)}", f"unknown key {key!r}", hint)
 
-    def _below(self, properties: Mapping[str, Any], key: str) -> str:
-        """Say in which map beside it a key belongs, if in one."""
-        for name, shape in properties.items():
-            if key in _resolved(shape, self._shape).get("properties", {}):
-                return belongs_in_hint(name, key)
-        return ""
-
     def _expected(self, path: KeyPath) -> str:
-        shape = _shape_at(self._shape, path, resolve_last=False)
+        shape = _shape_at(self._shape, path)
         if "description" in shape and path:
             return str(shape["description"])
         return _described(_resolved(shape, self._shape))
@@ -163,14 +159,14 @@ def _described(shape: ModelSchema) -> str:
     return f"a map with {', '.join(needed)}{also}" if needed else f"a map of {', '.join(others)}"
 
 
-def _shape_at(root: ModelSchema, path: KeyPath, *, resolve_last: bool = True) -> ModelSchema:
+def _shape_at(root: ModelSchema, path: KeyPath) -> ModelSchema:
     shape = root
     for step in path:
         shape = _branch_with(step, shape, root)
         below = shape.get("items") if isinstance(step, int) else shape.get("properties", {}).get(step)
         below = below if below is not None else shape.get("additionalProperties")
         shape = below if isinstance(below, dict) else {}
-    return _resolved(shape, root) if resolve_last else shape
+    return shape
 
 
 def _branch_with(step: str | int, shape: ModelSchema, root: ModelSchema) -> ModelSchema:
@@ -215,10 +211,8 @@ def spec_of(kind: type[SpecT], value: Any) -> SpecT:
     """
     try:
         return from_builtins(kind, value)
-    except (
-        msgspec.ValidationError,
-        OverflowError,
-    ):  # before 0.22 a number that no float can hold raises this
+    except (msgspec.ValidationError, OverflowError):
+        # Before 0.22 a number that no float can hold raises the second.
         from pytest_agenteval.tasks.pydantic_models import parse_spec
 
         return parse_spec(kind, value)

@@ -19,7 +19,7 @@ from pytest_agenteval.text.errors import FixtureBroken
 from pytest_agenteval.text.json_values import DIGEST_CHARS
 
 MOST_BYTES = 256 * 1024
-"""A file larger than this is kept by digest only."""
+"""Of a file larger than this only the digest is recorded."""
 
 MOST_HASHED = 64 * 1024 * 1024
 """Of a file larger than this the digest is that of its size, its beginning and its end."""
@@ -31,7 +31,7 @@ END_BYTES = 64 * 1024
 """What is read of either end of a file that is too large to be hashed."""
 
 MOST_TEXT = 64 * 1024 * 1024
-"""So many bytes of new or changed text are kept of one tree; further files by digest only."""
+"""So many bytes of new or changed text are recorded of one tree; of further files only the digest."""
 
 MOST_NEW = 20_000
 """So many files that were not there before are looked at, and so many folders more than there were files."""
@@ -75,7 +75,7 @@ def snapshot(root: Path, earlier: Tree = EMPTY) -> Tree:
 
 
 class _Room:
-    """How many bytes of new text may yet be kept of a tree, and of new files be hashed."""
+    """How many bytes of new text may yet be recorded of a tree, and of new files be hashed."""
 
     def __init__(self) -> None:
         self.text, self.hashed = MOST_TEXT, MOST_HASHED_TOGETHER
@@ -87,9 +87,7 @@ def _unseen(why: Why) -> FileText:
 
 def snapshot_layers(layers: Sequence[Path]) -> Tree:
     """Give the tree that layers make together, read once per process."""
-    if not layers:
-        return EMPTY
-    return _merged_layers(tuple(layers))
+    return _merged_layers(tuple(layers)) if layers else EMPTY
 
 
 def with_texts(tree: Tree, texts: Mapping[str, str]) -> Tree:
@@ -101,18 +99,18 @@ def with_texts(tree: Tree, texts: Mapping[str, str]) -> Tree:
     return Tree(dict(sorted({**tree.files, **laid}.items())))
 
 
-# Kept: all trials of a task, and all tasks of one base fixture, start from the same texts.
+# Read once: all trials of a task, and all tasks of one base fixture, start from the same texts.
 @lru_cache(maxsize=4096)
 def _merged_layers(layers: tuple[Path, ...]) -> Tree:
     if len(layers) == 1:
         return snapshot(layers[0])
     below, above = _merged_layers(layers[:-1]), _merged_layers(layers[-1:])
+    # A file above takes the place of a folder below, and a folder above that of a file.
     folders = {folder for path in above for folder in _folders_above(path)}
-    files = {path: file for path, file in below.files.items() if path not in folders}
     files = {
         path: file
-        for path, file in files.items()
-        if not any(folder in above for folder in _folders_above(path))
+        for path, file in below.files.items()
+        if path not in folders and not any(folder in above for folder in _folders_above(path))
     }
     return Tree(dict(sorted({**files, **above.files}.items())))
 
@@ -131,7 +129,8 @@ def _paths(root: Path, most_folders: int) -> Iterator[tuple[str, Why]]:
         above = waiting.pop()
         looked_into += 1
         try:
-            inside = _inside(root / above)
+            with os.scandir(root / above) as entries:
+                inside = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
         except FileNotFoundError:  # gone since
             continue
         except OSError:
@@ -152,24 +151,24 @@ def _paths(root: Path, most_folders: int) -> Iterator[tuple[str, Why]]:
         waiting.extend(reversed(folders))
 
 
-def _inside(folder: Path) -> list[tuple[str, bool]]:
-    with os.scandir(folder) as entries:
-        return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
-
-
 def _read_file(path: Path, earlier: FileText | None, room: _Room) -> FileText | None:
-    """Look at a file; a text that is new is kept while there is room. None where the file is gone."""
+    """Look at a file; a new text is recorded while there is room. None where the file is gone."""
     try:
         if path.is_symlink():
             target = os.readlink(path).encode("utf-8", "surrogateescape")
             return FileText(_digest(target), len(target), None, "link")
-        size = _size(path)
+        status = path.stat()
+        size = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"no file: {path}")  # reading a pipe would wait for ever
         is_new = earlier is None or earlier.size != size
         if size > MOST_HASHED or (is_new and size > room.hashed):
             return FileText(_digest_of_ends(path, size), size, None, "too large")
         room.hashed -= size if is_new else 0
         if size > MOST_BYTES:
-            return FileText(_digest_of(path), size, None, "too large")
+            with path.open("rb") as large:
+                digest = hashlib.file_digest(large, "sha256").hexdigest()[:DIGEST_CHARS]
+            return FileText(digest, size, None, "too large")
         content = path.read_bytes()
     except FileNotFoundError:  # whatever the agent has left running works on
         return None
@@ -188,19 +187,6 @@ def _read_file(path: Path, earlier: FileText | None, room: _Room) -> FileText | 
         return FileText(digest, len(content), None, "binary")
     room.text -= len(content)
     return text
-
-
-def _size(path: Path) -> int:
-    """Give the size of a file; raises OSError for what is none: reading a pipe would wait for ever."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(f"no file: {path}")
-    return status.st_size
-
-
-def _digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:DIGEST_CHARS]
 
 
 def _digest_of_ends(path: Path, size: int) -> str:
@@ -245,7 +231,7 @@ class Workspace:
 
     @property
     def exists(self) -> bool:
-        """Whether anyone has asked for the tree."""
+        """Whether the tree has been made."""
         return self._path is not None
 
     @property
@@ -282,7 +268,7 @@ class Workspace:
         return self._before
 
     def after(self) -> Tree:
-        """Give the tree as it is now; a tree that nobody asked for is as it was."""
+        """Give the tree as it is now; a tree that was never made is as it was."""
         if self._path is None:
             return self.before()
         return snapshot(self._path, earlier=self.before())
@@ -305,20 +291,16 @@ def build(layers: Sequence[Path], parent: Path | None, texts: Mapping[str, str] 
                 _remove_conflicts(layer, root)
             shutil.copytree(layer, root, symlinks=True, dirs_exist_ok=True)
         for path, text in texts.items():
-            _write_text(root, path, text)
+            place = root / path
+            if not place.resolve().is_relative_to(root.resolve()):
+                raise OSError(f"{path} is behind a link that leads out of the workspace")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(text.encode("utf-8", "replace"))
     except (OSError, shutil.Error, RecursionError) as broken:
         if root is not None:
             remove_tree(root)
         raise FixtureBroken(f"the workspace could not be built: {broken}") from broken
     return root
-
-
-def _write_text(root: Path, path: str, text: str) -> None:
-    place = root / path
-    if not place.resolve().is_relative_to(root.resolve()):
-        raise OSError(f"{path} is behind a link that leads out of the workspace")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(text.encode("utf-8", "replace"))
 
 
 def _remove_conflicts(layer: Path, root: Path) -> None:

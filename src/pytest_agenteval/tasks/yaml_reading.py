@@ -100,16 +100,21 @@ class YamlLineIndex:
         node = self._root
         line = _line(node) if node else 1
         for step in path:
-            child = _child(node, step)
-            if child is None:
+            if isinstance(node, yaml.MappingNode):
+                pair = next((pair for pair in node.value if pair[0].value == step), None)
+                if pair is None:
+                    break
+                key, node = pair
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+                key = node = node.value[step]
+            else:
                 break
-            key, node = child
             line = _line(key)
         return line
 
 
 def yaml_span(text: str) -> TextSpan:
-    """Say where a YAML document, of which reading shows no problem, and all in it stands; it is not empty."""
+    """Give the spans of a YAML document that is not empty, and of which reading shows no problem."""
     root = _compose(text)
     assert root is not None
     span = _span(root)
@@ -127,9 +132,8 @@ def _span(node: yaml.Node) -> TextSpan:
         named = ((str(key.value), key, value) for key, value in node.value)
         parts = tuple(SpanPart(name, key.start_mark.index, _span(value)) for name, key, value in named)
     else:
-        parts = tuple(
-            SpanPart(index, item.start_mark.index, _span(item)) for index, item in enumerate(node.value)
-        )
+        items = enumerate(node.value)
+        parts = tuple(SpanPart(index, item.start_mark.index, _span(item)) for index, item in items)
     is_flow = bool(node.flow_style)
     # Where a block ends the parser notices at what comes after it, and comments.
     return TextSpan(start, end if is_flow or not parts else parts[-1].end, parts, is_flow)
@@ -159,14 +163,6 @@ def _compose(text: str) -> yaml.Node | None:
 
 def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
-
-
-def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-    if isinstance(node, yaml.MappingNode):
-        return next((pair for pair in node.value if pair[0].value == step), None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return node.value[step], node.value[step]
-    return None
 
 
 class _Values:
@@ -205,16 +201,14 @@ class _Values:
         if text[0] not in "-0123456789":
             return text
         match = _NUMBER.fullmatch(text)
-        return text if match is None else self._number(node, path, whole=not (match[1] or match[2]))
-
-    def _number(self, node: yaml.ScalarNode, path: KeyPath, *, whole: bool) -> JSON:
+        match = _NUMBER.fullmatch(text)
+        if match is None:
+            return text
         try:
-            number = int(node.value) if whole else float(node.value)
+            number = float(text) if match[1] or match[2] else int(text)
         except ValueError:
-            return self._refuse(node, path, "a number of at most 4300 digits", f"{len(node.value)} digits")
-        if isinf(number):
-            return self._refuse(node, path, "a number that JSON knows", node.value)
-        return number
+            return self._refuse(node, path, "a number of at most 4300 digits", f"{len(text)} digits")
+        return self._refuse(node, path, "a number that JSON knows", text) if isinf(number) else number
 
     def _map(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, JSON]:
         mapping: dict[str, JSON] = {}
@@ -226,8 +220,11 @@ class _Values:
             if key in mapping:
                 again = f"{key!r} a second time (first on line {lines[key]})"
                 self._refuse(key_node, (*path, key), "each key only once", again)
-            if node.flow_style and self._lacks_colon(key_node, value_node):
-                self._refuse(key_node, (*path, key), "a key and its value", f"{key!r} alone", COMMA)
+            if node.flow_style and value_node.value == "" and value_node.tag == PLAIN:
+                after, begins = key_node.end_mark.index, value_node.start_mark.index
+                # Without a colon it is the rest of a text after its comma; an alias begins elsewhere.
+                if begins >= after and ":" not in self._text[after:begins]:
+                    self._refuse(key_node, (*path, key), "a key and its value", f"{key!r} alone", COMMA)
             lines[key] = _line(key_node)
             mapping[key] = self.value(value_node, (*path, key))
         return mapping
@@ -241,13 +238,6 @@ class _Values:
             return None
         return str(node.value)
 
-    def _lacks_colon(self, key: yaml.Node, value: yaml.Node) -> bool:
-        """Whether a key of a map in braces stands alone, as the rest of a text after its comma does."""
-        after, begins = key.end_mark.index, value.start_mark.index
-        if value.value != "" or value.tag != PLAIN or begins < after:  # an alias begins elsewhere
-            return False
-        return ":" not in self._text[after:begins]
-
     def _refuse(self, node: yaml.Node, path: KeyPath, expected: str, found: str, hint: str = "") -> JSON:
         self.problems.append(Problem(self._file, _line(node), path, expected, found, hint))
         return None
@@ -255,17 +245,6 @@ class _Values:
 
 def _tag(tag: str) -> str:
     return tag.replace("tag:yaml.org,2002:", "!!")
-
-
-def _tab(text: str, line: int | None) -> int:
-    """Give the line, on which reading failed or above it, that a tab indents; 0 where none does."""
-    lines = text.splitlines()
-    tabs = [
-        number
-        for number, indented in enumerate(lines[: (line or len(lines)) + 1], start=1)
-        if "\t" in indented[: len(indented) - len(indented.lstrip())]
-    ]
-    return tabs[0] if tabs else 0
 
 
 def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
@@ -279,9 +258,12 @@ def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
     if conflict:
         at = text.count("\n", 0, conflict.start()) + 1
         return Problem(file, at, (), "a YAML document", "a merge conflict", "keep one of its two sides")
-    tab = _tab(text, line)
-    if tab:
-        return Problem(file, tab, (), "spaces where a line begins", "a tab", "YAML indents with spaces")
+    # The first line, down to the one behind where reading failed, that a tab indents.
+    for number, row in enumerate(text.splitlines()[: (line or len(text)) + 1], start=1):
+        if "\t" in row[: len(row) - len(row.lstrip())]:
+            return Problem(
+                file, number, (), "spaces where a line begins", "a tab", "YAML indents with spaces"
+            )
     first = reason.splitlines()[0]
     hint = next((way for begins, way in _WAYS_OUT.items() if first.startswith(begins)), "")
     return Problem(file, line, (), "a YAML document", first, hint)
