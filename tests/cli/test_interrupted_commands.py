@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.forked_workers import start_python
 from tests.suites import only_our_plugin, suite, task, write
 
 COMMAND = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
 SLOW_CONFTEST = """
 import time
 from pathlib import Path
+from typing import Any
 
 Path(__file__).with_name("begun").touch()
 time.sleep(600)
@@ -57,14 +59,8 @@ def test_ctrl_c_ends_a_validation_that_has_found_nothing_yet(tmp_path: Path) -> 
 
 def interrupted(root: Path, arguments: list[str], begun: Callable[[], bool]) -> tuple[int, str]:
     """Press Ctrl-C once the command has begun; give its status and what it said of itself."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *arguments],
-        cwd=root,
-        text=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    streams: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    process = start_python("-c", COMMAND, *arguments, cwd=root, **streams)
     try:
         until = time.monotonic() + 60
         while not begun():

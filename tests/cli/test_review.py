@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from pytest_agenteval.text.formatting import StyledLine
 from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.cli.conftest import Said
+from tests.forked_workers import run_python
 from tests.suites import only_our_plugin, task, write
 
 if os.name == "posix":
@@ -97,9 +97,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ("-p", "agenteval", "-q", "--agent-judge=perfect", "--agent-split=all")
     with pytest.MonkeyPatch.context() as patch:
         only_our_plugin(patch)
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "evals", *options], cwd=root, capture_output=True, text=True
-        )
+        done = run_python("-m", "pytest", "evals", *options, cwd=root)
     assert "7 " in done.stdout, done.stdout + done.stderr
     return root
 

@@ -6,11 +6,13 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_agenteval.cli.console import pager_command
 from pytest_agenteval.cli.main import main
+from tests.forked_workers import start_python
 from tests.reports.runs import MIXED, store_run
 from tests.reports.show.sample_trials import BETTER, PAINT, TRIAL
 from tests.suites import run, suite, task, write
@@ -159,13 +161,12 @@ def test_an_item_of_pytest_is_shown_as_it_is_pasted(
 
 def in_a_terminal(args: list[str], **environ: str) -> tuple[int, str]:
     """Run the command on a terminal of its own; give its exit status and all that is written there."""
-    import pty
-
-    child, terminal = pty.fork()
-    if child == 0:
-        os.environ.update({"COLUMNS": "80", "TERM": "xterm", **environ})
-        code = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
-        os.execv(sys.executable, [sys.executable, "-c", code, *args])
+    terminal, end = os.openpty()
+    code = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
+    variables = {**os.environ, "COLUMNS": "80", "TERM": "xterm", **environ}
+    streams: Any = dict.fromkeys(("stdin", "stdout", "stderr"), end)
+    child = start_python("-c", code, *args, env=variables, start_new_session=True, **streams)
+    os.close(end)
     output = b""
     try:
         while piece := os.read(terminal, 65536):
@@ -173,7 +174,7 @@ def in_a_terminal(args: list[str], **environ: str) -> tuple[int, str]:
     except OSError:  # the other end was closed
         pass
     os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), output.decode()
+    return child.wait(), output.decode()
 
 
 @POSIX

@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from pytest_agenteval import Registry
+from tests.forked_workers import run_python
 from tests.suites import suite, task, write
 
 PAGE = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text(encoding="utf-8")
@@ -36,14 +35,9 @@ def test_the_first_lines_are_a_benchmark(tmp_path: Path) -> None:
     write(
         tmp_path, {"evals/suite.yaml": suite(), "evals/t.yaml": [task("good", graders=[{"name": "greets"}])]}
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "evals", "-q", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    options = ("-q", "-p", "agenteval", "-p", "no:cacheprovider")
+    variables = {**os.environ, "PYTHONPATH": str(site), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = run_python("-m", "pytest", "evals", *options, cwd=tmp_path, env=variables)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 

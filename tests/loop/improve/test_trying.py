@@ -16,6 +16,7 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import RunHeader, open_run
 from pytest_agenteval.store.run_reader import Run
 from tests.compare.samples import entry
+from tests.forked_workers import fork_workers
 from tests.suites import task, write
 
 
@@ -55,8 +56,11 @@ def test_looks_are_what_the_runs_of_the_folder_say(tmp_path: Path) -> None:
     assert looks_so_far(tmp_path, "s") == 2
 
 
-def test_pytest_is_not_misled_by_the_names_of_folders(tmp_path: Path) -> None:
+def test_pytest_is_not_misled_by_the_names_of_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Brackets are no parameters, and a dollar sign begins no variable."""
+    fork_workers(monkeypatch)
     tree = tmp_path / "a [b] $HOME 'c'" / "tree"
     suite = {"name": "s", "kind": "capability"}
     write(tree, {"apps/[core]/evals/suite.yaml": suite, "apps/[core]/evals/a.yaml": task("a")})
