@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval import __version__
 from pytest_agenteval.cli.main import VERBS, _verbs_parser, main
-from pytest_agenteval.cli.schema import guide_page
+from pytest_agenteval.cli.project_files import guide_page
 from pytest_agenteval.session.settings import Settings
 
 PYTEST_S_OWN = {"-k"}

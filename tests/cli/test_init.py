@@ -18,7 +18,7 @@ import yaml
 from pytest_agenteval.cli import project_files
 from pytest_agenteval.cli.init import STARTERS
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.cli.schema import guide_page
+from pytest_agenteval.cli.project_files import guide_page
 from tests.cli.documents import valid_document
 from tests.journals import trials
 from tests.suites import write

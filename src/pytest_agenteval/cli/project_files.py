@@ -1,7 +1,10 @@
-"""The project that a first suite goes into: its root, its packaging, and the files that it shares."""
+"""The project that a first suite goes into: its root, its packaging, and the files that it shares.
+
+``agenteval guide`` prints one of them: rules for agents that work on evals, for AGENTS.md."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -12,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
@@ -19,11 +23,58 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from pytest_agenteval.cli.schema import guide_page
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval import __version__
+from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document, write_text
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.session.planning.suites import SuiteSearch, read_suite
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+
+PROGRAMS = ("agenteval", "pytest")
+
+
+class GuidePage(Document, frozen=True, kw_only=True):
+    """Rules for agents that work on evals: the page in Markdown, and the commands that it shows.
+
+    ``package`` is the version that it is of.
+    """
+
+    package: str
+    markdown: str
+    commands: tuple[str, ...]
+
+
+def guide_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = "Print the page; `agenteval guide >> AGENTS.md` puts it where coding agents look."
+    add_json_option(parser)
+
+
+def guide(args: argparse.Namespace) -> int:
+    """Print the page."""
+    page = guide_page()
+    if args.json:
+        write_document(args.json, page)
+    if args.json != STDOUT:
+        write_text(STDOUT, page.markdown)
+    return 0
+
+
+@cache
+def guide_page() -> GuidePage:
+    """Give the page of this version."""
+    text = files("pytest_agenteval.cli").joinpath("guide.md").read_text(encoding="utf-8")
+    markdown = text.replace("{version}", __version__)
+    return GuidePage(package=__version__, markdown=markdown, commands=tuple(_commands(markdown)))
+
+
+def _commands(markdown: str) -> Iterator[str]:
+    """Give the commands of the page's blocks of code, without their comments."""
+    for block in markdown.split("```")[1::2]:
+        for line in block.splitlines():
+            if line.startswith(PROGRAMS):
+                yield line.partition(" #")[0].rstrip()
+
 
 OWN_CONFIGS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 SHARED_CONFIGS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
