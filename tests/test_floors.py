@@ -187,7 +187,7 @@ def _named_in(library: str) -> set[str]:
         ("aiohttp", {"chat/direct/http_pool.py", "cassettes/http/patch_aiohttp.py"}),
         ("opentelemetry", {"reports/exports/otel_sdk.py", "engine/otel_processor.py"}),
         ("vcr", {"cassettes/cassette_files.py"}),
-        ("jinja2", {"records/prompts.py", "reports/html_report.py", "loop/feedback/markdown.py"}),
+        ("jinja2", {"records/prompts.py", "reports/html_report.py", "loop/feedback/content.py"}),
         ("ray", {"engine/cluster/ray_cluster.py"}),
         ("xdist", {"session/xdist.py"}),
         ("jsonschema", {"text/patterns.py", "tools/tool.py", "graders/answers.py"}),
@@ -197,7 +197,7 @@ def _named_in(library: str) -> set[str]:
         ("pyarrow", {"reports/exports/row_files.py"}),
         ("torch", {"chat/local/transformers_model.py"}),
         ("transformers", {"chat/local/transformers_model.py"}),
-        ("duckdb", {"reports/exports/sql.py"}),
+        ("duckdb", {"reports/exports/row_files.py"}),
     ],
 )
 def test_a_heavy_library_is_named_in_one_place(library: str, places: set[str]) -> None:

@@ -52,7 +52,7 @@ MODULES: Mapping[str, str] = {
     "demote": "promote",
     "feedback": "improve",
     "gepa": "improve",
-    "guide": "schema",
+    "guide": "project_files",
     "import": "init",
     "leaks": "validate",
     "review": "calibrate",
