@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -46,9 +46,6 @@ FILLED: Mapping[str, Callable[[Mapping[str, Any], AgentContext], Any]] = {
 
 INPUTS = frozenset({"question", "content", "messages", "task_input", "turns", "ctx"})
 """Those of them by which a function learns what the task asks."""
-
-WHOLE_TASK = frozenset({"turns", "task_input", "ctx"})
-"""Parameters of a function that takes all turns of the user at once, or asks for them."""
 
 
 def model_url(model: Model) -> str:
@@ -118,7 +115,13 @@ class CallableFactory:
         self._keys = frozenset(self._sources.values())
         self.fills = tuple(self._sources)
         rest = [parameter for key, parameter in self._parameters.items() if key not in self._sources]
-        self.__signature__ = _signature([*self._own.values(), *rest])
+        # Settings are given by name; any name is taken where the function or the class takes any.
+        all_parameters = [*self._own.values(), *rest]
+        named = {each.name: each for each in all_parameters if each.kind in _NAMED_KINDS}
+        by_name = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in named.values()]
+        any_name = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in all_parameters)
+        free = [inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)] if any_name else []
+        self.__signature__ = inspect.Signature([*by_name, *free])
         self.templates, self.prompt_names = self._prompts()
 
     @property
@@ -146,10 +149,8 @@ class CallableFactory:
 
     def _prompts(self) -> tuple[Mapping[str, str] | None, Collection[str] | None]:
         # Not what a property of somebody's class would compute: other libraries have such names too.
-        attributes = (
-            inspect.getattr_static(self._target, name, None) for name in ("templates", "prompt_names")
-        )
-        templates, names = attributes
+        templates = inspect.getattr_static(self._target, "templates", None)
+        names = inspect.getattr_static(self._target, "prompt_names", None)
         templates = templates if is_map_of_texts(templates) else None
         names = names if are_names(names) else None
         if "ctx" in self._keys and templates is None and names is None:
@@ -171,9 +172,8 @@ class CallableFactory:
     def input_problems(self, task_input: Mapping[str, Any]) -> list[Wrong]:
         """Say what seems to be misspelt in a task's input, of which the function is given the words alone."""
         reads_all = not {"task_input", "ctx"}.isdisjoint(self._keys)
-        reads_words = INPUTS.isdisjoint(self._keys) or not {"question", "content", "messages"}.isdisjoint(
-            self._keys
-        )
+        takes_words = not {"question", "content", "messages"}.isdisjoint(self._keys)
+        reads_words = INPUTS.isdisjoint(self._keys) or takes_words
         return misspelt_words(task_input) if reads_words and not reads_all else []
 
     def parameter_problems(self, settings: Mapping[str, Any], prompts: Collection[str]) -> list[InputProblem]:
@@ -189,28 +189,25 @@ class CallableFactory:
             elif source not in FILLED:
                 expected = f"one of {', '.join(FILLED)}"
                 wrong.append((("agent", "args", key), expected, repr(source), did_you_mean(source, FILLED)))
-        lacking = (
-            [] if wrong or self.content_parameter(settings, prompts) else self._unfilled(settings, prompts)
-        )
-        lacking += self._unfilled_own(settings, prompts)
+        lacking = self._unfilled_own(settings, prompts)
+        if not wrong and not self.content_parameter(settings, prompts):
+            lacking = self._unfilled(settings, prompts) + lacking
         if lacking:
             expected = f"parameters that are filled by their names: {', '.join(FILLED)}"
-            hint = self._filling_hint(lacking)
+            like_prompts = [key for key in lacking if key == "system" or key.endswith("_prompt")]
+            if like_prompts:
+                first = like_prompts[0]
+                hint = (
+                    f"`prompts: {{{_prompts_of_parameter(first)[0]}: FILE}}` in suite.yaml gives "
+                    f"{first} a text, --agent-prompt NAME=FILE too; or give it a default"
+                )
+            else:
+                hint = (
+                    "say what each is given: "
+                    f"`agent: {{call: {self.name}, args: {{{lacking[0]}: content}}}}`; any other needs a default, or a value: `settings: {{{lacking[-1]}: ...}}`"
+                )
             wrong.append((("agent",), expected, f"{self.name}({', '.join(lacking)})", hint))
         return wrong
-
-    def _filling_hint(self, lacking: Sequence[str]) -> str:
-        """Say how parameters are filled that nothing fills; first those that are called like a prompt."""
-        prompts = [key for key in lacking if key == "system" or key.endswith("_prompt")]
-        if prompts:
-            return (
-                f"`prompts: {{{_prompts_of_parameter(prompts[0])[0]}: FILE}}` in suite.yaml gives "
-                f"{prompts[0]} a text, --agent-prompt NAME=FILE too; or give it a default"
-            )
-        return (
-            f"say what each is given: `agent: {{call: {self.name}, args: {{{lacking[0]}: content}}}}`; "
-            f"any other needs a default, or a value: `settings: {{{lacking[-1]}: ...}}`"
-        )
 
     def _unfilled_own(self, settings: Mapping[str, Any], prompts: Collection[str]) -> list[str]:
         """Name the required parameters of the constructor that neither a setting nor a prompt fills."""
@@ -327,7 +324,8 @@ class CallableAgent:
         for key in self.made_with:
             for name in ctx.prompts.texts.keys() & _prompts_of_parameter(key):
                 ctx.prompts.record_read(name)
-        takes_all = not WHOLE_TASK.isdisjoint(self._sources.values())
+        # These take all turns of the user at once, or ask for them.
+        takes_all = not {"turns", "task_input", "ctx"}.isdisjoint(self._sources.values())
         if takes_all or not getattr(ctx.turns, "several", False):
             return self._call(task_input, ctx, {})
         conversation = self._converse(task_input, ctx)
@@ -335,18 +333,15 @@ class CallableAgent:
         return conversation if waits else asyncio.run(conversation)
 
     def _call(self, task_input: Mapping[str, Any], ctx: AgentContext, turn: Mapping[str, Any]) -> Any:
-        arguments = dict(self._settings) | self._prompt_texts(ctx)
-        content = self._content(ctx.prompts.texts)
+        arguments, texts = dict(self._settings), ctx.prompts.texts
+        if texts:  # parameters that are called like a prompt are given its text, as it stands in its file
+            named = ((key, name) for key in self._named for name in _prompts_of_parameter(key))
+            arguments |= {key: texts[name] for key, name in named if name in texts}
+        content = self._content(texts)
         for name, source in {**self._sources, **({content: "content"} if content else {})}.items():
             arguments[name] = turn[source] if source in turn else FILLED[source](task_input, ctx)
         by_place = [arguments.pop(name) for name in self._placed if name in arguments]
         return self._function(*by_place, **arguments)
-
-    def _prompt_texts(self, ctx: AgentContext) -> dict[str, str]:
-        """Give the parameters that are called like a prompt its text, as it stands in its file."""
-        texts = ctx.prompts.texts
-        named = ((key, name) for key in self._named for name in _prompts_of_parameter(key))
-        return {key: texts[name] for key, name in named if name in texts} if texts else {}
 
     def handed_prompts(self, names: Collection[str]) -> Collection[str]:
         """Name the prompts that function or class are given as parameters, whether they use them or not."""
@@ -404,12 +399,3 @@ def _parameters(function: Any, *, bound: bool = True) -> Parameters:
 
 def _names_of(parameters: Parameters) -> set[str]:
     return {name for name, parameter in parameters.items() if parameter.kind in _NAMED_KINDS}
-
-
-def _signature(parameters: Collection[inspect.Parameter]) -> inspect.Signature:
-    kinds = {parameter.kind for parameter in parameters}
-    named = {p.name: p for p in parameters if p.kind in _NAMED_KINDS}
-    by_name = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in named.values()]
-    any_name = inspect.Parameter.VAR_KEYWORD in kinds
-    rest = [inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)] if any_name else []
-    return inspect.Signature([*by_name, *rest])

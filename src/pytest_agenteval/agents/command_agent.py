@@ -38,7 +38,7 @@ from pytest_agenteval.processes.process_groups import (
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.transcript import NO_ANSWER, Message, Role, ToolCall, ToolError, Transcript
+from pytest_agenteval.records.transcript import NO_ANSWER, Message, ToolCall, ToolError, Transcript
 from pytest_agenteval.records.truncation import truncated
 from pytest_agenteval.text.errors import TrialBroken
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -47,7 +47,6 @@ from pytest_agenteval.tools.offered_tools import OfferedTools
 
 Event = Mapping[str, Any]
 _BEGINS_AS_EVENT = re.compile(r'\s*\{\s*"type"\s*:\s*"(?:tool_call|tool_result|answer)"')
-BYTE_ORDER_MARK = "\ufeff"
 LONGEST_QUOTE = 80
 
 
@@ -91,7 +90,7 @@ class CommandOutput:
         """Read one line."""
         self._line_number += 1
         if self._line_number == 1:
-            line = line.removeprefix(BYTE_ORDER_MARK)
+            line = line.removeprefix("\ufeff")
         event = self._event(line.rpartition("\r")[2]) if self._shape == "events" else None
         if event is not None and (act := self._events.get(event["type"])):
             self.has_events = True
@@ -124,11 +123,7 @@ class CommandOutput:
             value = json.loads(line)
         except (ValueError, RecursionError) as broken:
             if _BEGINS_AS_EVENT.match(line):
-                reason = (
-                    broken.msg
-                    if isinstance(broken, json.JSONDecodeError)
-                    else "nested too deeply, or too large"
-                )
+                reason = getattr(broken, "msg", "nested too deeply, or too large")
                 quote = KNOWN_SECRETS.text(line.strip())[:LONGEST_QUOTE]
                 self.unreadable = self.unreadable or UnreadableEvent(
                     f"standard output, line {self._line_number}: expected an event, one whole JSON object, "
@@ -302,10 +297,6 @@ PASSED = ("PATH", "LANG", "TMPDIR", *NEEDED_VARIABLES)
 """Variables that every command has from the process that starts it."""
 
 MOST_NAMED = 5
-_ROLES: tuple[Role, ...] = ("user", "assistant")
-_NO_ANSWER_TEXT = (
-    'the command answered nothing: graded as an empty answer; expected a line {"type": "answer", "text": …}'
-)
 TASK_FILE, OUT_FOLDER, TRAJECTORY = "task.json", "out", "trajectory.json"
 PROMPTS_FOLDER = "prompts"
 
@@ -371,12 +362,17 @@ class CommandTrial:
         form, environ = self._form, os.environ
         keys = keys_of(self._ctx.model)
         inherited = {name: environ[name] for name in (*PASSED, *form.get("env_pass", ())) if name in environ}
+        # By these, well-behaved programs show whom they request without an address of ours.
+        refusing = {
+            **dict.fromkeys(PROXY_VARIABLES, address.refusing_proxy),
+            **dict.fromkeys(("NO_PROXY", "no_proxy"), f"{HOST}:{address.port}"),
+        }
         of_trial = {
             **dict.fromkeys(("HOME", "USERPROFILE") if NEEDED_VARIABLES else ("HOME",), str(folder / "home")),
             **model_variables(address),
             **{name: address.url(f"proxy.{name}") for name in form.get("proxy", {})},
             **({"AGENTEVAL_MCP_URL": self._tools_url} if self._tools_url else {}),
-            **({} if self._scope.passing else _no_way_around(address)),
+            **({} if self._scope.passing else refusing),
             **({"AGENTEVAL_PROMPTS": str(folder / PROMPTS_FOLDER)} if self._ctx.prompts.texts else {}),
             "AGENTEVAL_TASK": str(folder / TASK_FILE),
             "AGENTEVAL_OUT": str(folder / OUT_FOLDER),
@@ -450,13 +446,22 @@ class CommandTrial:
         if self._trajectory and not is_seen:
             return replace(answer or Answer(), transcript=self._trajectory)
         if answer is None:
-            self._ctx.transcript.event(NO_ANSWER, _NO_ANSWER_TEXT)
+            expected = 'expected a line {"type": "answer", "text": …}'
+            text = f"the command answered nothing: graded as an empty answer; {expected}"
+            self._ctx.transcript.event(NO_ANSWER, text)
             return Answer()
-        return (
-            answer
-            if is_seen
-            else replace(answer, transcript=_exchange(user_messages, self._stdout.answers or [answer.text]))
-        )
+        if is_seen:
+            return answer
+        # A conversation that nobody saw: to one question, the last answer is that.
+        answers = self._stdout.answers or [answer.text]
+        messages: list[Message] = []
+        turns = zip_longest(user_messages, answers[-1:] if len(user_messages) == 1 else answers)
+        for turn, (question, text) in enumerate(turns):
+            if question is not None:
+                messages.append(Message("user", question, turn=turn))
+            if text is not None:
+                messages.append(Message("assistant", text, turn=turn + 1))
+        return replace(answer, transcript=Transcript(tuple(messages)))
 
     def _log(self, line: str) -> None:
         if self._log_of_trial is not None:
@@ -470,25 +475,6 @@ def _without_keys(value: str, keys: Sequence[str]) -> str:
         if worth_hiding(key):
             value = value.replace(key, DUMMY)
     return value
-
-
-def _no_way_around(address: TrialAddress) -> dict[str, str]:
-    """Give variables by which well-behaved programs show whom they ask without an address of ours."""
-    ways = dict.fromkeys(PROXY_VARIABLES, address.refusing_proxy)
-    return {**ways, **dict.fromkeys(("NO_PROXY", "no_proxy"), f"{HOST}:{address.port}")}
-
-
-def _exchange(user_messages: Sequence[str], answers: Sequence[str]) -> Transcript:
-    """Give what is known of a conversation that nobody saw: to one question the last answer is that."""
-    answers = answers[-1:] if len(user_messages) == 1 else answers
-    turns = zip_longest(user_messages, answers)
-    messages = [
-        Message(role, text, turn=turn + (role == "assistant"))
-        for turn, pair in enumerate(turns)
-        for role, text in zip(_ROLES, pair, strict=True)
-        if text is not None
-    ]
-    return Transcript(tuple(messages))
 
 
 def _text_of(path: Path) -> str:

@@ -18,31 +18,14 @@ from pytest_agenteval.text.errors import TrialBroken, did_you_mean
 from pytest_agenteval.text.json_values import json_digest, text_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
-OWN_PREFIX = "AGENTEVAL_"
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 _ADDRESS_VARIABLES = frozenset(name for names in ADDRESSES.values() for name in names)
 OURS = frozenset({"HOME", *_ADDRESS_VARIABLES, *DUMMY_KEYS, *PROXY_VARIABLES})
 """Variables that are set for every command, whatever its suite says."""
 
-_PROVIDER_KEYS = frozenset(name for names in KEYS.values() for name in names)
 SCRIPTS = frozenset(
-    {
-        ".py",
-        ".mjs",
-        ".cjs",
-        ".js",
-        ".ts",
-        ".mts",
-        ".sh",
-        ".bash",
-        ".rb",
-        ".pl",
-        ".php",
-        ".lua",
-        ".r",
-        ".jar",
-        ".dart",
-    }
+    {".py", ".mjs", ".cjs", ".js", ".ts", ".mts", ".sh", ".bash", ".rb", ".pl", ".php", ".lua", ".r"}
+    | {".jar", ".dart"}
 )
 """Endings of files that a program is given to carry out: one that is not there is a slip."""
 
@@ -52,8 +35,14 @@ def command_line(form: Mapping[str, Any]) -> list[str]:
 
     The command runs in the workspace, where such a file is not.
     """
-    folder = Path(form["folder"])
-    return [_whole_path(folder, part, program=place == 0) for place, part in enumerate(form["command"])]
+    line = []
+    for place, part in enumerate(form["command"]):
+        file, found = Path(form["folder"]) / part, shutil.which(part) if place == 0 else None
+        if _is_file(file) and (place > 0 or _has_folder(part) or found is None):
+            line.append(str(file.absolute()))
+        else:
+            line.append(found or part)
+    return line
 
 
 def project_files(form: Mapping[str, Any]) -> list[Path]:
@@ -75,68 +64,53 @@ def command_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
 
 def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem]:
     program, script = command[0], command[1] if len(command) > 1 else ""
-    if not _is_program(folder, program):
-        yield ("agent", "command", 0), "a program", *_missing_program(folder, program)
+    beside, on_path = _is_file(folder / program), Path(program).is_absolute() or not _has_folder(program)
+    is_program = beside and os.access(folder / program, os.X_OK)
+    is_program = is_program or (on_path and shutil.which(program) is not None)
+    if not is_program and beside:
+        hint = f"chmod +x {program}, or name before it what carries it out, such as bash"
+        yield ("agent", "command", 0), "a program", f"{program!r}, a file that may not be executed", hint
+    elif not is_program:
+        elsewhere = "" if _has_folder(program) else ", and not on PATH"
+        found = f"{program!r}, which is no file beside suite.yaml{elsewhere}"
+        yield ("agent", "command", 0), "a program", found, _near(folder, program)
     if Path(script).suffix.lower() in SCRIPTS and not _is_file(folder / script):
         found = f"{script!r}, which is not there"
         yield ("agent", "command", 1), "a file beside suite.yaml", found, _near(folder, script)
     for place, part in enumerate(command):
         if re.fullmatch(r"(-[^={]*=)?\{content\}", part):
             hint = "a command reads the task as a line of JSON from its standard input, or in $AGENTEVAL_TASK"
-            yield (
-                ("agent", "command", place),
-                "an argument without placeholders: nothing is filled in",
-                repr(part),
-                hint,
-            )
-
-
-def _missing_program(folder: Path, program: str) -> tuple[str, str]:
-    if _is_file(folder / program):
-        hint = f"chmod +x {program}, or name before it what carries it out, such as bash"
-        return f"{program!r}, a file that may not be executed", hint
-    elsewhere = "" if _has_folder(program) else ", and not on PATH"
-    return f"{program!r}, which is no file beside suite.yaml{elsewhere}", _near(folder, program)
+            expected = "an argument without placeholders: nothing is filled in"
+            yield ("agent", "command", place), expected, repr(part), hint
 
 
 def _variable_problems(form: Mapping[str, Any]) -> Iterator[InputProblem]:
+    expected = "a variable that agenteval does not set itself"
     for name in form.get("env", ()):
         if is_ours(name):
-            yield ("env", name), "a variable that agenteval does not set itself", repr(name), _instead(name)
+            yield ("env", name), expected, repr(name), _instead(name)
     for place, name in enumerate(form.get("env_pass", ())):
-        if name in _PROVIDER_KEYS:
+        if any(name in keys for keys in KEYS.values()):
             found = f"{name!r}, whose key is put on where the command's requests are sent on"
             yield ("env_pass", place), "a variable that no model's provider is paid by", found, "leave it out"
         elif is_ours(name):
-            yield ("env_pass", place), "a variable that agenteval does not set itself", repr(name), ""
+            yield ("env_pass", place), expected, repr(name), ""
     for name, base in form.get("proxy", {}).items():
         if is_ours(name):
-            yield ("proxy", name), "a variable that agenteval does not set itself", repr(name), _instead(name)
+            yield ("proxy", name), expected, repr(name), _instead(name)
         if urlsplit(base).scheme not in ("http", "https") or not urlsplit(base).hostname:
             yield ("proxy", name), "an address: http://... or https://...", repr(base), ""
 
 
 def is_ours(name: str) -> bool:
     """Whether a variable is set for every command, whatever its suite says."""
-    return name in OURS or name.startswith(OWN_PREFIX)
+    return name in OURS or name.startswith("AGENTEVAL_")
 
 
 def _instead(name: str) -> str:
     if name in _ADDRESS_VARIABLES:
         return f"set {name} where pytest runs, or `api_base` of the model: requests are sent on to it"
     return ""
-
-
-def _whole_path(folder: Path, part: str, *, program: bool) -> str:
-    if _is_file(folder / part) and (not program or _has_folder(part) or shutil.which(part) is None):
-        return str((folder / part).absolute())
-    return (shutil.which(part) or part) if program else part
-
-
-def _is_program(folder: Path, program: str) -> bool:
-    if _is_file(folder / program) and os.access(folder / program, os.X_OK):
-        return True
-    return (Path(program).is_absolute() or not _has_folder(program)) and shutil.which(program) is not None
 
 
 def _has_folder(program: str) -> bool:

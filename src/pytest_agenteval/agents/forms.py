@@ -12,16 +12,12 @@ KINDS = ("call", "command", "http")
 """The keys of which a form has one."""
 
 
-_ENDPOINTS = ("as", "headers", "body", "answer", "state", "calls", "usage", "request_seconds")
 KEYS_OF_KINDS: Mapping[str, Collection[str]] = {
     "call": ("loop", "otel", "args"),
     "command": ("output", "env", "env_pass", "proxy"),
-    "http": _ENDPOINTS,
+    "http": ("as", "headers", "body", "answer", "state", "calls", "usage", "request_seconds"),
 }
 """The keys that say something of one kind alone; in a form of another nothing would look at them."""
-
-KEYS_OF_SUITE = frozenset({"env", "env_pass", "proxy"})
-"""Those of them that stand in suite.yaml itself, beside ``agent``."""
 
 
 def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Callable[..., Agent]:
@@ -59,7 +55,15 @@ def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     if len(kinds) != 1:
         found = " and ".join(kinds) or "none of them"
         return [(("agent",), f"a map with one of {', '.join(KINDS)}", found)]
-    if idle := _idle_keys(form, kinds[0]):
+    idle: list[InputProblem] = []
+    for other, keys in KEYS_OF_KINDS.items():
+        for key in keys:
+            if other != kinds[0] and form.get(key):
+                # These stand in suite.yaml itself, beside ``agent``.
+                place = (key,) if key in ("env", "env_pass", "proxy") else ("agent", key)
+                expected = f"no such key: only an agent by `{other}` has it"
+                idle.append((place, expected, f"an agent by `{kinds[0]}`"))
+    if idle:
         return idle
     if kinds == ["command"]:
         from pytest_agenteval.agents.command_form import command_problems
@@ -70,16 +74,3 @@ def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
 
         return endpoint_problems(form)
     return ()
-
-
-def _idle_keys(form: Mapping[str, Any], kind: str) -> Sequence[InputProblem]:
-    return [
-        (
-            (key,) if key in KEYS_OF_SUITE else ("agent", key),
-            f"no such key: only an agent by `{other}` has it",
-            f"an agent by `{kind}`",
-        )
-        for other, keys in KEYS_OF_KINDS.items()
-        for key in keys
-        if other != kind and form.get(key)
-    ]

@@ -13,7 +13,7 @@ import os
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
@@ -46,10 +46,6 @@ from pytest_agenteval.text.json_values import ABSENT, PathError, compact_json, p
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.text.secret_forms import MARK
 from pytest_agenteval.tools.request_values import NestedValue, TemplateValue, compile_value
-
-if TYPE_CHECKING:
-    pass
-
 
 TRIAL_HEADER = "x-agenteval-trial"
 """Names the trial to the endpoint: suite, task, model, repetition, percent-encoded where it is no ASCII."""
@@ -182,8 +178,20 @@ class _Attempts:
                 limits.forgive(limits.at - began)
                 if not failed.again or attempt == ATTEMPTS:
                     self._ctx.transcript.add_unanswered(attempt)
-                    raise self._down(failed, attempt) from None
-                await self._wait(failed, attempt)
+                    tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
+                    running = "look at the log of its server" if failed.status else "see that its server runs"
+                    moved = _ADVICE[404] if 300 <= failed.status < 400 else running
+                    advice = _ADVICE.get(failed.status, moved)
+                    raise ProviderDown(
+                        f"{self._address}: no reply after {tries}; last: {failed.why}; {advice}"
+                    ) from None
+                doubled = FIRST_WAIT_S * 2 ** (attempt - 1) * self._random.uniform(0.5, 1)
+                wait_s = min(doubled if failed.wait_s is None else failed.wait_s, LONGEST_WAIT_S)
+                details = {"attempt": attempt, "wait_s": round(wait_s, 3)}
+                line = f"attempt {attempt} of {ATTEMPTS}: {failed.why}"
+                self._ctx.transcript.event(RETRY, line, details)
+                with limits.held_up(wait_s):
+                    await asyncio.sleep(wait_s)
 
     async def _send(self, request: Request, trial: str) -> Response:
         import httpx
@@ -217,39 +225,15 @@ class _Attempts:
             raise _Failed(_text(failed), again=False) from None
         content_type = {name: value for name, value in reply.headers.items() if name == "content-type"}
         response = Response(reply.status_code, reply.reason_phrase, content_type, text)
-        if response.status >= 400:
-            raise _refused(response, retry_after_s(reply.headers))
-        if response.status >= 300:  # nobody knows whether the same may be sent there
-            raise _moved(response, reply.headers.get("location", ""))
+        status = response.status
+        if status >= 400:
+            shown = " ".join(KNOWN_SECRETS.text(text_of(response.body)).split())[:LONGEST_TEXT]
+            why, wait_s = f"HTTP {status}: {shown or response.message}", retry_after_s(reply.headers)
+            raise _Failed(why, again=status in BUSY, status=status, wait_s=wait_s)
+        if status >= 300:  # nobody knows whether the same may be sent there
+            to = KNOWN_SECRETS.text(reply.headers.get("location", ""))[:LONGEST_TEXT] or "no address"
+            raise _Failed(f"HTTP {status}: it is elsewhere, at {to}", again=False, status=status)
         return response
-
-    async def _wait(self, failed: _Failed, attempt: int) -> None:
-        doubled = FIRST_WAIT_S * 2 ** (attempt - 1) * self._random.uniform(0.5, 1)
-        wait_s = min(doubled if failed.wait_s is None else failed.wait_s, LONGEST_WAIT_S)
-        details = {"attempt": attempt, "wait_s": round(wait_s, 3)}
-        self._ctx.transcript.event(RETRY, f"attempt {attempt} of {ATTEMPTS}: {failed.why}", details)
-        with self._ctx.limits.held_up(wait_s):
-            await asyncio.sleep(wait_s)
-
-    def _down(self, failed: _Failed, attempts: int) -> ProviderDown:
-        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-        running = "look at the log of its server" if failed.status else "see that its server runs"
-        moved = _ADVICE[404] if 300 <= failed.status < 400 else running
-        advice = _ADVICE.get(failed.status, moved)
-        return ProviderDown(f"{self._address}: no reply after {tries}; last: {failed.why}; {advice}")
-
-
-def _refused(response: Response, wait_s: float | None) -> _Failed:
-    text = " ".join(KNOWN_SECRETS.text(text_of(response.body)).split())[:LONGEST_TEXT]
-    why = f"HTTP {response.status}: {text or response.message}"
-    return _Failed(why, again=response.status in BUSY, status=response.status, wait_s=wait_s)
-
-
-def _moved(response: Response, to: str) -> _Failed:
-    why = (
-        f"HTTP {response.status}: it is elsewhere, at {KNOWN_SECRETS.text(to)[:LONGEST_TEXT] or 'no address'}"
-    )
-    return _Failed(why, again=False, status=response.status)
 
 
 def _text(raised: Exception) -> str:
@@ -306,38 +290,40 @@ class ReplyReader:
 
     def read(self, request: Request, response: Response) -> EndpointReply:
         """Give what a reply tells; raises UnreadableReply or UnreadableTranscript, which name the place."""
-        shaped = self._shaped(request, response)
+        shaped = EndpointReply()
+        if self._shape != "json":
+            try:
+                reply = read_reply(FORMATS[self._shape], request, response)
+            except UnreadableTraffic as problem:
+                raise UnreadableEndpointReply(
+                    f"{self._address}: {problem}; look at agent.as in suite.yaml"
+                ) from None
+            text, usage = str(reply.message.get("content", "")), reply.usage
+            usage = usage if usage.known_tokens else UNKNOWN_USAGE
+            about = usage, reply.finish, reply.reasoning, reply.model, reply.priced_apart
+            shaped = EndpointReply(text, NOTHING, reply.calls, *about)
         body = self._json(response) if self._paths else NOTHING
         if isinstance(body, str):
             return replace(shaped, text=body)
         fields: dict[str, Any] = {}
         if "answer" in self._paths:
-            fields["text"] = self._answer(body)
+            place = self._at(body, "answer")
+            if place is None:
+                wrong = Place(body, self._paths["answer"]).wrong("the answer's text")
+                raise UnreadableEndpointReply(
+                    f"{self._address}: {wrong}; agent.answer in suite.yaml says where it is"
+                )
+            fields["text"] = result_text(place)
         state = self._at(body, "state")
         if state is not None:
             fields["state"] = state.map()
         calls = self._at(body, "calls")
         if calls is not None:
             fields["calls"] = tuple(map(_call, calls.items()))
-        usage = read_usage(self._at(body, "usage"))
-        if usage is not None:
-            fields |= {"usage": usage, "priced_apart": NOTHING_APART}
+        named_usage = read_usage(self._at(body, "usage"))
+        if named_usage is not None:
+            fields |= {"usage": named_usage, "priced_apart": NOTHING_APART}
         return replace(shaped, **fields)
-
-    def _shaped(self, request: Request, response: Response) -> EndpointReply:
-        """Read what a reply of OpenAI's or Anthropic's shape tells by itself."""
-        if self._shape == "json":
-            return EndpointReply()
-        try:
-            reply = read_reply(FORMATS[self._shape], request, response)
-        except UnreadableTraffic as problem:
-            raise UnreadableEndpointReply(
-                f"{self._address}: {problem}; look at agent.as in suite.yaml"
-            ) from None
-        text = str(reply.message.get("content", ""))
-        usage = reply.usage if reply.usage.known_tokens else UNKNOWN_USAGE
-        fields = text, NOTHING, reply.calls, usage, reply.finish, reply.reasoning, reply.model
-        return EndpointReply(*fields, reply.priced_apart)
 
     def _json(self, response: Response) -> Any:
         """Give a reply's JSON; a plain text is the answer where the form names no path at all."""
@@ -348,19 +334,15 @@ class ReplyReader:
             body, is_json = text, False
         if isinstance(body, str) and not self._may_be_text:
             raise UnreadableEndpointReply(f"{self._address}: expected a reply in JSON, found {text[:60]!r}")
-        if not is_json and _is_no_words(text, response):
+        # Half of a JSON document, or a page that a server shows in place of an answer.
+        begins = text[:60].lstrip().lower()
+        types = [values for name, values in response.headers.items() if name.lower() == "content-type"]
+        says_json = any("json" in value.lower() for values in types for value in values)
+        is_half = says_json and begins.startswith(("{", "["))
+        if not is_json and (is_half or begins.startswith(("<!doctype html", "<html"))):
             expected = "a text, or JSON that can be read"
             raise UnreadableEndpointReply(f"{self._address}: expected {expected}, found {text[:60]!r}")
         return body
-
-    def _answer(self, body: Any) -> str:
-        place = self._at(body, "answer")
-        if place is None:
-            name, keys = Place(body, self._paths["answer"]).wrong("the answer's text"), ""
-            raise UnreadableEndpointReply(
-                f"{self._address}: {name}{keys}; agent.answer in suite.yaml says where it is"
-            )
-        return result_text(place)
 
     def _at(self, body: Any, key: str) -> Place | None:
         """Give what stands where the form says, None where that is nothing or null, or it says nothing."""
@@ -368,19 +350,6 @@ class ReplyReader:
             return None
         value = value_at(body, self._paths[key])
         return None if value is ABSENT or value is None else Place(value, self._paths[key])
-
-
-def _is_no_words(text: str, response: Response) -> bool:
-    """Whether a text is half of a JSON document, or a page that a server shows in place of an answer."""
-    begins = text[:60].lstrip().lower()
-    types = [
-        value
-        for name, values in response.headers.items()
-        if name.lower() == "content-type"
-        for value in values
-    ]
-    says_json = any("json" in value.lower() for value in types)
-    return begins.startswith(("<!doctype html", "<html")) or (says_json and begins.startswith(("{", "[")))
 
 
 def _call(place: Place) -> ToolCall:
@@ -407,8 +376,6 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "anthropic": {"model": "{model=agent}", "max_tokens": MOST_TOKENS, "messages": "{turns}"},
 }
 """What is sent where the form says nothing of it; what it says is laid over those of OpenAI and Anthropic."""
-
-VERSION_HEADER = {"anthropic-version": "2023-06-01"}
 
 
 class HttpFactory:
@@ -457,7 +424,8 @@ class HttpAgent:
         body = dict(form.get("body") or {})
         if shape != "json" or not body:
             body = {**BODIES[shape], **({"settings": "{settings}"} if settings and not body else {}), **body}
-        headers = {**(VERSION_HEADER if shape == "anthropic" else {}), **form.get("headers", {})}
+        version = {"anthropic-version": "2023-06-01"} if shape == "anthropic" else {}
+        headers = {**version, **form.get("headers", {})}
         self._endpoint = AgentEndpoint({**form, "headers": headers}, body)
         self._replies = ReplyReader(form, shape)
         self._settings = dict(settings)
@@ -489,10 +457,9 @@ class _Talk:
         """Take over what was said before the trial, and what can be told by name."""
         seeded = last_user_turn(task_input)
         turns = task_input.get("turns") or ()
-        for _ in range(
-            seed_conversation(turns[:seeded], self._messages, self._ctx.transcript) if seeded else 0
-        ):
-            await self._ctx.turns()
+        if seeded:
+            for _ in range(seed_conversation(turns[:seeded], self._messages, self._ctx.transcript)):
+                await self._ctx.turns()
         trial = self._ctx.trial
         self._values |= {
             **task_input,
@@ -511,17 +478,20 @@ class _Talk:
         recorder.turn += 1
         turn = recorder.turn
         recorder.add_prompt(self._messages)
+        # Calls of an earlier conversation are none that another agent could know.
         turns = [
             {"role": each["role"], "content": each["content"]}
-            for each in [
-                message for message in self._messages if message["role"] != "tool" and message.get("content")
-            ]
+            for each in self._messages
+            if each["role"] != "tool" and each.get("content")
         ]
         values = {**self._values, "content": text, "turns": turns, "turn": turn}
         started = recorder.at()
         request, response, taped = await self._endpoint.ask(values, self._session, ctx)
         self.last = reply = self._replies.read(request, response)
-        calls = tuple(_placed(call, turn, index) for index, call in enumerate(reply.calls))
+        calls = tuple(
+            replace(call, id=call.id or f"call_{turn}_{index + 1}", turn=turn, index=index)
+            for index, call in enumerate(reply.calls)
+        )
         for call in calls:
             recorder.end_call(recorder.begin_call(call), call)
         message = {"role": "assistant", "content": reply.text}
@@ -529,12 +499,7 @@ class _Talk:
         if usage.cost_usd != 0:  # which is a price, where the endpoint says it
             usage = with_price(reply.model, usage, reply.priced_apart, prices)
         ask = Ask(turn, started, recorder.at(), usage, reply.finish, None, reply.reasoning, reply.model)
-        recorder.add_reply(
-            message, tuple(replace(call, result=None, error=None) for call in calls), ask, unpaid=taped
-        )
+        bare_calls = tuple(replace(call, result=None, error=None) for call in calls)
+        recorder.add_reply(message, bare_calls, ask, unpaid=taped)
         self._messages.append(message)
         ctx.limits.spend(usage)
-
-
-def _placed(call: ToolCall, turn: int, index: int) -> ToolCall:
-    return replace(call, id=call.id or f"call_{turn}_{index + 1}", turn=turn, index=index)

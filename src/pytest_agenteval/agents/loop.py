@@ -13,12 +13,11 @@ from typing import Any, ClassVar, Literal
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatSettings, Reply
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatSettings, Reply, tool_call
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.text.errors import KeyPath
-from pytest_agenteval.text.json_values import compact_json
 from pytest_agenteval.tools.tool import ToolResult
 
 ROLES = ("user", "assistant")
@@ -51,22 +50,15 @@ def seed_conversation(turns: Sequence[Any], messages: list[dict[str, Any]], tran
             user_turns += 1
             messages.append({"role": "user", "content": turn_text(turn)})
             continue
-        calls = list(_calls(turn, number))
+        calls: list[ToolCall] = []
+        for index, given in enumerate(turn.get("calls") or ()):
+            id, args, error = f"seed_{number}_{index + 1}", given.get("args") or {}, given.get("error")
+            failed = None if error is None else ToolError("tool_error", str(error))
+            result = given.get("result")
+            calls.append(ToolCall(id, 0, index, given["tool"], args, result=result, error=failed, by="seed"))
         if calls:
-            messages.append(
-                {
-                    "role": "assistant",
-                    "content": "",
-                    "tool_calls": [
-                        {
-                            "id": call.id,
-                            "type": "function",
-                            "function": {"name": call.tool, "arguments": compact_json(call.args)},
-                        }
-                        for call in calls
-                    ],
-                }
-            )
+            written = [tool_call(call) for call in calls]
+            messages.append({"role": "assistant", "content": "", "tool_calls": written})
             messages += [ToolResult(call.result, call.error).message(call) for call in calls]
         if turn.get("content") or not calls:
             messages.append({"role": "assistant", "content": turn.get("content", "")})
@@ -79,21 +71,6 @@ def seed_conversation(turns: Sequence[Any], messages: list[dict[str, Any]], tran
 def turn_text(turn: Any) -> str:
     """Give what is said in a turn, which may be a plain text."""
     return str(turn.get("content", "")) if isinstance(turn, Mapping) else str(turn)
-
-
-def _calls(turn: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
-    for index, call in enumerate(turn.get("calls") or ()):
-        error = call.get("error")
-        yield ToolCall(
-            f"seed_{number}_{index + 1}",
-            0,
-            index,
-            call["tool"],
-            call.get("args") or {},
-            result=call.get("result"),
-            error=None if error is None else ToolError("tool_error", str(error)),
-            by="seed",
-        )
 
 
 def is_user_turn(turn: Any) -> bool:
@@ -150,10 +127,7 @@ def _wrong_turn(path: KeyPath, turn: Any) -> Iterator[Wrong]:
         yield (*path, "content"), "a text: what the user says", "nothing", ""
     if role == "user" and turn.get("calls"):
         yield (*path, "calls"), "calls at an assistant's turn", "calls at a user's", ""
-    yield from _wrong_calls((*path, "calls"), turn.get("calls") or ())
-
-
-def _wrong_calls(path: KeyPath, calls: Any) -> Iterator[Wrong]:
+    path, calls = (*path, "calls"), turn.get("calls") or ()
     if not isinstance(calls, list | tuple):
         yield path, "a list of calls", repr(calls)[:60], ""
         return
@@ -175,16 +149,11 @@ StopCondition = Callable[[Sequence[tuple[ToolCall, ToolResult]]], bool]
 """Says, of the calls of one reply and their results, whether the conversation is over."""
 
 
-def until_no_calls(answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
-    """Go on until the model asks for no more calls."""
-    return False
-
-
 async def converse(
     ctx: AgentContext,
     messages: list[dict[str, Any]],
     *,
-    finished: StopCondition = until_no_calls,
+    finished: StopCondition = lambda answered: False,
     most_asks: int | None = None,
     settings: ChatSettings = DEFAULT_SETTINGS,
 ) -> str:

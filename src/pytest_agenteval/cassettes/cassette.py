@@ -56,9 +56,6 @@ class Cassette:
         self._broken_trials: set[str] = set()
         self._used: set[InteractionSlot] = set()
         self._as_read: set[InteractionSlot] = set()
-        self._load()
-
-    def _load(self) -> None:
         recording = cassette_files.read_cassette(self.path, self.name)
         of_this_run = recording.since(self.started)
         self._unfinished = recording.unfinished and not of_this_run
@@ -95,11 +92,8 @@ class Cassette:
     @property
     def plays(self) -> bool:
         """Can anything recorded be played, or is everything sent and recorded?"""
-        return self.mode in ("none", "new_episodes") or not self.recording or self._goes_on
-
-    @property
-    def _goes_on(self) -> bool:
-        return self.mode == "once" and self._unfinished
+        goes_on = self.mode == "once" and self._unfinished
+        return self.mode in ("none", "new_episodes") or not self.recording or goes_on
 
     def interaction_at(self, slot: InteractionSlot) -> Interaction:
         """Give the interaction of a slot."""

@@ -34,8 +34,6 @@ from pytest_agenteval.processes.files import file_lock, replace_file
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.text.json_values import compact_json
 
-MIGRATE = "vcrpy before 1.0 wrote it; bring it up to date:  python -m vcr.migration {name}"
-
 _BODY_KEYS = frozenset({"string", "base64_string", "encoding"})
 
 
@@ -47,11 +45,6 @@ class NotOfVcrpy(Exception):
         self.hint = hint
 
 
-def may_be_of_vcrpy(text: str) -> bool:
-    """Whether vcrpy may have written this: what holds tools or chats is ours, and is told as we read it."""
-    return "request" in text and "response" in text and "tool://" not in text and "chat://" not in text
-
-
 def read_with_vcrpy(text: str, is_json: bool, name: str) -> Mapping[str, Any]:
     """Give the content of a cassette of vcrpy's in the form that our own reader takes; raises NotOfVcrpy."""
     # Not at the top: vcrpy imports every HTTP library that it finds, a quarter of a second for each process.
@@ -61,24 +54,28 @@ def read_with_vcrpy(text: str, is_json: bool, name: str) -> Mapping[str, Any]:
     serializer = vcr.VCR().serializers["json" if is_json else "yaml"]
     try:
         requests, responses, *_ = deserialize(text, serializer)
-        pairs = zip(requests, responses, strict=True)
-        return {
-            "interactions": [
-                {
-                    "request": {
-                        "method": request.method,
-                        "uri": request.uri,
-                        "body": _request_body(request.body),
-                        "headers": dict(request.headers),
-                    },
-                    "response": _vcrpy_response(response),
+        interactions = []
+        for request, response in zip(requests, responses, strict=True):
+            plain = {
+                "method": request.method,
+                "uri": request.uri,
+                "body": _request_body(request.body),
+                "headers": dict(request.headers),
+            }
+            if "status_code" in response:  # of httpx, by vcrpy 4 and 5
+                response = {
+                    "status": {"code": response["status_code"], "message": ""},
+                    "headers": response.get("headers"),
+                    "body": {"string": response.get("content")},
                 }
-                for request, response in pairs
-            ]
-        }
+            else:
+                response = {**response, "body": {"string": _unwrapped_body(response.get("body") or {})}}
+            interactions.append({"request": plain, "response": response})
+        return {"interactions": interactions}
     except Exception as why:  # of a file that somebody made, anything may be wrong
         oldest = "migration script" in str(why) or "!!python/object:vcr.request.Request" in text
-        raise NotOfVcrpy(MIGRATE.format(name=name) if oldest else "") from None
+        migrate = f"vcrpy before 1.0 wrote it; bring it up to date:  python -m vcr.migration {name}"
+        raise NotOfVcrpy(migrate if oldest else "") from None
 
 
 def _request_body(body: Any) -> Any:
@@ -92,17 +89,6 @@ def _request_body(body: Any) -> Any:
     return b"".join(part.encode() if isinstance(part, str) else part for part in body)
 
 
-def _vcrpy_response(response: Mapping[str, Any]) -> dict[str, Any]:
-    if "status_code" in response:  # of httpx, by vcrpy 4 and 5
-        content = response.get("content")
-        return {
-            "status": {"code": response["status_code"], "message": ""},
-            "headers": response.get("headers"),
-            "body": {"string": content},
-        }
-    return {**response, "body": {"string": _unwrapped_body(response.get("body") or {})}}
-
-
 def _unwrapped_body(body: Mapping[str, Any]) -> Any:
     """Give the body out of its map; base64 and an encoding beside the text are how Ruby's VCR writes one."""
     if not body.keys() <= _BODY_KEYS:
@@ -114,7 +100,6 @@ def _unwrapped_body(body: Mapping[str, Any]) -> Any:
 
 YAML, JSON = (".yaml", ".yml"), (".json",)
 UNFINISHED = "unfinished"
-KNOWN_KEYS = frozenset({"interactions", "version"})
 _HEADER = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*(?:[ \t]*#[^\n]*\Z)?")
 
 
@@ -152,12 +137,17 @@ def read_cassette(path: Path, name: str = "") -> CassetteContent:
         return CassetteContent()
     except OSError as why:
         raise file_problem(name, None, (), "a file that can be read", str(why)) from None
-    text = _decode(raw, name)
-    header = "" if path.suffix in JSON else _header_of(text)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as why:
+        line = raw.count(b"\n", 0, why.start) + 1
+        raise file_problem(name, line, (), "text in UTF-8", f"the byte 0x{raw[why.start]:02x}") from None
+    comments = None if path.suffix in JSON else _HEADER.match(text)
+    header = comments[0].replace("\r\n", "\n") if comments else ""
     if not text[len(header) :].strip():
         return CassetteContent(header=header)
     data, interactions = _content(text, path.suffix in JSON, name)
-    rest = {key: value for key, value in data.items() if key not in KNOWN_KEYS}
+    rest = {key: value for key, value in data.items() if key not in ("interactions", "version")}
     return CassetteContent(interactions, header, rest, there=True, modified_at=modified_at)
 
 
@@ -171,7 +161,8 @@ def _content(text: str, is_json: bool, name: str) -> tuple[Mapping[str, Any], tu
             line = line_of(text, wrong.path)
             raise file_problem(name, line, wrong.path, wrong.expected, wrong.found, wrong.hint) from None
     except ProblemsFound as problems:
-        if not may_be_of_vcrpy(text):
+        ours = "tool://" in text or "chat://" in text  # vcrpy records neither
+        if ours or "request" not in text or "response" not in text:
             raise
         try:
             data = read_with_vcrpy(text, is_json, name)
@@ -186,8 +177,30 @@ def _content(text: str, is_json: bool, name: str) -> tuple[Mapping[str, Any], tu
 
 def write_cassette(path: Path, recording: CassetteContent, name: str = "") -> None:
     """Replace a file as a whole: who reads it meanwhile, or after a crash, finds the old or the new one."""
-    _check_suffix(path, name or str(path))
-    _replace(path, _file_text(recording, path.suffix, name or str(path)))
+    name = name or str(path)
+    _check_suffix(path, name)
+    try:
+        if path.suffix in JSON:
+            text = json_text(recording.interactions, recording.rest)
+        else:
+            text = yaml_text(recording.interactions, recording.header, recording.rest)
+    except CassetteFormatError as wrong:
+        raise file_problem(name, None, wrong.path, wrong.expected, wrong.found, wrong.hint) from None
+    target = Path(os.path.realpath(path))
+    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            # Before it is renamed: after a power cut the new name could stand for an empty file.
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, beside)
+        # The time is ours: clocks of file systems run late, and ``since`` compares with when a run began.
+        os.utime(beside, ns=(time.time_ns(),) * 2)
+        replace_file(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def save_cassette(
@@ -239,43 +252,3 @@ def merge_interactions(previous: Iterable[Interaction], ours: Iterable[Interacti
 def _check_suffix(path: Path, name: str) -> None:
     if path.suffix not in (*YAML, *JSON):
         raise UsageMistake(f"{name}: a cassette's name ends in .yaml, .yml or .json")
-
-
-def _decode(raw: bytes, name: str) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as why:
-        line = raw.count(b"\n", 0, why.start) + 1
-        raise file_problem(name, line, (), "text in UTF-8", f"the byte 0x{raw[why.start]:02x}") from None
-
-
-def _header_of(text: str) -> str:
-    match = _HEADER.match(text)
-    return match[0].replace("\r\n", "\n") if match else ""
-
-
-def _file_text(recording: CassetteContent, suffix: str, name: str) -> str:
-    try:
-        if suffix in JSON:
-            return json_text(recording.interactions, recording.rest)
-        return yaml_text(recording.interactions, recording.header, recording.rest)
-    except CassetteFormatError as wrong:
-        raise file_problem(name, None, wrong.path, wrong.expected, wrong.found, wrong.hint) from None
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write beside the file, then rename over it; its time is ours, as file systems' clocks run late."""
-    target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            # Before it is renamed: after a power cut the new name could stand for an empty file.
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, beside)
-        os.utime(beside, ns=(time.time_ns(),) * 2)
-        replace_file(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -25,9 +25,6 @@ from pytest_agenteval.cassettes.interaction import (
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 
 VERSION = 1
-_CHAT_URI = re.compile(r"chat://[^/]+/[^/]+/\d+/\d+")
-RESPONSE_KEYS = frozenset({"status", "headers", "body"})
-REQUEST_KEYS = frozenset({"method", "uri", "body", "headers"})
 
 
 class CassetteFormatError(Exception):
@@ -64,14 +61,27 @@ def _read_interaction(item: Any, path: KeyPath) -> Interaction:
         _read_request(pair.get("request"), (*path, "request")),
         _read_response(pair.get("response"), (*path, "response")),
     )
-    _check_json(read, path)
+    uri = read.request.uri
+    if not uri.startswith((TOOL, CHAT)):
+        return read
+    # Tool calls and chats can be written by hand: their JSON is checked at once, not where it is played.
+    if uri.startswith(CHAT) and not re.fullmatch(r"chat://[^/]+/[^/]+/\d+/\d+", uri):
+        raise CassetteFormatError(
+            (*path, "request", "uri"), "chat://<role>/<model>/<repetition>/<ask number>", repr(uri)
+        )
+    _json_map(read.request.body, (*path, "request", "body"), "a JSON map")
+    expected = 'a JSON map with "result" or "error"' if uri.startswith(TOOL) else "a JSON map"
+    place = (*path, "response", "body", "string")
+    answer = _json_map(read.response.body, place, expected)
+    if uri.startswith(TOOL) and not answer.keys() & {"result", "error"}:
+        raise CassetteFormatError(place, expected, f"the keys {', '.join(answer) or '(none)'}")
     return read
 
 
 def _read_request(item: Any, path: KeyPath) -> Request:
     given = _read_map(item, path, "a map with method, uri, body and headers")
     for key in given:
-        if key not in REQUEST_KEYS:
+        if key not in ("method", "uri", "body", "headers"):
             raise CassetteFormatError(
                 (*path, key), "one of body, headers, method, uri", f"unknown key {key!r}"
             )
@@ -102,24 +112,22 @@ def _read_response(item: Any, path: KeyPath) -> Response:
         str(status.get("message") or ""),
         _read_headers(given.get("headers"), (*path, "headers")),
         _read_body(body.get("string"), (*path, "body", "string")),
-        {str(key): value for key, value in given.items() if key not in RESPONSE_KEYS},
+        {str(key): value for key, value in given.items() if key not in ("status", "headers", "body")},
     )
 
 
 def _read_headers(value: Any, path: KeyPath) -> Headers:
     given = _read_map(value or {}, path, "a map of header names to lists of texts")
-    return {str(name): _header_values(values, (*path, name)) for name, values in given.items()}
-
-
-def _header_values(value: Any, path: KeyPath) -> tuple[str, ...]:
-    values = value if isinstance(value, list | tuple) else [value]
-    return tuple(_header_text(item, path) for item in values)
-
-
-def _header_text(item: Any, path: KeyPath) -> str:
-    if isinstance(item, bytes):
-        return item.decode("latin-1")
-    return str(item) if isinstance(item, int) else _read_text(item, path)
+    headers: dict[str, tuple[str, ...]] = {}
+    for name, values in given.items():
+        texts = []
+        for item in values if isinstance(values, list | tuple) else [values]:
+            if isinstance(item, bytes):
+                texts.append(item.decode("latin-1"))
+            else:
+                texts.append(str(item) if isinstance(item, int) else _read_text(item, (*path, name)))
+        headers[str(name)] = tuple(texts)
+    return headers
 
 
 def _read_body(value: Any, path: KeyPath) -> Body:
@@ -140,23 +148,6 @@ def _read_map(value: Any, path: KeyPath, expected: str) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
     raise CassetteFormatError(path, expected, describe_value(value))
-
-
-def _check_json(read: Interaction, path: KeyPath) -> None:
-    """Tool calls and chats can be written by hand: say at once where their JSON is wrong."""
-    uri = read.request.uri
-    if not uri.startswith((TOOL, CHAT)):
-        return
-    if uri.startswith(CHAT) and not _CHAT_URI.fullmatch(uri):
-        raise CassetteFormatError(
-            (*path, "request", "uri"), "chat://<role>/<model>/<repetition>/<ask number>", repr(uri)
-        )
-    _json_map(read.request.body, (*path, "request", "body"), "a JSON map")
-    expected = 'a JSON map with "result" or "error"' if uri.startswith(TOOL) else "a JSON map"
-    place = (*path, "response", "body", "string")
-    answer = _json_map(read.response.body, place, expected)
-    if uri.startswith(TOOL) and not answer.keys() & {"result", "error"}:
-        raise CassetteFormatError(place, expected, f"the keys {', '.join(answer) or '(none)'}")
 
 
 def _json_map(body: Body, path: KeyPath, expected: str) -> Mapping[str, Any]:
@@ -181,10 +172,6 @@ def parse_text(text: str, is_json: bool, name: str) -> Any:
             return json.loads(text)
         except (ValueError, RecursionError) as why:
             raise file_problem(name, getattr(why, "lineno", None), (), "JSON", str(why)) from None
-    return _parsed_yaml(text, name)
-
-
-def _parsed_yaml(text: str, name: str) -> Any:
     import yaml
 
     try:
@@ -258,27 +245,27 @@ def yaml_text(interactions: Iterable[Interaction], header: str, rest: Mapping[st
 
 def json_text(interactions: Iterable[Interaction], rest: Mapping[str, Any]) -> str:
     """Write a whole file as JSON, which holds neither comments nor binary bodies."""
-    whole = {"interactions": list(map(_plain_interaction, interactions)), "version": VERSION, **rest}
-    return json.dumps(whole, ensure_ascii=False, indent=1, default=str) + "\n"
-
-
-def _plain_interaction(interaction: Interaction) -> dict[str, Any]:
-    request, response = interaction.request, interaction.response
-    for body in (request.body, response.body):
-        if as_bytes(body) is not None:
+    plain = []
+    for interaction in interactions:
+        request, response = interaction.request, interaction.response
+        if as_bytes(request.body) is not None or as_bytes(response.body) is not None:
             hint = "give the cassette a name that ends in .yaml"
-            raise CassetteFormatError(
-                (), "bodies of text in a .json cassette", f"a binary body: {request.uri}", hint
-            )
-    plain_request = {
-        "method": request.method,
-        "uri": request.uri,
-        "body": request.body,
-        "headers": _lists(request.headers),
-    }
-    status = {"code": response.status, "message": response.message}
-    answer = {"status": status, "headers": _lists(response.headers), "body": {"string": response.body}}
-    return {"request": plain_request, "response": {**answer, **response.extra}}
+            found = f"a binary body: {request.uri}"
+            raise CassetteFormatError((), "bodies of text in a .json cassette", found, hint)
+        sent = {
+            "method": request.method,
+            "uri": request.uri,
+            "body": request.body,
+            "headers": _lists(request.headers),
+        }
+        received = {
+            "status": {"code": response.status, "message": response.message},
+            "headers": _lists(response.headers),
+            "body": {"string": response.body},
+        }
+        plain.append({"request": sent, "response": {**received, **response.extra}})
+    whole = {"interactions": plain, "version": VERSION, **rest}
+    return json.dumps(whole, ensure_ascii=False, indent=1, default=str) + "\n"
 
 
 def _lists(headers: Headers) -> dict[str, list[str]]:

@@ -152,10 +152,12 @@ def _utf8(text: str) -> str:
 
 def _segment(text: str) -> str:
     """Escape what cannot stand in the host of a URI; Hangul stays readable."""
-    return "".join(c if _plain_in_uri(c) else quote(c, safe="", errors="replace") for c in text)
-
-
-def _plain_in_uri(c: str) -> bool:
-    if c.isascii():
-        return c.isalnum() or c in "-_.~"
-    return c.isprintable() and unicodedata.normalize("NFKC", c) == c and not "\ud800" <= c <= "\udfff"
+    escaped = ""
+    for c in text:
+        if c.isascii():
+            is_plain = c.isalnum() or c in "-_.~"
+        else:
+            is_plain = c.isprintable() and unicodedata.normalize("NFKC", c) == c
+            is_plain = is_plain and not "\ud800" <= c <= "\udfff"
+        escaped += c if is_plain else quote(c, safe="", errors="replace")
+    return escaped

@@ -39,6 +39,7 @@ _NO_TEXT = re.compile(
     r"|obfuscation|p|service_tier|status|url|.*Version|encrypted.*"
 )
 """Names of values that stand in each event for themselves: they are no pieces of a text."""
+_is_no_text = lru_cache(1000)(_NO_TEXT.fullmatch)
 
 
 class _JsonDocument(NamedTuple):
@@ -60,16 +61,6 @@ class _TextPiece(NamedTuple):
     @property
     def text(self) -> str:
         return str(self.holder[self.key])
-
-
-class _Leaf(NamedTuple):
-    """Where a text of a document stands: ``path`` says which text it is, ``names`` are the keys alone."""
-
-    path: tuple[Any, ...]
-    names: tuple[str, ...]
-    may_be_text: bool
-    holder: Any
-    key: Any
 
 
 def without_split_secrets(
@@ -99,12 +90,8 @@ def without_split_secrets(
                 continue
             for line in lines:
                 value = _document(line[1])
-                documents.append(
-                    _JsonDocument(
-                        line.start(1), line.end(), line[1] if value is None else value, value is None
-                    )
-                )
-        documents = documents
+                held = line[1] if value is None else value
+                documents.append(_JsonDocument(line.start(1), line.end(), held, value is None))
     elif not _JSON_START.match(body):
         return body
     else:
@@ -195,11 +182,11 @@ def _clean_texts(
     every: list[_TextPiece] = []
     for at, holder in enumerate(holders):
         kind = holder[""].get("type") if isinstance(holder[""], dict) else None
-        for leaf in _leaves(holder, (), (), may_be_text=True):
-            piece = _TextPiece(at, leaf.holder, leaf.key)
-            paths[leaf.names].append(piece)
-            if leaf.may_be_text:
-                texts[kind, leaf.path].append(piece)
+        for path, names, may_be_text, inner, key in _leaves(holder, (), (), may_be_text=True):
+            piece = _TextPiece(at, inner, key)
+            paths[names].append(piece)
+            if may_be_text:
+                texts[kind, path].append(piece)
                 every.append(piece)
     changed: set[int] = set()
     for pieces in texts.values():
@@ -226,11 +213,14 @@ def _drop_logprobs(value: Any) -> bool:
 
 def _leaves(
     value: Any, path: tuple[Any, ...], names: tuple[str, ...], *, may_be_text: bool
-) -> Iterator[_Leaf]:
-    """Give the texts of a document, each with a path that is the same for the pieces of one text."""
+) -> Iterator[tuple[tuple[Any, ...], tuple[str, ...], bool, Any, Any]]:
+    """Give the texts of a document: path, names of keys, whether it may be a text, holder and key.
+
+    The path is the same for the pieces of one text.
+    """
     if isinstance(value, dict):
         path = (*path, *((name, str(value[name])) for name in _PLACES if name in value))
-        inner = [(name, name, (*names, name), may_be_text and _may_be_text(name)) for name in value]
+        inner = [(name, name, (*names, name), may_be_text and not _is_no_text(name)) for name in value]
     elif isinstance(value, list):
         # Parts of one text have no number, and follow each other.
         inner = [
@@ -246,14 +236,9 @@ def _leaves(
         return
     for key, step, below, is_text in inner:
         if isinstance(value[key], str):
-            yield _Leaf((*path, step), below, is_text, value, key)
+            yield (*path, step), below, is_text, value, key
         else:
             yield from _leaves(value[key], (*path, step), below, may_be_text=is_text)
-
-
-@lru_cache(1000)
-def _may_be_text(name: str) -> bool:
-    return _NO_TEXT.fullmatch(name) is None
 
 
 def _clean_pieces(pieces: Sequence[_TextPiece], clean: Clean) -> set[int]:
@@ -367,19 +352,17 @@ class Redactor:
         # Each is asked for twice: where it is looked for, and where it is recorded.
         latest, generation = self._latest, self._secrets.generation
         if latest is None or latest[0] is not given or latest[2] is not generation:
-            latest = self._latest = (given, self._redacted(given), generation)
+            sent = self._without_header_values(given.body) if given.uri.startswith(CHAT) else given.body
+            body, uri, headers = self._body(sent), self.uri(given.uri), self._headers(given.headers)
+            redacted = given
+            if (body, uri, headers) != (given.body, given.uri, given.headers):
+                redacted = replace(given, uri=uri, body=body, headers=headers)
+            latest = self._latest = (given, redacted, generation)
         return latest[1]
-
-    def _redacted(self, given: Request) -> Request:
-        sent = self._without_header_values(given.body) if given.uri.startswith(CHAT) else given.body
-        body, uri, headers = self._body(sent), self.uri(given.uri), self._headers(given.headers)
-        if (body, uri, headers) == (given.body, given.uri, given.headers):
-            return given
-        return replace(given, uri=uri, body=body, headers=headers)
 
     def response(self, given: Response) -> Response:
         """Give the response without secrets."""
-        extra = {name: self._extra(value) for name, value in given.extra.items()}
+        extra = {name: self.uri(it) if isinstance(it, str) else it for name, it in given.extra.items()}
         return replace(
             given,
             headers=self._headers(given.headers),
@@ -442,9 +425,8 @@ class Redactor:
         joined = '"'.join(fresh)
         text = f'{joined}"'
         folded = text.casefold()
-        if (
-            _name_ends_before('"', folded) or any(begins(folded) for begins in _PATTERNS.values())
-        ) or has_shape(joined):
+        may_match = _name_ends_before('"', folded) or any(begins(folded) for begins in _PATTERNS.values())
+        if may_match or has_shape(joined):
             return False
         if len(self._clean_parts) < MOST_CLEAN_TEXTS:
             self._clean_parts.update(map(hash, fresh))
@@ -455,9 +437,6 @@ class Redactor:
             name: (MARK,) if is_secret_header(name) else tuple(map(self.uri, values))
             for name, values in headers.items()
         }
-
-    def _extra(self, value: Any) -> Any:
-        return self.uri(value) if isinstance(value, str) else value
 
 
 def _without_telling(text: str) -> str:

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -20,7 +21,6 @@ from pytest_agenteval.cassettes.interaction import (
     CHAT,
     NOTHING,
     TOOL,
-    Body,
     Interaction,
     Request,
     text_of,
@@ -143,17 +143,15 @@ def _read_matcher(rule: Any, place: str) -> ParamMatcher:
     if isinstance(rule, str) and rule in MATCHER_WORDS:
         return ParamMatcher(rule)
     if isinstance(rule, Mapping) and list(rule) == ["number"]:
-        return ParamMatcher("number", _tolerance(rule["number"], place))
+        value = rule["number"]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if is_number and value >= 0:
+            return ParamMatcher("number", Decimal(str(value)))
+        raise UsageMistake(f"{place}: number is how far two numbers may be apart, 0 or more, not {value!r}")
     hint = did_you_mean(rule, MATCHER_WORDS) if isinstance(rule, str) else ""
     if rule == "number":
         hint = "say how far two numbers may be apart: {number: 0.001}"
     raise UsageMistake(f"{place}: a rule is {MATCHER_RULES}, not {rule!r}{f'; {hint}' if hint else ''}")
-
-
-def _tolerance(value: Any, place: str) -> Decimal:
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
-        return Decimal(str(value))
-    raise UsageMistake(f"{place}: number is how far two numbers may be apart, 0 or more, not {value!r}")
 
 
 EndpointKey: TypeAlias = tuple[str, str]
@@ -198,18 +196,18 @@ def key_of(request: Request) -> RequestKey:
     global _latest
     known, key = _latest
     if known is not request:  # who records a request asks twice, and a prompt may be long
-        key = _key_of(request)
+        address, query, fragment = _split_uri(request.uri)
+        parameters = _in_order(query) + (f"#{_in_order(fragment)}" if fragment else "")
+        body = text_of(request.body)
+        if body[:1] in ("{", "[") or body[:1].isspace():  # JSON, whatever the order of its keys
+            with suppress(ValueError, RecursionError):
+                body = canonical_json(json.loads(body))
+        key = request.method.upper(), address, text_digest(f"{parameters}\n{body}")
         _latest = request, key
     return key
 
 
 _latest: tuple[Request | None, RequestKey] = (None, ("", "", ""))
-
-
-def _key_of(request: Request) -> RequestKey:
-    address, query, fragment = _split_uri(request.uri)
-    parameters = _in_order(query) + (f"#{_in_order(fragment)}" if fragment else "")
-    return request.method.upper(), address, text_digest(f"{parameters}\n{_canonical_body(request.body)}")
 
 
 def request_parameters(request: Request) -> dict[str, Any]:
@@ -220,8 +218,14 @@ def request_parameters(request: Request) -> dict[str, Any]:
     if request.uri.startswith(TOOL):
         return tool_call(request)[1]
     _, query, fragment = _split_uri(request.uri)
+    text, body = text_of(request.body), json_body(request)
+    of_body: Iterable[tuple[str, Any]] = [("body", text)] if text else ()
+    if isinstance(body, dict):
+        of_body = body.items()
+    elif _FORM.fullmatch(text):
+        of_body = _pairs(text)
     values_of: dict[str, list[Any]] = {}
-    for name, value in (*_pairs(query), *_pairs(fragment), *_body_parameters(request)):
+    for name, value in (*_pairs(query), *_pairs(fragment), *of_body):
         values_of.setdefault(name, []).append(value)
     return {name: values[0] if len(values) == 1 else values for name, values in values_of.items()}
 
@@ -246,26 +250,6 @@ def _split_uri(uri: str) -> tuple[str, str, str]:
 
 def _in_order(pairs: str) -> str:
     return "&".join(sorted(pairs.split("&")))
-
-
-def _canonical_body(body: Body) -> str:
-    """Write a JSON body canonically, and leave any other as it is."""
-    text = text_of(body)
-    if text[:1] in ("{", "[") or text[:1].isspace():
-        try:
-            return canonical_json(json.loads(text))
-        except (ValueError, RecursionError):
-            return text
-    return text
-
-
-def _body_parameters(request: Request) -> Iterable[tuple[str, Any]]:
-    text, body = text_of(request.body), json_body(request)
-    if isinstance(body, dict):
-        return body.items()
-    if _FORM.fullmatch(text):
-        return _pairs(text)
-    return [("body", text)] if text else ()
 
 
 def _pairs(text: str) -> Iterable[tuple[str, str]]:

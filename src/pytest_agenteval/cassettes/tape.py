@@ -65,21 +65,16 @@ def _nearest_call(missed: Request, recorded: Sequence[Request]) -> str:
     noun, place = _noun(missed)
     if not alike:
         others = sorted({_address(request) for request in recorded if not request.uri.startswith(CHAT)})
-        return f"no {noun} of this {place}; recorded are: {_some(others)}"
-    differs = (
-        ", ".join(_differences(request_parameters(missed), request_parameters(_nearest(missed, alike))))
-        or NOT_SHOWN
-    )
-    return f"{_count(len(alike), noun)} of this {place}; the nearest differs in {differs}"
-
-
-def _nearest(missed: Request, alike: Sequence[Request]) -> Request:
-    """Give the request that differs in the fewest arguments, and of several the most similar in its text."""
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        return f"no {noun} of this {place}; recorded are: {', '.join(others[:5]) or '(none)'}{more}"
     parameters = request_parameters(missed)
-    apart = [len(list(_differences(parameters, request_parameters(request)))) for request in alike]
-    fewest = min(apart)
-    ties = [request for request, number in zip(alike, apart, strict=True) if number == fewest]
-    return max(ties[:COMPARED], key=lambda request: _similarity(missed, request))
+    apart = [list(_differences(parameters, request_parameters(request))) for request in alike]
+    fewest = min(map(len, apart))
+    # The fewest arguments differ; of several such requests, the most similar in its text is named.
+    ties = [place for place, differences in enumerate(apart) if len(differences) == fewest]
+    nearest = max(ties[:COMPARED], key=lambda place: _similarity(missed, alike[place]))
+    differs = ", ".join(apart[nearest]) or NOT_SHOWN
+    return f"{_count(len(alike), noun)} of this {place}; the nearest differs in {differs}"
 
 
 def _similarity(missed: Request, request: Request) -> float:
@@ -134,19 +129,15 @@ def _changes(missed: Request, recorded: Request) -> list[str]:
 def _change(name: str, here: Any, there: Any) -> Iterable[str]:
     if isinstance(here, Mapping) and isinstance(there, Mapping):
         return [f"{name}.{part}" for part in _differences(here, there)]
-    if isinstance(here, list) and isinstance(there, list):
-        return [_first_change(name, here, there)]
-    return [f"{name}: {_short(there)}"]
-
-
-def _first_change(name: str, here: list[Any], there: list[Any]) -> str:
+    if not isinstance(here, list) or not isinstance(there, list):
+        return [f"{name}: {_short(there)}"]
     at = next((i for i, (left, right) in enumerate(zip(here, there, strict=False)) if left != right), None)
     if at is None:
-        return f"{name}: {len(there)} of them, not {len(here)}"
+        return [f"{name}: {len(there)} of them, not {len(here)}"]
     left, right = here[at], there[at]
     if not isinstance(left, Mapping) or not isinstance(right, Mapping):
-        return f"{name}[{at}]: {_short(right)}"
-    return f"{name}[{at}].{next(iter(_differences(left, right)))}"
+        return [f"{name}[{at}]: {_short(right)}"]
+    return [f"{name}[{at}].{next(iter(_differences(left, right)))}"]
 
 
 def _address(request: Request) -> str:
@@ -163,11 +154,6 @@ def _noun(request: Request) -> tuple[str, str]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return (", ".join(names[:5]) or "(none)") + more
 
 
 def _short(value: object) -> str:
@@ -319,7 +305,7 @@ class Tape:
         return same[at] if at < len(same) else None
 
     def _find_accepted(self, request: Request, matcher: CallMatcher) -> InteractionSlot | None:
-        """Prefer the nearest call, so that who asks the same again is told the same again."""
+        """Prefer the nearest call: the same question gets the same answer again."""
         args = matcher.read_request(request)
         if args is None:
             return None
@@ -328,15 +314,14 @@ class Tape:
         accepted = [slot for slot in open_ if matcher.matchers.accepts(index.args(slot), args)]
         if len(accepted) < 2:
             return accepted[0] if accepted else None
-        return max(
-            accepted,
-            key=lambda slot: (*matcher.matchers.nearness(index.args(slot), args), *self._play_order(slot)),
-        )
 
-    def _play_order(self, slot: InteractionSlot) -> tuple[bool, int]:
-        """Of calls as near as each other, the first not yet played, else the last one again."""
-        unplayed = slot not in self._played
-        return unplayed, -slot if unplayed else slot
+        def rank(slot: InteractionSlot) -> tuple[object, ...]:
+            # Of calls as near as each other, the first not yet played, else the last one again.
+            unplayed = slot not in self._played
+            nearness = matcher.matchers.nearness(index.args(slot), args)
+            return (*nearness, unplayed, -slot if unplayed else slot)
+
+        return max(accepted, key=rank)
 
 
 class Library:
@@ -372,8 +357,18 @@ class Library:
 
         ``allow_repeats`` is true for tools and false for chats unless it is said.
         """
-        cassette = self._cassette(path, mode, kind)
-        return Tape(cassette, kind == "tool" if allow_repeats is None else allow_repeats)
+        whole = self._whole(path)
+        with self._lock:
+            held = self._open.get(whole)
+            if held is None:
+                name = self._name(whole)
+                held = Cassette(whole, mode, kind, name=name, redactor=self._redactor, started=self._started)
+                self._open[whole] = held
+            self._named[path] = held
+        if (held.mode, held.kind) != (mode, kind):
+            was, now = f"{held.kind} cassette in mode {held.mode}", f"{kind} cassette in mode {mode}"
+            raise UsageMistake(f"{held.name} is open as a {was}; it cannot be a {now} too")
+        return Tape(held, kind == "tool" if allow_repeats is None else allow_repeats)
 
     def open_shared(self, path: Path, tool: str) -> Tape | None:
         """Give a trial its own tape of what tasks share; nothing is ever recorded into it.
@@ -414,20 +409,6 @@ class Library:
     def cassettes_at(self, paths: Iterable[Path]) -> list[Cassette]:
         """Give the cassettes that were opened by these names."""
         return [self._named[path] for path in paths if path in self._named]
-
-    def _cassette(self, path: Path, mode: RecordMode, kind: TapeKind) -> Cassette:
-        whole = self._whole(path)
-        with self._lock:
-            held = self._open.get(whole)
-            if held is None:
-                name = self._name(whole)
-                held = Cassette(whole, mode, kind, name=name, redactor=self._redactor, started=self._started)
-                self._open[whole] = held
-            self._named[path] = held
-        if (held.mode, held.kind) != (mode, kind):
-            was, now = f"{held.kind} cassette in mode {held.mode}", f"{kind} cassette in mode {mode}"
-            raise UsageMistake(f"{held.name} is open as a {was}; it cannot be a {now} too")
-        return held
 
     def _whole(self, path: Path) -> Path:
         """Give where a file lies, links followed; those on the way to its folder are followed once."""

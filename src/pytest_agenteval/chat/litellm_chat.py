@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from importlib import import_module
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
@@ -59,26 +60,22 @@ def litellm_reply(
     choice = answer.choices[0]
     message = choice.message
     refusal = _refusal(message)
-    calls = tuple(_litellm_calls(message.tool_calls or (), call_ids))
+    calls: list[ToolCall] = []
+    used_ids: set[str] = set()  # two calls with one id would leave open which result belongs to which
+    for place, call in enumerate(message.tool_calls or ()):
+        id = call.id if call.id and call.id not in used_ids else f"{call_ids}_{place}"
+        used_ids.add(id)
+        args, raw = parse_arguments(mend_surrogates(call.function.arguments or "{}"))
+        calls.append(ToolCall(id, 0, place, call.function.name or "", args, raw))
     text, thought = split_thoughts(mend_surrogates(message.content or refusal))
     reasoning = mend_surrogates(getattr(message, "reasoning_content", None) or "")
     return Reply(
         text=text,
-        calls=calls,
+        calls=tuple(calls),
         usage=litellm_usage(answer, price),
         finish=finish_of(unknown_finish or choice.finish_reason, calls=bool(calls), refused=bool(refusal)),
         reasoning="\n\n".join(filter(None, (reasoning, thought))),
     )
-
-
-def _litellm_calls(calls: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
-    """Read calls; two with one id would leave open which result belongs to which."""
-    used_ids: set[str] = set()
-    for place, call in enumerate(calls):
-        id = call.id if call.id and call.id not in used_ids else f"{call_ids}_{place}"
-        used_ids.add(id)
-        args, raw = parse_arguments(mend_surrogates(call.function.arguments or "{}"))
-        yield ToolCall(id, 0, place, call.function.name or "", args, raw)
 
 
 def _refusal(message: Any) -> str:
@@ -229,17 +226,18 @@ def _built_answer(stream: Any, build: ChunkBuilder, call_ids: str, finish: str, 
     # These chunks still have their usage; those that the stream yields have lost it, or hold an estimate.
     chunks = stream.chunks
     counted = [chunk for chunk in chunks if getattr(chunk, "usage", None)]
+    # Each call gets its id and its index where the provider gives none.
     calls: list[dict[str, Any]] = []
     pieces = [piece for delta in _deltas(chunks) for piece in getattr(delta, "tool_calls", None) or ()]
     places = [join_call(calls, piece.model_dump()) for piece in pieces]
     for piece, place in zip(pieces, places, strict=True):
         piece.index, piece.id = place, calls[place]["id"] or f"{call_ids}_{place}"
-    calls = [call["function"] for call in calls]
     _join_characters(chunks)
     _state_no_reasoning(counted)
     answer = build(chunks, logging_obj=stream.logging_obj)
     for built, joined in zip(answer.choices[0].message.tool_calls or (), calls, strict=False):
-        built.function.name, built.function.arguments = joined["name"], joined["arguments"]
+        function = joined["function"]
+        built.function.name, built.function.arguments = function["name"], function["arguments"]
     answer.choices[0].finish_reason = finish
     if refusal:
         answer.choices[0].message.refusal = refusal
@@ -329,10 +327,12 @@ class LitellmChat:
 
     async def prepare(self, *, tools: bool = False) -> None:
         """Import litellm, which takes seconds, without holding up the loop; what ``tools`` need, too."""
-        needed = [_import_litellm] if _litellm is None else []
-        needed += [_import_for_tools] * tools + [_import_for_streams] * bool(self._streamed)
-        for work in needed:
-            await import_off_loop(work)
+        if _litellm is None:
+            await import_off_loop(_import_litellm)
+        if tools:
+            await import_off_loop(_import_for_tools)
+        if self._streamed:
+            await import_off_loop(_import_for_streams)
 
     async def ask(
         self,
@@ -416,7 +416,9 @@ class LitellmChat:
         calls = sent.get("tool_calls")
         if self.model.id.startswith(OBJECT_CALLS):
             for call in calls or ():
-                call["function"]["arguments"] = _as_object(call["function"]["arguments"])
+                raw = parse_arguments(call["function"]["arguments"])[1]
+                if raw is not None:
+                    call["function"]["arguments"] = compact_json({"INVALID_JSON": raw})
         thoughts = self._thoughts.get(calls[0]["id"]) if calls else None
         return {**sent, "thinking_blocks": thoughts} if thoughts else sent
 
@@ -440,11 +442,6 @@ async def close() -> None:
     # litellm would use the closed clients again for the same address on such a loop.
     with suppress(AttributeError):
         _litellm.in_memory_llm_clients_cache.flush_cache()
-
-
-def _as_object(arguments: str) -> str:
-    raw = parse_arguments(arguments)[1]
-    return arguments if raw is None else compact_json({"INVALID_JSON": raw})
 
 
 def _import_litellm() -> None:
@@ -472,14 +469,6 @@ def _import_litellm() -> None:
         _litellm = litellm
 
 
-def _import_for_tools() -> None:
-    _import_late(TOOL_IMPORTS)
-
-
-def _import_for_streams() -> None:
-    _import_late(STREAM_IMPORTS)
-
-
 def _import_late(names: Sequence[str]) -> None:
     """Import modules of litellm; one that its version lacks is not needed."""
     for name in names:
@@ -488,6 +477,11 @@ def _import_late(names: Sequence[str]) -> None:
         except ModuleNotFoundError as missing:
             if not f"{name}.".startswith(f"{missing.name}."):
                 raise
+
+
+# Made once: whoever imports the same at the same time waits for the same thread.
+_import_for_tools = partial(_import_late, TOOL_IMPORTS)
+_import_for_streams = partial(_import_late, STREAM_IMPORTS)
 
 
 @contextmanager

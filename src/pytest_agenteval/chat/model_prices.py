@@ -8,7 +8,7 @@ regions, searches that a provider made.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -36,10 +36,6 @@ _REGION = re.compile(r"(?:us|eu|apac|us-gov|jp|au|global)\.(?=[a-z0-9]+\.)")
 """The prefix of Bedrock's models that are asked across regions."""
 _TUNED = re.compile(r"ft:[^:]+(?=:)")
 """The base model in the name of a fine-tuned one."""
-_AT_THRESHOLD = frozenset({"xai"})
-"""Providers whose higher rate already holds for a prompt of exactly the threshold."""
-_CACHED_SHARES: Mapping[object, float] = {"fireworks_ai": 0.5}
-"""The share of the prompt's rate for cached tokens, where the table has no rate for them."""
 _ONE_RATE = frozenset({"perplexity"})
 """Providers with one rate for all prompts, long, short or written to a cache, whatever the table says."""
 
@@ -70,21 +66,27 @@ def token_rates(model: str, prompt_tokens: int, service_tier: str = "") -> Token
         return None
     tier = _tier(entry, prompt_tokens)
     ending = _TIERS.get(service_tier, "")
-    own = (
-        _threshold_rates(entry, prompt_tokens, ending)
-        if tier is None
-        else {_OUTPUT: entry.get(_OUTPUT), **tier}
-    )
+    if tier is None:
+        own = _threshold_rates(entry, prompt_tokens, ending)
+    else:
+        own = {_OUTPUT: entry.get(_OUTPUT), **tier}
     prompt, reply = float(own[_INPUT] or 0), float(own[_OUTPUT] or 0)
     write = prompt if entry.get("litellm_provider") in _ONE_RATE else _rate_or(own.get(_WRITTEN), prompt)
+    # Fireworks: the table has no rate for what it reads from its cache.
+    cached_share = 0.5 if entry.get("litellm_provider") == "fireworks_ai" else 1
+    if tier:
+        reasoning = own.get(_REASONING)
+    else:  # a service tier with its own rate for replies takes that for both
+        has_own_rate = ending and entry.get(f"{_OUTPUT}{ending}") is not None
+        reasoning = entry.get(f"{_REASONING}{ending}" if has_own_rate else _REASONING)
     return TokenRates(
         prompt,
-        _rate_or(own.get(_CACHED), prompt * _CACHED_SHARES.get(entry.get("litellm_provider"), 1)),
+        _rate_or(own.get(_CACHED), prompt * cached_share),
         write,
         _rate_or(own.get(_HOUR_WRITTEN), write),
         _rate_or(_tier_rate(entry, _AUDIO_INPUT, ending), prompt),
         reply,
-        _rate_or(own.get(_REASONING), reply) if tier else _reasoning_rate(entry, ending, reply),
+        _rate_or(reasoning, reply),
         _rate_or(entry.get(_AUDIO_OUTPUT), reply),
     )
 
@@ -98,13 +100,6 @@ def _tier_rate(entry: PriceEntry, key: str, ending: str) -> float | None:
     # A service tier without a rate of its own has that of all.
     rate: float | None = entry.get(f"{key}{ending}")
     return entry.get(key) if rate is None else rate
-
-
-def _reasoning_rate(entry: PriceEntry, ending: str, reply: float) -> float:
-    """Give the rate of reasoning; a service tier with its own rate for replies takes that for both."""
-    if ending and entry.get(f"{_OUTPUT}{ending}") is not None:
-        return _rate_or(entry.get(f"{_REASONING}{ending}"), reply)
-    return _rate_or(entry.get(_REASONING), reply)
 
 
 @cache
@@ -132,7 +127,11 @@ def _table() -> Mapping[str, msgspec.Raw]:
 @cache
 def price_entry(model: str) -> PriceEntry | None:
     """Give a model's entry in the table: by its whole name, else without provider or region."""
-    for name in _table_names(model):
+    _, slash, name = model.partition("/")
+    bare = name or model
+    region, tuned = _REGION.match(bare), _TUNED.match(bare)
+    names = [model, name if slash else "", bare[region.end() :] if region else "", tuned[0] if tuned else ""]
+    for name in filter(None, names):
         if (entry := _table_row(name)) is not None:
             # An entry can be an alias, such as claude-opus-latest; litellm 1.110 has 98.
             return _table_row(entry["alias_of"]) if "alias_of" in entry else entry
@@ -142,17 +141,6 @@ def price_entry(model: str) -> PriceEntry | None:
 def _table_row(name: str) -> PriceEntry | None:
     written = _table().get(name)
     return None if written is None else msgspec.json.decode(written, type=dict[str, Any])
-
-
-def _table_names(model: str) -> Iterator[str]:
-    yield model
-    _, slash, name = model.partition("/")
-    if slash:
-        yield name
-    if region := _REGION.match(bare := name or model):
-        yield bare[region.end() :]
-    if tuned := _TUNED.match(bare):
-        yield tuned[0]
 
 
 def _tier(entry: PriceEntry, prompt_tokens: int) -> PriceEntry | None:
@@ -173,22 +161,16 @@ def _threshold_rates(entry: PriceEntry, prompt_tokens: int, ending: str) -> Pric
     rates = {name: _tier_rate(entry, name, ending) for name in _BY_LENGTH}
     if entry.get("litellm_provider") in _ONE_RATE:
         return rates
-    for above in _exceeded(entry, prompt_tokens):
-        longer = {name: _tier_rate(entry, f"{name}{above}", ending) for name in _BY_LENGTH}
-        rates.update({name: rate for name, rate in longer.items() if rate is not None})
-    return rates
-
-
-def _exceeded(entry: PriceEntry, prompt_tokens: int) -> Iterator[str]:
-    """Give the suffixes of keys for prompts as long as this one, the highest threshold last."""
     thresholds = {
         int(number) * (1000 if thousands else 1): f"_above_{number}{thousands}_tokens"
         for number, thousands in (found.groups() for found in map(_THRESHOLD.fullmatch, entry) if found)
     }
-    inclusive = entry.get("litellm_provider") in _AT_THRESHOLD
-    for threshold in sorted(thresholds):
-        if prompt_tokens > threshold or (inclusive and prompt_tokens == threshold):
-            yield thresholds[threshold]
+    # xAI's higher rate already holds for a prompt of exactly the threshold.
+    least = prompt_tokens + (entry.get("litellm_provider") == "xai")
+    for above in (thresholds[number] for number in sorted(thresholds) if number < least):
+        longer = {name: _tier_rate(entry, f"{name}{above}", ending) for name in _BY_LENGTH}
+        rates.update({name: rate for name, rate in longer.items() if rate is not None})
+    return rates
 
 
 NOTHING_APART = PricedApart()
@@ -226,15 +208,12 @@ def with_table_price(model: str, usage: Usage, apart: PricedApart = NOTHING_APAR
 
 def with_own_price(price: ModelPrice, usage: Usage, apart: PricedApart = NOTHING_APART) -> Usage:
     """Give the usage of one reply at the user's price; a price of 0 is one."""
-    rates = _user_rates(price.at(usage.input_tokens or 0))
+    own = price.at(usage.input_tokens or 0)
+    prompt, reply = own.input * _EACH, own.output * _EACH
+    cached = prompt if own.cached is None else own.cached * _EACH
+    write = prompt if own.cache_write is None else own.cache_write * _EACH
+    rates = TokenRates(prompt, cached, write, write, prompt, reply, reply, reply)
     return replace(usage, cost_usd=_prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates))
-
-
-def _user_rates(price: ModelPrice) -> TokenRates:
-    prompt, reply = price.input * _EACH, price.output * _EACH
-    cached = prompt if price.cached is None else price.cached * _EACH
-    write = prompt if price.cache_write is None else price.cache_write * _EACH
-    return TokenRates(prompt, cached, write, write, prompt, reply, reply, reply)
 
 
 def is_priced(prices: Prices, *names: str) -> bool:

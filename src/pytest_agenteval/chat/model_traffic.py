@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -96,7 +97,7 @@ class ModelTape:
         if ask is None:
             return None
         # A client that asks for events cannot read a document, nor the other way round.
-        identity = (ask.streamed, prompt_identity(ask))
+        identity = _identity(ask)
         same = self._tape.find_next(lambda recorded: self._identity(recorded) == identity)
         if same is not None:
             return RecordedReply(same.response, prompt_differs=False)
@@ -106,8 +107,7 @@ class ModelTape:
     def _identity(self, recorded: Request) -> tuple[bool, str] | None:
         if id(recorded) not in self._identities:
             ask = self._recorded_ask(recorded)
-            identity = None if ask is None else (ask.streamed, prompt_identity(ask))
-            self._identities[id(recorded)] = identity
+            self._identities[id(recorded)] = None if ask is None else _identity(ask)
         return self._identities[id(recorded)]
 
     def _nearness(self, ask: ModelRequest, recorded: Request) -> int | None:
@@ -194,7 +194,11 @@ class _Outcome(NamedTuple):
 
     def covers(self, other: _Outcome) -> bool:
         """Whether this ask holds the other's conversation, and maybe more; models may differ."""
-        ours, theirs = _conversation(self.ask), _conversation(other.ask)
+        # Without instructions, which differ from model to model.
+        ours, theirs = (
+            [without_ids(message) for message in ask.messages if message["role"] != "system"]
+            for ask in (self.ask, other.ask)
+        )
         return ours[: len(theirs)] == theirs
 
 
@@ -250,7 +254,12 @@ class ModelTraffic:
         sent.
         """
         classified = self._classify(request)
-        ask = self._read_request(classified, request) if classified.kind == "ask" else None
+        ask = None
+        if classified.kind == "ask":
+            try:
+                ask = read_request(classified.format, request, self._items)
+            except UnreadableTraffic as unreadable:
+                self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: {unreadable}")
         if ask is None:
             if classified.kind == "unread":
                 self._recorder.event(
@@ -360,12 +369,11 @@ class ModelTraffic:
             self._recorder.add_unanswered(0)  # each was counted when it failed
         if failures:
             self._recorder.broken = self._recorder.broken or failures[-1].failure
-        else:
-            if self._failed and self._tape is not None and self._tape.recording:
-                answered = {_identity(each.ask) for each in self._answered}
-                for ask, request, response in self._failed:
-                    if _identity(ask) not in answered:
-                        self._tape.record(request, response)
+        elif self._failed and self._tape is not None and self._tape.recording:
+            answered = {_identity(each.ask) for each in self._answered}
+            for ask, request, response in self._failed:
+                if _identity(ask) not in answered:
+                    self._tape.record(request, response)
 
     def _classify(self, request: Request) -> Classified:
         # Each request is classified about three times on its way, while other threads work on others.
@@ -391,13 +399,6 @@ class ModelTraffic:
                 )
                 self._recorder.add_unread(is_sent=False)  # the tapes count those that were sent
 
-    def _read_request(self, classified: Classified, request: Request) -> ModelRequest | None:
-        try:
-            return read_request(classified.format, request, self._items)
-        except UnreadableTraffic as unreadable:
-            self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: {unreadable}")
-            return None
-
     def _begin(self, request: Request, ask: ModelRequest) -> _Exchange:
         with self._lock:
             try:
@@ -411,22 +412,20 @@ class ModelTraffic:
             phase, added = recorder.add_prompt(self._whole_prompt(ask), concurrent=True)
             for message in reversed(added):  # of equal ids the latest is that of the call that waits
                 if message["role"] == "tool":
-                    content = message.get("content", "")
+                    result = content = message.get("content", "")
                     error = ToolError("tool_error", str(content)) if message.get("error") else None
-                    result = None if error else _result(content)
-                    id, ended = message.get("tool_call_id", ""), self._recorder.at()
-                    self._recorder.answer_call(id, result, error, ended, phase)
+                    if error is None and content.lstrip().startswith(("{", "[")):
+                        with suppress(ValueError):  # else the model is shown a text, and that is the result
+                            result = read_json(content)
+                    id, ended = message.get("tool_call_id", ""), recorder.at()
+                    recorder.answer_call(id, None if error else result, error, ended, phase)
             self._budget.begin_request()
-            return _Exchange(request, ask, self._next_turn(), phase, recorder.at())
-
-    def _next_turn(self) -> int:
-        """Give the number of the next reply; that of a request without a reply is free again."""
-        if self._free_turns:
-            turn = min(self._free_turns)
-            self._free_turns.remove(turn)
-            return turn
-        self._recorder.turn += 1
-        return self._recorder.turn
+            if self._free_turns:  # the number of a request without a reply is free again
+                turn = min(self._free_turns)
+                self._free_turns.remove(turn)
+            else:
+                turn = recorder.turn = recorder.turn + 1
+            return _Exchange(request, ask, turn, phase, recorder.at())
 
     def _whole_prompt(self, ask: ModelRequest) -> Sequence[Mapping[str, Any]]:
         """Give the messages behind those of the conversation that the provider stores and these continue.
@@ -538,14 +537,12 @@ class ModelTraffic:
             failed = _Outcome(exchange.ask, exchange.started, ended, down, given_up=not forgiven)
             if not passing:  # the provider has answered this conversation
                 self._failures = [other for other in self._failures if not failed.covers(other)]
-            elif not self._is_answered(failed):
-                self._failures.append(failed)
+            else:
+                # The same may have been answered meanwhile; one that was given up may be the slower of two.
+                meanwhile = (answered for answered in self._answered if answered.ended >= failed.started)
+                if not any(failed.given_up or answered.covers(failed) for answered in meanwhile):
+                    self._failures.append(failed)
             self._recorder.event(FAILED_REQUEST, f"{place}: {why}", {"seconds": round(seconds, 3)})
-
-    def _is_answered(self, failed: _Outcome) -> bool:
-        """Whether the same was answered meanwhile; one that was given up may be the slower of two."""
-        meanwhile = (answered for answered in self._answered if answered.ended >= failed.started)
-        return any(failed.given_up or answered.covers(failed) for answered in meanwhile)
 
     def _note_failure(
         self, exchange: _Exchange | None, request: Request, response: Response, *, passing: bool = False
@@ -576,27 +573,12 @@ class ModelTraffic:
             return for_this_thread(self._refused)
 
 
-def _conversation(ask: ModelRequest) -> list[Mapping[str, Any]]:
-    # Without instructions, which differ from model to model.
-    return [without_ids(message) for message in ask.messages if message["role"] != "system"]
-
-
 def _identity(ask: ModelRequest) -> tuple[bool, str]:
     return ask.streamed, prompt_identity(ask)
 
 
 def _is_passing(response: Response) -> bool:
     return response.status in PASSING_FAILURES or response.status >= 500
-
-
-def _result(content: str) -> Any:
-    """Read a tool's result as the model is shown it: a JSON list or map, else the text."""
-    if not content.lstrip().startswith(("{", "[")):
-        return content
-    try:
-        return read_json(content)
-    except ValueError:
-        return content
 
 
 def _place(request: Request) -> str:

@@ -30,7 +30,14 @@ def usual_transport(model: Model) -> Via:
     """Give the transport of a model that names none; empty for one that is not asked over HTTP."""
     if model.offline or provider_of(model.id) == "hf" or "/" not in model.id:
         return ""
-    return LITELLM if direct_problem(model) or _is_new_to_table(model) else DIRECT
+    if direct_problem(model):
+        return LITELLM
+    if model.id.startswith("anthropic/"):
+        from pytest_agenteval.chat.model_prices import price_entry
+
+        # litellm guesses the abilities of a model that the table lacks from its name.
+        return LITELLM if price_entry(model.id) is None else DIRECT
+    return DIRECT
 
 
 def direct_problem(model: Model) -> str:
@@ -40,15 +47,6 @@ def direct_problem(model: Model) -> str:
         return f"expected a model that begins with {known}; found {model.id}"
     unknown = sorted(set(model.params) - _DIRECT_PARAMS)
     return f"params.{unknown[0]} is a parameter that only litellm knows" if unknown else ""
-
-
-def _is_new_to_table(model: Model) -> bool:
-    """Whether the price table lacks a model of Anthropic's: litellm guesses its abilities from its name."""
-    if not model.id.startswith("anthropic/"):
-        return False
-    from pytest_agenteval.chat.model_prices import price_entry
-
-    return price_entry(model.id) is None
 
 
 def transport_note(model: Model) -> str:
@@ -71,10 +69,6 @@ def _text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
 def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
@@ -83,29 +77,8 @@ def _above_0(value: object) -> bool:
     return _number(value) and value != 0
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _count(value: object) -> bool:
     return isinstance(value, int) and _above_0(value)
-
-
-def _named_values(value: object) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _fraction(value: object) -> bool:
-    return isinstance(value, int | float) and _above_0(value) and value <= 1
-
-
-def is_device(value: object) -> bool:
-    """Whether a value is torch's name of a device, or leaves it to torch."""
-    return isinstance(value, str) and DEVICE.fullmatch(value) is not None
-
-
-def _texts(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(map(_text, value))
 
 
 SETTINGS: Mapping[str, Setting] = {
@@ -115,22 +88,34 @@ SETTINGS: Mapping[str, Setting] = {
     "via": (" or ".join(TRANSPORTS), lambda value: value in TRANSPORTS),
     "temperature": ("a number, 0 or more", _number),
     "top_p": ("a number, 0 or more", _number),
-    "seed": ("a whole number", _whole),
+    "seed": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
     "max_tokens": ("a whole number, 1 or more", _count),
     "reasoning_effort": ("the provider's word, such as low, medium or high", _text),
     "request_seconds": ("a number of seconds above 0", _above_0),
-    "stream": ("true or false", _flag),
-    "extra_body": ("a table that is sent with each request as it is", _named_values),
-    "params": ("a table with parameters for litellm", _named_values),
-    "device": ("auto, cpu, cuda, cuda:N or mps", is_device),
+    "stream": ("true or false", lambda value: isinstance(value, bool)),
+    "extra_body": (
+        "a table that is sent with each request as it is",
+        lambda value: isinstance(value, Mapping),
+    ),
+    "params": ("a table with parameters for litellm", lambda value: isinstance(value, Mapping)),
+    "device": (
+        "auto, cpu, cuda, cuda:N or mps",
+        lambda value: isinstance(value, str) and DEVICE.fullmatch(value) is not None,
+    ),
     "dtype": (f"one of {', '.join(DTYPES)}", _text),
     "quantization": (f"{' or '.join(QUANTIZATIONS)}; of a vllm model also vLLM's own word", _text),
     "max_model_len": ("a whole number of tokens, 1 or more", _count),
     "tensor_parallel_size": ("a whole number of GPUs, 1 or more", _count),
-    "gpu_memory_utilization": ("a share above 0, 1 at most", _fraction),
+    "gpu_memory_utilization": (
+        "a share above 0, 1 at most",
+        lambda value: isinstance(value, int | float) and _above_0(value) and value <= 1,
+    ),
     "tool_call_parser": ("the name of one of vLLM's parsers", _text),
     "reasoning_parser": ("the name of one of vLLM's parsers", _text),
-    "serve_args": ("a list of further arguments of vllm serve", _texts),
+    "serve_args": (
+        "a list of further arguments of vllm serve",
+        lambda value: isinstance(value, list | tuple) and all(map(_text, value)),
+    ),
     "start_seconds": ("a number of seconds above 0", _above_0),
     "requests_at_once": ("a whole number, 1 or more", _count),
     "requests_at_start": ("a whole number, 1 or more", _count),
@@ -159,15 +144,12 @@ def setting_problem(model: Model) -> str:
         if name in LOADED_BY and provider not in LOADED_BY[name]:
             whose = " and ".join(f"{one}/" for one in LOADED_BY[name])
             return f"{name}: expected a model that begins with {whose}; found {model.id}"
-    return _loading_problem(model) if provider == "hf" else ""
-
-
-def _loading_problem(model: Model) -> str:
-    expected: Mapping[str, tuple[str, ...]] = {"dtype": DTYPES, "quantization": QUANTIZATIONS}
-    for name, words in expected.items():
-        value: Any = model.params.get(name, words[0])
-        if value not in words:
-            return f"{name}: expected one of {', '.join(words)}; found {value!r}"
+    if provider == "hf":
+        expected: Mapping[str, tuple[str, ...]] = {"dtype": DTYPES, "quantization": QUANTIZATIONS}
+        for name, words in expected.items():
+            value: Any = model.params.get(name, words[0])
+            if value not in words:
+                return f"{name}: expected one of {', '.join(words)}; found {value!r}"
     return ""
 
 
@@ -242,7 +224,14 @@ def expand_panels(
 def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
     """Turn a name into a model: the user's alias, else an offline model, a shipped alias, or a litellm id."""
     name = typed.strip()
-    _check_name(name)
+    if not name:
+        raise UsageMistake("a model needs a name")
+    if not _TYPEABLE.fullmatch(name) or _FORBIDDEN.search(name):
+        alias = f"add `short_name = {compact_json(name)}` to {TABLE} in pyproject.toml and name that"
+        raise UsageMistake(
+            f"the model name {name!r} cannot stand in a test id, which is ASCII without blanks, "
+            f"commas, '[', ']', '@' and '::'; {alias}"
+        )
     if name in aliases:
         return _of_alias(name, aliases[name], offline)
     if name == OWN_MODEL:
@@ -253,21 +242,15 @@ def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
         model = Model(name, SHIPPED.get(name, name))
         return replace(model, via=usual_transport(model))
     names = sorted({*aliases, *SHIPPED, *offline, OWN_MODEL})
-    rows = (
-        f"unknown model {name!r}",
-        f"known: {', '.join(names)}; anything else is hf/NAME, vllm/NAME, or a litellm id such as "
-        "openai/gpt-6.1-sol",
-        f"it is called {FORMER_NAMES[name]!r} now" if name in FORMER_NAMES else _likely(name, names),
-    )
+    hint = did_you_mean(name, names)
+    if name in FORMER_NAMES:
+        hint = f"it is called {FORMER_NAMES[name]!r} now"
+    elif family := next((family for family in SHIPPED if name.startswith(f"{family}-")), ""):
+        # ``gpt-5-mini`` lacks its provider, and is no ``gemini``.
+        hint = f"did you mean {SHIPPED[family].partition('/')[0] + '/' + name!r}?"
+    known = f"known: {', '.join(names)}; anything else is hf/NAME, vllm/NAME, or a litellm id such as"
+    rows = (f"unknown model {name!r}", f"{known} openai/gpt-6.1-sol", hint)
     raise UsageMistake("; ".join(row for row in rows if row))
-
-
-def _likely(name: str, names: Collection[str]) -> str:
-    """Suggest what an unknown name may mean: ``gpt-5-mini`` lacks its provider, and is no ``gemini``."""
-    for family, id in SHIPPED.items():
-        if name.startswith(f"{family}-"):
-            return f"did you mean {id.partition('/')[0] + '/' + name!r}?"
-    return did_you_mean(name, names)
 
 
 def key_names(model: Model) -> tuple[str, ...]:
@@ -290,17 +273,6 @@ def missing_key(model: Model, environ: Mapping[str, str]) -> str:
     """Name the environment variables of which one should hold the model's key; empty if one does."""
     names = key_names(model)
     return "" if any(environ.get(name) for name in names) else " or ".join(names)
-
-
-def _check_name(name: str) -> None:
-    if not name:
-        raise UsageMistake("a model needs a name")
-    if not _TYPEABLE.fullmatch(name) or _FORBIDDEN.search(name):
-        alias = f"add `short_name = {compact_json(name)}` to {TABLE} in pyproject.toml and name that"
-        raise UsageMistake(
-            f"the model name {name!r} cannot stand in a test id, which is ASCII without blanks, "
-            f"commas, '[', ']', '@' and '::'; {alias}"
-        )
 
 
 def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[str]) -> Model:

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
@@ -37,13 +38,8 @@ _STATUSES: Mapping[int, str] = {
     429: "rate_limit",
     504: "timeout",
 }
-_PASSING = frozenset({200, 409, 425})
-"""Statuses below 500 after which the same request may succeed; 200 is that of an error within a stream."""
 # The same request would fail again.
 _LASTING = frozenset({"auth", "unknown_model", "context_length", "content_policy", "bad_request", "quota"})
-_WRAPPING = re.compile(r"(?:(?:litellm\.)?\w*(?:Error|Timeout): |\w+(?:Exception|Error) - )+")
-_APPENDED = re.compile(r"\. Handle with `litellm\.|Traceback \(most recent call last\)")
-_OVERLOADED = ("overload", "slow down", "at capacity")
 _TOO_LONG = (
     "context_length_exceeded",
     "context limit",
@@ -100,9 +96,13 @@ class AttemptFailed(AgentEvalError):
 def litellm_failure(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN_SECRETS) -> AttemptFailed:
     """Read what litellm raised; ``secrets`` are replaced before the text is cut."""
     text = secrets.text(str(raised))
-    wrapping = _WRAPPING.match(text)
-    message = _APPENDED.split(text[wrapping.end() if wrapping else 0 :])[0]
-    words = one_line(_message_in(message) or message) or type(raised).__name__
+    wrapping = re.match(r"(?:(?:litellm\.)?\w*(?:Error|Timeout): |\w+(?:Exception|Error) - )+", text)
+    unwrapped = text[wrapping.end() if wrapping else 0 :]
+    message = re.split(r"\. Handle with `litellm\.|Traceback \(most recent call last\)", unwrapped)[0]
+    with suppress(ValueError, KeyError, TypeError):  # Anthropic's errors come as JSON
+        error = json.loads(message)["error"]
+        message = f"{error['message']} ({error['type']})"
+    words = one_line(message) or type(raised).__name__
     headers = getattr(raised, "litellm_response_headers", None)
     cause = _litellm_cause(raised, words, answered=headers is not None)
     unusable = cause == "provider" and headers is None
@@ -132,12 +132,16 @@ def failed_attempt(
     cause: str, words: str, status: int | None = None, headers: Mapping[str, Any] = NOTHING
 ) -> AttemptFailed:
     """Make the failure of one request from its cause and the provider's words, in one line."""
-    overloaded = status is not None and _is_overloaded(status, words, headers)
+    wait_s, overloaded = retry_after_s(headers), False
+    if status is not None:
+        # litellm makes a 500 of Anthropic's 529.
+        says_so = any(word in words.lower() for word in ("overload", "slow down", "at capacity"))
+        overloaded = status == 529 or (status >= 500 and says_so) or (status == 503 and wait_s is not None)
     return AttemptFailed(
         f"{status} {cause}: {words}" if status else f"{cause}: {words}",
         cause=cause,
         retryable=cause not in _LASTING,
-        retry_after_s=retry_after_s(headers),
+        retry_after_s=wait_s,
         timed_out=cause == "timeout",
         status=status,
         puts_off=cause == "rate_limit" or overloaded,
@@ -147,7 +151,9 @@ def failed_attempt(
 def cause_of_refusal(status: int, answer: str) -> str:
     """Give the cause of a provider's refusal by its status and its ``answer``."""
     lowered = answer.lower()
-    cause = _STATUSES.get(status, "provider" if status >= 500 or status in _PASSING else "bad_request")
+    # Below 500, the same request may succeed after these; 200 is that of an error within a stream.
+    passes = status >= 500 or status in (200, 409, 425)
+    cause = _STATUSES.get(status, "provider" if passes else "bad_request")
     if cause in ("rate_limit", "bad_request", "provider") and any(it in lowered for it in _NO_CREDIT):
         return "quota"
     if cause == "bad_request":
@@ -156,13 +162,6 @@ def cause_of_refusal(status: int, answer: str) -> str:
         if any(phrase in lowered for phrase in _POLICY):
             return "content_policy"
     return cause
-
-
-def _is_overloaded(status: int, words: str, headers: Mapping[str, Any]) -> bool:
-    """Whether a provider is overloaded, and not just broken."""
-    # litellm makes a 500 of Anthropic's 529.
-    says_so = status >= 500 and any(word in words.lower() for word in _OVERLOADED)
-    return says_so or status == 529 or (status == 503 and retry_after_s(headers) is not None)
 
 
 def retry_after_s(headers: Mapping[str, Any]) -> float | None:
@@ -195,14 +194,11 @@ def _litellm_cause(raised: Exception, words: str, *, answered: bool) -> str:
     if cause == "provider" and not answered:
         if "missing credentials" in lowered or "api_key" in lowered:
             return "auth"
-        return "connection" if any(map(_lost_on_the_way, _causes_of(raised))) else "provider"
+        from httpx import TransportError
+
+        lost = any(isinstance(each, OSError | TransportError) for each in _causes_of(raised))
+        return "connection" if lost else "provider"
     return cause
-
-
-def _lost_on_the_way(raised: BaseException) -> bool:
-    from httpx import TransportError
-
-    return isinstance(raised, OSError | TransportError)
 
 
 def one_line(text: str) -> str:
@@ -211,20 +207,8 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
 
 
-def _message_in(text: str) -> str:
-    # Anthropic's errors come as JSON.
-    try:
-        error = json.loads(text)["error"]
-        return f"{error['message']} ({error['type']})"
-    except (ValueError, KeyError, TypeError):
-        return ""
-
-
-DISTRIBUTION = "pytest-agenteval"
 NEEDED = ("litellm", "mcp")
 """Packages that a request to a real model needs, with what they require."""
-
-_NAME = re.compile(r"[\w.-]+")
 
 
 def import_failure(raised: BaseException) -> NotInstalled | None:
@@ -232,10 +216,18 @@ def import_failure(raised: BaseException) -> NotInstalled | None:
     failed = next((error for error in _causes_of(raised) if isinstance(error, ImportError)), None)
     if failed is None:
         return None
-    installed = ", ".join(f"{name} {_installed_version(name)}" for name in NEEDED)
-    needed = " ".join(f"'{need}'" for need in _requirements())
+    installed = dict.fromkeys(NEEDED, "missing")
+    for name in NEEDED:
+        with suppress(PackageNotFoundError):
+            installed[name] = version(name)
+    present = ", ".join(f"{name} {number}" for name, number in installed.items())
+    # As this package's metadata has them.
+    needs = [need for need in requires("pytest-agenteval") or () if "extra ==" not in need]
+    requirements = [need.partition(";")[0].strip() for need in needs]
+    named = [(need, match[0]) for need in requirements if (match := re.match(r"[\w.-]+", need))]
+    needed = " ".join(f"'{need}'" for need, name in named if name in NEEDED)
     return NotInstalled(
-        f"{failed}; a real model needs other versions than are installed ({installed}): pip install {needed}"
+        f"{failed}; a real model needs other versions than are installed ({present}): pip install {needed}"
     )
 
 
@@ -247,21 +239,6 @@ def _causes_of(raised: BaseException) -> Iterator[BaseException]:
         seen.add(id(reason))
         yield reason
         reason = reason.__cause__ or reason.__context__
-
-
-def _installed_version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "missing"
-
-
-def _requirements() -> list[str]:
-    # As this package's metadata has them.
-    needs = [need for need in requires(DISTRIBUTION) or () if "extra ==" not in need]
-    requirements = [need.partition(";")[0].strip() for need in needs]
-    named = [(need, match[0]) for need in requirements if (match := _NAME.match(need))]
-    return [need for need, name in named if name in NEEDED]
 
 
 OPTIONAL_SETTINGS = ("temperature", "top_p", "seed", "tool_choice", "response_format", "stream_options")
@@ -289,16 +266,17 @@ class OptionalSettings:
         if failed.cause != "bad_request":
             return failed
         lowered = answer.lower()
-        refused = [name for name in OPTIONAL_SETTINGS if name in sent and _is_named(name, lowered)]
+        refused = [
+            setting
+            for setting in OPTIONAL_SETTINGS
+            if setting in sent
+            and any(name in lowered for name in (setting, *_PROVIDER_NAMES.get(setting, ())))
+        ]
         if not refused:
             return failed
         self.refused.update(refused)
         message = f"{failed.message}; asked again without {', '.join(refused)}"
         return AttemptFailed(message, cause="bad_request", retry_after_s=0.0, status=failed.status)
-
-
-def _is_named(setting: str, lowered: str) -> bool:
-    return any(name in lowered for name in (setting, *_PROVIDER_NAMES.get(setting, ())))
 
 
 _importing: dict[Callable[[], None], asyncio.Task[None]] = {}

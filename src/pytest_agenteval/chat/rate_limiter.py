@@ -11,7 +11,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -129,7 +128,12 @@ class RateLimiter:
         try:
             await request.future
         except BaseException:
-            self._give_up(request)
+            with self._lock:
+                waits = request in self._waiting
+                if waits:
+                    self._waiting.remove(request)
+            if request.began and not waits:  # a turn that was given meanwhile goes to the next
+                self.drop(request)
             raise
         return request
 
@@ -172,6 +176,7 @@ class RateLimiter:
             if self._refusal is not None:
                 ago_s = now - self._refused_began
                 refusals = RefusedRequests(self._refusal, dict(self._refused), self._refused_wait_s, ago_s)
+            counts_tokens = self.limits.tokens_per_minute
             report = LimiterReport(
                 process=self._process,
                 model=self.model,
@@ -180,9 +185,7 @@ class RateLimiter:
                 most=0 if leaving else self._most,
                 in_flight=self.in_flight,
                 waiting=len(self._waiting),
-                tokens=sum([request.tokens for request in self._waiting])
-                if self.limits.tokens_per_minute
-                else 0,
+                tokens=sum([request.tokens for request in self._waiting]) if counts_tokens else 0,
                 started=self._started,
                 replied=self._replies,
                 unused_starts=self._starts,
@@ -242,15 +245,6 @@ class RateLimiter:
         self._tokens += request.tokens - tokens
         if tokens:
             self._reply_tokens += 0.1 * (max(0, tokens - request.sent) - self._reply_tokens)
-
-    def _give_up(self, request: QueuedRequest) -> None:
-        """Wait no longer; a turn that was given meanwhile goes to the next."""
-        with self._lock:
-            if request in self._waiting:
-                self._waiting.remove(request)
-                return
-        if request.began:
-            self.drop(request)
 
 
 def _settle_future(future: asyncio.Future[None], down: ModelFailure | None) -> None:
@@ -435,7 +429,12 @@ class _StoreExchange:
         self._is_planned = self._is_urgent = False
         leaving = not (limiter.in_flight or limiter.waiting or limiter.has_news)
         report = limiter.take_report(leaving=leaving)
-        share = await self._share_of_store(report)
+        while True:
+            try:
+                share = await self._store.exchange(report)
+                break
+            except Exception:  # a full disk, an actor that is being restarted: nothing may begin meanwhile
+                await asyncio.sleep(RETRY_S)
         self._last = asyncio.get_running_loop().time()
         started = limiter.in_flight
         limiter.take_share(share)
@@ -446,13 +445,6 @@ class _StoreExchange:
             self._set_timer(seconds)
         if self._is_planned:
             self._plan()
-
-    async def _share_of_store(self, report: Any) -> RateShare:
-        while True:
-            try:
-                return await self._store.exchange(report)
-            except Exception:  # a full disk, an actor that is being restarted: nothing may begin meanwhile
-                await asyncio.sleep(RETRY_S)
 
     def _next_s(self, share: RateShare) -> float | None:
         """Give the seconds until the next exchange, if nothing else happens; None for never."""

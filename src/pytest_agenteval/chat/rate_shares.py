@@ -252,7 +252,6 @@ def exchange_report(
         state.requests.level += report.unused_starts
     if state.tokens is not None:
         state.tokens.level += report.unused_tokens
-    member = member
     if report.refusals is not None:
         for status, number in report.refusals.statuses.items():
             state.refused[status] = state.refused.get(status, 0) + number
@@ -261,9 +260,8 @@ def exchange_report(
             state.width = max(1.0, min(state.width, _most_at_once(state, report.limits)) / 2)
             state.least = min(state.least or int(state.width), int(state.width))
             state.is_ramping, state.halved_at = False, now
-        _back_off(
-            state, report.refusals.failure, report.limits, now, min(report.refusals.wait_s, LONGEST_WAIT_S)
-        )
+        wait_s = min(report.refusals.wait_s, LONGEST_WAIT_S)
+        _back_off(state, report.refusals.failure, report.limits, now, wait_s)
     if report.failure is not None:
         _note_failure(state, report.failure, report.limits, now)
     if report.dropped and state.probe == report.process:
@@ -275,9 +273,8 @@ def exchange_report(
             # Not while nothing may start: what arrives then may have been sent before.
             state.rounds, state.probe = 0, ""
         in_flight = sum(each.in_flight for each in state.members.values())
-        if (
-            2 * (in_flight + report.replied) >= state.width
-        ):  # else nothing shows that the model would take more
+        # Else nothing shows that the model would take more.
+        if 2 * (in_flight + report.replied) >= state.width:
             grown = report.replied if state.is_ramping else report.replied / state.width
             state.width = max(state.width, min(state.width + grown, _most_at_once(state, report.limits)))
     return _share_of(state, report, member, now)
@@ -331,9 +328,8 @@ def _back_off(
     if now >= state.quiet_until or state.rounds == 0:
         state.rounds += 1
     state.probe = ""
-    if (
-        not wait_s or state.rounds > 1
-    ):  # its own wait is obeyed once: asked each second, it would get a lot of requests
+    # The provider's own wait is obeyed once: with one of a second, it would get a lot of requests.
+    if not wait_s or state.rounds > 1:
         wait_s = max(wait_s, min(FIRST_WAIT_S * 2.0 ** (state.rounds - 1), LONGEST_BACKOFF_S))
     state.quiet_until = max(state.quiet_until, now + wait_s)
     if now - state.trouble_since >= limits.patience_s:
@@ -365,10 +361,6 @@ def _share_of(state: ModelState, report: LimiterReport, member: ProcessState, no
             state.probe, state.probe_since = report.process, now
         member.held = member.in_flight + is_mine
         return RateShare(member.held, int(is_mine), None, LOOK_AGAIN_S, state.replied, is_in_trouble=True)
-    return _fair_share(state, report, member, now)
-
-
-def _fair_share(state: ModelState, report: LimiterReport, member: ProcessState, now: float) -> RateShare:
     width = int(min(state.width, _most_at_once(state, report.limits)))
     if len(state.members) == 1:
         member.held, others_wait = max(width, member.in_flight), False

@@ -111,9 +111,13 @@ class ChatTape:
         from pytest_agenteval.cassettes.interaction import chat_response
 
         if not self._off and self._tape.recording:
+            calls = []
+            for call in reply.calls:
+                args = {"args": dict(call.args)} if call.raw_args is None else {"raw_args": call.raw_args}
+                calls.append({"id": call.id, "tool": call.tool, **args})
             fields = {
                 "text": reply.text,
-                "calls": [_call_to_json(call) for call in reply.calls],
+                "calls": calls,
                 "finish": reply.finish,
                 "reasoning": reply.reasoning,
                 "first_token_s": reply.first_token_s,
@@ -154,27 +158,28 @@ async def taped_ask(
     return reply
 
 
-def _call_to_json(call: ToolCall) -> dict[str, Any]:
-    arguments = {"args": dict(call.args)} if call.raw_args is None else {"raw_args": call.raw_args}
-    return {"id": call.id, "tool": call.tool, **arguments}
-
-
 def _reply_from_json(fields: Mapping[str, Any]) -> Reply:
     """Read a reply back; one written by hand may leave out anything."""
     usage = {"asks": 1, "attempts": 1, **fields.get("usage", {})}
+    calls = [
+        ToolCall(
+            call.get("id", f"call_{index + 1}"),
+            0,
+            index,
+            call["tool"],
+            call.get("args", NOTHING),
+            call.get("raw_args"),
+        )
+        for index, call in enumerate(fields.get("calls", ()))
+    ]
     return Reply(
         text=fields.get("text", ""),
-        calls=tuple(_call_from_json(index, call) for index, call in enumerate(fields.get("calls", ()))),
+        calls=tuple(calls),
         usage=credible_usage(Usage(**usage)),
         finish=fields.get("finish", "stop"),
         reasoning=fields.get("reasoning", ""),
         first_token_s=fields.get("first_token_s"),
     )
-
-
-def _call_from_json(index: int, call: Mapping[str, Any]) -> ToolCall:
-    id = call.get("id", f"call_{index + 1}")
-    return ToolCall(id, 0, index, call["tool"], call.get("args", NOTHING), call.get("raw_args"))
 
 
 class AgentChat:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 SPREAD = 0.1
 LONGEST_HOLD_UP_S = 24 * 3600.0
-BYTES_PER_TOKEN = 4
 SETTLED_AFTER = 2
 """Attempts after which earlier replies have surely been reported, by other processes too."""
 OVERLOADED = "overloaded"
@@ -124,7 +123,10 @@ class RetryingChat:
         response_schema: Mapping[str, Any] | None,
         settings: ChatSettings,
     ) -> Reply:
-        sent = self._sent_tokens(messages, tools)
+        sent = 0
+        if self._limiter.limits.tokens_per_minute:  # an estimate: a token is about four bytes
+            written = compact_json([list(messages), [spec.declaration() for spec in tools]])
+            sent = len(written.encode()) // 4
         while True:
             place = await self._place(sent, settings.max_tokens, course)
             began = self._budget.at
@@ -150,13 +152,6 @@ class RetryingChat:
                 seconds = self._budget.at - began if reply.seconds is None else reply.seconds
                 return replace(reply, usage=usage, seconds=seconds)
 
-    def _sent_tokens(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> int:
-        """Estimate the tokens that a request sends, 0 where no limit counts them."""
-        if not self._limiter.limits.tokens_per_minute:
-            return 0
-        sent = compact_json([list(messages), [spec.declaration() for spec in tools]])
-        return len(sent.encode()) // BYTES_PER_TOKEN
-
     async def _place(self, sent: int, most: int | None, course: _AskProgress) -> QueuedRequest:
         """Wait for this ask's own back-off, then for its turn."""
         with self._budget.held_up(LONGEST_HOLD_UP_S):
@@ -174,9 +169,8 @@ class RetryingChat:
         is_over = not failed.retryable or course.tries >= self._attempts
         waits = False
         if failed.puts_off:
-            limiter.refuse(
-                place, failure, "429" if failed.status == 429 else OVERLOADED, failed.retry_after_s or 0.0
-            )
+            status = "429" if failed.status == 429 else OVERLOADED
+            limiter.refuse(place, failure, status, failed.retry_after_s or 0.0)
         elif failure.lasts or tries_for_all or (is_over and course.is_outage(failed)):
             limiter.fail(place, failure)
             waits = not failure.lasts
@@ -185,11 +179,6 @@ class RetryingChat:
         else:
             limiter.reply(place)
         course.wait_s = 0.0 if is_over or waits or failed.puts_off else self._wait_s(failed, course.tries)
-        self._record(failed, course, seconds)
-        if is_over and not waits:
-            raise ProviderDown(failure.message) from failed
-
-    def _record(self, failed: AttemptFailed, course: _AskProgress, seconds: float) -> None:
         details = {
             "model": self._chat.model.name,
             "attempt": course.requests,
@@ -200,6 +189,8 @@ class RetryingChat:
         }
         text = f"attempt {course.tries} of {self._attempts}: {failed.message}"
         self._recorder.event("chat_retry", text, details)
+        if is_over and not waits:
+            raise ProviderDown(failure.message) from failed
 
     def _wait_s(self, failed: AttemptFailed, tries: int) -> float:
         if failed.retry_after_s is not None:
@@ -213,7 +204,14 @@ class RetryingChat:
         model = self._chat.model
         name = model.name if model.name == model.id else f"{model.name} ({model.id})"
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-        return f"{name}: no reply after {tries}; last error: {failed.message}; {_advice(failed, model)}"
+        advice, base = _WHAT_TO_DO.get(failed.cause, "try again later"), model.params.get("api_base")
+        if failed.cause == "auth":
+            variables = " or ".join(key_names(model))
+            advice = f"name its key's variable: api_key_env in {TABLE}"
+            advice = f"check the key in {variables}" if variables else advice
+        elif failed.cause == "connection" and base:
+            advice = f"check that {base} can be reached"
+        return f"{name}: no reply after {tries}; last error: {failed.message}; {advice}"
 
 
 class _AskProgress:
@@ -247,16 +245,6 @@ class _AskProgress:
         if failed.cause == "timeout" and not (self._limiter.in_flight > 1 or self._limiter.waiting):
             return False  # without other requests, this one itself may take too long
         return failed.cause in OUTAGES and self._limiter.replied == self._replied_before
-
-
-def _advice(failed: AttemptFailed, model: Model) -> str:
-    base = model.params.get("api_base")
-    if failed.cause == "auth":
-        names = " or ".join(key_names(model))
-        return f"check the key in {names}" if names else f"name its key's variable: api_key_env in {TABLE}"
-    if failed.cause == "connection" and base:
-        return f"check that {base} can be reached"
-    return _WHAT_TO_DO.get(failed.cause, "try again later")
 
 
 def http_chat(model: Model, prices: Prices = NO_PRICES) -> DirectChat | LitellmChat:

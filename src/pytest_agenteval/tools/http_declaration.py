@@ -186,10 +186,6 @@ class DeclarationProblem(FrozenValue, frozen=True):
     hint: str = ""
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_pattern(value: Any) -> bool:
     try:
         re.compile(value)
@@ -199,7 +195,10 @@ def _is_pattern(value: Any) -> bool:
 
 
 _Rule: TypeAlias = "tuple[str, Callable[[Any], bool]]"
-_NUMBER: _Rule = ("a number", _is_number)
+_NUMBER: _Rule = (
+    "a number",
+    lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+)
 _COUNT: _Rule = (
     "a whole number, 0 or more",
     lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
@@ -241,32 +240,27 @@ def schema_problems(schema: Any, path: KeyPath = (), root: Any = None) -> Iterat
     for keyword, (expected, fits) in _KEYWORDS.items():
         if keyword in schema and not fits(schema[keyword]):
             yield DeclarationProblem((*path, keyword), expected, value_text(schema[keyword]))
-    if "$ref" in schema and not _leads_somewhere(schema["$ref"], root):
-        expected = "a reference within `parameters`, as #/$defs/place"
-        yield DeclarationProblem((*path, "$ref"), expected, value_text(schema["$ref"]))
-    for below, inner in _inner_schemas(schema):
-        yield from schema_problems(inner, (*path, *below), root)
-
-
-def _leads_somewhere(ref: Any, root: Any) -> bool:
-    steps = ref.split("/") if isinstance(ref, str) else [""]
-    for step in (unquote(part).replace("~1", "/").replace("~0", "~") for part in steps[1:]):
-        if not isinstance(root, Mapping) or step not in root:
-            return False
-        root = root[step]
-    return steps[0] == "#"
-
-
-def _inner_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
+    if "$ref" in schema:
+        ref, target = schema["$ref"], root
+        first, *steps = ref.split("/") if isinstance(ref, str) else [""]
+        leads = first == "#"
+        for step in (unquote(part).replace("~1", "/").replace("~0", "~") for part in steps):
+            leads = leads and isinstance(target, Mapping) and step in target
+            target = target[step] if leads else None
+        if not leads:
+            expected = "a reference within `parameters`, as #/$defs/place"
+            yield DeclarationProblem((*path, "$ref"), expected, value_text(ref))
     for keyword in ("properties", "$defs"):
         if isinstance(schema.get(keyword), Mapping):
-            yield from (((keyword, name), inner) for name, inner in schema[keyword].items())
+            for name, inner in schema[keyword].items():
+                yield from schema_problems(inner, (*path, keyword, name), root)
     for keyword in ("items", "additionalProperties"):
         if keyword in schema:
-            yield (keyword,), schema[keyword]
+            yield from schema_problems(schema[keyword], (*path, keyword), root)
     for keyword in ("anyOf", "oneOf", "allOf"):
         if isinstance(schema.get(keyword), list):
-            yield from (((keyword, index), inner) for index, inner in enumerate(schema[keyword]))
+            for index, inner in enumerate(schema[keyword]):
+                yield from schema_problems(inner, (*path, keyword, index), root)
 
 
 TOKEN = "token"
@@ -275,17 +269,41 @@ _INVALID_NAME = re.compile(r"(\$?)\{(?!\w+[=}])([^{}\s]+)\}")
 
 def tool_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
     """Give what is wrong with one tool."""
-    wrong = tuple(_parameters_problems(tool.parameters))
+    if tool.parameters.get("type") != "object":
+        found = value_text(tool.parameters.get("type"))
+        yield DeclarationProblem(("parameters", "type"), "object: arguments are a map", found)
+        return
+    wrong = list(schema_problems(tool.parameters, ("parameters",)))
+    properties = tool.parameters.get("properties", {})
+    for index, name in enumerate(() if wrong else tool.parameters.get("required", ())):
+        if name not in properties:
+            place: KeyPath = ("parameters", "required", index)
+            hint = did_you_mean(name, properties)
+            wrong.append(DeclarationProblem(place, "a name in `properties`", value_text(name), hint))
     yield from wrong
     if wrong:
         return
-    names = tuple(tool.parameters.get("properties") or ())
+    names = tuple(properties or ())
     own_secrets = (*tool.secrets, *(provider.secrets if provider else ()))
     if tool.token:
         yield from _token_problems(tool.token, own_secrets, provider)
     secrets = (*own_secrets, TOKEN) if tool.token or (provider and provider.token) else own_secrets
-    yield from _nested_map_problems(tool)
-    for path, value in _values(tool):
+    request = tool.request
+    form = request.body if request.body_as == "form" and request.body is not None else {}
+    if not isinstance(form, Mapping) or is_chosen(form):
+        expected = "a map from field to value: it is sent as a form"
+        yield DeclarationProblem(("request", "body"), expected, value_text(form))
+        form = {}
+    url: Any = request.url.template if isinstance(request.url, Chosen) else request.url
+    values: list[tuple[KeyPath, TemplateValue]] = [(("request", "url"), compile_value(url))]
+    for part, pairs in (("query", request.query), ("headers", request.headers), ("body", form)):
+        for key, value in pairs.items():
+            if isinstance(value, Mapping) and not is_chosen(value):  # a misspelt {param, table}
+                expected = "a value, {param, table} or {param, join}"
+                yield DeclarationProblem(("request", part, key), expected, value_text(value))
+            if part != "body":
+                values.append((("request", part, key), compile_value(value)))
+    for path, value in (*values, *_body_values(("request", "body"), request.body)):
         yield from _unknown_names(path, "a parameter of the tool", value.names, names)
         yield from _unknown_names(path, "a name in `secrets`", value.secrets, secrets)
     for part in ("url", "query", "headers", "body"):
@@ -295,7 +313,8 @@ def tool_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> Itera
     yield from _address_problems(tool, provider)
     for name, rule in tool.matching.items():
         yield from _unknown_names(("matching", name), "a parameter of the tool", (name,), names)
-        number = isinstance(rule, Mapping) and set(rule) == {"number"} and _is_tolerance(rule["number"])
+        tolerance = rule["number"] if isinstance(rule, Mapping) and set(rule) == {"number"} else None
+        number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool) and tolerance >= 0
         if not number and rule not in MATCHER_WORDS:
             expected = f"one of {', '.join(MATCHER_WORDS)}, or {{number: TOLERANCE}}"
             yield DeclarationProblem(
@@ -350,38 +369,6 @@ def _shared_part_problems(path: KeyPath, given: Any, secrets: Iterable[str]) -> 
     yield from _unknown_names(path, "a name in `secrets`", value.secrets, secrets)
 
 
-def _parameters_problems(parameters: Mapping[str, Any]) -> Iterator[DeclarationProblem]:
-    if parameters.get("type") != "object":
-        found = value_text(parameters.get("type"))
-        yield DeclarationProblem(("parameters", "type"), "object: arguments are a map", found)
-        return
-    wrong = list(schema_problems(parameters, ("parameters",)))
-    yield from wrong
-    properties, required = parameters.get("properties", {}), parameters.get("required", ())
-    for index, name in enumerate(() if wrong else required):
-        if name not in properties:
-            hint = did_you_mean(name, properties)
-            yield DeclarationProblem(
-                ("parameters", "required", index), "a name in `properties`", value_text(name), hint
-            )
-
-
-def _nested_map_problems(tool: ToolDeclaration) -> Iterator[DeclarationProblem]:
-    """Queries and headers have no maps in them: one there is a misspelt {param, table}."""
-    request = tool.request
-    form = request.body if request.body_as == "form" and request.body is not None else {}
-    if not isinstance(form, Mapping) or is_chosen(form):
-        yield DeclarationProblem(
-            ("request", "body"), "a map from field to value: it is sent as a form", value_text(form)
-        )
-        form = {}
-    for part, pairs in (("query", request.query), ("headers", request.headers), ("body", form)):
-        for key, value in pairs.items():
-            if isinstance(value, Mapping) and not is_chosen(value):
-                expected = "a value, {param, table} or {param, join}"
-                yield DeclarationProblem(("request", part, key), expected, value_text(value))
-
-
 def _misspelt_names(path: KeyPath, given: Any, names: Iterable[str]) -> Iterator[DeclarationProblem]:
     """Look for braces that would be sent as they stand, though they look like a name."""
     if isinstance(given, str):
@@ -399,16 +386,6 @@ def _misspelt_names(path: KeyPath, given: Any, names: Iterable[str]) -> Iterator
     elif isinstance(given, list | tuple):
         for index, value in enumerate(given):
             yield from _misspelt_names((*path, index), value, names)
-
-
-def _values(tool: ToolDeclaration) -> Iterator[tuple[KeyPath, TemplateValue]]:
-    request = tool.request
-    url: Any = request.url.template if isinstance(request.url, Chosen) else request.url
-    yield ("request", "url"), compile_value(url)
-    for part in ("query", "headers"):
-        for key, value in getattr(request, part).items():
-            yield ("request", part, key), compile_value(value)
-    yield from _body_values(("request", "body"), request.body)
 
 
 def _body_values(path: KeyPath, body: Any) -> Iterator[tuple[KeyPath, TemplateValue]]:
@@ -452,10 +429,6 @@ def _url_problems(path: KeyPath, url: str, provider: ProviderSpec | None) -> Ite
         yield DeclarationProblem(
             path, "an address as https://host/path, or a path as /path", value_text(url), hint
         )
-
-
-def _is_tolerance(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 _VALUE_PATH = re.compile(r"(?!\$[.\[])(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*")

@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -22,12 +23,12 @@ from pytest_agenteval.text.secret_forms import MARK
 from pytest_agenteval.tools.http_declaration import Chosen, ProviderSpec, RequestSpec, TokenSpec
 from pytest_agenteval.tools.request_values import (
     Args,
-    NestedValue,
     SecretLookup,
     TableValue,
     TemplateValue,
     TextTemplate,
     chosen,
+    compile_map,
     compile_value,
     text_of_value,
 )
@@ -56,13 +57,13 @@ class RequestTemplate:
         self.method = spec.method
         self._url = _address_value(spec.url, self.base)
         shared = provider if provider and isinstance(spec, RequestSpec) else None
-        self._query = _nested_value({**(shared.query if shared else {}), **spec.query})
+        self._query = compile_map({**(shared.query if shared else {}), **spec.query})
         headers = {**(shared.headers if shared else {}), **spec.headers}
         self._body = None if spec.body is None else compile_value(spec.body)
         self._as = spec.body_as
         if self._body and "content-type" not in {name.lower() for name in headers}:
             headers = {"Content-Type": _BODY_TYPES[spec.body_as], **headers}
-        self._headers = _nested_value(headers)
+        self._headers = compile_map(headers)
         self._properties: Mapping[str, Any] = parameters.get("properties", {})
         self._defaults = {
             name: shape["default"]
@@ -89,7 +90,11 @@ class RequestTemplate:
     def request(self, args: Args, secrets: SecretLookup = lambda name: MARK, base: str = "") -> Request:
         """Write a call as a request; a ``base`` takes the place of the provider's."""
         full = self.filled(args)
-        uri = self._uri(full, secrets)
+        has_address = not isinstance(self._url, TableValue) or self._url.knows(full)
+        uri = self._url.write(full, secrets) if has_address else ABSENT
+        # An argument must never be an address, nor lead up and away from it.
+        if uri is ABSENT or not {".", ".."}.isdisjoint(uri.split("/")):
+            raise ToolFailed("the arguments name no address that this tool asks", "bad_arguments")
         query = _pairs(self._query.write(full, secrets))
         uri = f"{uri}{'&' if '?' in uri else '?'}{query}" if query else uri
         if base and self.base and uri.startswith(self.base):
@@ -97,7 +102,13 @@ class RequestTemplate:
         unsent = _pairs({name: full[name] for name in self._unsent if name in full})
         headers = {name: text_of_value(value) for name, value in self._headers.write(full, secrets).items()}
         uri = f"{uri}#{unsent}" if unsent else uri
-        return Request(self.method, uri, self._written_body(full, secrets), headers)
+        body = ABSENT if self._body is None else self._body.write(full, secrets)
+        if body is ABSENT:
+            return Request(self.method, uri, None, headers)
+        if self._as == "form":
+            return Request(self.method, uri, _pairs(body), headers)
+        text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", compact_json(body))
+        return Request(self.method, uri, text, headers)
 
     def args(self, request: Request) -> dict[str, Any]:
         """Read a request's arguments, each in the type that the schema names."""
@@ -107,36 +118,15 @@ class RequestTemplate:
         args.update(self._query.read(_group_pairs(parse_qsl(address.query, True))) or {})
         args.update(self._headers.read({name: values[0] for name, values in request.headers.items()}) or {})
         if self._body and request.body:
-            args.update(self._body.read(self._read_body(text_of(request.body))) or {})
+            sent: Any = {}
+            if self._as == "form":
+                sent = _group_pairs(parse_qsl(text_of(request.body), True))
+            else:
+                with suppress(ValueError):
+                    sent = json.loads(text_of(request.body))
+            args.update(self._body.read(sent) or {})
         args.update(_group_pairs(parse_qsl(address.fragment, True)))
         return {name: _as_type(args[name], shape) for name, shape in self._properties.items() if name in args}
-
-    def _uri(self, full: Args, secrets: SecretLookup) -> str:
-        """Write the address: an argument must never be one, nor lead up and away from it."""
-        has_address = not isinstance(self._url, TableValue) or self._url.knows(full)
-        uri = self._url.write(full, secrets) if has_address else ABSENT
-        if uri is ABSENT or not {".", ".."}.isdisjoint(uri.split("/")):
-            raise ToolFailed("the arguments name no address that this tool asks", "bad_arguments")
-        address: str = uri
-        return address
-
-    def _written_body(self, full: Args, secrets: SecretLookup) -> str | None:
-        if self._body is None:
-            return None
-        body = self._body.write(full, secrets)
-        if body is ABSENT:
-            return None
-        if self._as == "form":
-            return _pairs(body)
-        return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", compact_json(body))
-
-    def _read_body(self, text: str) -> Any:
-        if self._as == "form":
-            return _group_pairs(parse_qsl(text, True))
-        try:
-            return json.loads(text)
-        except ValueError:
-            return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +154,6 @@ def _address_value(url: str | Chosen, base: str) -> TemplateValue:
     if isinstance(url, Chosen):
         return chosen(url.template, lambda inner: _address_value(inner, base))
     return TextTemplate(url if "://" in url else base + url, escape=_quote, inner="[^/]*?")
-
-
-def _nested_value(values: Mapping[str, Any]) -> NestedValue:
-    return NestedValue({name: compile_value(value) for name, value in values.items()})
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
@@ -202,7 +188,9 @@ def _whole_number(value: Any) -> Any:
 
 def _as_type(value: Any, shape: Any) -> Any:
     """Bring a text back into the type that the schema names; what does not fit stays a text."""
-    kind = _kind(shape)
+    kind = shape.get("type") if isinstance(shape, Mapping) else None
+    if isinstance(kind, list):
+        kind = next((each for each in kind if each != "null"), None)
     if kind == "array":
         return [_as_type(item, shape.get("items")) for item in _as_list(value)]
     if not isinstance(value, str) or kind in (None, "string"):
@@ -213,32 +201,19 @@ def _as_type(value: Any, shape: Any) -> Any:
         return value
 
 
-def _kind(shape: Any) -> str | None:
-    """Give the type that a schema names, of several the first that is not null."""
-    kinds = shape.get("type") if isinstance(shape, Mapping) else None
-    return next((kind for kind in kinds if kind != "null"), None) if isinstance(kinds, list) else kinds
-
-
 def _number(text: str) -> Any:
     return _whole_number(float(text)) if not text.lstrip("-").isdigit() else int(text)
-
-
-def _json(text: str) -> Any:
-    return json.loads(text)
 
 
 _READ: Mapping[str, Callable[[str], Any]] = {
     "integer": int,
     "number": _number,
     "boolean": {"true": True, "false": False}.__getitem__,
-    "object": _json,
+    "object": json.loads,
 }
 
 
 SECONDS = 30.0
-BASE_VARIABLE = "AGENTEVAL_TOOLS_BASE_"
-EARLY = 60.0
-"""Seconds before its end at which a token is asked for again."""
 
 
 @dataclass(slots=True)
@@ -257,7 +232,7 @@ _tokens: dict[str, tuple[str, float]] = {}
 
 async def send_call(endpoint: ToolEndpoint, args: Mapping[str, Any]) -> Response:
     """Send a call with its secrets, after the token that it takes."""
-    variable = BASE_VARIABLE + endpoint.provider.upper().replace("-", "_")
+    variable = "AGENTEVAL_TOOLS_BASE_" + endpoint.provider.upper().replace("-", "_")
     base = endpoint.base or (os.environ.get(variable, "") if endpoint.provider else "")
     if endpoint.token is None:
         return await _exchange(endpoint.template, args, os.environ, base)
@@ -314,30 +289,25 @@ async def _exchange(
 
 
 async def _token(endpoint: ToolEndpoint, token: TokenRequest, base: str) -> tuple[str, str]:
-    """Give the key of a token and the token; asked for once by those who need it at the same time."""
+    """Give the key of a token and the token; those who need it at the same time share one request."""
     key = text_digest(repr([token.template.request({}, os.environ.__getitem__, base)]))
     of_loop = await _of_this_loop()
     async with of_loop.locks.setdefault(key, asyncio.Lock()):
         held = _tokens.get(key)
         if held is None or held[1] <= time.monotonic():
-            held = _tokens[key] = await _new_token(endpoint, token, base)
+            response = await _exchange(token.template, {}, os.environ, base)
+            body = None
+            with suppress(ValueError):
+                body = json.loads(text_of(response.body))
+            value = value_at(body, loose_path(token.path))
+            if response.status >= 400 or not isinstance(value, str) or not value:
+                who = endpoint.provider or endpoint.tool
+                raise ToolFailed(f"{who} gave no token: HTTP {response.status}", "no_token")
+            seconds = value_at(body, loose_path(token.expires))
+            lasts = float(seconds) if isinstance(seconds, int | float) else token.lasts
+            # Another is fetched a minute before its end, or halfway through a shorter life.
+            held = _tokens[key] = value, time.monotonic() + max(lasts - 60.0, lasts / 2)
     return key, held[0]
-
-
-async def _new_token(endpoint: ToolEndpoint, request: TokenRequest, base: str) -> tuple[str, float]:
-    response = await _exchange(request.template, {}, os.environ, base)
-    try:
-        body = json.loads(text_of(response.body))
-    except ValueError:
-        body = None
-    token = value_at(body, loose_path(request.path))
-    if response.status >= 400 or not isinstance(token, str) or not token:
-        raise ToolFailed(
-            f"{endpoint.provider or endpoint.tool} gave no token: HTTP {response.status}", "no_token"
-        )
-    seconds = value_at(body, loose_path(request.expires))
-    lasts = float(seconds) if isinstance(seconds, int | float) else request.lasts
-    return token, time.monotonic() + max(lasts - EARLY, lasts / 2)
 
 
 async def _of_this_loop() -> _OfLoop:

@@ -107,10 +107,9 @@ class _Part:
         if spec.value is not None:
             return spec.value
         if spec.join:
-            texts = (at(body) for at in self._joined)
-            value: Any = spec.between.join(
-                str(it) for it in texts if it is not ABSENT and it not in (None, "")
-            )
+            parts = (at(body) for at in self._joined)
+            texts = (str(part) for part in parts if part is not ABSENT and part not in (None, ""))
+            value: Any = spec.between.join(texts)
         else:
             value = self._at(body)
             value = spec.default if value is ABSENT or value is None else value
@@ -126,11 +125,9 @@ class _Part:
         if spec.convert is not None:
             with suppress(ValueError, TypeError):
                 value = _CONVERT[spec.convert](value)
-        return (
-            value * (spec.times or 1.0)
-            if spec.times is not None and isinstance(value, int | float)
-            else value
-        )
+        if spec.times is not None and isinstance(value, int | float):
+            return value * (spec.times or 1.0)
+        return value
 
     def _items(self, items: list[Any], args: Args) -> list[Any]:
         if self._where is not None:
@@ -276,27 +273,18 @@ def read_tools(path: Path, bases: Mapping[str, str] | None = None) -> dict[str, 
 
 def declared_tools(document: ParsedDocument, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
     """Give the tools that a document declares; it holds one tool, or ``tools`` with a ``provider``."""
-    declared = read_declarations(document)
-    return {
-        declaration.name: http_tool(
-            declaration, provider, (bases or {}).get(provider.name, "") if provider else ""
-        )
-        for declaration, provider in declared
-    }
-
-
-def read_declarations(document: ParsedDocument) -> list[tuple[ToolDeclaration, ProviderSpec | None]]:
-    """Give what a document declares, or raise every problem in it."""
     value = document.value
     several = isinstance(value, dict) and not {"tools", "provider"}.isdisjoint(value)
-    declared = (
-        read_spec(ToolFile, document) if several else ToolFile(tools=(read_spec(ToolDeclaration, document),))
-    )
+    if several:
+        declared = read_spec(ToolFile, document)
+    else:
+        declared = ToolFile(tools=(read_spec(ToolDeclaration, document),))
     tools, provider = declared.tools, declared.provider
     problems = list(_problems(document, tools, provider, several))
     if problems:
         raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
-    return [(tool, provider) for tool in tools]
+    base = (bases or {}).get(provider.name, "") if provider else ""
+    return {tool.name: http_tool(tool, provider, base) for tool in tools}
 
 
 def _problems(

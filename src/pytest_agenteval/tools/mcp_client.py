@@ -13,7 +13,6 @@ from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.text.errors import NotInstalled
 from pytest_agenteval.tools.tool import ToolFailed
 
-TOOL_ERROR = "tool_error"
 UNSUPPORTED_SCHEMA = "pytest-agenteval/inputSchema"
 """The key of a tool's ``_meta`` that holds an ``inputSchema`` that the protocol does not know."""
 
@@ -54,7 +53,7 @@ def read_result(result: Mapping[str, Any]) -> Any:
     """
     text = "\n".join(map(_text_of, result.get("content") or ()))
     if result.get("isError", result.get("is_error")):
-        raise ToolFailed(text or "the tool failed, and its server does not say why", TOOL_ERROR)
+        raise ToolFailed(text or "the tool failed, and its server does not say why", "tool_error")
     structured = result.get("structuredContent", result.get("structured_content"))
     return text if structured is None else structured
 
@@ -71,19 +70,13 @@ def _text_of(block: Mapping[str, Any]) -> str:
         return str(resource["text"])
     form = resource.get("mimeType") or resource.get("mime_type") or "of an unknown form"
     data = resource.get("data") or resource.get("blob") or ""
-    return f"[{kind}: {form}, {_bytes_of_base64(data)} bytes, not shown]"
-
-
-def _bytes_of_base64(data: str) -> int:
-    return len(data) * 3 // 4 - data[-2:].count("=")
+    size = len(data) * 3 // 4 - data[-2:].count("=")
+    return f"[{kind}: {form}, {size} bytes, not shown]"
 
 
 Session: TypeAlias = Any
 Streams: TypeAlias = "tuple[Any, Any]"
 Transport: TypeAlias = "AbstractAsyncContextManager[Streams]"
-
-CONNECTION_CLOSED = -32000
-"""The code with which the package says itself that nobody answers any more."""
 
 
 class ConnectionLost(Exception):
@@ -176,7 +169,6 @@ class _LenientStream:
 
 
 def _is_supported(schema: Any) -> bool:
-    """Whether the package takes a schema."""
     return is_object_schema(schema) and "type" in schema
 
 
@@ -206,7 +198,7 @@ async def _answer(request: Awaitable[Any]) -> Any:
         raise RequestRejected(str(broken)) from None
     except Exception as raised:
         error = getattr(raised, "error", None)
-        if error is None or error.code == CONNECTION_CLOSED:
+        if error is None or error.code == -32000:  # the package's own word for a connection that is closed
             raise ConnectionLost(str(raised) or type(raised).__name__) from None
         raise RequestRejected(error.message) from None
 

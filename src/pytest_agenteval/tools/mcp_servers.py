@@ -76,18 +76,18 @@ class LoopThread:
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
-            asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result()
+
+            async def cancel_others() -> None:
+                others = asyncio.all_tasks() - {asyncio.current_task()}
+                for task in others:
+                    task.cancel()
+                if others:
+                    await asyncio.wait(others, timeout=CANCELLING_S)
+
+            asyncio.run_coroutine_threadsafe(cancel_others(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
-
-
-async def _cancel_others() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    if others:
-        await asyncio.wait(others, timeout=CANCELLING_S)
 
 
 # fmt: off

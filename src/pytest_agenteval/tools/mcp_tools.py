@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from pytest_agenteval.cassettes.cassette import RecordMode
-from pytest_agenteval.cassettes.interaction import Request, tool_answer, tool_request, tool_response
+from pytest_agenteval.cassettes.interaction import tool_answer, tool_request, tool_response
 from pytest_agenteval.cassettes.tape import Library, Tape
 from pytest_agenteval.processes.files import file_lock, portable_name
 from pytest_agenteval.records.limits import Budget
@@ -66,7 +66,17 @@ class SchemaSource(FrozenValue, frozen=True):
             # Not the cassette's own lock, which saving takes. Workers collect at once, and one asks.
             with file_lock(path.with_suffix(".server")):
                 tape = self._tape(server)
-                recorded = tape.find((request,)) or _record_schemas(server, request, tape)
+                recorded = tape.find((request,))
+                if recorded is None:
+                    from pytest_agenteval.tools.mcp_servers import list_served_tools
+
+                    declared = [
+                        {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
+                        for tool in list_served_tools(server)
+                    ]
+                    tape.record(request, tool_response(declared))
+                    tape.cassette.save()
+                    recorded = tape.cassette.interactions[-1]  # redacted, as every replay will see it
         if recorded is None:
             there = tape.cassette.path.exists()
             why = f"{self.mode}, and the file was there before" if self.mode != "none" else "replay"
@@ -75,30 +85,6 @@ class SchemaSource(FrozenValue, frozen=True):
 
     def _tape(self, server: McpServer) -> Tape:
         return Library(self.root, started=self.started).open(Path(server.schemas), self.mode, "tool")
-
-
-def _record_schemas(server: McpServer, request: Request, tape: Tape) -> Any:
-    from pytest_agenteval.tools.mcp_servers import list_served_tools
-
-    declared = [
-        {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
-        for tool in list_served_tools(server)
-    ]
-    tape.record(request, tool_response(declared))
-    tape.cassette.save()
-    return tape.cassette.interactions[-1]  # redacted, as every replay will see it
-
-
-def schema_cassette(recordings: str, server: McpServer) -> str:
-    """Give the path of the cassette that holds what a server offers, below a suite's recordings."""
-    words = re.sub(r"[^A-Za-z0-9_.]+", "-", server.title).strip("-.")
-    if len(words) > MOST_OF_NAME:  # what tells servers apart stands at the end
-        words = words[-MOST_OF_NAME:].partition("-")[2] or words[-MOST_OF_NAME:]
-    return f"{recordings}.mcp/{portable_name(words or 'server')}.yaml"
-
-
-_LONGEST_NAME = 64
-"""Characters that providers of models take for a tool's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +110,12 @@ def server_of(entry: ServedTools, folder: Path, recordings: str) -> McpServer:
         share=entry.share,
         seconds=entry.seconds,
     )
-    return msgspec.structs.replace(server, schemas=schema_cassette(recordings, server))
+    # What the server offers is recorded beside the suite's own recordings.
+    words = re.sub(r"[^A-Za-z0-9_.]+", "-", server.title).strip("-.")
+    if len(words) > MOST_OF_NAME:  # what tells servers apart stands at the end
+        words = words[-MOST_OF_NAME:].partition("-")[2] or words[-MOST_OF_NAME:]
+    schemas = f"{recordings}.mcp/{portable_name(words or 'server')}.yaml"
+    return msgspec.structs.replace(server, schemas=schemas)
 
 
 def tools_of_server(server: McpServer, served: Iterable[ServedTool]) -> dict[str, McpTool]:
@@ -143,7 +134,16 @@ def equal_names(server: McpServer, served: Iterable[ServedTool]) -> Iterator[tup
 
 
 def _offered(server: McpServer, served: Iterable[ServedTool]) -> Iterator[McpTool]:
-    return (_mcp_tool(server, each) for each in served if not server.only or each.name in server.only)
+    for each in served:
+        if server.only and each.name not in server.only:
+            continue
+        # Providers of models take 64 characters for a tool's name.
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", server.prefix + each.name)[:64]
+        is_sound = next(iter(schema_problems(each.parameters)), None) is None
+        spec = ToolSpec(
+            name, each.description.strip(), each.parameters, checked=is_sound, taped=True, blocking=False
+        )
+        yield McpTool(spec, _of_no_trial, server=server, served_name=each.name)
 
 
 def recorded_tools(server: McpServer) -> dict[str, McpTool]:
@@ -160,15 +160,6 @@ def know_secrets(server: McpServer) -> None:
 
 def _as_written(values: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in values.items() if "${" not in value}
-
-
-def _mcp_tool(server: McpServer, served: ServedTool) -> McpTool:
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", server.prefix + served.name)[:_LONGEST_NAME]
-    sound = next(iter(schema_problems(served.parameters)), None) is None
-    spec = ToolSpec(
-        name, served.description.strip(), served.parameters, checked=sound, taped=True, blocking=False
-    )
-    return McpTool(spec, _of_no_trial, server=server, served_name=served.name)
 
 
 def _of_no_trial(args: Mapping[str, Any]) -> Any:

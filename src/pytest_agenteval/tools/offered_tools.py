@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.text.json_values import compact_json
 from pytest_agenteval.tools.mcp_servers import LoopThread
@@ -32,9 +31,6 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR =
     *(-32700, -32600, -32601),
     *(-32602, -32603),
 )
-CALL_ID_KEYS = ("claudecode/toolUseId", "toolUseId", "toolCallId")
-"""Where in ``_meta`` clients tell the id that the model gave a call."""
-
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -83,11 +79,9 @@ class OfferedTools:
         """Give the answer to a request; None for what wants none."""
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             is_answer = isinstance(message, dict) and {"result", "error"} & message.keys()
-            return (
-                None
-                if is_answer
-                else _error_message(None, INVALID_REQUEST, "neither a request nor a notification")
-            )
+            if is_answer:
+                return None
+            return _error_message(None, INVALID_REQUEST, "neither a request nor a notification")
         if message.get("id") is None:
             return None
         params = message.get("params")
@@ -108,9 +102,25 @@ class OfferedTools:
                 "serverInfo": {"name": "agenteval", "version": __version__},
             }
         if method == "tools/list":
-            return {"tools": [_declaration(spec) for spec in self._box.specs]}
+            return {
+                "tools": [
+                    {
+                        "name": spec.name,
+                        "description": spec.description,
+                        "inputSchema": {
+                            "type": "object",
+                            **(dict(spec.parameters) or {"type": "object", "properties": {}}),
+                        },
+                    }
+                    for spec in self._box.specs
+                ]
+            }
         if method == "tools/call":
-            return _call_result(self._call(params))
+            called = self._call(params)
+            content = [{"type": "text", "text": called.content}]
+            # As text and, where it is a map, as structured content too: clients read either.
+            structured = {"structuredContent": called.value} if isinstance(called.value, dict) else {}
+            return {"content": content, "isError": called.error is not None, **structured}
         if method == "ping":
             return {}
         raise ProtocolError(METHOD_NOT_FOUND, f"there is no method {method}")
@@ -120,7 +130,10 @@ class OfferedTools:
         if not isinstance(name, str) or not isinstance(args, dict | None):
             raise ProtocolError(INVALID_PARAMS, "a call has a name, which is a text, and arguments, a map")
         number = next(self._numbers)
-        id = _call_id(meta if isinstance(meta, dict) else NOTHING) or f"mcp-{number}"
+        # Clients have the id that the model gave a call under one of these keys.
+        keys = ("claudecode/toolUseId", "toolUseId", "toolCallId")
+        named = (meta.get(key) for key in keys) if isinstance(meta, dict) else ()
+        id = next((each for each in named if isinstance(each, str)), "") or f"mcp-{number}"
         call = ToolCall(id, self._recorder.turn, 0, name, args or {})
         with self._changing:
             if self._closed:
@@ -144,22 +157,6 @@ class OfferedTools:
         for call in tuple(self._calls):
             call.cancel()
         self._loop.close()
-
-
-def _declaration(spec: ToolSpec) -> Mapping[str, Any]:
-    schema = dict(spec.parameters) or {"type": "object", "properties": {}}
-    return {"name": spec.name, "description": spec.description, "inputSchema": {"type": "object", **schema}}
-
-
-def _call_result(result: ToolResult) -> Mapping[str, Any]:
-    """Write a result as text and, where it is a map, as structured content: clients read either."""
-    structured = {"structuredContent": result.value} if isinstance(result.value, dict) else {}
-    content = [{"type": "text", "text": result.content}]
-    return {"content": content, "isError": result.error is not None, **structured}
-
-
-def _call_id(meta: Mapping[str, Any]) -> str:
-    return next((id for key in CALL_ID_KEYS if isinstance(id := meta.get(key), str)), "")
 
 
 def _error_message(id: Any, code: int, message: str) -> Mapping[str, Any]:

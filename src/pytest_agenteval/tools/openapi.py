@@ -155,12 +155,8 @@ def _add_key(keys: SecurityKeys, source: OpenApiSource, name: str, variable: str
     schemes = (source.root.get("components") or {}).get("securitySchemes") or {}
     if name not in schemes:
         scheme_names = ", ".join(schemes) or "no security scheme"
-        source.refuse(
-            ("components", "securitySchemes"),
-            f"the scheme {name!r}",
-            scheme_names,
-            did_you_mean(name, schemes),
-        )
+        hint = did_you_mean(name, schemes)
+        source.refuse(place[:2], f"the scheme {name!r}", scheme_names, hint)
     scheme: Mapping[str, Any] = source.followed(schemes[name], place)
     kind, secret = scheme.get("type"), f"${{{variable}}}"
     keys.secrets = (*keys.secrets, variable)
@@ -223,9 +219,9 @@ class Schemas:
     def _below(self, key: str, value: Any, place: KeyPath) -> Any:
         if key in ("properties", "patternProperties", "$defs", "dependentSchemas"):
             return {name: self.convert(inner, (*place, key, name)) for name, inner in value.items()}
-        return (
-            value if key in ("enum", "const", "default", "examples") else self.convert(value, (*place, key))
-        )
+        if key in ("enum", "const", "default", "examples"):
+            return value
+        return self.convert(value, (*place, key))
 
 
 def _without_read_only(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -300,7 +296,6 @@ class OpenApiFile(Spec, frozen=True, kw_only=True):
 
 
 _BETWEEN = {"form": ",", "spaceDelimited": " ", "pipeDelimited": "|"}
-_OF_HTTP = ("accept", "content-type", "authorization")
 _JSON = re.compile(r"application/(?:[\w.+-]*\+)?json\b")
 _FORM = "application/x-www-form-urlencoded"
 
@@ -344,9 +339,11 @@ def operation_declaration(
     if draft.schemas.defs:
         parameters["$defs"] = draft.schemas.defs
     url = re.sub(r"\{([^{}]+)\}", lambda match: f"{{{draft.path.get(match[1], match[1])}}}", operation.path)
+    given_texts = (operation.spec.get("summary"), operation.spec.get("description"))
+    texts = [str(text).strip() for text in given_texts if text]
     return ToolDeclaration(
         name=tool_name(operation, spec),
-        description=spec.description or _description(operation),
+        description=spec.description or "\n\n".join(texts) or operation.names[-1],
         parameters=parameters,
         request=RequestSpec(
             method=operation.method.upper(),  # type: ignore[arg-type]  # one of METHODS
@@ -377,10 +374,8 @@ def _parameters(source: OpenApiSource, operation: Operation) -> list[tuple[KeyPa
             parameter = source.followed(given, here)
             parameters[parameter.get("in"), parameter.get("name")] = (here, parameter)
     order = ("path", "query", "header", "cookie")
-    return sorted(
-        parameters.values(),
-        key=lambda entry: order.index(str(entry[1].get("in"))) if entry[1].get("in") in order else 9,
-    )
+    places = {name: number for number, name in enumerate(order)}
+    return sorted(parameters.values(), key=lambda entry: places.get(str(entry[1].get("in")), 9))
 
 
 def _add_parameter(draft: _Draft, source: OpenApiSource, given: Mapping[str, Any], place: KeyPath) -> None:
@@ -390,7 +385,7 @@ def _add_parameter(draft: _Draft, source: OpenApiSource, given: Mapping[str, Any
         if required:
             source.refuse((*place, "in"), "path, query or header", f"a required parameter in {where!r}")
         return
-    if where == "header" and name.lower() in _OF_HTTP:
+    if where == "header" and name.lower() in ("accept", "content-type", "authorization"):
         return
     shape = _shape(draft, given, place)
     kinds = shape["type"] if isinstance(shape.get("type"), list) else [shape.get("type")]
@@ -447,16 +442,6 @@ def _resolve(schema: Any, draft: _Draft) -> dict[str, Any]:
     while isinstance(schema, Mapping) and set(schema) == {"$ref"}:
         schema = draft.schemas.defs[schema["$ref"].rsplit("/", 1)[-1]]
     return dict(schema) if isinstance(schema, Mapping) else {}
-
-
-def _description(operation: Operation) -> str:
-    spec = operation.spec
-    texts = (spec.get("summary"), spec.get("description"))
-    return "\n\n".join(str(text).strip() for text in texts if text) or operation.names[-1]
-
-
-_OURS = ("matching", "errors", "result")
-"""What an author says of an operation; all else is the document's."""
 
 
 def openapi_tools(document: ParsedDocument) -> tuple[dict[str, Tool], tuple[Path, ...]]:
@@ -523,7 +508,9 @@ def _make_tools(
         base = read.base or _server(source, operation)
         provider = ProviderSpec(name=name, base=base, errors=read.errors)
         for wrong in tool_problems(declared, provider):
-            where = (*place[:2], *wrong.path) if wrong.path[0] in _OURS else place
+            # What an author says of an operation stands in this file, all else in the document.
+            is_ours = wrong.path[0] in ("matching", "errors", "result")
+            where = (*place[:2], *wrong.path) if is_ours else place
             yield _problem(document, where, wrong.expected, wrong.found, wrong.hint)
         if declared.name in names:
             yield _problem(document, place, "a name of its own: say `name`", f"{declared.name!r} again")

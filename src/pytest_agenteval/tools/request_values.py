@@ -200,19 +200,21 @@ def compile_value(given: Any) -> TemplateValue:
     if isinstance(given, Mapping):
         if is_chosen(given):
             return chosen(given, compile_value)
-        return NestedValue({str(key): compile_value(value) for key, value in given.items()})
+        return compile_map(given)
     if isinstance(given, list | tuple):
         return NestedValue([compile_value(value) for value in given])
     return TemplateValue(given)
 
 
+def compile_map(values: Mapping[str, Any]) -> NestedValue:
+    """Make a map of values, whatever its keys are called."""
+    return NestedValue({str(name): compile_value(value) for name, value in values.items()})
+
+
 def is_chosen(given: Mapping[str, Any]) -> bool:
     """Tell the map that stands for an argument from a map that is sent."""
-    return isinstance(given.get("param"), str) and set(given) in (
-        {"param"},
-        {"param", "table"},
-        {"param", "join"},
-    )
+    kinds = ({"param"}, {"param", "table"}, {"param", "join"})
+    return isinstance(given.get("param"), str) and set(given) in kinds
 
 
 def chosen(given: Mapping[str, Any], inner: Callable[[Any], TemplateValue]) -> TemplateValue:
@@ -259,16 +261,13 @@ def _pattern(pieces: Sequence[_TemplatePiece], inner: str) -> str:
     steps = [(gap, between) for gap, between in zip_longest(runs[::2], runs[1::2], fillvalue=())]
     pattern = ""
     for number, (gap, between) in enumerate(steps, start=1):
-        step = _gap(gap, inner) + "".join(re.escape(piece.text) for piece in between)
+        step = ""
+        if gap:  # of arguments and secrets with nothing between them, the last has it all
+            *before, last = gap
+            over = ".*?" if inner != ANYTHING and any(piece.secret for piece in before) else ""
+            step = "()" * sum(bool(piece.name) for piece in before)
+            step += ".*?" if last.secret else f"{over}({inner})"
+        step += "".join(re.escape(piece.text) for piece in between)
         settled = number < len(steps) and (inner == ANYTHING or not any(piece.secret for piece in gap))
         pattern += f"(?>{step})" if settled else step
     return pattern
-
-
-def _gap(run: Sequence[_TemplatePiece], inner: str) -> str:
-    """Give the pattern of arguments and secrets with nothing between them: the last of them has it all."""
-    if not run:
-        return ""
-    *before, last = run
-    over = ".*?" if inner != ANYTHING and any(piece.secret for piece in before) else ""
-    return "()" * sum(bool(piece.name) for piece in before) + (".*?" if last.secret else f"{over}({inner})")

@@ -133,12 +133,11 @@ def invalid_arguments(spec: ToolSpec, args: Mapping[str, Any]) -> str:
     if not spec.parameters:
         return ""
     errors = sorted(_validator(spec.parameters).iter_errors(dict(args)), key=lambda error: list(error.path))
-    return "; ".join(_error_line(list(error.path), error.message) for error in errors[:5])
-
-
-def _error_line(path: list[Any], message: str) -> str:
-    place = ".".join(str(step) for step in path)
-    return f"{place}: {message}" if place else message
+    lines = []
+    for error in errors[:5]:
+        place = ".".join(str(step) for step in error.path)
+        lines.append(f"{place}: {error.message}" if place else error.message)
+    return "; ".join(lines)
 
 
 def _validator(schema: Mapping[str, Any]) -> Validator:
@@ -183,10 +182,8 @@ class ToolFault:
 
     def applies(self, call: ToolCall, nth: int) -> bool:
         """Whether the nth call of its tool, counted from 1, is struck."""
-        late_enough = nth > self.after
-        return (
-            call.tool == self.tool and late_enough and (self.times is None or nth <= self.after + self.times)
-        )
+        is_in_range = nth > self.after and (self.times is None or nth <= self.after + self.times)
+        return call.tool == self.tool and is_in_range
 
     def serializes(self, call: ToolCall) -> bool:
         """Whether the tool's calls go one after the other: which answer is the first must not be chance."""

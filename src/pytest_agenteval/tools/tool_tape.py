@@ -74,29 +74,27 @@ def as_tool_call(request: Request, tool: str, matcher: CallMatcher) -> Request:
 
 
 def _args_of_tool(request: Request, tool: str, wire: Wire | None) -> Mapping[str, Any] | None:
-    if not request.uri.startswith(TOOL):
-        return None if wire is None or request.uri.startswith(CHAT) else _args_if_of_tool(request, wire)
-    name, args = tool_call(request)
-    if name == tool and wire is not None:  # only what reaches the provider is compared
-        with suppress(Exception):  # arguments that the tool would refuse today
-            return wire.args(wire.request(args))
-    return args if name == tool else None
-
-
-def _args_if_of_tool(request: Request, wire: Wire) -> Mapping[str, Any] | None:
-    """Give the arguments if the tool, called with them, makes this request; tools may share an address."""
+    if request.uri.startswith(TOOL):
+        name, args = tool_call(request)
+        if name == tool and wire is not None:  # only what reaches the provider is compared
+            with suppress(Exception):  # arguments that the tool would refuse today
+                return wire.args(wire.request(args))
+        return args if name == tool else None
+    if wire is None or request.uri.startswith(CHAT):
+        return None
     try:
-        args = wire.args(request)
-        again = wire.request(args)
+        read = wire.args(request)
+        again = wire.request(read)
     except Exception:  # of another tool's request, a wire need not make sense
         return None
+    # Tools may share an address: it is this one's if the arguments make the same request again.
     if address_of(again) != address_of(request):
         return None
     would = request_parameters(again)
     for name, value in request_parameters(request).items():
         if name not in would or not (json_equal(would[name], value) or str(would[name]) == str(value)):
             return None
-    return args
+    return read
 
 
 _SCALARS = frozenset({str, int, bool, float})
@@ -128,38 +126,22 @@ def _as_type(value: Any, shape: Any) -> Any:
     if isinstance(kind, list | tuple):
         kind = next((word for word in kind if word != "null"), None)
     with suppress(ValueError, OverflowError):
-        return _AS[kind](value) if kind in _AS else value
+        if kind == "string":
+            return str(value)
+        if kind == "boolean":
+            word = str(value).casefold()
+            return word in _YES if word in (*_YES, *_NO) else value
+        if kind == "integer":
+            is_other = isinstance(value, bool) or (isinstance(value, float) and not value.is_integer())
+            return value if is_other else int(value)
+        if kind == "number":
+            number = value if isinstance(value, bool | int) else float(value)
+            return number if math.isfinite(number) else value
     return value
 
 
-def _integer(value: Any) -> Any:
-    return (
-        value
-        if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer())
-        else int(value)
-    )
-
-
-def _number(value: Any) -> Any:
-    number = value if isinstance(value, bool | int) else float(value)
-    return number if math.isfinite(number) else value
-
-
-def _boolean(value: Any) -> Any:
-    word = str(value).casefold()
-    return word in _YES if word in (*_YES, *_NO) else value
-
-
-_AS: Mapping[str | None, Any] = {"integer": _integer, "number": _number, "boolean": _boolean, "string": str}
-
 Shared: TypeAlias = Callable[[str], Tape | None]
 MakeCall: TypeAlias = Callable[[], Awaitable[ToolResult]]
-
-OWN_CONNECTION = "with tool_of(…, taped=True), which records whole calls; then:  "
-"""For a connection of a tool's own: it says nothing that could be recorded as a request."""
-
-
-ALLOW_LIVE = "let it out:  --agent-live, or live: true in suite.yaml (what the agent asks is then not taped)"
 
 
 class TapedAnswer(FrozenValue, frozen=True):
@@ -190,7 +172,10 @@ class ToolTape:
     ) -> None:
         self.own, self._shared = own, tuple(shared)
         self._retry_command, self._first_command = retry_command, first_command or retry_command
-        self._let_out = let_out or ALLOW_LIVE
+        live = (
+            "let it out:  --agent-live, or live: true in suite.yaml (what the agent asks is then not taped)"
+        )
+        self._let_out = let_out or live
         self._opened: dict[str, tuple[Tape, ...]] = {}
         self._opening = threading.Lock()
         self._matchers: dict[str, tuple[Tool, CallMatcher]] = {}
@@ -250,15 +235,24 @@ class ToolTape:
             with taped_http(own, tool.matching, shared=others) as scope:
                 result = await make()
             if scope.missed:  # whatever the tool made of the refusal: an agent must not see what it came to
-                return TapedAnswer(
-                    "miss", not_recorded(tool.spec.name), tuple(map(self._request_miss, scope.missed))
+                # A connection of the tool's own says nothing that could be recorded as a request.
+                way = "with tool_of(…, taped=True), which records whole calls; then:  "
+                misses = tuple(
+                    self.own.miss(request, (way if request.method == "CONNECT" else "") + self._retry_command)
+                    for request in scope.missed
                 )
+                return TapedAnswer("miss", not_recorded(tool.spec.name), misses)
             return TapedAnswer(scope.tape_status, result)
         if not self.live:
             return TapedAnswer("miss", not_recorded(tool.spec.name), (self.miss(call, tool),))
         if tool.wire is not None:
             return TapedAnswer("live", await self._record_exchange(call, tool.wire))
-        return TapedAnswer("live", await self._record_call(call, tool, make))
+        # What the tool asks on the way goes out as it is: the call is recorded as a whole.
+        with let_out():
+            result = await make()
+        error = None if result.error is None else result.error.to_json()
+        self.own.record(tool_request(tool.spec.name, call.args), tool_response(result.value, error=error))
+        return TapedAnswer("live", result)
 
     def miss(self, call: ToolCall, tool: Tool) -> CassetteMiss:
         """Make the error that names the nearest recorded call, and how to record this one."""
@@ -279,16 +273,7 @@ class ToolTape:
         command = self._retry_command if len(self.own.cassette) else self._first_command
         return self.own.miss(request, "" if connected else command, other_way=self._let_out)
 
-    async def _record_call(self, call: ToolCall, tool: Tool, make: MakeCall) -> ToolResult:
-        # What the tool asks on the way goes out as it is: the call is recorded as a whole.
-        with let_out():
-            result = await make()
-        error = None if result.error is None else result.error.to_json()
-        self.own.record(tool_request(tool.spec.name, call.args), tool_response(result.value, error=error))
-        return result
-
     async def _record_exchange(self, call: ToolCall, wire: Wire) -> ToolResult:
-        """Ask the provider and keep what it said, or that it could not be reached."""
         try:
             with untaped():
                 response = await wire.send(call.args)
@@ -301,10 +286,6 @@ class ToolTape:
         self.own.record(wire.request(call.args), response)
         # Redacted as it was recorded: so the agent sees live what it will see in a replay.
         return wire.result(self.own.cassette.redactor.response(response), call.args)
-
-    def _request_miss(self, request: Request) -> CassetteMiss:
-        way = OWN_CONNECTION if request.method == "CONNECT" else ""
-        return self.own.miss(request, way + self._retry_command)
 
     def _tapes(self, name: str) -> tuple[Tape, ...]:
         with self._opening:
@@ -336,25 +317,19 @@ def can_replay(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Requ
         if request.uri.startswith(TOOL):
             name, args = tool_call(request)
             return name in by_name and _valid(by_name[name][0], args)
-        return free or _fits_a_tool(request, list(by_name.values()), last_at)
+        if free:
+            return True
+        address = address_of(request)
+        # The tool that could make the last request at this address is likely to make this one too.
+        likely = [last_at[address]] if address in last_at else []
+        for tool, matcher in (*likely, *by_name.values()):
+            read = matcher.read_recorded(request)
+            if read is not None and _valid(tool, read):
+                last_at[address] = tool, matcher
+                return True
+        return False
 
     return can
-
-
-def _fits_a_tool(
-    request: Request,
-    by_name: Sequence[tuple[Tool, CallMatcher]],
-    last_at: dict[EndpointKey, tuple[Tool, CallMatcher]],
-) -> bool:
-    """Look for a tool that can make the request, first of all the one that could at this address last."""
-    address = address_of(request)
-    likely = [last_at[address]] if address in last_at else []
-    for tool, matcher in (*likely, *by_name):
-        args = matcher.read_recorded(request)
-        if args is not None and _valid(tool, args):
-            last_at[address] = tool, matcher
-            return True
-    return False
 
 
 def _valid(tool: Tool, args: Mapping[str, object]) -> bool:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -43,9 +43,6 @@ from pytest_agenteval.tools.tool import (
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.tool_tape import ToolTape
-
-_OTHERS = ("site-packages", str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent))
-"""Where code lies that is not the user's."""
 
 
 class ToolBox:
@@ -111,17 +108,9 @@ class ToolBox:
             self._recorder.broken = broken
             raise
         finally:
-            self._recorder.end_call(
-                place,
-                replace(
-                    call,
-                    result=result.value,
-                    error=result.error,
-                    started=started,
-                    ended=self._recorder.at(),
-                    tape=tape,
-                ),
-            )
+            times = {"started": started, "ended": self._recorder.at()}
+            ended = replace(call, result=result.value, error=result.error, tape=tape, **times)
+            self._recorder.end_call(place, ended)
 
     def open_tape(self) -> ToolTape | None:
         """Give the trial's one tape, opened by whoever needs it first; None where there is none."""
@@ -184,29 +173,24 @@ class ToolBox:
                 value = tool.function(call.args)
             if inspect.isawaitable(value):
                 value = await value
-            return ToolResult(_json_value(truncated(value)))
+            value = truncated(value)
+            if value is not None and not isinstance(value, str | bool | int):
+                # As JSON would bring it back, so that a recorded answer equals a live one.
+                value = json.loads(json.dumps(value, ensure_ascii=False, default=str))
+            return ToolResult(value)
         except ToolFailed as failed:
             return failed_result(failed.type, str(failed))
         except (AgentEvalError, asyncio.CancelledError, GeneratorExit):
             raise
-        except RequestRefused:  # told by the scope that refused it
+        except RequestRefused:  # the scope that refused it reports it
             return not_recorded(call.tool)
-        except BaseException as failed:  # a tool may raise anything; the agent is told, as in production
-            text = f"the tool {call.tool} raised {type(failed).__name__}: {failed} ({_raised_at(failed)})"
+        except BaseException as failed:  # a tool may raise anything; the agent sees it, as in production
+            frames = traceback.extract_tb(failed.__traceback__)
+            # The line named is in the user's own code, where that is on the way.
+            others = ("site-packages", str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent))
+            own = [frame for frame in frames[1:] if not any(place in frame.filename for place in others)]
+            last = (own or frames)[-1]
+            place = f"{short_path(Path(last.filename))}:{last.lineno}"
+            text = f"the tool {call.tool} raised {type(failed).__name__}: {failed} ({place})"
             self._recorder.event(TOOL_EXCEPTION, text)
             return failed_result(type(failed).__name__, str(failed))
-
-
-def _raised_at(raised: BaseException) -> str:
-    """Give the file and the line that raised, in the user's own code where it is on the way."""
-    frames = traceback.extract_tb(raised.__traceback__)
-    own = [frame for frame in frames[1:] if not any(place in frame.filename for place in _OTHERS)]
-    last = (own or frames)[-1]
-    return f"{short_path(Path(last.filename))}:{last.lineno}"
-
-
-def _json_value(value: Any) -> Any:
-    """Give the value as JSON would bring it back, so that a recorded answer equals a live one."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    return json.loads(json.dumps(value, ensure_ascii=False, default=str))

@@ -13,7 +13,7 @@ import typing
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from pytest_agenteval.records.record import NOTHING
@@ -62,23 +62,25 @@ def tool_of(
 
     if inspect.isasyncgenfunction(function):
         _refuse(function, "it yields what it finds; return a list")
-    hints = _hints(function)
+    try:
+        read_hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        _refuse(function, f"a type hint cannot be read: {error}")
+    hints = {name: _pydantic_hint(hint) for name, hint in read_hints.items()}
     fields: dict[str, Any] = {}
     for number, parameter in enumerate(inspect.signature(function).parameters.values()):
         if parameter.kind in _FREE or parameter.kind is parameter.POSITIONAL_ONLY:
-            _refuse(
-                function, f"{str(parameter).split(':')[0]!r} cannot be given by name; name each parameter"
-            )
+            name_of = str(parameter).split(":")[0]
+            _refuse(function, f"{name_of!r} cannot be given by name; name each parameter")
         if parameter.name not in hints:
             _refuse(function, f"the parameter {parameter.name!r} has no type hint")
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[f"f{number}"] = (hints[parameter.name], Field(default, alias=parameter.name))
     try:
         config = ConfigDict(extra="forbid")
-        made: type[BaseModel] = create_model(function.__name__, __config__=config, **fields)
+        arguments: type[BaseModel] = create_model(function.__name__, __config__=config, **fields)
     except (PydanticUserError, TypeError) as error:
         _refuse(function, str(error).split("\n")[0])
-    arguments = made
     spec = ToolSpec(
         name or function.__name__,
         inspect.getdoc(function) or "",
@@ -115,14 +117,6 @@ def _plain(value: Any) -> Any:
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(truncated(value), fallback=str)
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        hints = typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError) as error:
-        _refuse(function, f"a type hint cannot be read: {error}")
-    return {name: _pydantic_hint(hint) for name, hint in hints.items()}
 
 
 def _pydantic_hint(hint: Any) -> Any:
@@ -199,40 +193,7 @@ def python_tools(path: Path) -> dict[str, Tool]:
     which come before functions of the same name. Each request that a function makes is taped: nobody has to
     say of one that it asks the outside world.
     """
-    module = _import_file(path)
-    public = [value for name, value in vars(module).items() if not name.startswith("_")]
-    functions = [
-        value
-        for value in public
-        if inspect.isfunction(value) and getattr(value, "__module__", "") == module.__name__
-    ]
-    made = {tool.spec.name: tool for tool in public if isinstance(tool, Tool)}
-    free = [
-        function
-        for function in functions
-        if function.__name__ not in made and inspect.get_annotations(function)
-    ]
-    if not free and not made:
-        found = (
-            f"{', '.join(function.__name__ for function in functions)} without any"
-            if functions
-            else "no function"
-        )
-        raise ProblemsFound([Problem(short_path(path), None, (), "a public function with type hints", found)])
-    tools: dict[str, Tool] = {}
-    problems: list[Problem] = []
-    for function in free:
-        try:
-            tools[function.__name__] = tool_of(function, uses_http=True)
-        except UnfitFunction as unfit:
-            problems.append(Problem(short_path(path), unfit.line, (unfit.name,), _A_TOOL, unfit.why, _HIDDEN))
-    if problems:
-        raise ProblemsFound(problems)
-    return {**tools, **made}
-
-
-def _import_file(path: Path) -> ModuleType:
-    """Import the file under a name of its own, so that several suites may have a ``tools.py``."""
+    # A name of its own, so that several suites may have a ``tools.py``.
     name = f"agenteval_tools_{path.stem}_{text_digest(str(path.resolve()))}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -244,15 +205,30 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # an author's file may raise anything
         sys.modules.pop(name, None)
-        lines = [
-            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
-        ]
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(path)]
         line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
         found = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
-        raise ProblemsFound(
-            [Problem(short_path(path), line, (), "a Python file that can be imported", found)]
-        ) from None
-    return module
+        expected = "a Python file that can be imported"
+        raise ProblemsFound([Problem(short_path(path), line, (), expected, found)]) from None
+    public = [value for name, value in vars(module).items() if not name.startswith("_")]
+    functions = [value for value in public if inspect.isfunction(value) and value.__module__ == name]
+    made = {tool.spec.name: tool for tool in public if isinstance(tool, Tool)}
+    free = [each for each in functions if each.__name__ not in made and inspect.get_annotations(each)]
+    if not free and not made:
+        found = ", ".join(function.__name__ for function in functions)
+        found = f"{found} without any" if functions else "no function"
+        raise ProblemsFound([Problem(short_path(path), None, (), "a public function with type hints", found)])
+    tools: dict[str, Tool] = {}
+    problems: list[Problem] = []
+    for function in free:
+        try:
+            tools[function.__name__] = tool_of(function, uses_http=True)
+        except UnfitFunction as unfit:
+            problems.append(Problem(short_path(path), unfit.line, (unfit.name,), _A_TOOL, unfit.why, _HIDDEN))
+    if problems:
+        raise ProblemsFound(problems)
+    return {**tools, **made}
 
 
 Stamps: TypeAlias = "tuple[tuple[Path, int], ...]"
@@ -276,7 +252,13 @@ def load_tools(
     """
     if entry in toolsets:
         return {name: tool for file in toolsets[entry] for name, tool in tools_of_file(file).items()}
-    return tools_of_file(_find_file(entry, folder, root, toolsets))
+    places = [place for place in (folder, root) if place is not None] or [Path()]
+    for place in places:
+        if (place / entry).is_file():
+            return tools_of_file((place / entry).absolute())
+    looked = " and ".join(dict.fromkeys(short_path(place / entry) for place in places))
+    hint = did_you_mean(entry, toolsets)
+    raise ProblemsFound([Problem(entry, None, (), _KINDS, f"neither; looked for {looked}", hint)])
 
 
 def tools_of_file(path: Path) -> dict[str, Tool]:
@@ -297,18 +279,6 @@ def files_of_tools(path: Path) -> tuple[Path, ...]:
 # For the life of the process: a Python file is not run again for each trial, and its tools stay the same
 # ones.
 _loaded: dict[Path, tuple[Stamps, dict[str, Tool]]] = {}
-
-
-def _find_file(
-    entry: str, folder: Path | None, root: Path | None, toolsets: Mapping[str, Sequence[Path]]
-) -> Path:
-    places = [place for place in (folder, root) if place is not None] or [Path()]
-    for place in places:
-        if (place / entry).is_file():
-            return (place / entry).absolute()
-    looked = " and ".join(dict.fromkeys(short_path(place / entry) for place in places))
-    hint = did_you_mean(entry, toolsets)
-    raise ProblemsFound([Problem(entry, None, (), _KINDS, f"neither; looked for {looked}", hint)])
 
 
 def _stamps(files: Iterable[Path]) -> Stamps:

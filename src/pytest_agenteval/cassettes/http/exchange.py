@@ -24,31 +24,29 @@ from pytest_agenteval.text.errors import RequestRefused, exception_text
 FAILURE, CAUSE = "failure", "cause"
 """Keys of a recorded response that was none: what the client raised, and what the system had raised."""
 
-FAILED_STATUS = 599
-"""What stands as the status of such a response; whoever else plays the cassette sees a server's failure."""
-
 BuildException: TypeAlias = Callable[[str, str, Exception], Exception]
 """Makes a client's exception of its class (``httpx.ConnectError``), its text and the system's exception."""
 
 _SYSTEM = ("builtins", "socket", "ssl", "http.client")
 _ERRNO = re.compile(r"\[Errno (-?\d+)\] (.*)", re.S)
-_MOST_CAUSES = 10
 
 
 def failed_response(raised: BaseException) -> Response:
     """Write down what a client raised in place of a response."""
-    innermost: BaseException | None = None
+    cause: BaseException | None = None
     each: BaseException | None = raised
-    for _ in range(_MOST_CAUSES):
+    for _ in range(10):  # causes may go in a circle
         if each is None:
             break
-        innermost = each if type(each).__module__ in _SYSTEM else innermost
+        cause = each if type(each).__module__ in _SYSTEM else cause
         # urllib and aiohttp hold it in a field.
         inner = getattr(each, "os_error", None) or getattr(each, "reason", None)
         each = inner if isinstance(inner, BaseException) else each.__cause__ or each.__context__
-    cause = innermost
-    extra = {FAILURE: _described(raised), **({} if cause in (None, raised) else {CAUSE: _described(cause)})}
-    return Response(FAILED_STATUS, "no response", extra=extra)
+    extra = {FAILURE: _described(raised)}
+    if cause is not None and cause is not raised:
+        extra[CAUSE] = _described(cause)
+    # No server sends 599: whoever else plays the cassette sees a server's failure.
+    return Response(599, "no response", extra=extra)
 
 
 def is_failure(response: Response) -> bool:
@@ -59,21 +57,6 @@ def is_failure(response: Response) -> bool:
 def failure_text(response: Response) -> str:
     """Give what was raised, as it was written down."""
     return str(response.extra[FAILURE])
-
-
-def recorded_failure(response: Response, build: BuildException) -> Exception:
-    """Make the exception that was raised in place of a response: one that ``build`` makes for its client."""
-    name, _, text = failure_text(response).partition(": ")
-    cause = _system_error(str(response.extra.get(CAUSE, failure_text(response))))
-    if "timeout" in name.lower() and not isinstance(cause, TimeoutError):
-        cause = TimeoutError(text)
-    try:
-        failed = build(name, text, cause)
-        str(failed)
-    except (TypeError, AttributeError, ValueError):  # a class that takes something else, edited by hand
-        plain = TimeoutError(text) if isinstance(cause, TimeoutError) else ConnectionError(text)
-        failed = build("", text, plain)
-    return failed
 
 
 def is_system_exception(name: str) -> bool:
@@ -112,11 +95,9 @@ def _system_class(name: str) -> type[Exception] | None:
     # Here: patches are put on http.client while it is imported, and they need this module.
     from http.client import HTTPException
 
-    return (
-        exception_class
-        if isinstance(exception_class, type) and issubclass(exception_class, OSError | HTTPException)
-        else None
-    )
+    if isinstance(exception_class, type) and issubclass(exception_class, OSError | HTTPException):
+        return exception_class
+    return None
 
 
 def replay(scope: Scope, request: Request, build: BuildException) -> Response | None:
@@ -126,13 +107,19 @@ def replay(scope: Scope, request: Request, build: BuildException) -> Response | 
     makes of that.
     """
     response = scope.play(request)
-    if response is not None and is_failure(response):
-        raise recorded_failure(response, build)
-    return None if response is None else sent_response(response, request)
-
-
-_LAST_EVENTS = (b"data: [DONE]", b"data:[DONE]")
-"""What ends a stream in OpenAI's form: nothing follows it but the end of the response."""
+    if response is None or not is_failure(response):
+        return None if response is None else sent_response(response, request)
+    name, _, text = failure_text(response).partition(": ")
+    cause = _system_error(str(response.extra.get(CAUSE, failure_text(response))))
+    if "timeout" in name.lower() and not isinstance(cause, TimeoutError):
+        cause = TimeoutError(text)
+    try:
+        failed = build(name, text, cause)
+        str(failed)
+    except (TypeError, AttributeError, ValueError):  # a class that takes something else, edited by hand
+        plain = TimeoutError(text) if isinstance(cause, TimeoutError) else ConnectionError(text)
+        failed = build("", text, plain)
+    raise failed
 
 
 class Exchange:
@@ -178,7 +165,8 @@ class Exchange:
         if not self._has_body:
             self.note_part(part)
         self._parts.append(part)
-        if part.rstrip().endswith(_LAST_EVENTS) and is_event_stream(self._headers):
+        # The last event of a stream in OpenAI's form: nothing follows it but the end of the response.
+        if part.rstrip().endswith((b"data: [DONE]", b"data:[DONE]")) and is_event_stream(self._headers):
             self._record(self._response())  # some clients neither read on nor close it before they ask again
 
     def note_part(self, part: bytes) -> None:

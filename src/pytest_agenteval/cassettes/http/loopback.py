@@ -49,10 +49,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.http.messages import Pairs
 
 
-TRIAL_ENDED = "the trial has ended: nothing more is sent"
-TRIAL_BROKEN = "the trial is broken: nothing more is answered"
-
-
 class LoopbackExchange:
     """What a program asks at one of its trial's addresses, and what it is answered."""
 
@@ -78,7 +74,7 @@ class LoopbackExchange:
         """Give what is answered without sending anything, be it recorded or a refusal; None to send it."""
         address, scope = self._address, self._address.scope
         if address.closed or scope.closed:
-            return refusal(403, "trial_ended", TRIAL_ENDED, self.request)
+            return refusal(403, "trial_ended", "the trial has ended: nothing more is sent", self.request)
         try:
             if self._upgrades and not scope.live:  # a WebSocket is no request with a response
                 raise scope.refusal(self.request)
@@ -87,7 +83,8 @@ class LoopbackExchange:
             return refusal(400, "not_recorded", exception_text(refused), self.request)
         except Exception as broken:  # nobody is above us: whoever runs the program is told
             address.note_broken(broken)
-            return refusal(400, "trial_broken", TRIAL_BROKEN, self.request)
+            line = "the trial is broken: nothing more is answered"
+            return refusal(400, "trial_broken", line, self.request)
         except BaseException as reached:  # what ends an agent in this process
             address.note_limit(reached)
             return refusal(400, "limit_reached", exception_text(reached), self.request)
@@ -211,13 +208,10 @@ def refusal(status: int, kind: str, message: str, request: Request | None = None
 LONGEST_LINE = 65536
 MOST_BYTES = 1_000_000_000
 """The longest body that is taken, or part of one: it is held in memory."""
-NO_ADDRESS = "no trial has this address: it has ended, or the path is not whole"
 AROUND = (
     "this goes around the addresses that agenteval gives, and is refused; "
     "`proxy: {VARIABLE: base}` in suite.yaml gives a tool's one"
 )
-CHALLENGE = {"Proxy-Authenticate": 'Basic realm="agenteval"'}
-_OF_BODY = frozenset({"content-length", *HOP_BY_HOP})
 
 
 class LoopbackRequests(BaseHTTPRequestHandler):
@@ -269,7 +263,8 @@ class LoopbackRequests(BaseHTTPRequestHandler):
             return mounted.answer(self.command, headers, body)
         upstream = None if address is None else address.upstream(unquote(name), f"/{rest}")
         if address is None or upstream is None:
-            return refusal(403, "no_address", NO_ADDRESS)
+            line = "no trial has this address: it has ended, or the path is not whole"
+            return refusal(403, "no_address", line)
         query = f"?{place.query}" if place.query else ""
         path = f"/{rest}{query}" if place.path.count("/") > 3 else query
         with address.under_way(self._connections):
@@ -299,12 +294,11 @@ class LoopbackRequests(BaseHTTPRequestHandler):
 
         A program that reads no further does not end it: what was paid for is recorded.
         """
-        headers = [pair for pair in incoming.headers if pair[0].lower() not in _OF_BODY]
-        lines = [
-            f"HTTP/1.1 {incoming.status} {incoming.reason}",
-            *(f"{name}: {value}" for name, value in headers),
-        ]
-        self._write(f"{_lines(lines)}Transfer-Encoding: chunked\r\n\r\n".encode("latin-1", "replace"))
+        head = f"HTTP/1.1 {incoming.status} {incoming.reason}\r\n"
+        for name, value in incoming.headers:
+            if name.lower() not in HOP_BY_HOP and name.lower() != "content-length":
+                head += f"{name}: {value}\r\n"
+        self._write(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode("latin-1", "replace"))
         whole = bytearray()
         try:
             for chunk in exchange.clean_parts(incoming.chunks()):
@@ -368,24 +362,17 @@ class LoopbackRequests(BaseHTTPRequestHandler):
     def _refusal_around(self, host: str) -> Response:
         """Refuse a request that takes us for a proxy, and count it for the trial that signs it so."""
         self.close_connection = True
-        token = _password(self.headers.get("Proxy-Authorization", ""))
+        token = ""
+        with suppress(ValueError):
+            credentials = b64decode(self.headers.get("Proxy-Authorization", "").partition(" ")[2])
+            token = credentials.decode().rpartition(":")[2]
         if not token:
-            return replace(refusal(407, "no_trial", AROUND), headers=CHALLENGE)
+            challenge = {"Proxy-Authenticate": 'Basic realm="agenteval"'}
+            return replace(refusal(407, "no_trial", AROUND), headers=challenge)
         address: TrialAddress | None = self.server.addresses.get(token)
         if address is not None:
             address.note_around(host.rpartition("@")[2])
         return refusal(403, "around_the_tapes", AROUND)
-
-
-def _lines(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\r\n" for line in lines)
-
-
-def _password(authorization: str) -> str:
-    try:
-        return b64decode(authorization.partition(" ")[2]).decode().rpartition(":")[2]
-    except ValueError:
-        return ""
 
 
 POLL_S = 0.1
@@ -430,11 +417,9 @@ class _Server(ThreadingHTTPServer):
         """Say nothing of a connection that somebody dropped; what matters is noted with its trial."""
 
     def forget(self, token: str) -> None:
-        """Have no such path any more."""
         self.addresses.pop(token, None)
 
     def end(self) -> None:
-        """Serve no more."""
         OWN_ADDRESSES.discard(self.base)
         self.shutdown()
         self.server_close()

@@ -141,11 +141,9 @@ def _connection(parts: SplitResult) -> HTTPConnection:
     """Give a connection to a host, through the user's proxy where the environment names one."""
     host, port, proxy = parts.hostname or "", parts.port, _proxy(parts)
     if parts.scheme != "https":
-        return (
-            HTTPConnection(host, port or 80, timeout=SILENCE_S)
-            if proxy is None
-            else HTTPConnection(proxy.hostname or "", proxy.port or 80, timeout=SILENCE_S)
-        )
+        if proxy is not None:
+            host, port = proxy.hostname or "", proxy.port
+        return HTTPConnection(host, port or 80, timeout=SILENCE_S)
     if proxy is None:
         return HTTPSConnection(host, port or 443, timeout=SILENCE_S, context=_tls())
     connection = HTTPSConnection(proxy.hostname or "", proxy.port or 80, timeout=SILENCE_S, context=_tls())
@@ -338,26 +336,22 @@ class TrialAddress:
         A response that has begun has so many seconds to come to its end, and to be recorded: a program may
         have ended as soon as it read the last word. All else is cut.
         """
-        self.closed = True
-        self._leave(self.token)
-        for mounted in self.mounted.values():
-            mounted.close()
         end = time.monotonic() + grace_s + CUTTING_S
+        self.cut(also_responding=False)
         with self._changed:
-            self._cut(also_responding=False)
             self._changed.wait_for(lambda: not self._under_way, grace_s)
             while self._under_way and time.monotonic() < end:  # one that is not yet there to be cut will be
                 self._cut(also_responding=True)
                 self._changed.wait(CUT_S)
 
-    def cut(self) -> None:
+    def cut(self, *, also_responding: bool = True) -> None:
         """Refuse whatever is asked from now on, and cut off what is under way, without waiting."""
         self.closed = True
         self._leave(self.token)
         for mounted in self.mounted.values():
             mounted.close()
         with self._changed:
-            self._cut(also_responding=True)
+            self._cut(also_responding=also_responding)
 
     def _cut(self, *, also_responding: bool) -> None:
         for connections, is_responding in tuple(self._under_way.items()):

@@ -81,7 +81,6 @@ _OF_TRAVEL = frozenset({"content-length", "transfer-encoding", "connection", "ke
 _OF_ENCODING = frozenset({"content-encoding", "content-length"})
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _CHUNKED = ("Transfer-Encoding", "chunked")
-_NO_BODY = frozenset({204, 304})
 _GZIP = b"\x1f\x8b"
 ENCODED, _BARE_DEFLATE = "encoded", "bare-deflate"
 """The key of a recorded response that names the encodings of its body; deflate without a head of zlib's."""
@@ -152,7 +151,12 @@ def recordable_response(
     """
     listed = _header_lists(headers)
     coding = _encodings(listed)
-    body = _decode(coding, raw) if whole else _decode_beginning(coding, raw)
+    body: bytes | None = None
+    if whole or coding not in (["gzip"], ["x-gzip"], ["deflate"]):
+        body = _decode(coding, raw)
+    else:
+        with suppress(zlib.error):
+            body = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(raw)
     dropped, extra = set(_OF_TRAVEL), {}
     if body is not None and coding:
         dropped.add("content-encoding")
@@ -176,10 +180,13 @@ def sent_response(response: Response, request: Request) -> Response:
     if names == [""] or not _has_body(response, request.method) or is_event_stream(headers):
         return response
     accepted = ",".join(_values_of(request.headers, "accept-encoding")).lower()
+    listed = [part.partition(";")[0].strip() for part in accepted.split(",")]
+    # A client that does not say what it takes gets what its server sends.
+    takes_any = not accepted or "*" in listed
     body: bytes | None = _body_bytes(response.body)
     for name in names:
-        plain = name.replace(_BARE_DEFLATE, "deflate")
-        body = _encode(name, body) if body is not None and _accepts(accepted, plain) else None
+        plain = name.replace(_BARE_DEFLATE, "deflate").removeprefix("x-")
+        body = _encode(name, body) if body is not None and (takes_any or plain in listed) else None
     if body is None:
         return response
     value = ", ".join(names).replace(_BARE_DEFLATE, "deflate")
@@ -250,12 +257,6 @@ def _encodings(headers: Mapping[str, Sequence[str]]) -> list[str]:
     return [word.strip().lower() for value in values for word in value.split(",")]
 
 
-def _accepts(accepted: str, name: str) -> bool:
-    """Whether a client takes an encoding; one that does not say what it takes gets what its server sends."""
-    listed = [part.partition(";")[0].strip() for part in accepted.split(",")]
-    return not accepted or name.removeprefix("x-") in listed or "*" in listed
-
-
 def _encode(name: str, body: bytes) -> bytes | None:
     """Encode a body; None where no package does."""
     if name in ("gzip", "x-gzip"):
@@ -294,22 +295,12 @@ def _decode(coding: list[str], raw: bytes) -> bytes | None:
     return None if body == raw else body
 
 
-def _decode_beginning(coding: list[str], raw: bytes) -> bytes | None:
-    """Undo what can be undone of a body that was cut."""
-    if coding not in (["gzip"], ["x-gzip"], ["deflate"]):
-        return _decode(coding, raw)
-    try:
-        return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(raw)
-    except zlib.error:
-        return None
-
-
 def _body_bytes(body: Body) -> bytes:
     return body if isinstance(body, bytes) else (body or "").encode("utf-8", "surrogatepass")
 
 
 def _has_body(response: Response, method: str) -> bool:
-    return method.upper() != "HEAD" and response.status not in _NO_BODY and response.status >= 200
+    return method.upper() != "HEAD" and response.status not in (204, 304) and response.status >= 200
 
 
 def _header_lists(headers: Pairs) -> dict[str, list[str]]:

@@ -48,7 +48,6 @@ class _PlayedTransport(asyncio.Transport):
     abort = close
 
     def pause_reading(self) -> None:
-        """Hold back what comes until it is wanted."""
         self.flowing.clear()
 
     def resume_reading(self) -> None:
@@ -114,10 +113,9 @@ def _patch_connect(aiohttp: Any) -> Any:
 
     def streamed_connection(connector: Any, request: Any, given: Any, exchange: Exchange) -> Any:
         streamed, protocol, transport = connection(connector, request)
-        headers = [
-            *[(name, value) for name, value in given.headers.items() if name.lower() not in _FRAMING],
-            ("Transfer-Encoding", "chunked"),
-        ]
+        framing = ("content-length", "transfer-encoding", "connection", "keep-alive")
+        headers = [(name, value) for name, value in given.headers.items() if name.lower() not in framing]
+        headers.append(("Transfer-Encoding", "chunked"))
         protocol.data_received(head_on_the_wire(given.status, given.reason or "", headers))
         streamed.stream = asyncio.ensure_future(_pass_on(given, exchange, protocol, transport))
         return streamed
@@ -143,7 +141,7 @@ def _patch_connect(aiohttp: Any) -> Any:
                 connection = await real(connector, req, traces, timeout)
                 try:
                     connection.protocol.set_response_params(
-                        timer=req._timer if hasattr(req, "_timer") else None,
+                        timer=timer,
                         skip_payload=req.method == "HEAD",
                         read_until_eof=True,
                         auto_decompress=False,
@@ -154,13 +152,9 @@ def _patch_connect(aiohttp: Any) -> Any:
                 except BaseException:
                     connection.close()
                     raise
-                given = given
                 exchange.begin(given.status, given.reason or "", given.headers.items())
-                if (
-                    given.method != "HEAD"
-                    and given.status not in (204, 304)
-                    and comes_in_parts(given.headers.items())
-                ):
+                may_have_body = given.method != "HEAD" and given.status not in (204, 304)
+                if may_have_body and comes_in_parts(given.headers.items()):
                     return streamed_connection(connector, req, given, exchange)
                 answer = sent_response(exchange.end(await given.read()), question)
             return played_connection(connector, req, answer)
@@ -188,9 +182,6 @@ async def _play(parts: list[bytes], protocol: Any) -> None:
     for part in parts:
         await asyncio.sleep(0)
         protocol.data_received(part)
-
-
-_FRAMING = {"content-length", "transfer-encoding", "connection", "keep-alive"}
 
 
 async def _pass_on(given: Any, exchange: Exchange, protocol: Any, transport: _PlayedTransport) -> None:
@@ -223,11 +214,8 @@ def _patch_request(aiohttp: Any) -> Any:
     def patched(real: Any) -> Any:
         async def _request(session: Any, *args: Any, **kwargs: Any) -> Any:
             loop = None if current() is None else trial_loop()
-            if (
-                loop is None
-                or session.closed
-                or not type(session.connector) in (aiohttp.TCPConnector, aiohttp.UnixConnector)
-            ):
+            can_copy = type(session.connector) in (aiohttp.TCPConnector, aiohttp.UnixConnector)
+            if loop is None or session.closed or not can_copy:
                 return await real(session, *args, **kwargs)
             copied = await copy_of_loop(loop, session, partial(_copied_session, aiohttp), _close_session)
             return await real(copied, *args, **kwargs)
@@ -248,18 +236,9 @@ def _patch_close(real: Any) -> Any:
 
 
 _SETTINGS = (
-    "_limit",
-    "_limit_per_host",
-    "_keepalive_timeout",
-    "_force_close",
-    "_ssl",
-    "_family",
-    "_local_addr_infos",
-    "_happy_eyeballs_delay",
-    "_interleave",
-    "_socket_factory",
-    "_ssl_shutdown_timeout",
-    "_use_dns_cache",
+    *("_limit", "_limit_per_host", "_keepalive_timeout", "_force_close", "_ssl", "_family"),
+    *("_local_addr_infos", "_happy_eyeballs_delay", "_interleave", "_socket_factory"),
+    *("_ssl_shutdown_timeout", "_use_dns_cache"),
 )
 """What of a connector belongs to no loop."""
 

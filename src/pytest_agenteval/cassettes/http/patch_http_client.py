@@ -50,7 +50,13 @@ class _TeeFile:
 
     def __init__(self, response: http.client.HTTPResponse, exchange: Exchange) -> None:
         self._file, self._exchange = response.fp, exchange
-        self._head = _framing(response)
+        # A head that says no more than how the body ends.
+        if response.chunked:
+            self._head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        elif response.length is None:
+            self._head = b"HTTP/1.1 " + _UNTIL_CLOSED
+        else:
+            self._head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % response.length
         self._raw = io.BytesIO()
         self._at_end = False
 
@@ -91,33 +97,21 @@ class _TeeFile:
     def close(self) -> None:
         """Record what was read if it is whole, then close the file."""
         try:
-            self._conclude()
+            if self._exchange.over:
+                return
+            reading_on = self._exchange.worth_reading_on
+            body, whole = _body_of(self._head, self._raw.getvalue(), self._file if reading_on else None)
+            if not whole and self._at_end:
+                self._exchange.fail(http.client.IncompleteRead(body), body)
+            elif not whole or (self._head.endswith(_UNTIL_CLOSED) and not (self._at_end or reading_on)):
+                self._exchange.cut(body=body)
+            else:
+                self._exchange.end(body)
         finally:
             self._file.close()
 
-    def _conclude(self) -> None:
-        if self._exchange.over:
-            return
-        reading_on = self._exchange.worth_reading_on
-        body, whole = _body_of(self._head, self._raw.getvalue(), self._file if reading_on else None)
-        if not whole and self._at_end:
-            self._exchange.fail(http.client.IncompleteRead(body), body)
-        elif not whole or (self._head.endswith(_UNTIL_CLOSED) and not (self._at_end or reading_on)):
-            self._exchange.cut(body=body)
-        else:
-            self._exchange.end(body)
-
 
 _UNTIL_CLOSED = b"200 OK\r\n\r\n"
-
-
-def _framing(response: http.client.HTTPResponse) -> bytes:
-    """Write a head that says no more than how the body's end is told."""
-    if response.chunked:
-        return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    if response.length is None:
-        return b"HTTP/1.1 " + _UNTIL_CLOSED
-    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % response.length
 
 
 def _body_of(head: bytes, raw: bytes, rest: Any) -> tuple[bytes, bool]:
@@ -138,8 +132,6 @@ def _body_of(head: bytes, raw: bytes, rest: Any) -> tuple[bytes, bool]:
 
 
 class _JoinedFiles(io.RawIOBase):
-    """One file after the other."""
-
     def __init__(self, *files: Any) -> None:
         self._files = list(files)
 
@@ -147,7 +139,6 @@ class _JoinedFiles(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read from the first that has anything left."""
         while self._files:
             part = self._files[0].read1(len(buffer))
             if part:

@@ -66,9 +66,8 @@ def _question(httpx: Any, request: Any, body: bytes) -> Request:
 def _failure_of(httpx: Any, request: Any) -> BuildException:
     def build(name: str, text: str, cause: Exception) -> Exception:
         other = httpx.ReadTimeout if isinstance(cause, TimeoutError) else httpx.ConnectError
-        failed: Exception = (exception_class(httpx, name, httpx.TransportError) or other)(
-            text, request=request
-        )
+        kind = exception_class(httpx, name, httpx.TransportError) or other
+        failed: Exception = kind(text, request=request)
         return failed
 
     return build

@@ -49,7 +49,13 @@ def watch(watchers: Watchers) -> None:
     if tables is None:
         tables = []
         setattr(sys, _TABLES, tables)
-        sys.addaudithook(_hook(tables))
+
+        def hook(event: str, args: tuple[Any, ...]) -> None:
+            for table in tables:  # every import and every file that is opened comes by
+                if event in table:
+                    table[event](*args)
+
+        sys.addaudithook(hook)
     if watchers not in tables:
         tables.append(watchers)
 
@@ -59,15 +65,6 @@ def stop_watching(watchers: Watchers) -> None:
     tables: list[Watchers] = getattr(sys, _TABLES, [])
     if watchers in tables:
         tables.remove(watchers)
-
-
-def _hook(tables: list[Watchers]) -> Callable[[str, tuple[Any, ...]], None]:
-    def hook(event: str, args: tuple[Any, ...]) -> None:
-        for watchers in tables:  # every import and every file that is opened comes by
-            if event in watchers:
-                watchers[event](*args)
-
-    return hook
 
 
 _accepted: WeakSet[Any] = WeakSet()
@@ -162,7 +159,9 @@ def _refuse_looking_up(name: Any, port: Any = None, *_: Any) -> None:
 def _refuse_naming(address: Any) -> None:
     """Refuse to ask a server for the name of an address, which stands in a pair with a port or alone."""
     host = _address_text(address[0] if isinstance(address, tuple) else address)
-    if not _is_own_name(host) and not _is_loopback(host):
+    address = _ip_address(host)
+    is_loopback = address is not None and (address.is_loopback or address.is_unspecified)
+    if not _is_own_name(host) and not is_loopback:
         _refuse(_uri_of((host, None)))
 
 
@@ -188,11 +187,6 @@ def _refuse(uri: str) -> None:
 
 def _is_own_uri(uri: str) -> bool:
     return is_own_address(f"http{uri.removeprefix('socket')}/")
-
-
-def _is_loopback(name: str) -> bool:
-    address = _ip_address(name)
-    return address is not None and (address.is_loopback or address.is_unspecified)
 
 
 def _ip_address(name: str) -> Any:

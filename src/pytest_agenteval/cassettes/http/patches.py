@@ -96,8 +96,7 @@ class _PatchLoader(Loader):
         return self._real.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Load the library, whose own loader is back in its place from now on, then patch it."""
-        module.__loader__ = self._real
+        module.__loader__ = self._real  # its own loader is back in its place from now on
         if module.__spec__ is not None:
             module.__spec__.loader = self._real
         self._real.exec_module(module)
@@ -117,7 +116,12 @@ def install() -> None:
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     # Before the lock is taken: another thread may import what a patch's own module imports, and wait for it.
-    imported = [(module, _make_points(module.__name__)) for module in _unpatched_libraries()]
+    imported = []
+    for name in LIBRARIES:
+        # Each trial comes by here twice: what is patched already is passed over at once.
+        if name in sys.modules and sys.modules[name] is not _patched.get(name):
+            with suppress(ImportError):  # this waits for one that another thread imports
+                imported.append((import_module(name), _make_points(name)))
     with _lock:
         for module, make_points in imported:
             _patch(module, make_points)
@@ -125,7 +129,7 @@ def install() -> None:
             present = getattr(patch.owner, patch.name)
             while present is not None and present is not patch.ours:
                 present = getattr(present, "__wrapped__", None)
-            if not present is not None:
+            if present is None:  # another's patch around ours, as instrumentations put theirs, stays
                 setattr(patch.owner, patch.name, patch.ours)
 
 
@@ -143,15 +147,6 @@ def remove() -> None:
                 setattr(patch.owner, patch.name, patch.real)
 
 
-def _unpatched_libraries() -> Iterator[ModuleType]:
-    """Give the libraries that are imported and not patched, waiting for one that another thread imports."""
-    for name in LIBRARIES:
-        # Each trial comes by here twice: what is patched already is passed over at once.
-        if name in sys.modules and sys.modules[name] is not _patched.get(name):
-            with suppress(ImportError):
-                yield import_module(name)
-
-
 def _make_points(library: str) -> MakePoints:
     """Give what says which functions of a library are patched."""
     points = LIBRARIES[library]
@@ -165,14 +160,10 @@ def _make_points(library: str) -> MakePoints:
 def _patch(module: ModuleType, make_points: MakePoints) -> None:
     if _patched.get(module.__name__) is not module:
         _patched[module.__name__] = module
-        _put(make_points(module))
-
-
-def _put(points: PatchPoints) -> None:
-    for owner, name, make in points:
-        real = getattr(owner, name)
-        _patches.append(Patch(owner, name, make(real), real))
-        setattr(owner, name, _patches[-1].ours)
+        for owner, name, make in make_points(module):
+            real = getattr(owner, name)
+            _patches.append(Patch(owner, name, make(real), real))
+            setattr(owner, name, _patches[-1].ours)
 
 
 @contextmanager
@@ -194,11 +185,7 @@ def taped_http(
     network. Subprocesses are outside of every scope.
     """
     install()
-
-    def compare() -> CallMatcher:
-        return _request_matcher(matching)
-
-    with scoped(Scope((tape, *shared), compare)) as scope:
+    with scoped(Scope((tape, *shared), lambda: _request_matcher(matching))) as scope:
         yield scope
 
 

@@ -102,11 +102,6 @@ async def _until_loop_ends(
 
 
 _ENDED = "the trial has ended: nothing more is sent"
-_OF_A_COPY = (
-    "not sent by a forked copy of the process, where it could be neither counted nor recorded; "
-    "ask in threads, or make the agent a command"
-)
-
 _OF_NOBODY = (
     "not sent: an empty context (contextvars.Context()) on a loop that all trials share does not say which "
     "trial it belongs to. Let the task keep its context, or give each trial a loop of its own "
@@ -306,7 +301,8 @@ class Scope:
                 if self.traffic is not None:
                     self.traffic.note_reply(request, interaction.response)
                 return interaction.response
-        if self._ignored_hosts and self._is_ignored(request):
+        host = urlsplit(request.uri).hostname or "" if self._ignored_hosts else ""
+        if any(fnmatchcase(host, pattern.lower()) for pattern in self._ignored_hosts):
             return Response(204, "No Content")
         if self._own.recording:
             self._expect_no_copy(request)
@@ -319,11 +315,10 @@ class Scope:
             from pytest_agenteval.cassettes.tape import describe_request
 
             described = describe_request(self._own.cassette.redactor.request(request))
-            raise NothingSent(f"{described}: {_OF_A_COPY}")
-
-    def _is_ignored(self, request: Request) -> bool:
-        host = urlsplit(request.uri).hostname or ""
-        return any(fnmatchcase(host, pattern.lower()) for pattern in self._ignored_hosts)
+            raise NothingSent(
+                f"{described}: not sent by a forked copy of the process, where it could be neither counted "
+                "nor recorded; ask in threads, or make the agent a command"
+            )
 
     def refusal(self, request: Request) -> BaseException:
         """Note a request that is not answered, if it is new, and give what is to be raised."""
@@ -476,7 +471,13 @@ def answering() -> Scope | None:
         # A context that an agent has held since another trial: this thread may work for one that goes on.
         scope = _thread.scope
         if scope is None or scope.closed:
-            raise NothingSent(_ENDED) if _serves.get() else _end_of_thread_or_task()
+            if _serves.get():
+                raise NothingSent(_ENDED)
+            # What no agent's ``except Exception`` stops, and what is no news to anybody.
+            with suppress(RuntimeError):
+                if asyncio.current_task() is not None:
+                    raise asyncio.CancelledError(_ENDED)
+            raise ScopeClosed(_ENDED)
     return None if scope.passing and scope.traffic is None else scope
 
 
@@ -562,12 +563,3 @@ def let_out() -> Iterator[None]:
         return
     with scoped(Scope(passing=True)):
         yield
-
-
-def _end_of_thread_or_task() -> BaseException:
-    """Give what no agent's ``except Exception`` stops, and what is no news to anybody."""
-    try:
-        inside_task = asyncio.current_task() is not None
-    except RuntimeError:
-        inside_task = False
-    return asyncio.CancelledError(_ENDED) if inside_task else ScopeClosed(_ENDED)

@@ -81,9 +81,8 @@ def reply_blocks(message: Mapping[str, Any]) -> Iterator[Block]:
 def _goes_back(part: Mapping[str, Any]) -> bool:
     """Whether a part of a reply other than text goes back to the provider."""
     kind = as_text(part.get("type"))
-    return (
-        kind == "server_tool_use" or kind.endswith("_tool_result") or (kind == "thinking" and is_signed(part))
-    )
+    of_provider = kind == "server_tool_use" or kind.endswith("_tool_result")
+    return of_provider or (kind == "thinking" and is_signed(part))
 
 
 def is_signed(block: Mapping[str, Any]) -> bool:
@@ -123,10 +122,8 @@ def _visible_blocks(parts: Iterable[Mapping[str, Any]], *, blank: str) -> Iterat
             image = part.get("image_url")
             url = as_text(image) or as_text(as_map(image).get("url"))
             source = _source(url, as_text(as_map(image).get("format")))
-            yield marked(
-                {"type": "document" if source.get("media_type") in _DOCUMENTS else "image", "source": source},
-                part,
-            )
+            shown_as = "document" if source.get("media_type") in _DOCUMENTS else "image"
+            yield marked({"type": shown_as, "source": source}, part)
         elif kind == "document":
             yield dict(part)
         elif kind == "file":
@@ -194,9 +191,14 @@ def anthropic_messages(
     """
     turns = [turn for message in messages if (turn := _turn(message, names, echoes)).blocks]
     placed = _with_system(turns) if takes_system else _without_system(turns)
-    return _with_stripped_end(
-        [_joined_turns(role, list(run)) for role, run in groupby(placed, key=_wire_role)]
-    )
+    joined = [_joined_turns(role, list(run)) for role, run in groupby(placed, key=_wire_role)]
+    if joined and joined[-1]["role"] == "assistant":
+        # The model is to continue this reply, and the provider refuses trailing blanks there.
+        joined[-1]["content"] = [
+            {**block, "text": block["text"].rstrip()} if block["type"] == "text" else block
+            for block in joined[-1]["content"]
+        ]
+    return joined
 
 
 def _role(message: Mapping[str, Any]) -> str:
@@ -207,22 +209,14 @@ def _role(message: Mapping[str, Any]) -> str:
 def _turn(message: Mapping[str, Any], names: Mapping[str, str], echoes: Mapping[str, Any]) -> AnthropicTurn:
     role = _role(message)
     if role == "assistant":
-        return AnthropicTurn(role, list(_assistant_blocks(message, names, echoes)))
+        calls = message.get("tool_calls") or ()
+        blocks = [*reply_blocks(message), *call_blocks(calls, names)]
+        thoughts = (echoes.get(calls[0].get("id")) if calls else None) or message.get("thinking_blocks") or ()
+        if not any(block["type"] == "thinking" for block in blocks):  # else they are among its own blocks
+            blocks = [*(dict(thought) for thought in thoughts if is_signed(thought)), *blocks]
+        return AnthropicTurn(role, blocks)
     read = {"system": system_blocks, "result": result_blocks}.get(role, user_blocks)
     return AnthropicTurn(role, read(message))
-
-
-def _assistant_blocks(
-    message: Mapping[str, Any], names: Mapping[str, str], echoes: Mapping[str, Any]
-) -> Iterator[Block]:
-    """Give a reply's thoughts, texts and calls; thoughts among its own blocks are not repeated."""
-    calls = message.get("tool_calls") or ()
-    spoken = list(reply_blocks(message))
-    thoughts = (echoes.get(calls[0].get("id")) if calls else None) or message.get("thinking_blocks") or ()
-    if not any(block["type"] == "thinking" for block in spoken):
-        yield from (dict(thought) for thought in thoughts if is_signed(thought))
-    yield from spoken
-    yield from call_blocks(calls, names)
 
 
 def _wire_role(turn: AnthropicTurn) -> str:
@@ -256,17 +250,14 @@ def _with_system(turns: Sequence[AnthropicTurn]) -> Iterator[AnthropicTurn]:
             waiting = []
         if turn.role != "system":
             yield turn
-        elif _is_beside_user(turns, speaks, place):
-            waiting.append(turn)
         else:
-            yield _as_users(turn)
+            before = next((turns[at] for at in range(place, -1, -1) if speaks[at]), None)
+            after = next((turns[at] for at in range(place, len(turns)) if speaks[at]), None)
+            if any(beside is not None and _wire_role(beside) == "user" for beside in (before, after)):
+                waiting.append(turn)
+            else:
+                yield _as_users(turn)
     yield from waiting
-
-
-def _is_beside_user(turns: Sequence[AnthropicTurn], speaks: Sequence[bool], place: int) -> bool:
-    before = next((turns[at] for at in range(place, -1, -1) if speaks[at]), None)
-    after = next((turns[at] for at in range(place, len(turns)) if speaks[at]), None)
-    return any(turn is not None and _wire_role(turn) == "user" for turn in (before, after))
 
 
 def _as_users(turn: AnthropicTurn) -> AnthropicTurn:
@@ -284,14 +275,3 @@ def _joined_turns(role: str, turns: Iterable[AnthropicTurn]) -> dict[str, Any]:
             called.add(block["id"])
         blocks.append(block)
     return {"role": role, "content": blocks}
-
-
-def _with_stripped_end(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Strip the end of a reply that the model is to continue: the provider refuses trailing blanks."""
-    if messages and messages[-1]["role"] == "assistant":
-        messages[-1] = {"role": "assistant", "content": list(map(_right_stripped, messages[-1]["content"]))}
-    return messages
-
-
-def _right_stripped(block: Block) -> Block:
-    return {**block, "text": block["text"].rstrip()} if block["type"] == "text" else block

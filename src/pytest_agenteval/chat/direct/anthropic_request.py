@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -51,12 +51,9 @@ THINKING_BUDGETS: Mapping[str, int] = {
 }
 """Tokens of thought by effort, for models that do not decide that themselves."""
 
-_CHOICES = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
 _FOREIGN_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _PERSONAL_DATA = re.compile(r"[\w.%+-]+@[\w.-]+\.\w{2,}|\+?[\d\s()-]{7,}")
 """A mail address or a telephone number, which Anthropic does not accept as a user's id."""
-_SUBSCRIPTION = "sk-ant-oat"
-"""The prefix of a subscription's key, which goes into another header."""
 _BETAS_OF_TOOLS: Mapping[str, str] = {
     "web_fetch": "web-fetch-2025-09-10",
     "memory": "context-management-2025-06-27",
@@ -100,10 +97,11 @@ def body_of(ask: ModelAsk) -> dict[str, Any]:
         tools.append(dict(DUMMY_TOOL))
     if tools and any(block.get("type") == "container_upload" for block in blocks_of(messages)):
         tools.append(dict(CODE_EXECUTION))
-    body |= {
-        **thinking,
-        **{**({"tools": tools} if tools else {}), **({"tool_choice": choice} if choice else {})},
-    }
+    body |= thinking
+    if tools:
+        body["tools"] = tools
+    if choice:
+        body["tool_choice"] = choice
     if ask.response_schema is not None and _has_structured_output(ask):
         schema = anthropic_reply_schema(ask.response_schema)
         body["output_format"] = {"type": "json_schema", "schema": schema}
@@ -156,8 +154,9 @@ def _tool_choice(choice: Any, names: Mapping[str, str]) -> dict[str, Any] | None
     """Give which tool to call; ``choice`` is one of OpenAI's words or maps, or the name of a tool."""
     kind = choice if isinstance(choice, str) else as_text(as_map(choice).get("type"))
     name = choice if isinstance(choice, str) else as_text(as_map(as_map(choice).get("function")).get("name"))
-    if kind in _CHOICES and (not name or name == kind):
-        return {"type": _CHOICES[kind]}
+    choices = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
+    if kind in choices and (not name or name == kind):
+        return {"type": choices[kind]}
     return {"type": "tool", "name": names.get(name, name)} if name else None
 
 
@@ -191,7 +190,12 @@ def tool_names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     names: dict[str, str] = {}
     for name in own:
         if name and name not in taken and name not in names:
-            names[name] = _free_name(wire_name(name), {*taken, *names.values()})
+            free, number = wire_name(name), 1
+            while free in {*taken, *names.values()}:
+                number += 1
+                ending = f"_{number}"
+                free = wire_name(name)[: LONGEST_NAME - len(ending)] + ending
+            names[name] = free
     return names
 
 
@@ -200,47 +204,32 @@ def wire_name(name: str) -> str:
     return _FOREIGN_IN_NAMES.sub("_", name)[:LONGEST_NAME]
 
 
-def _free_name(name: str, taken: set[str]) -> str:
-    free, number = name, 1
-    while free in taken:
-        number += 1
-        ending = f"_{number}"
-        free = name[: LONGEST_NAME - len(ending)] + ending
-    return free
-
-
 def headers_of(key: str, body: Mapping[str, Any]) -> dict[str, str]:
     """Give the headers with the key, and with the betas that a body uses."""
-    subscribed = key.startswith(_SUBSCRIPTION)
-    betas = sorted({*_betas(body), *(("oauth-2025-04-20",) if subscribed else ())})
-    headers = {
-        "anthropic-version": ANTHROPIC_VERSION,
-        **({"anthropic-beta": ",".join(betas)} if betas else {}),
-    }
+    subscribed = key.startswith("sk-ant-oat")  # a subscription's key goes into another header
+    betas = {"oauth-2025-04-20"} if subscribed else set()
+    output = as_map(body.get("output_config"))
+    if body.get("output_format") is not None or output.get("format") is not None:
+        betas.add("structured-outputs-2025-11-13")
+    if output.get("effort") and as_map(body.get("thinking")).get("type") != "adaptive":
+        betas.add("effort-2025-11-24")
+    for block in blocks_of(body.get("messages")):
+        if block.get("type") == "container_upload" or as_map(block.get("source")).get("type") == "file":
+            betas.add("files-api-2025-04-14")
+    if body.get("context_management") is not None:
+        betas.add("context-management-2025-06-27")
+    if body.get("mcp_servers"):
+        betas.add("mcp-client-2025-04-04")
+    for tool in maps_in(body.get("tools")):
+        kind = as_text(tool.get("type"))
+        betas |= {beta for prefix, beta in _BETAS_OF_TOOLS.items() if kind.startswith(prefix)}
+    headers = {"anthropic-version": ANTHROPIC_VERSION}
+    if betas:
+        headers["anthropic-beta"] = ",".join(sorted(betas))
     if subscribed:
         from_browser = {"anthropic-dangerous-direct-browser-access": "true"}
         return {**headers, "authorization": f"Bearer {key}", **from_browser}
     return {**headers, "x-api-key": key} if key else headers
-
-
-def _betas(body: Mapping[str, Any]) -> Iterator[str]:
-    output = as_map(body.get("output_config"))
-    if body.get("output_format") is not None or output.get("format") is not None:
-        yield "structured-outputs-2025-11-13"
-    if output.get("effort") and as_map(body.get("thinking")).get("type") != "adaptive":
-        yield "effort-2025-11-24"
-    blocks = list(blocks_of(body.get("messages")))
-    sources = (as_map(block.get("source")).get("type") for block in blocks)
-    if "file" in sources or any(block.get("type") == "container_upload" for block in blocks):
-        yield "files-api-2025-04-14"
-    if body.get("context_management") is not None:
-        yield "context-management-2025-06-27"
-    if body.get("mcp_servers"):
-        yield "mcp-client-2025-04-04"
-    for tool in maps_in(body.get("tools")):
-        for kind, beta in _BETAS_OF_TOOLS.items():
-            if as_text(tool.get("type")).startswith(kind):
-                yield beta
 
 
 def echo_of(whole: Json) -> Any:
@@ -260,20 +249,15 @@ def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
         replace(call, name=own[call.name]) if call.by == "agent" and call.name in own else call
         for call in parts.calls
     )
-    reply = replace(parts, calls=calls, content=content)
-    return reply if ask.response_schema is None else _schema_object_as_text(reply)
-
-
-def _schema_object_as_text(parts: ReplyParts) -> ReplyParts:
-    """Turn the arguments of the tool that stood for the schema into the reply's text."""
-    objects = [call for call in parts.calls if call.name == REPLY_TOOL and call.by == "agent"]
-    if not objects:
-        return parts
+    objects = [call for call in calls if call.name == REPLY_TOOL and call.by == "agent"]
+    if ask.response_schema is None or not objects:
+        return replace(parts, calls=calls, content=content)
+    # The arguments of the tool that stood for the schema are the reply's text.
     text = objects[0].arguments
     if not isinstance(text, str):
         values = as_map(text).get("values")  # where some models put the object
         text = json.dumps(text if values is None else values, ensure_ascii=False)
-    calls = tuple(call for call in parts.calls if call not in objects)
+    calls = tuple(call for call in calls if call not in objects)
     if any(call.by == "agent" for call in calls):
-        return replace(parts, content=parts.content + text, calls=calls)
+        return replace(parts, content=content + text, calls=calls)
     return replace(parts, content=text, calls=calls, finish="stop")

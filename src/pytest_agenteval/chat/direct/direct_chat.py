@@ -120,13 +120,12 @@ class DirectChat:
                 name: it for name, it in settings.extra.items() if name not in _SETTINGS and it is not None
             }
             further = {name: extra.pop(name) for name in FURTHER_SETTINGS & extra.keys()}
+            schema = None if "response_format" in refused else response_schema
             ask = ModelAsk(
                 provider_name(self.model),
                 _plain_copy(messages),
                 _plain_copy([spec.declaration() for spec in tools]),
-                None
-                if response_schema is None or "response_format" in refused
-                else _plain_copy(response_schema),
+                None if schema is None else _plain_copy(schema),
                 self._optional.without_refused(given),
                 _plain_copy({**extra, **(params.get("extra_body") or {})}),
                 self._streamed,
@@ -162,7 +161,6 @@ class DirectChat:
             used_ids.add(id)
             args, raw = parse_arguments(call.arguments_text)
             calls.append(ToolCall(id, 0, place, call.name, args, raw))
-        calls = calls
         if calls and (echo := format.echo_of(whole)) is not None:
             # Thoughts are found again by the call that they led to, so it needs an id of its own: some
             # servers count calls from 0 in each turn.
@@ -193,7 +191,12 @@ class DirectChat:
         key = api_key_of(self.model)
         if key or needs_key(self.model):
             check_key(key, key_names(self.model))
-        headers = {**format.headers_of(key or NO_KEY, body), **_account_headers(self.model)}
+        headers = dict(format.headers_of(key or NO_KEY, body))
+        if self.model.id.startswith("openai/") and is_own_host(self.model):
+            # The user's organization and project, for OpenAI's own host alone.
+            from pytest_agenteval.chat.direct.openai_chat_request import account_headers
+
+            headers |= account_headers(os.environ)
         sent = _encode(body)
         url, first_token_s = url_of(self.model, format.PATH), None
         async with asyncio.timeout(self._timeout_s):
@@ -228,7 +231,17 @@ class DirectChat:
 
     def _failure(self, raised: Exception, ask: ModelAsk, headers: Mapping[str, str]) -> AttemptFailed:
         KNOWN_SECRETS.know_variables(key_names(self.model))
-        failed = _failed_attempt(raised, self._timeout_s, headers)
+        words = one_line(KNOWN_SECRETS.text(str(raised))) or type(raised).__name__
+        if isinstance(raised, TimeoutError):
+            failed = failed_attempt("timeout", no_reply_message(self._timeout_s))
+        elif isinstance(raised, ModelRefused):
+            failed = _refused_attempt(raised, headers)
+        elif isinstance(raised, Redirected):
+            failed = failed_attempt("bad_request", words, raised.status)
+        elif isinstance(raised, NoConnection):
+            failed = failed_attempt("connection", words)
+        else:
+            failed = failed_attempt("provider", f"{UNUSABLE}: {words}")
         sent = {*ask.settings}
         sent |= {"response_format"} if ask.response_schema is not None else set()
         sent |= {"stream_options"} if ask.streamed and ask.counts_streamed else set()
@@ -249,15 +262,6 @@ def _format_of(model: Model, ask: ModelAsk) -> DirectFormat:
 
         return openai_responses_request
     return openai_chat_request
-
-
-def _account_headers(model: Model) -> dict[str, str]:
-    """Give the headers with the user's organization and project, for OpenAI's own host alone."""
-    if not model.id.startswith("openai/") or not is_own_host(model):
-        return {}
-    from pytest_agenteval.chat.direct.openai_chat_request import account_headers
-
-    return account_headers(os.environ)
 
 
 def _whole_body(format: str, answer: Response, streamed: bool) -> Json:
@@ -287,20 +291,6 @@ class Redirected(UnreadableTraffic):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
-
-
-def _failed_attempt(raised: Exception, timeout_s: float, headers: Mapping[str, Any]) -> AttemptFailed:
-    """Give what was raised as a failed attempt; ``headers`` are those of the response, if one came."""
-    if isinstance(raised, TimeoutError):
-        return failed_attempt("timeout", no_reply_message(timeout_s))
-    if isinstance(raised, ModelRefused):
-        return _refused_attempt(raised, headers)
-    words = one_line(KNOWN_SECRETS.text(str(raised))) or type(raised).__name__
-    if isinstance(raised, Redirected):
-        return failed_attempt("bad_request", words, raised.status)
-    if isinstance(raised, NoConnection):
-        return failed_attempt("connection", words)
-    return failed_attempt("provider", f"{UNUSABLE}: {words}")
 
 
 def _refused_attempt(refused: ModelRefused, headers: Mapping[str, Any]) -> AttemptFailed:

@@ -22,8 +22,6 @@ MOST_REDIRECTS = 5
 MOST_STALE = 100
 """How many reused connections one request may find closed by the server."""
 LONGEST_HEADER = 65_536
-_KEEPS_METHOD = (307, 308)
-
 _INNER = re.compile(r" ssl:(?:default|<[^>]*>)|<\w+: 400, message=([^>]*)>|^400, message=")
 """Parts of aiohttp's messages that mislead: its own settings, and a status that no server sent."""
 
@@ -80,11 +78,14 @@ async def post(url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterat
         for _ in range(MOST_REDIRECTS):
             response = await _answer(url, body, headers)
             async with response:
-                moved = _moved_to(url, response)
-                if not moved:
+                location = response.headers.get("Location") if response.status in (307, 308) else None
+                target = url
+                with suppress(ValueError):
+                    target = urljoin(url, location or "")
+                if not location or urlsplit(target)[:2] != urlsplit(url)[:2]:
                     yield response
                     return
-                url = moved
+                url = target
         raise NoConnection(f"{url}: redirected more than {MOST_REDIRECTS} times")
     except (_aiohttp.ClientError, ConnectionError, ssl.SSLError) as lost:
         raise NoConnection(_words(lost)) from lost
@@ -164,17 +165,6 @@ def _proxy_of(url: str) -> tuple[Any, Any]:
     if proxy is not None and proxy.scheme not in ("http", "https"):
         raise NoConnection(f"the environment's proxy is {proxy.scheme}://…: expected http:// or https://")
     return _proxies[url]
-
-
-def _moved_to(url: str, response: Any) -> str:
-    location = response.headers.get("Location") if response.status in _KEEPS_METHOD else None
-    if not location:
-        return ""
-    with suppress(ValueError):
-        target: str = urljoin(url, location)
-        if urlsplit(target)[:2] == urlsplit(url)[:2]:
-            return target
-    return ""
 
 
 def _words(lost: BaseException) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -23,16 +23,8 @@ SUMMARY_SETTINGS = ("reasoning_summary", "reasoningSummary")
 """Settings in ``extra_body`` for a summary of the thoughts, which only the responses API has."""
 
 _GPT_VERSION = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?=[.-]|$)")
-_RESPONSES_FOR_CALLS = (5, 4)
-"""From this version on, chat completions refuse functions for a model that thinks."""
-_RARE_EFFORTS = ("xhigh",)
-"""Efforts that a model accepts only if the table says so."""
-_ALWAYS_SENT_EFFORTS = ("max",)
-"""Efforts that the table does not cover: only one of the two APIs accepts them."""
-
 _PARALLEL_TOOL = "multi_tool_use.parallel"
 """A tool that no ask offers: models call it to make several calls at once."""
-_SEARCH_SETTINGS = ("max_completion_tokens", "reasoning_effort")
 
 
 def wants_responses(ask: ModelAsk, provider: str) -> bool:
@@ -50,7 +42,9 @@ def wants_responses(ask: ModelAsk, provider: str) -> bool:
 
 def _thinks_before_calls(ask: ModelAsk, effort: Any) -> bool:
     """Whether a model gets functions that it would call only after thinking."""
-    if not ask.tools or not _is_since(ask.model, _RESPONSES_FOR_CALLS):
+    version = _GPT_VERSION.match(_bare_name(ask.model))
+    # From 5.4 on, chat completions refuse functions for a model that thinks.
+    if not ask.tools or version is None or (int(version[1]), int(version[2] or 0)) < (5, 4):
         return False
     summary = effort.get("summary") if isinstance(effort, Mapping) else None
     return _effort_level(effort) != "none" or summary is not None or _refuses(ask, "none")
@@ -66,8 +60,13 @@ def chat_settings(ask: ModelAsk) -> dict[str, Any]:
     if reasons(ask) and "max_tokens" in settings:
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     if _is_search(ask):
-        return {name: settings[name] for name in _SEARCH_SETTINGS if name in settings}
-    if reasons(ask) and not _takes_temperature(ask, settings.get("reasoning_effort")):
+        return {
+            name: it for name, it in settings.items() if name in ("max_completion_tokens", "reasoning_effort")
+        }
+    # One that reasons takes a temperature only with the effort none.
+    can_stop = not _is_o_series(ask) and ask.abilities.get("supports_none_reasoning_effort")
+    effort = _effort_level(settings.get("reasoning_effort")) or ask.abilities.get("default_reasoning_effort")
+    if reasons(ask) and not (can_stop and effort == "none"):
         settings.pop("top_p", None)
         if settings.get("temperature") != 1:
             settings.pop("temperature", None)
@@ -136,17 +135,10 @@ def _takes_effort(ask: ModelAsk) -> bool:
 
 
 def _refuses(ask: ModelAsk, level: str) -> bool:
-    if level in _ALWAYS_SENT_EFFORTS:
+    if level == "max":  # only one of the two APIs accepts it, which the table does not say
         return False
     supported = ask.abilities.get(f"supports_{level}_reasoning_effort")
-    return supported is not True if level in _RARE_EFFORTS else supported is False
-
-
-def _takes_temperature(ask: ModelAsk, effort: Any) -> bool:
-    """Whether a model accepts a temperature: one that reasons does only with the effort none."""
-    if _is_o_series(ask) or not ask.abilities.get("supports_none_reasoning_effort"):
-        return False
-    return (_effort_level(effort) or ask.abilities.get("default_reasoning_effort")) == "none"
+    return supported is not True if level == "xhigh" else supported is False
 
 
 def _effort_level(effort: Any) -> str:
@@ -160,11 +152,6 @@ def _is_search(ask: ModelAsk) -> bool:
 def _is_o_series(ask: ModelAsk) -> bool:
     name = _bare_name(ask.model)
     return name[:1] == "o" and name[1:2].isdigit() and bool(known_abilities(ask))
-
-
-def _is_since(model: str, version: tuple[int, int]) -> bool:
-    found = _GPT_VERSION.match(_bare_name(model))
-    return found is not None and (int(found[1]), int(found[2] or 0)) >= version
 
 
 def _bare_name(model: str) -> str:
@@ -213,22 +200,18 @@ def echo_of(whole: Json) -> Any:
 
 def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
     """Give a reply without calls that the provider answered itself."""
-    own = (call for call in parts.calls if call.by == "agent")
-    return replace(parts, calls=tuple(meant for call in own for meant in _parallel_calls(call)))
-
-
-def _parallel_calls(call: WireCall) -> Iterator[WireCall]:
-    """Give the calls within a call of the parallel tool, or the call itself."""
-    uses = (
-        maps_in(parse_arguments(call.arguments_text)[0].get("tool_uses"))
-        if call.name == _PARALLEL_TOOL
-        else []
-    )
-    if not uses:
-        yield call
-    for place, use in enumerate(uses):
-        name = as_text(use.get("recipient_name")).removeprefix("functions.")
-        yield WireCall(f"{call.id}_{place}", name, compact_json(as_map(use.get("parameters"))))
+    calls: list[WireCall] = []
+    for call in (call for call in parts.calls if call.by == "agent"):
+        uses = []
+        if call.name == _PARALLEL_TOOL:
+            uses = maps_in(parse_arguments(call.arguments_text)[0].get("tool_uses"))
+        for place, use in enumerate(uses):
+            name = as_text(use.get("recipient_name")).removeprefix("functions.")
+            arguments = compact_json(as_map(use.get("parameters")))
+            calls.append(WireCall(f"{call.id}_{place}", name, arguments))
+        if not uses:
+            calls.append(call)
+    return replace(parts, calls=tuple(calls))
 
 
 def _openai_messages(ask: ModelAsk) -> list[dict[str, Any]]:

@@ -28,7 +28,6 @@ FORMAT = "openai.responses"
 PATH = "/responses"
 headers_of = bearer_headers
 
-_FILE_FIELDS = ("file_id", "file_data", "filename")
 _ECHOED_FIELDS = {
     "reasoning": ("type", "summary", "content", "encrypted_content"),
     "message": ("type", "role", "phase", "content"),
@@ -37,50 +36,23 @@ _ECHOED_FIELDS = {
 """The fields of an item that go back. Its id does not: the provider may not have stored the item."""
 
 
-def _instructions(messages: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[str, Any]]]:
-    """Split the instructions at the beginning from the rest, for a provider that may truncate it there.
-
-    Without a rest, the instructions are the input.
-    """
-    first = list(takewhile(_is_instruction, messages))
-    rest, texts = messages[len(first) :], " ".join(message["content"] for message in first)
-    return (texts, rest) if rest else ("", [{"role": "system", "content": texts}] if first else [])
-
-
-def _is_instruction(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "system" and isinstance(message.get("content"), str)
-
-
 def items_of(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Give a message's items; a reply with calls goes back with its thoughts, as the model gave it."""
     role, content = as_text(message.get("role")), message.get("content") or ""
+    listed = content if isinstance(content, list | tuple) else [{"type": "text", "text": content}]
+    parts = [_item_part(part, role) for part in listed]
     if role == "tool":
-        id, output = message.get("tool_call_id"), _item_parts(content, "tool")
-        return [{"type": "function_call_output", "call_id": id, "output": output}]
+        return [{"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": parts}]
     calls = maps_in(message.get("tool_calls"))
+    items = [_call_item(call) for call in calls]
     echo = echoes.get(as_text(calls[0].get("id"))) if calls else None
-    if echo and _is_unchanged(echo, as_text(content), calls):
-        return list(echo)
-    speaks = content or not calls
-    spoken = [{"type": "message", "role": role, "content": _item_parts(content, role)}] if speaks else []
-    return [*spoken, *map(_call_item, calls)]
-
-
-def _echoed_item(item: Json) -> dict[str, Any]:
-    echoed = {name: item[name] for name in _ECHOED_FIELDS[kind_of(item)] if item.get(name) is not None}
-    if echoed.get("type") == "message":
-        parts = maps_in(echoed.get("content"))
-        echoed["content"] = [{"type": "output_text", "text": messages_text([{**item, "content": parts}])}]
-    return echoed
-
-
-def _is_unchanged(echo: Sequence[Json], text: str, calls: Sequence[Json]) -> bool:
-    """Whether a message is still the reply of an echo: an agent may have changed it."""
-    echoed = [item for item in echo if kind_of(item) == "function_call"]
-    written = [_call_item(call) for call in calls]
-    return messages_text(echo) == text and list(map(_call_identity, echoed)) == list(
-        map(_call_identity, written)
-    )
+    # An agent may have changed the reply: then it goes back as the agent wrote it.
+    if echo and messages_text(echo) == as_text(content):
+        echoed = [_call_identity(item) for item in echo if kind_of(item) == "function_call"]
+        if echoed == list(map(_call_identity, items)):
+            return list(echo)
+    spoken = [{"type": "message", "role": role, "content": parts}] if content or not calls else []
+    return [*spoken, *items]
 
 
 def _call_identity(call: Json) -> tuple[Any, ...]:
@@ -93,12 +65,6 @@ def _call_item(call: Json) -> dict[str, Any]:
     return {"type": "function_call", "call_id": call.get("id"), **named}
 
 
-def _item_parts(content: Any, role: str) -> list[dict[str, Any]]:
-    if isinstance(content, list | tuple):
-        return [_item_part(part, role) for part in content]
-    return [_text_part(content, role)]
-
-
 def _item_part(part: Any, role: str) -> dict[str, Any]:
     """Write a part of a message; one of an unknown type is the API's own."""
     kind = as_map(part).get("type")
@@ -107,7 +73,8 @@ def _item_part(part: Any, role: str) -> dict[str, Any]:
         detail = as_text(image.get("detail")) or "auto"
         return {"type": "input_image", "image_url": image.get("url"), "detail": detail}
     if kind == "file":
-        file = {name: value for name, value in as_map(part.get(kind)).items() if name in _FILE_FIELDS}
+        held, names = as_map(part.get(kind)), ("file_id", "file_data", "filename")
+        file = {name: value for name, value in held.items() if name in names}
         named = {"filename": "file.pdf"} if "file_data" in file else {}
         return {"type": "input_file", **named, **file}
     if isinstance(part, dict) and kind != "text":
@@ -131,10 +98,8 @@ def _further_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> di
 
 _FEWEST_TOKENS = 16
 """The API accepts no lower limit."""
-_SAMPLING = ("temperature", "top_p")
 _WITHOUT_UNIONS = ("gpt-4", "gpt-3.5", "chatgpt-4o", "o1", "o3", "o4")
 """Families that accept no union of objects as a tool's schema."""
-_SEALED_THOUGHTS = "reasoning.encrypted_content"
 
 
 def body_of(ask: ModelAsk) -> dict[str, Any]:
@@ -144,8 +109,20 @@ def body_of(ask: ModelAsk) -> dict[str, Any]:
     extra = {name: value for name, value in ask.extra_body.items() if name not in SUMMARY_SETTINGS}
     # If the provider may truncate the conversation, or continues one that it stores, instructions are apart.
     stands_apart = extra.get("previous_response_id") or extra.get("truncation") == "auto"
-    instructions, rest = _instructions(messages) if stands_apart else ("", messages)
-    items = [item for message in rest for item in items_of(message, ask.echoes)]
+    instructions = ""
+    if stands_apart:
+        texts = [
+            message["content"]
+            for message in takewhile(
+                lambda message: message.get("role") == "system" and isinstance(message.get("content"), str),
+                messages,
+            )
+        ]
+        if len(texts) < len(messages):
+            instructions, messages = " ".join(texts), messages[len(texts) :]
+        elif texts:  # without a rest, the instructions are the input
+            messages = [{"role": "system", "content": " ".join(texts)}]
+    items = [item for message in messages for item in items_of(message, ask.echoes)]
     body = {"model": model, "input": items, **_settings(ask), **_tool_settings(ask, model)}
     if instructions:
         body["instructions"] = instructions
@@ -168,7 +145,14 @@ def echo_of(whole: Json) -> Any:
     sendable = all(as_text(item.get("encrypted_content")) for item in thoughts)
     if not (thoughts and sendable and "function_call" in kinds and kinds <= _ECHOED_FIELDS.keys()):
         return None
-    return [_echoed_item(item) for item in items]
+    echo = []
+    for item in items:
+        echoed = {name: item[name] for name in _ECHOED_FIELDS[kind_of(item)] if item.get(name) is not None}
+        if echoed.get("type") == "message":
+            held = {**item, "content": maps_in(echoed.get("content"))}
+            echoed["content"] = [{"type": "output_text", "text": messages_text([held])}]
+        echo.append(echoed)
+    return echo
 
 
 def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
@@ -183,7 +167,7 @@ def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
 def _settings(ask: ModelAsk) -> dict[str, Any]:
     """Give the settings that the model accepts, by the API's names; it has none for a seed."""
     settings = chat_settings(ask)
-    written = {name: settings[name] for name in _SAMPLING if name in settings}
+    written: dict[str, Any] = {name: settings[name] for name in ("temperature", "top_p") if name in settings}
     most = settings.get("max_completion_tokens", settings.get("max_tokens"))
     if most is not None:
         written["max_output_tokens"] = max(most, _FEWEST_TOKENS)
@@ -206,18 +190,16 @@ def _tool_settings(ask: ModelAsk, model: str) -> dict[str, Any]:
     if not ask.tools or not takes_tools(ask):
         return {}
     flat = model.rpartition("/")[2].removeprefix("ft:").startswith(_WITHOUT_UNIONS)
-    written: dict[str, Any] = {"tools": [_responses_tool(openai_tool(tool, flat=flat)) for tool in ask.tools]}
+    tools = []
+    for tool in (openai_tool(tool, flat=flat) for tool in ask.tools):
+        function, names = as_map(tool.get("function")), ("name", "description", "parameters", "strict")
+        inner = {"type": "function", **{name: function.get(name) for name in names}}
+        tools.append(inner if function else dict(tool))
+    written: dict[str, Any] = {"tools": tools}
     choice = tool_choice(chat_settings(ask).get("tool_choice"))
     if choice is not None:
         name = as_map(as_map(choice).get("function")).get("name")
         written["tool_choice"] = {"type": "function", "name": name} if name else choice
     if ask.own_host and known_abilities(ask).get("supports_reasoning"):
-        written["include"] = [_SEALED_THOUGHTS]
+        written["include"] = ["reasoning.encrypted_content"]
     return written
-
-
-def _responses_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    if not (function := as_map(tool.get("function"))):
-        return dict(tool)
-    names = ("name", "description", "parameters", "strict")
-    return {"type": "function", **{name: function.get(name) for name in names}}

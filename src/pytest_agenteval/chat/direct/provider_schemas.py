@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_agenteval.cassettes.wire.traffic import as_map, as_text
@@ -94,20 +93,13 @@ _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
 def anthropic_input_schema(schema: Schema) -> dict[str, Any]:
     """Give the schema of a tool's arguments: an object's, with references only to ``$defs``."""
     whole = {**schema, "type": "object", "properties": schema.get("properties", {})}
-    older = _older_definitions(whole)
-    if older is not None:
-        bare = {name: whole[name] for name in whole if name not in ("definitions", "components")}
-        whole = _inlined(bare, older)
-    return {name: whole[name] for name in whole if name in _INPUT_KEYS}
-
-
-def _older_definitions(schema: Schema) -> dict[str, Any] | None:
-    """Give the definitions that older drafts and OpenAPI refer to, None if a schema has no place for them."""
-    shared = schema.get("components")
+    # Older drafts refer to ``definitions``, OpenAPI to the schemas of its components.
+    shared = whole.get("components")
     listed = shared.get("schemas") if isinstance(shared, Mapping) else None
-    if "definitions" not in schema and not isinstance(listed, Mapping):
-        return None
-    return {**(listed or {}), **(schema.get("definitions") or {})}
+    if "definitions" in whole or isinstance(listed, Mapping):
+        bare = {name: whole[name] for name in whole if name not in ("definitions", "components")}
+        whole = _inlined(bare, {**(listed or {}), **(whole.get("definitions") or {})})
+    return {name: whole[name] for name in whole if name in _INPUT_KEYS}
 
 
 def anthropic_reply_schema(schema: Schema) -> dict[str, Any]:
@@ -142,36 +134,30 @@ def _anthropic_schema(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     accepted: dict[str, Any] = {}
-    if notes := list(_rule_notes(schema)):
+    notes = []
+    for name, words in _RULES_IN_WORDS.items():
+        value = schema.get(name, False)
+        if value is not False and _is_refused_rule(name, value):
+            notes.append(words.format(json.dumps(value) if isinstance(value, dict | list) else value))
+    if notes:
         note = f"Note: {', '.join(notes)}."
         accepted["description"] = " ".join(filter(None, (schema.get("description"), note)))
     for name, value in schema.items():
         if _is_refused_rule(name, value) or (name == "description" and notes):
             continue
-        if name != "type" or not _is_contradicted(schema):
-            _add_key(accepted, name, value)
+        if name == "type" and _is_contradicted(schema):
+            continue
+        if name in ("properties", "$defs") and isinstance(value, Mapping):
+            accepted[name] = {inner: _anthropic_schema(each) for inner, each in value.items()}
+        elif name in ("anyOf", "oneOf") and isinstance(value, list | tuple):
+            accepted["anyOf"] = [*accepted.get("anyOf", ()), *map(_anthropic_schema, value)]
+        elif name == "allOf" and isinstance(value, list | tuple):
+            accepted[name] = list(map(_anthropic_schema, value))
+        else:
+            accepted[name] = _anthropic_schema(value) if name == "items" else value
     if accepted.get("type") == "object":
         accepted["additionalProperties"] = False
     return accepted
-
-
-def _add_key(accepted: dict[str, Any], name: str, value: Any) -> None:
-    """Add one key of a schema, with the schemas below it."""
-    if name in ("properties", "$defs") and isinstance(value, Mapping):
-        accepted[name] = {inner: _anthropic_schema(schema) for inner, schema in value.items()}
-    elif name in ("anyOf", "oneOf") and isinstance(value, list | tuple):
-        accepted["anyOf"] = [*accepted.get("anyOf", ()), *map(_anthropic_schema, value)]
-    elif name == "allOf" and isinstance(value, list | tuple):
-        accepted[name] = list(map(_anthropic_schema, value))
-    else:
-        accepted[name] = _anthropic_schema(value) if name == "items" else value
-
-
-def _rule_notes(schema: Schema) -> Iterator[str]:
-    for name, words in _RULES_IN_WORDS.items():
-        value = schema.get(name, False)
-        if value is not False and _is_refused_rule(name, value):
-            yield words.format(json.dumps(value) if isinstance(value, dict | list) else value)
 
 
 def _is_refused_rule(name: str, value: Any) -> bool:
@@ -186,20 +172,19 @@ def _is_contradicted(schema: Schema) -> bool:
         return False
     if not isinstance(kind, str):
         return True
-    return kind in _JSON_TYPES and not all(_is_of_type(kind, value) for value in values)
-
-
-def _is_of_type(kind: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return kind == "boolean"
-    return isinstance(value, _JSON_TYPES[kind])
+    if kind not in _JSON_TYPES:
+        return False
+    # True and False are numbers to Python, and none to JSON.
+    return not all(
+        kind == "boolean" if isinstance(value, bool) else isinstance(value, _JSON_TYPES[kind])
+        for value in values
+    )
 
 
 _MAPS_OF_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SINGLE_SCHEMAS = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
-_ALTERNATIVES = ("anyOf", "oneOf")
-_UNIONS = ("allOf", *_ALTERNATIVES)
+_UNIONS = ("allOf", "anyOf", "oneOf")
 _REFUSED_AT_TOP = (*_UNIONS, "enum", "const", "not")
 """Keys that a tool's schema may not have at its top, only below."""
 _DEEPEST = 32
@@ -214,7 +199,9 @@ def openai_tool(tool: Mapping[str, Any], *, flat: bool) -> dict[str, Any]:
     if not (parameters := as_map(function.get("parameters"))):
         return dict(tool)
     accepted = _with_known_patterns(parameters)
-    return {**tool, "function": {**function, "parameters": _flattened(accepted) if flat else accepted}}
+    if flat and any(name in accepted for name in _REFUSED_AT_TOP):
+        accepted = _object_of(accepted, accepted, _DEEPEST) or accepted
+    return {**tool, "function": {**function, "parameters": accepted}}
 
 
 def _with_known_patterns(schema: Any) -> Any:
@@ -241,14 +228,6 @@ def _is_pattern(text: object) -> bool:
     return True
 
 
-def _flattened(schema: dict[str, Any]) -> dict[str, Any]:
-    """Give a union of objects as one object with the keys of all its branches."""
-    if not any(name in schema for name in _REFUSED_AT_TOP):
-        return schema
-    merged = _object_of(schema, schema, _DEEPEST)
-    return schema if merged is None else merged
-
-
 def _object_of(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any] | None:
     """Merge a schema's branches into one object; None if they are no objects."""
     if not isinstance(schema, dict) or depth < 0:
@@ -261,27 +240,19 @@ def _object_of(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, An
     groups = {name: schema[name] for name in _UNIONS if isinstance(schema.get(name), list)}
     merged = {name: [_object_of(one, root, depth - 1) for one in group] for name, group in groups.items()}
     branches = [one for group in merged.values() for one in group if one is not None]
-    if len(branches) < sum(map(len, merged.values())) or not _is_object(schema, branches):
+    is_object = "properties" in schema or bool(branches)
+    if "type" in schema:
+        is_object = schema["type"] == "object"
+    if len(branches) < sum(map(len, merged.values())) or not is_object:
         return None
     properties: dict[str, Any] = {}
     for one in (*reversed(branches), schema):
         properties |= as_map(one.get("properties"))
-    required = set(schema.get("required") or ()).union(*(_required(*group) for group in merged.items()))
+    required = set(schema.get("required") or ())
+    for union, group in merged.items():
+        keys = [set(as_map(one).get("required") or ()) for one in group]
+        # Of ``allOf`` each branch holds, of the others any one.
+        required |= set().union(*keys) if union == "allOf" else set.intersection(*keys) if keys else set()
     rest = {name: value for name, value in schema.items() if name not in _REFUSED_AT_TOP}
     named = {"required": sorted(required)} if required else {}
     return {**rest, "type": "object", "properties": properties, **named}
-
-
-def _is_object(schema: Mapping[str, Any], branches: Sequence[Mapping[str, Any]]) -> bool:
-    return schema.get("type") == "object" or (
-        "type" not in schema and ("properties" in schema or bool(branches))
-    )
-
-
-def _required(union: str, branches: Sequence[Mapping[str, Any] | None]) -> set[str]:
-    """Give the keys that a union requires: of ``allOf`` any branch's, else those common to all branches."""
-    named = [set(as_map(one).get("required") or ()) for one in branches]
-    combine: Callable[[set[str], set[str]], set[str]] = (
-        set.intersection if union in _ALTERNATIVES else set.union
-    )
-    return reduce(combine, named) if named else set()

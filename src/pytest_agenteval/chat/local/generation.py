@@ -121,15 +121,18 @@ def _template_message(
     ready: dict[str, Any] = {"role": "system" if role == "developer" else role, "content": text}
     if not calls:
         return ready
+    ready["tool_calls"] = []
     for call in calls:
-        names[call["id"]] = call["function"]["name"]
-        short_ids.setdefault(call["id"], f"call{len(short_ids):05d}")
-    ready["tool_calls"] = [_template_call(call, short_ids[call["id"]]) for call in calls]
-    thought = thoughts.get(calls[0]["id"])
-    if thought:  # Qwen's and DeepSeek's word for it, and GPT-OSS's, which takes no text beside it
-        ready |= (
-            {"reasoning_content": thought} if text else {"reasoning_content": thought, "thinking": thought}
-        )
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        names[call["id"]] = name
+        short_id = short_ids.setdefault(call["id"], f"call{len(short_ids):05d}")
+        args, raw = parse_arguments(arguments) if isinstance(arguments, str) else (arguments, None)
+        function = {"name": name, "arguments": dict(args) if raw is None else {INVALID_ARGUMENTS: raw}}
+        ready["tool_calls"].append({"id": short_id, "type": "function", "function": function})
+    if thought := thoughts.get(calls[0]["id"]):
+        ready["reasoning_content"] = thought  # Qwen's and DeepSeek's word for it
+        if not text:  # GPT-OSS's, which takes no text beside it
+            ready["thinking"] = thought
     return ready
 
 
@@ -140,16 +143,6 @@ def _content_text(content: Any) -> str:
     if None in parts:
         raise NotText("a message holds something else than text, which models in this process do not read")
     return "\n".join(parts)
-
-
-def _template_call(call: Mapping[str, Any], id: str) -> dict[str, Any]:
-    arguments = call["function"]["arguments"]
-    args, raw = parse_arguments(arguments) if isinstance(arguments, str) else (arguments, None)
-    function = {
-        "name": call["function"]["name"],
-        "arguments": dict(args) if raw is None else {INVALID_ARGUMENTS: raw},
-    }
-    return {"id": id, "type": "function", "function": function}
 
 
 def with_tools_in_words(
@@ -166,13 +159,11 @@ def _message_in_words(message: Mapping[str, Any]) -> dict[str, Any]:
     role, text = message["role"], message["content"]
     if role == "tool":
         return {"role": "user", "content": f"<tool_response>\n{text}\n</tool_response>"}
-    calls = [_call_in_words(call["function"]) for call in message.get("tool_calls", ())]
-    return {"role": role, "content": "\n".join(part for part in (text, *calls) if part)}
-
-
-def _call_in_words(function: Mapping[str, Any]) -> str:
-    written = compact_json({"name": function["name"], "arguments": function["arguments"]})
-    return f"<tool_call>\n{written}\n</tool_call>"
+    parts = [text]
+    for function in (call["function"] for call in message.get("tool_calls", ())):
+        written = compact_json({"name": function["name"], "arguments": function["arguments"]})
+        parts.append(f"<tool_call>\n{written}\n</tool_call>")
+    return {"role": role, "content": "\n".join(filter(None, parts))}
 
 
 def without_system(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -65,17 +65,15 @@ class BatchRow:
         """Whether this row ends for another reason than the model's own end token."""
         if self.ended_at is None:
             count = len(tokens) - self._longest
-            if count >= self.request.max_tokens or self.request.unwanted() or self._at_stop(tokens):
+            at_stop, stops = False, self.sampling.stop
+            if stops:
+                # A token has at least one byte: so many hold the longest text, and a letter cut in two.
+                window = max(len(stop.encode()) for stop in stops) + 8
+                tail = self._decode(tokens[self._longest :][-window:].tolist())
+                at_stop = any(stop in tail for stop in stops)
+            if count >= self.request.max_tokens or self.request.unwanted() or at_stop:
                 self.ended_at = count
         return self.ended_at is not None
-
-    def _at_stop(self, tokens: Any) -> bool:
-        if not self.sampling.stop:
-            return False
-        # A token has at least one byte: so many tokens hold the longest text, and a letter cut in two.
-        window = max(len(stop.encode()) for stop in self.sampling.stop) + 8
-        tail = self._decode(tokens[self._longest :][-window:].tolist())
-        return any(stop in tail for stop in self.sampling.stop)
 
     def generation(self, tokens: Sequence[int], seconds: float, first_token_s: float | None) -> Generation:
         """Give the reply; ``tokens`` may go on behind its end."""
@@ -118,7 +116,13 @@ class TokenChooser:
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         """Give scores in which only the chosen tokens are possible."""
-        logits = self._penalized(input_ids, scores.float())
+        logits = scores.float()
+        for place, row in enumerate(self._rows):
+            penalty = row.sampling.repetition_penalty
+            if penalty and penalty != 1.0:  # tokens of the row's prompt and reply become less likely
+                seen = input_ids[place, row.left :].unique()
+                own = logits[place, seen]
+                logits[place, seen] = self._torch.where(own > 0, own / penalty, own * penalty)
         chances = self._torch.softmax(logits / self._temperature, -1)
         if self._cuts:
             torch = self._torch
@@ -135,16 +139,6 @@ class TokenChooser:
         sampled = (chances / drawn.clamp(min=SHORTEST_WAIT)).argmax(-1, keepdim=True)
         chosen = self._torch.where(self._greedy, logits.argmax(-1, keepdim=True), sampled)
         return self._torch.full_like(scores, float("-inf")).scatter(1, chosen, 0.0)
-
-    def _penalized(self, input_ids: Any, logits: Any) -> Any:
-        """Make tokens of a row's prompt and reply less likely, if it has a repetition penalty."""
-        for place, row in enumerate(self._rows):
-            penalty = row.sampling.repetition_penalty
-            if penalty and penalty != 1.0:
-                seen = input_ids[place, row.left :].unique()
-                own = logits[place, seen]
-                logits[place, seen] = self._torch.where(own > 0, own / penalty, own * penalty)
-        return logits
 
 
 class RowStops:
@@ -334,13 +328,15 @@ class TransformersModel:
         ]
         mask = [[0] * left + [1] * (longest - left) for left in lefts]
         rows = [self._row(request, left, longest) for request, left in zip(requests, lefts, strict=True)]
+        # Where every row takes the likeliest token, transformers does so by itself.
+        is_plain = all(row.sampling.temperature == 0 and not row.sampling.repetition_penalty for row in rows)
         stops = RowStops(rows, longest, self._torch)
         with torch.inference_mode():
             out = self._model.generate(
                 input_ids=torch.tensor(ids, device=self._model.device),
                 attention_mask=torch.tensor(mask, device=self._model.device),
                 generation_config=self._config(max(request.max_tokens for request in requests)),
-                logits_processor=self._choosers(rows),
+                logits_processor=[] if is_plain else [TokenChooser(rows, torch, self._model.device)],
                 stopping_criteria=[stops],
             )
         first_token_s = None if stops.first_at is None else stops.first_at - began
@@ -366,10 +362,6 @@ class TransformersModel:
             tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
         return text
-
-    def _choosers(self, rows: Sequence[BatchRow]) -> list[Any]:
-        plain = all(row.sampling.temperature == 0 and not row.sampling.repetition_penalty for row in rows)
-        return [] if plain else [TokenChooser(rows, self._torch, self._model.device)]
 
     def _config(self, max_new_tokens: int) -> Any:
         """Give the configuration for transformers: greedy, since each row has sampled already."""

@@ -194,24 +194,22 @@ class ModelServers:
         with file_lock(state):
             if state.exists():
                 return ModelServer(**json.loads(state.read_text(encoding="utf-8")))
-            server = self._start(loading, name)
+            with socket.create_server((HOST, 0)) as listening:
+                port: int = listening.getsockname()[1]
+            folder = self._place("")
+            mark, _, value = process_marker(folder, name).partition("=")
+            keeper = [sys.executable, "-m", "pytest_agenteval.chat.local.server_keeper"]
+            process = subprocess.Popen(
+                [*keeper, str(folder), name, str(self._owner), *serve_command(loading, port)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**serve_environment(loading, self._keys), mark: value},
+                **GROUP,
+            )
+            server = ModelServer(port, process.pid)
             state.write_text(json.dumps(server._asdict()), encoding="utf-8", newline="\n")
             return server
-
-    def _start(self, loading: Loading, name: str) -> ModelServer:
-        folder, port = self._place(""), _free_port()
-        mark, _, value = process_marker(folder, name).partition("=")
-        environment = {**serve_environment(loading, self._keys), mark: value}
-        keeper = [sys.executable, "-m", "pytest_agenteval.chat.local.server_keeper"]
-        process = subprocess.Popen(
-            [*keeper, str(folder), name, str(self._owner), *serve_command(loading, port)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            **GROUP,
-        )
-        return ModelServer(port, process.pid)
 
     def _place(self, name: str) -> Path:
         if self._folder is None:
@@ -247,12 +245,6 @@ def end_servers(folder: Path) -> None:
 def _server_name(loading: Loading) -> str:
     fields = {name: getattr(loading, name) for name in loading.__struct_fields__}
     return f"vllm-{json_digest(fields)[:8]}"
-
-
-def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
 
 
 def _is_healthy(port: int) -> bool:

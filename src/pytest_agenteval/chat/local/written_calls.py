@@ -55,8 +55,9 @@ def json_calls(text: str) -> tuple[WrittenCall, ...]:
     try:
         values = list(_json_values(text))
     except (ValueError, RecursionError):
-        broken = _broken_call(text)
-        return (broken,) if broken else ()
+        name, arguments = _NAME_IN_JSON.search(text), _ARGUMENTS_IN_JSON.search(text)
+        rest = text[arguments.end() :] if arguments else text
+        return (WrittenCall(name[1], rest.strip()),) if name else ()
     objects = [value for one in values for value in (one if isinstance(one, list) else [one])]
     calls = [_call_of_json(value) for value in objects]
     return tuple(call for call in calls if call) if all(calls) else ()
@@ -89,15 +90,6 @@ def _call_of_json(value: Any) -> WrittenCall | None:
         return None
     arguments: Any = next((value[key] for key in ARGUMENT_KEYS if key in value), {})
     return WrittenCall(name, arguments if isinstance(arguments, str) else json_text(arguments or {}))
-
-
-def _broken_call(text: str) -> WrittenCall | None:
-    """Give the call of an object that breaks off, or breaks, in its arguments."""
-    name, arguments = _NAME_IN_JSON.search(text), _ARGUMENTS_IN_JSON.search(text)
-    if not name:
-        return None
-    rest = text[arguments.end() :] if arguments else text
-    return WrittenCall(name[1], rest.strip())
 
 
 CallsOfMatch: TypeAlias = Callable[[re.Match[str]], tuple[WrittenCall, ...]]
@@ -345,8 +337,6 @@ MOST_CODE = 20_000
 FENCED_CALLS = re.compile(
     r"```(?P<kind>tool_code|tool_call|json|python)[^\S\n]*\n(?P<body>.*?)(?:```|\Z)", re.DOTALL
 )
-_PYTHON_FENCES = ("tool_code", "python")
-_MODULES = ("default_api",)
 
 
 def bare_json(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
@@ -367,7 +357,7 @@ def fenced_calls(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     match = FENCED_CALLS.search(text)
     if match is None:
         return None
-    code = match["kind"] in _PYTHON_FENCES
+    code = match["kind"] in ("tool_code", "python")
     calls = tuple(python_calls(match["body"], tools)) if code else json_calls(match["body"])
     return _only_offered(calls, tools, text[: match.start()] + text[match.end() :])
 
@@ -385,19 +375,16 @@ def python_calls(code: str, tools: Collection[ToolSpec]) -> Iterator[WrittenCall
     if len(code) > MOST_CODE:
         return
     try:
-        body = ast.parse(code.strip()).body
-        calls = [call for statement in body for call in _calls_in(statement, tools)]
+        calls = []
+        for statement in ast.parse(code.strip()).body:
+            if not isinstance(statement, ast.Expr | ast.Assign):
+                return
+            node = statement.value
+            elements = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+            calls += [_python_call(element, tools) for element in elements]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return
     yield from calls
-
-
-def _calls_in(statement: ast.stmt, tools: Collection[ToolSpec]) -> Iterator[WrittenCall]:
-    if not isinstance(statement, ast.Expr | ast.Assign):
-        raise ValueError("a statement that is no call")
-    node = statement.value
-    for element in node.elts if isinstance(node, ast.List | ast.Tuple) else [node]:
-        yield _python_call(element, tools)
 
 
 def _python_call(node: ast.expr, tools: Collection[ToolSpec]) -> WrittenCall:
@@ -407,7 +394,7 @@ def _python_call(node: ast.expr, tools: Collection[ToolSpec]) -> WrittenCall:
     if name == "print" and len(node.args) == 1:
         return _python_call(node.args[0], tools)
     module, _, plain = name.rpartition(".")
-    if module in _MODULES:
+    if module == "default_api":
         name = plain
     keys = list(parameters_of(tools, name))
     if len(node.args) > len(keys):

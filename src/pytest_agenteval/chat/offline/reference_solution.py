@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -104,26 +105,19 @@ def without_call(turns: Turns, left_out: tuple[int, int], given: int) -> Turns:
     gone = given + places.index(left_out) + 1
     del changed[left_out[0]]["calls"][left_out[1]]
     changed = [turn for turn in changed if turn["calls"] or turn["text"]] or [{"text": "", "calls": []}]
-    return with_values(
-        changed,
-        {spot: _renumbered_references(value, gone) for spot, value in _values_with_references(changed)},
-    )
 
-
-def _values_with_references(turns: Turns) -> Iterator[tuple[ValuePlace, str]]:
-    for spot, value in values_in(turns):
-        if spot.call is not None and isinstance(value, str) and "$" in value:
-            yield spot, value
-
-
-def _renumbered_references(text: str, gone: int) -> str:
-    def other(match: re.Match[str]) -> str:
+    def renumbered(match: re.Match[str]) -> str:
         number = int(match[1] or 0)
         if number == gone:
             return ""
         return match[0] if number < gone else f"${number - 1}{match[2]}"
 
-    return _RESULT_REFERENCE.sub(other, text)
+    changes = {
+        spot: _RESULT_REFERENCE.sub(renumbered, value)
+        for spot, value in values_in(changed)
+        if spot.call is not None and isinstance(value, str) and "$" in value
+    }
+    return with_values(changed, changes)
 
 
 MOST_READ = 200_000
@@ -149,9 +143,8 @@ class StartingTree:
         path = value.strip("/")
         if not path or re.search(r"[\n*#?]|://", path):
             return False
-        return self.named_file(value) is not None or self._is_new_file(path)
-
-    def _is_new_file(self, path: str) -> bool:
+        if self.named_file(value) is not None:
+            return True
         folder, slash, name = path.rpartition("/")
         return bool(slash and "." in name and any(f"/{folder}/" in f"/{known}" for known in self.texts))
 
@@ -162,20 +155,17 @@ class StartingTree:
         """
         path, mark = self.named_file(value), "/" if value.startswith("/") else ""
         if path is None:
-            return self._in_other_folder(value.strip("/"), mark)
+            folder, _, name = value.strip("/").rpartition("/")
+            inside = next(known for known in self.texts if f"/{folder}/" in f"/{known}")
+            above = inside[: f"/{inside}".index(f"/{folder}/")]
+            below = (known.removeprefix(above) for known in self.texts if known.startswith(above))
+            folders = sorted({known.rpartition("/")[0] for known in below} - {folder, ""})
+            return f"{mark}{folders[0]}/{name}" if folders else None
         root = path.removesuffix(value.strip("/"))
         kind = path.rpartition(".")[2]
         others = (known for known in self.texts if known != path and known.startswith(root))
         other = next((known for known in others if known.rpartition(".")[2] == kind), None)
         return None if other is None else f"{mark}{other.removeprefix(root)}"
-
-    def _in_other_folder(self, path: str, mark: str) -> str | None:
-        folder, _, name = path.rpartition("/")
-        inside = next(known for known in self.texts if f"/{folder}/" in f"/{known}")
-        root = inside[: f"/{inside}".index(f"/{folder}/")]
-        below = (known.removeprefix(root) for known in self.texts if known.startswith(root))
-        others = sorted({known.rpartition("/")[0] for known in below} - {folder, ""})
-        return f"{mark}{others[0]}/{name}" if others else None
 
 
 @lru_cache(64)
@@ -186,15 +176,11 @@ def _texts_in(layers: tuple[str, ...]) -> Mapping[str, str]:
             folders.sort()
             for name in sorted(files):
                 path = Path(folder, name)
-                texts[path.relative_to(layer).as_posix()] = _file_text(path)
+                text = ""
+                with suppress(OSError, UnicodeDecodeError):
+                    text = path.read_bytes()[:MOST_READ].decode("utf-8")
+                texts[path.relative_to(layer).as_posix()] = text
     return texts
-
-
-def _file_text(path: Path) -> str:
-    try:
-        return path.read_bytes()[:MOST_READ].decode("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 CallPlace = tuple[int, int]
@@ -339,11 +325,8 @@ class ReferenceTurns:
         """The paths, in the workspace, of the files that acting calls name."""
         values = self.values(self.writing)
         names = (value for spot, value in values if isinstance(value, str) and self._is_path(spot, value))
-        return tuple(map(self._in_workspace, names))
-
-    def _in_workspace(self, value: str) -> str:
         root = f"{self.writer.root}/" if self.writer and self.writer.root else ""
-        return self.tree.named_file(value) or f"{root}{value.strip('/')}"
+        return tuple(self.tree.named_file(name) or f"{root}{name.strip('/')}" for name in names)
 
     @cached_property
     def writer(self) -> FileWriter | None:
@@ -353,15 +336,13 @@ class ReferenceTurns:
         """
         if self._registered_writer is not None:
             return self._registered_writer
-        return next((writer for place in self.acting if (writer := self._learnt_writer(place))), None)
-
-    def _learnt_writer(self, place: CallPlace) -> FileWriter | None:
-        texts = {key: value for key, value in self.call(place)["args"].items() if isinstance(value, str)}
-        names = [key for key, value in texts.items() if self.tree.is_file_name(value)]
-        if len(texts) != 2 or len(names) != 1 or self.tree.named_file(texts[names[0]]) is not None:
-            return None
-        (text,) = set(texts) - set(names)
-        return FileWriter(self.call(place)["tool"], names[0], text)
+        for call in map(self.call, self.acting):
+            texts = {key: value for key, value in call["args"].items() if isinstance(value, str)}
+            names = [key for key, value in texts.items() if self.tree.is_file_name(value)]
+            if len(texts) == 2 and len(names) == 1 and self.tree.named_file(texts[names[0]]) is None:
+                (text,) = set(texts) - set(names)
+                return FileWriter(call["tool"], names[0], text)
+        return None
 
     # The values in it.
 
@@ -375,33 +356,30 @@ class ReferenceTurns:
 
         A span that a starting file holds is not new if the call names that file.
         """
-        return tuple(
-            (spot, text, spans) for spot, text in self._own_texts() if (spans := self._new(spot, text))
-        )
-
-    def _own_texts(self) -> Iterator[tuple[ValuePlace, str]]:
+        texts = []
         for spot, value in values_in(self.turns):
-            if isinstance(value, str) and (spot.call is None or (spot.turn, spot.call) in self.writing):
-                yield spot, value
+            is_own = spot.call is None or (spot.turn, spot.call) in self.writing
+            if is_own and isinstance(value, str) and (spans := self._new(spot, value)):
+                texts.append((spot, value, spans))
+        return tuple(texts)
 
     def _new(self, spot: ValuePlace, text: str) -> TextSpans:
         if spot.call is None:
             return ((0, len(text)),)
-        return () if self._is_path(spot, text) else tuple(new_spans(text, tuple(self._texts_of_files(spot))))
+        if self._is_path(spot, text):
+            return ()
+        # What the files hold that the call names is not new, nor are its arguments that these hold.
+        values = [value for _, value in leaf_values(self.turns[spot.turn]["calls"][spot.call]["args"])]
+        strings = [value for value in values if isinstance(value, str)]
+        named = (self.tree.named_file(value) for value in strings if self.tree.is_file_name(value))
+        files = [self.tree.texts[file] for file in named if file is not None]
+        known = (*files, *(value for value in strings if any(value in text for text in files)))
+        return tuple(new_spans(text, known))
 
     def _is_path(self, spot: ValuePlace, text: str) -> bool:
         """Whether a text names a file; without files, the argument of the benchmark's writer does."""
         writer = self._registered_writer
         return self.tree.is_file_name(text) or (writer is not None and spot.keys[-1:] == (writer.path,))
-
-    def _texts_of_files(self, spot: ValuePlace) -> Iterator[str]:
-        """Give the starting files that the value's call names, and its arguments that they hold."""
-        values = [value for _, value in leaf_values(self.turns[spot.turn]["calls"][spot.call or 0]["args"])]
-        strings = [value for value in values if isinstance(value, str)]
-        named = (self.tree.named_file(value) for value in strings if self.tree.is_file_name(value))
-        files = [self.tree.texts[file] for file in named if file is not None]
-        yield from files
-        yield from (value for value in strings if any(value in text for text in files))
 
     def place(self, spot: ValuePlace) -> str:
         """Name a value's place: ``answer``, or the tool and the argument, without indexes of lists."""

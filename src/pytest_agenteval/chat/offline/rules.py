@@ -9,6 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -67,7 +68,12 @@ def is_failed_result(message: ChatMessage) -> bool:
 def call_likeliest_tool(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
     """Call the tool most similar to the user's words; after a failure the next; then repeat its result."""
     question = last_words(messages)
-    answers = _answers(messages)
+    answers: list[ChatMessage] = []
+    for message in reversed(messages):  # those since the user's last one
+        if message["role"] == "user":
+            break
+        if message["role"] == "tool":
+            answers.insert(0, message)
     if answers and not is_failed_result(answers[-1]):
         begins = "찾은 결과입니다" if _is_korean(question) else "This is what was found"
         return Move(f"{begins}: {_values_in_words(text_of(answers[-1]))[:MOST_QUOTED]}")
@@ -104,17 +110,6 @@ def _named_values(name: str, value: Any) -> Iterator[str]:
         yield f"{name} {value}".strip()
 
 
-def _answers(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Give the tool messages since the user's last one."""
-    answers: list[ChatMessage] = []
-    for message in reversed(messages):
-        if message["role"] == "user":
-            break
-        if message["role"] == "tool":
-            answers.append(message)
-    return answers[::-1]
-
-
 def _likeness(question: str, tool: ToolSpec) -> float:
     """Give the share of the tool's pairs of characters that the question has, too."""
     own = _pairs(f"{tool.name} {tool.description}")
@@ -148,17 +143,15 @@ def _argument(question: str, shape: Mapping[str, Any], numbers: Iterator[str], w
     wants_code = "pattern" in shape or re.search(
         r"코드|심볼|종목|code|symbol", str(shape.get("description", ""))
     )
-    text = code[0] if code and wants_code else _topic(question, words)
-    return [text] if shape.get("type") == "array" else text
-
-
-def _topic(question: str, most: int) -> str:
-    """Give the question's topic: what it quotes, else its first words without their endings."""
     quoted = _QUOTED.search(question)
-    if quoted:
-        return quoted[1].strip()
-    stems = [_ENDING.sub("", word.strip(",.?!()~")) for word in _ASKING.sub("", question).split()]
-    return " ".join([word for word in stems if len(word) > 1][:most]) or question.strip()
+    if code and wants_code:
+        text = code[0]
+    elif quoted:
+        text = quoted[1].strip()
+    else:  # the question's first words without their endings
+        stems = [_ENDING.sub("", word.strip(",.?!()~")) for word in _ASKING.sub("", question).split()]
+        text = " ".join([word for word in stems if len(word) > 1][:words]) or question.strip()
+    return [text] if shape.get("type") == "array" else text
 
 
 RulesPlayer = Callable[[Sequence[ChatMessage], Sequence[ToolSpec]], Move | None]
@@ -196,8 +189,20 @@ class RulesChat:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the next reply; a token is taken to be four characters, and costs nothing."""
-        move = self._move(messages, tools)
-        if move is None:
+        move: object = None
+        if tools:
+            player = self._player_of(tool.name for tool in tools) or call_likeliest_tool
+            move = player(messages, tools)
+            if move is not None and not (
+                isinstance(move, Move)
+                and isinstance(move.text, str)
+                and isinstance(move.calls, tuple | list)
+                and all(map(_is_valid_call, move.calls))
+            ):
+                if inspect.iscoroutine(move):
+                    move.close()  # else Python warns that it was never awaited
+                raise InvalidMove(player, move)
+        if not isinstance(move, Move):
             move = Move(last_words(messages))
         calls = tuple(
             ToolCall(f"rules_{next(self._numbers)}", 0, index, tool, args)
@@ -208,33 +213,11 @@ class RulesChat:
         usage = Usage(length_read // 4, len(output) // 4, cost_usd=0.0, asks=1, attempts=1)
         return Reply(move.text, calls, usage, "tool_calls" if calls else "stop")
 
-    def _move(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
-        if not tools:
-            return None
-        player = self._player_of(tool.name for tool in tools) or call_likeliest_tool
-        move: object = player(messages, tools)
-        if move is None or (
-            isinstance(move, Move)
-            and isinstance(move.text, str)
-            and isinstance(move.calls, tuple | list)
-            and all(map(_is_valid_call, move.calls))
-        ):
-            return move
-        if inspect.iscoroutine(move):
-            move.close()  # else Python warns that it was never awaited
-        raise InvalidMove(player, move)
-
 
 def _is_valid_call(call: object) -> bool:
     match call:
         case [str(), Mapping() as args]:
-            return _is_json(args)
+            with suppress(TypeError, ValueError):
+                compact_json(args)
+                return True
     return False
-
-
-def _is_json(value: object) -> bool:
-    try:
-        compact_json(value)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any
@@ -20,7 +21,6 @@ from pytest_agenteval.text.json_values import compact_json
 ArgumentFiller = Callable[[Any], Any]
 _REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
-EMPTY_REPLY = Reply()
 
 
 class ScriptedReplies:
@@ -31,24 +31,19 @@ class ScriptedReplies:
 
     def reply(self, turn: Mapping[str, Any], fill: ArgumentFiller = lambda args: args) -> Reply:
         """Give one turn as a reply; ``fill`` is applied to the arguments of each call."""
-        calls = tuple(self._call(call, index, fill) for index, call in enumerate(turn.get("calls") or ()))
+        calls = []
+        for index, call in enumerate(turn.get("calls") or ()):
+            args, raw = call.get("args") or {}, None
+            # Arguments in a text stay as they are, like a model's malformed ones.
+            args, raw = parse_arguments(args) if isinstance(args, str) else (fill(args), None)
+            calls.append(ToolCall(f"call_{next(self._numbers)}", 0, index, call["tool"], args, raw))
+        sent, written = int(turn.get("input_tokens") or 0), int(turn.get("output_tokens") or 0)
         return Reply(
             text=turn.get("text") or "",
-            calls=calls,
-            usage=Usage(
-                int(turn.get("input_tokens") or 0), int(turn.get("output_tokens") or 0), asks=1, attempts=1
-            ),
+            calls=tuple(calls),
+            usage=Usage(sent, written, asks=1, attempts=1),
             finish="tool_calls" if calls else "stop",
         )
-
-    def _call(self, call: Mapping[str, Any], index: int, fill: ArgumentFiller) -> ToolCall:
-        """Make one call; arguments in a text stay as they are, like a model's malformed ones."""
-        args, raw = call.get("args") or {}, None
-        if isinstance(args, str):
-            args, raw = parse_arguments(args)
-        else:
-            args = fill(args)
-        return ToolCall(f"call_{next(self._numbers)}", 0, index, call["tool"], args, raw)
 
 
 class ScriptedChat:
@@ -68,20 +63,17 @@ class ScriptedChat:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the next entry; raises ScriptEnded beyond the last, NothingToActOut without a script."""
-        entry = self._next()
-        seconds = entry.get("seconds") or 0.0
-        if seconds > 0:
-            await asyncio.sleep(seconds)
-        return self._replies.reply(entry)
-
-    def _next(self) -> Mapping[str, Any]:
         if not self._script:
             raise NothingToActOut(f"nothing to act out: {self._file} has no script")
         self._asks += 1
         if self._asks > len(self._script):
             entries = "1 entry" if len(self._script) == 1 else f"{len(self._script)} entries"
             raise ScriptEnded(f"{self._file}: the script has {entries}, and was asked for one more")
-        return self._script[self._asks - 1]
+        entry = self._script[self._asks - 1]
+        seconds = entry.get("seconds") or 0.0
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+        return self._replies.reply(entry)
 
 
 def scripted(model: Model, plan: Plan) -> ScriptedChat:
@@ -122,23 +114,19 @@ class OracleChat:
     def _filled(self, results: list[Any], value: Any) -> Any:
         """Replace references by results, at any depth."""
         if isinstance(value, str):
-            return self._text_filled(results, value) if "$" in value else value
+            if (whole := _REFERENCE.fullmatch(value)) is not None:
+                return self._referred(results, whole)
+
+            def written(match: re.Match[str]) -> str:
+                part = self._referred(results, match)
+                return part if isinstance(part, str) else compact_json(part)
+
+            return _REFERENCE.sub(written, value)
         if isinstance(value, Mapping):
             return {key: self._filled(results, inner) for key, inner in value.items()}
         if isinstance(value, list | tuple):
             return [self._filled(results, inner) for inner in value]
         return value
-
-    def _text_filled(self, results: list[Any], text: str) -> Any:
-        whole = _REFERENCE.fullmatch(text)
-        if whole is not None:
-            return self._referred(results, whole)
-
-        def written(match: re.Match[str]) -> str:
-            value = self._referred(results, match)
-            return value if isinstance(value, str) else compact_json(value)
-
-        return _REFERENCE.sub(written, text)
 
     def _referred(self, results: list[Any], reference: re.Match[str]) -> Any:
         if reference[0] == "$$":
@@ -147,31 +135,22 @@ class OracleChat:
         place = f"{self._file}: reference_solution.turns[{self._asks - 1}]: {reference[0]}"
         if not 1 <= number <= len(results):
             raise NothingToActOut(f"{place} leads nowhere: there are {len(results)} results so far")
-        value = _json_or_text(results[number - 1])
+        value = results[number - 1]
+        with suppress(TypeError, ValueError):  # a tool message is a text where it is no JSON
+            value = json.loads(value)
         for step in _STEP.finditer(reference[2]):
             try:
                 value = value[int(step[2])] if step[2] else dict(value)[step[1]]
             except (LookupError, TypeError, ValueError):
-                raise NothingToActOut(f"{place} leads nowhere: no {step[0]} in {_shortened(value)}") from None
+                text = compact_json(value)
+                held = text if len(text) <= 80 else f"{text[:79]}…"
+                raise NothingToActOut(f"{place} leads nowhere: no {step[0]} in {held}") from None
         return value
 
 
 def oracle(model: Model, plan: Plan) -> OracleChat:
     """Make a trial's chat, which acts out the task's reference solution."""
     return OracleChat((plan.task.reference or {}).get("turns") or (), plan.task.file or plan.task.id)
-
-
-def _json_or_text(content: Any) -> Any:
-    """Read a tool message: its JSON, else its text."""
-    try:
-        return json.loads(content)
-    except (TypeError, ValueError):
-        return content
-
-
-def _shortened(value: Any) -> str:
-    text = compact_json(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 class NopChat:
@@ -186,7 +165,7 @@ class NopChat:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give an empty reply."""
-        return EMPTY_REPLY
+        return Reply()
 
 
 def nop(model: Model, plan: Plan) -> NopChat:
@@ -214,15 +193,13 @@ class SpoilerChat(OracleChat):
             place = min(self._asks, len(self._turns) - 1)
             given = (message for message in messages if message["role"] in ("user", "tool"))
             conversation = "\n".join(str(message.get("content") or "") for message in given)
-            turn = _with_conversation(self._turns[place], conversation)
+            turn = self._turns[place]
+            text = _with_conversation_texts(turn.get("text") or "", conversation)
+            # In arguments a dollar sign would refer to a result.
+            calls = _with_conversation_texts(turn.get("calls") or (), conversation.replace("$", "$$"))
+            turn = {**turn, "text": text, "calls": calls}
             self._turns = [*self._turns[:place], turn, *self._turns[place + 1 :]]
         return await super().ask(messages, tools=tools, response_schema=response_schema, settings=settings)
-
-
-def _with_conversation(turn: Mapping[str, Any], conversation: str) -> Mapping[str, Any]:
-    # In arguments a dollar sign would refer to a result.
-    calls = _with_conversation_texts(turn.get("calls") or (), conversation.replace("$", "$$"))
-    return {**turn, "text": _with_conversation_texts(turn.get("text") or "", conversation), "calls": calls}
 
 
 def _with_conversation_texts(value: Any, conversation: str) -> Any:

@@ -32,7 +32,6 @@ from pytest_agenteval.chat.offline.text_changes import (
 from pytest_agenteval.records.plan import PlannedTask
 
 STRAY_NAME, STRAY_TEXT = "More Thoughts", "# More thoughts\n\nTo be filled in later.\n"
-OVERWRITTEN_TEXT = "# Notes\n\nRewritten.\n"
 
 
 def stray_file(solution: ReferenceTurns) -> Iterator[Spoilt]:
@@ -57,7 +56,7 @@ def neighbour_overwritten(solution: ReferenceTurns) -> Iterator[Spoilt]:
     ]
     if others:
         nearest = max(others, key=lambda path: len(commonpath([path, written[-1]])))
-        call = writer.call(nearest, OVERWRITTEN_TEXT)
+        call = writer.call(nearest, "# Notes\n\nRewritten.\n")
         yield Spoilt(f"{nearest} replaced", (), _before_last_action(solution, call))
 
 
@@ -65,23 +64,19 @@ def act_on_nothing(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Act where there is nothing to do: write the question into a file, or repeat a call."""
     if not solution.calls and solution.given_calls:
         given = solution.given_calls[0]
-        yield Spoilt(
-            f"{given['tool']} called again", (), _with_first_call(solution, given["tool"], given.get("args"))
-        )
+        turns = _with_first_call(solution, given["tool"], given.get("args"))
+        yield Spoilt(f"{given['tool']} called again", (), turns)
     writer = solution.writer
     if writer is not None and not solution.written_files and solution.question:
         path = f"{writer.root}/Notes.md".lstrip("/")
         call = writer.call(path, f"# Notes\n\n{solution.question}\n")
-        yield Spoilt(
-            f"the question written into {path}", (), _with_first_call(solution, call["tool"], call["args"])
-        )
+        turns = _with_first_call(solution, call["tool"], call["args"])
+        yield Spoilt(f"the question written into {path}", (), turns)
 
 
 def _with_first_call(solution: ReferenceTurns, tool: str, args: Mapping[str, Any] | None) -> Turns:
-    return [
-        {"text": "", "calls": [{"tool": tool, "args": dict(args or {})}]},
-        *with_values(solution.turns, {}),
-    ]
+    first = {"text": "", "calls": [{"tool": tool, "args": dict(args or {})}]}
+    return [first, *with_values(solution.turns, {})]
 
 
 def _before_last_action(solution: ReferenceTurns, call: dict[str, Any]) -> Turns:
@@ -112,28 +107,21 @@ def wrong_argument(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """
     for spot, value in solution.values((*solution.writing, *solution.looking)):
         acts = (spot.turn, spot.call) in solution.writing
-        wrong = _wrong_value(solution, value) if not acts or _is_named_by_task(solution, value) else None
+        is_name = isinstance(value, str) and not is_prose(value) and not days_in(value)
+        is_file = is_name and solution.tree.is_file_name(value)
+        if is_name and acts:  # it counts where the task says it
+            is_name = is_file or (len(value) >= LEAST_NAME and value.casefold() in solution.task_text)
+        wrong = _wrong_value(solution, value) if not acts or is_name else None
         if wrong is not None:
             place = solution.place(spot)
-            elsewhere = _texts_renamed(solution, value, wrong) if acts else {}
+            elsewhere: dict[ValuePlace, Any] = {}
+            if acts and not is_file:  # the name is replaced in every written text
+                word = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)", re.IGNORECASE)
+                for other, text in solution.values(solution.writing):
+                    if isinstance(text, str) and word.search(text):
+                        elsewhere[other] = word.sub(lambda _: wrong, text)  # noqa: B023
             done = f"{place}: {shortened(value)} -> {shortened(wrong)}"
             yield Spoilt(done, (place,), with_values(solution.turns, {**elsewhere, spot: wrong}))
-
-
-def _texts_renamed(solution: ReferenceTurns, name: str, other: str) -> dict[ValuePlace, Any]:
-    """Give every written text with a name replaced by another; none if the name is a file's."""
-    if solution.tree.is_file_name(name):
-        return {}
-    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
-    texts = [(spot, value) for spot, value in solution.values(solution.writing) if isinstance(value, str)]
-    return {spot: word.sub(lambda _: other, text) for spot, text in texts if word.search(text)}
-
-
-def _is_named_by_task(solution: ReferenceTurns, value: Any) -> bool:
-    if not isinstance(value, str) or is_prose(value) or days_in(value):
-        return False
-    named = len(value) >= LEAST_NAME and value.casefold() in solution.task_text
-    return named or solution.tree.is_file_name(value)
 
 
 def _wrong_value(solution: ReferenceTurns, value: Any) -> Any:
@@ -141,14 +129,11 @@ def _wrong_value(solution: ReferenceTurns, value: Any) -> Any:
         return not value
     if not isinstance(value, str) or "$" in value or is_prose(value):
         return None
-    return solution.tree.other_file(value) if solution.tree.is_file_name(value) else _other_name(value)
-
-
-def _other_name(value: str) -> str | None:
-    """Give the name with its last letter or digit replaced by the next."""
+    if solution.tree.is_file_name(value):
+        return solution.tree.other_file(value)
     for at in range(len(value) - 1, -1, -1):
         letter = value[at]
-        if letter.isalnum():
+        if letter.isalnum():  # the last letter or digit becomes the next one
             other = {"9": "0", "z": "a", "Z": "A", "힣": "가"}.get(letter, chr(ord(letter) + 1))
             return value[:at] + other + value[at + 1 :]
     return None
@@ -163,7 +148,13 @@ def number_plus_one(solution: ReferenceTurns) -> Iterator[Spoilt]:
 
     A written number counts if the task states it, an answered one if the user did not.
     """
-    for number, spots in _number_places(solution).items():
+    places: dict[str, list[ValuePlace]] = {}
+    for spot, text, spans in solution.texts:
+        for number in numbers_in("\n".join(text[start:end] for start, end in spans)):
+            places.setdefault(number, []).append(spot)
+    for spot, value in _amounts(solution):
+        places.setdefault(str(value), []).append(spot)
+    for number, spots in places.items():
         is_known = number in numbers_in(solution.user_words)
         answered = any(spot.call is None for spot in spots)
         if is_known != answered or (not answered and number in numbers_in(solution.task_text)):
@@ -171,17 +162,6 @@ def number_plus_one(solution: ReferenceTurns) -> Iterator[Spoilt]:
             changes = _changed_texts(solution, lambda text: with_number(text, number, other))  # noqa: B023
             changes |= {spot: value + 1 for spot, value in _amounts(solution) if str(value) == number}
             yield _spoilt_by(solution, f"{number} -> {other}", changes)
-
-
-def _number_places(solution: ReferenceTurns) -> Mapping[str, list[ValuePlace]]:
-    """Give every number with its places."""
-    numbers: dict[str, list[ValuePlace]] = {}
-    for spot, text, spans in solution.texts:
-        for number in numbers_in("\n".join(text[start:end] for start, end in spans)):
-            numbers.setdefault(number, []).append(spot)
-    for spot, value in _amounts(solution):
-        numbers.setdefault(str(value), []).append(spot)
-    return numbers
 
 
 def _amounts(solution: ReferenceTurns) -> Iterator[tuple[ValuePlace, int | float]]:
@@ -300,7 +280,7 @@ def spoilt_references(task: PlannedTask, writer: FileWriter | None) -> Mapping[s
     forms: dict[str, tuple[Spoilt, ...]] = {}
     for name, spoil in SPOILERS.items():
         distinct = [each for each in spoil(solution) if each.turns != solution.turns]
-        forms[name] = tuple({str(each.turns): each for each in reversed(distinct)}.values())[::-1][
-            :MOST_FORMS
-        ]
+        # Forms with the same turns are one, the first of them.
+        once = list({str(each.turns): each for each in reversed(distinct)}.values())
+        forms[name] = tuple(once[::-1][:MOST_FORMS])
     return forms
