@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_agenteval.session.settings_reading import read_settings
+from pytest_agenteval.text.errors import UsageMistake
 from tests.journals import trials
 from tests.suites import run, suite, task, write
 
@@ -95,7 +97,5 @@ def test_tokens_and_dollars_of_each_trial_go_before_what_suites_say(
 )
 def test_what_allows_nothing_is_refused(pytester: pytest.Pytester, option: str, wrong: str) -> None:
     """Before anything starts, with the option's name."""
-    write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": suite(), "evals/t.json": task("a")})
-    result = run(pytester, "evals", "-q", f"{option}={wrong}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert option in result.stderr.str() + result.stdout.str()
+    with pytest.raises(UsageMistake, match=option):
+        read_settings(pytester.parseconfig(f"{option}={wrong}"))

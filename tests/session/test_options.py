@@ -58,7 +58,7 @@ def test_each_option_can_be_said_in_three_places(
 ) -> None:
     """A key, a variable and a flag set the same; a flag hides a variable, which hides a key."""
     (pytester.path / "x.md").write_text("Be brief.")
-    others = [row for row in FLAGGED if row.name != "audit"]
+    alone = [row for row in FLAGGED if row.name in ("audit", "shard", "resume", "reuse")]
     values = {row: VALUES.get(row.metavar, "latest") for row in FLAGGED}
     values |= {row: "before" for row in FLAGGED if row.name == "run_name"}
     project = pytester.path / "pyproject.toml"
@@ -67,7 +67,8 @@ def test_each_option_can_be_said_in_three_places(
         settings = read_settings(pytester.parseconfig(*args))
         return {row.name: getattr(settings, row.attribute) for row in FLAGGED}
 
-    for rows in (others, [row for row in FLAGGED if row not in others]):  # an audit sets others of them
+    # What sets or refuses others of them is given alone.
+    for rows in ([row for row in FLAGGED if row not in alone], *([row] for row in alone)):
         texts = {row: values[row] for row in rows}
         unsaid = chosen()
         keys = "".join(f'{row.name} = "{text}"\n' for row, text in texts.items())

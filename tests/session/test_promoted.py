@@ -47,7 +47,7 @@ def stored(pytester: pytest.Pytester) -> tuple[dict[str, str], dict[str, str]]:
     }
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, 1])
 def test_promoted_trials_fail_and_the_others_of_the_suite_miss(
     pytester: pytest.Pytester, workers: int
 ) -> None:
@@ -102,7 +102,7 @@ def pytest_agenteval_register(registry):
     result.stdout.fnmatch_lines(["*1 of 2 tasks passed*"])
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, 1])
 def test_a_promoted_name_that_no_task_has_stops_the_run(pytester: pytest.Pytester, workers: int) -> None:
     """With file, line and the nearest name, before any trial starts."""
     greetings(pytester, "regression:\n  buckets: [othr]\n  tasks:\n    - long\n    - shortt\n")
