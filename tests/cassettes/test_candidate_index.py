@@ -26,20 +26,19 @@ def index(matchers: ParamMatchers, calls: list[Mapping[str, Any]]) -> CandidateI
     return made
 
 
-@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     "matching", [{"a": "contains"}, {"a": {"number": 0.1}}, {"a": "contains", "b": {"number": 0.05}}]
 )
-def test_nothing_that_the_rules_accept_is_left_out(matching: Mapping[str, Any], seed: int) -> None:
+def test_nothing_that_the_rules_accept_is_left_out(matching: Mapping[str, Any]) -> None:
     """Whatever is recorded and asked for: texts, numbers and neither, and with one of them missing."""
-    draw = random.Random(seed)
+    draw = random.Random(0)
 
     def some() -> dict[str, Any]:
         return {name: draw.choice(VALUES) for name in "abc" if draw.random() < 0.8}
 
-    matchers, calls = ParamMatchers(matching), [some() for _ in range(300)]
+    matchers, calls = ParamMatchers(matching), [some() for _ in range(200)]
     made = index(matchers, calls)
-    for asked in (some() for _ in range(300)):
+    for asked in (some() for _ in range(200)):
         all_of_them = [slot for slot, args in enumerate(calls) if matchers.accepts(args, asked)]
         assert [
             slot for slot in made.candidates(asked) if matchers.accepts(calls[slot], asked)
@@ -60,9 +59,9 @@ def test_nothing_that_the_rules_accept_is_left_out(matching: Mapping[str, Any], 
     ],
 )
 def test_few_are_compared_of_many(matching: Mapping[str, Any], held: Any, asked: Any) -> None:
-    """Of 5,000 calls that differ in what is searched for, or in a number, next to none is looked at."""
-    made = index(ParamMatchers(matching), [held(n) for n in range(5000)])
-    for n in range(0, 5000, 500):
+    """Of 1,000 calls that differ in what is searched for, or in a number, next to none is looked at."""
+    made = index(ParamMatchers(matching), [held(n) for n in range(1000)])
+    for n in range(0, 1000, 100):
         found = made.candidates(asked(n))
         assert n in found
-        assert len(found) < 500
+        assert len(found) < 100

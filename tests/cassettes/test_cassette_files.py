@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes import cassette_files
@@ -24,7 +24,7 @@ TEXTS = (
     | LINES.map("\n".join)
     | st.from_regex(r"[-+]?[0-9_.:e]+|[~=<!&*?|>%@`'\"{}\[\],]+", fullmatch=True)
 )
-BODIES = st.none() | TEXTS | st.binary(max_size=200)
+BODIES = st.none() | TEXTS | st.binary(max_size=100)
 HEADERS = st.dictionaries(TEXTS, st.lists(TEXTS, max_size=3), max_size=3)
 INTERACTIONS = st.builds(
     Interaction,
@@ -41,8 +41,7 @@ def of_body(body: str | bytes) -> Interaction:
     return Interaction(Request("GET", "https://x", body), Response(200, "OK", body=body))
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(INTERACTIONS, max_size=3))
+@given(st.lists(INTERACTIONS, max_size=2))
 @example(
     [of_body(text) for text in ("yes", "null", "1e3", "0x1f", "2020-01-01", "~", "", "=", "<<", "12:30:45")]
 )
@@ -67,9 +66,11 @@ def test_what_is_written_is_read_back_to_the_last_byte(interactions: list[Intera
     assert interactions_in(yaml.load(text, Loader=yaml.SafeLoader)) == tuple(interactions)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
-    st.lists(INTERACTIONS.filter(lambda it: not {type(it.request.body), type(it.response.body)} & {bytes}))
+    st.lists(
+        INTERACTIONS.filter(lambda it: not {type(it.request.body), type(it.response.body)} & {bytes}),
+        max_size=2,
+    )
 )
 def test_json_is_read_back_to_the_last_byte(interactions: list[Interaction]) -> None:
     """The same for the JSON format, as far as bodies are text."""

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.interaction import (
@@ -33,7 +33,6 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.text(min_size=1), st.dictionaries(st.text(), JSON_VALUES), JSON_VALUES)
 def test_a_tool_call_is_read_back_as_it_was_written(tool: str, args: dict[str, Any], result: Any) -> None:
     """Name, arguments and result survive, lone surrogates of arguments and results too."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes.interaction import tool_call
+from pytest_agenteval.cassettes.interaction import tool_call, tool_request, tool_response
 from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.processes import files
 
@@ -40,25 +40,32 @@ def start(path: Path, mode: str, worker: int, started: float, *more: str) -> sub
     return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize(("mode", "more"), [("once", ()), ("all", ()), ("new_episodes", ("portable",))])
-def test_processes_that_record_one_file_at_once_lose_nothing(
-    tmp_path: Path, mode: str, more: tuple[str, ...]
-) -> None:
-    """Each saves twenty times meanwhile: all calls are kept, those of both once, and nothing else stays."""
-    path = tmp_path / "a.yaml"
-    started = time.time()
-    workers = [start(path, mode, me, started, *more) for me in (1, 2)]
-    for worker in workers:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == "open\n"
-    for worker in workers:
-        worker.communicate("go\n")
-        assert worker.returncode == 0
+def test_processes_that_record_one_file_at_once_lose_nothing(tmp_path: Path) -> None:
+    """This one and another save twenty times meanwhile; ``tests/extended/processes`` has more of them."""
+    path, started = tmp_path / "a.yaml", time.time()
+    library = Library(started=started)
+    tape = library.open(path, "once", "tool")
+    worker = start(path, "once", 1, started)
+    assert worker.stdout is not None
+    assert worker.stdin is not None
+    assert worker.stdout.readline() == "open\n"
+    worker.stdin.write("go\n")
+    worker.stdin.flush()
+    for n in range(20):
+        for tool in ("shared", "mine2"):
+            tape.record(tool_request(tool, {"n": n}), tool_response([2, n]))
+        library.save()
+    worker.communicate()
+    assert worker.returncode == 0
+    check_recorded(path)
 
+
+def check_recorded(path: Path) -> None:
+    """Check that all calls are there, those of both once, and that nothing else stays."""
     held = Library().open(path, "none", "tool").cassette.interactions
     calls = sorted((tool, args["n"]) for tool, args in (tool_call(it.request) for it in held))
     assert calls == [(tool, n) for tool in ("mine1", "mine2", "shared") for n in range(20)]
-    assert os.listdir(tmp_path) == ["a.yaml"]
+    assert os.listdir(path.parent) == ["a.yaml"]
 
 
 def test_a_lock_left_by_a_dead_process_does_not_stop_others(

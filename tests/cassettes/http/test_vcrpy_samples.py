@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
+import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,7 +179,9 @@ def test_what_no_vcrpy_wrote_is_refused_by_either(
     assert [path.name for path in tmp_path.iterdir()] == ["t.yaml"]
 
 
-def test_a_cassette_of_before_vcrpy_1_0_says_how_to_bring_it_up_to_date(tmp_path: Path) -> None:
+def test_a_cassette_of_before_vcrpy_1_0_says_how_to_bring_it_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One problem with vcrpy's own command, after which it plays."""
     path = tmp_path / "old.yaml"
     path.write_text(OF_BEFORE_1_0, encoding="utf-8")
@@ -188,24 +190,24 @@ def test_a_cassette_of_before_vcrpy_1_0_says_how_to_bring_it_up_to_date(tmp_path
     (problem,) = refused.value.problems
     assert problem.hint == "vcrpy before 1.0 wrote it; bring it up to date:  python -m vcr.migration old.yaml"
 
-    subprocess.run([sys.executable, "-m", "vcr.migration", str(path)], check=True, capture_output=True)
+    monkeypatch.setattr(sys, "argv", ["vcr.migration", str(path)])
+    runpy.run_module("vcr.migration", run_name="__main__", alter_sys=False)
     (interaction,) = read_cassette(path).interactions
     assert (interaction.request.uri, interaction.response.body) == ("http://x.test/ip", "a place")
 
 
-def test_vcrpy_is_loaded_only_for_what_ours_refuses() -> None:
+def test_vcrpy_is_loaded_only_for_what_ours_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """What both write alike costs no import."""
-    program = f"""
-import sys
-from pathlib import Path
-from pytest_agenteval.cassettes.cassette_files import read_cassette
-folder = Path({str(SAMPLES)!r}) / "9.4.2"
-assert len(read_cassette(folder / "urllib.cassette.yaml").interactions) == 4
-assert "vcr" not in sys.modules
-assert read_cassette(folder / "requests.cassette.yaml").interactions
-assert "vcr" in sys.modules
-"""
-    subprocess.run([sys.executable, "-X", "utf8", "-c", program], check=True)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "vcr"]:
+        monkeypatch.delitem(sys.modules, name)
+    folder = SAMPLES / "9.4.2"
+    assert len(read_cassette(folder / "urllib.cassette.yaml").interactions) == 4
+    assert "vcr" not in sys.modules
+    assert read_cassette(folder / "requests.cassette.yaml").interactions
+    loaded = [name for name in sys.modules if name.partition(".")[0] == "vcr"]
+    assert "vcr" in loaded
+    for name in loaded:  # those that were there before are put back
+        monkeypatch.delitem(sys.modules, name)
 
 
 def test_a_secret_inside_an_encoded_body_is_taken_out(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
@@ -37,7 +37,6 @@ ODD = st.recursive(
 
 @given(st.sampled_from(SPEAKERS), REPLIES)
 @example(SPEAKERS[0], SpokenReply("no\u2028line\x85ends\x0b<think>here", [], 3))
-@settings(max_examples=150)
 def test_streams_and_echoes_are_the_reply(speaker: Any, spoken: SpokenReply) -> None:
     """Wherever a stream is cut into pieces, it is the whole reply, which its echo goes on from."""
     request = speaker.request()
@@ -52,7 +51,6 @@ def test_streams_and_echoes_are_the_reply(speaker: Any, spoken: SpokenReply) -> 
 
 
 @given(st.sampled_from(SPEAKERS), st.integers(1, 4), st.sampled_from(["", "<think>"]))
-@settings(max_examples=60)
 def test_marks_and_characters_may_be_cut_anywhere(speaker: Any, cut: int, opened: str) -> None:
     """Thoughts are split off, and halves of characters put together, once a stream is joined."""
     spoken = CutCharacters(f"{opened}no 😀 🇰🇷</think>yes 😀", [("look", {"at": "😀"})], cut)
@@ -86,24 +84,25 @@ def test_half_a_character_that_stays_alone_is_replaced(speaker: Any, half: str) 
 SECRET = 'CUST-\u00e4"9-😀-4711'
 
 
-@given(st.sampled_from(SPEAKERS), st.integers(1, 9), st.sampled_from(["", "<think>"]))
-@settings(max_examples=100)
-def test_no_piece_of_a_secret_is_recorded(speaker: Any, cut: int, opened: str) -> None:
+@given(
+    st.sampled_from(SPEAKERS),
+    st.sampled_from([SpokenReply, CutCharacters]),
+    st.integers(1, 9),
+    st.sampled_from(["", "<think>"]),
+)
+def test_no_piece_of_a_secret_is_recorded(speaker: Any, kind: Any, cut: int, opened: str) -> None:
     """A recorded stream says the same as before but for the secret, wherever it was cut."""
     text = f"{opened}{SECRET} is it{'</think>' if opened else ''}, or {SECRET}"
-    for kind in (SpokenReply, CutCharacters):
-        spoken = kind(text, [("look", {"at": SECRET, "to": [1, SECRET]})], cut)
-        for response in speaker.responses(spoken):
-            recorded = Redactor([SECRET]).response(response)
-            reply = read_reply(speaker.format, speaker.request(), recorded)
+    spoken = kind(text, [("look", {"at": SECRET, "to": [1, SECRET]})], cut)
+    for response in speaker.responses(spoken):
+        recorded = Redactor([SECRET]).response(response)
+        reply = read_reply(speaker.format, speaker.request(), recorded)
 
-            said = reply.message["content"]
-            assert (reply.reasoning, said) == (
-                ("<redacted> is it", ", or <redacted>") if opened else ("", "<redacted> is it, or <redacted>")
-            )
-            assert [dict(call.args) for call in reply.calls] == [
-                {"at": "<redacted>", "to": [1, "<redacted>"]}
-            ]
+        said = reply.message["content"]
+        assert (reply.reasoning, said) == (
+            ("<redacted> is it", ", or <redacted>") if opened else ("", "<redacted> is it, or <redacted>")
+        )
+        assert [dict(call.args) for call in reply.calls] == [{"at": "<redacted>", "to": [1, "<redacted>"]}]
 
 
 def test_choices_and_telling_names_are_looked_at_apart() -> None:
@@ -149,7 +148,6 @@ def test_parts_of_one_message_are_one_text() -> None:
 
 
 @given(st.sampled_from(ANSWERED), st.sampled_from(["\r\n", "\r", "\n"]))
-@settings(max_examples=30)
 def test_lines_of_a_stream_may_end_in_any_way(answered: Any, ending: str) -> None:
     """Carriage returns, which some servers and proxies write, are ends of lines too."""
     exchange, response = answered
@@ -161,7 +159,6 @@ def test_lines_of_a_stream_may_end_in_any_way(answered: Any, ending: str) -> Non
 
 
 @given(st.sampled_from(ANSWERED), st.floats(0, 1, exclude_max=True))
-@settings(max_examples=300)
 @example(next(each for each in ANSWERED if "OPENROUTER" in text_of(each[1].body)), 0.5)
 def test_a_reply_that_is_cut_off_is_whole_or_incomplete(answered: Any, share: float) -> None:
     """A reply that is cut at any byte is read as incomplete or as the whole one; so is a refusal."""
@@ -180,7 +177,6 @@ def _read(exchange: Any, response: Response) -> Any:
 
 
 @given(st.sampled_from(ANSWERED), st.data())
-@settings(max_examples=200)
 def test_damaged_replies_are_read_or_unreadable(answered: Any, data: st.DataObject) -> None:
     """Whatever a server answers, the reader gives a reply or says in one line that it cannot."""
     exchange, response = answered
@@ -190,7 +186,6 @@ def test_damaged_replies_are_read_or_unreadable(answered: Any, data: st.DataObje
 
 
 @given(st.sampled_from(EXCHANGES), st.data())
-@settings(max_examples=200)
 def test_damaged_requests_are_read_or_unreadable(exchange: Any, data: st.DataObject) -> None:
     """Whatever a client sends, it is classified; the reader gives what is asked or says that it cannot."""
     damaged = Request("POST", exchange.request.uri, _damaged(raw_body(exchange.request.body), data))
