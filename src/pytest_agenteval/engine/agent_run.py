@@ -84,17 +84,14 @@ class InterceptedRequests:
                 raise self._tape.agents_miss(scope.missed[0]) from raised
             finally:
                 traffic.close()
-                self._record_events(scope)
-
-    def _record_events(self, scope: Scope) -> None:
-        for request in tuple(scope.missed):
-            miss = self._tape.agents_miss(request)
-            self._recorder.add_miss(miss)
-            self._recorder.broken = self._recorder.broken or miss
-        for (kind, text), times in scope.noted.items():
-            self._recorder.event(kind, text, {"times": times})
-        for request in tuple(scope.cuts):
-            self._recorder.event("cut_response", f"{request.method} {request.uri}: {_CUT}")
+                for request in tuple(scope.missed):
+                    miss = self._tape.agents_miss(request)
+                    self._recorder.add_miss(miss)
+                    self._recorder.broken = self._recorder.broken or miss
+                for (kind, text), times in scope.noted.items():
+                    self._recorder.event(kind, text, {"times": times})
+                for request in tuple(scope.cuts):
+                    self._recorder.event("cut_response", f"{request.method} {request.uri}: {_CUT}")
 
     @property
     def _tape(self) -> ToolTape:

@@ -17,7 +17,7 @@ from pytest_agenteval.engine.trial_resources import chat_cassette_file, open_cha
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.records.limits import Budget
-from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedTask
+from pytest_agenteval.records.plan import Allowance, Model, Plan, PlannedTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Usage
@@ -41,7 +41,34 @@ async def calibrate(request: CalibrationRequest, context: WorkerContext, at_once
     """Ask the judges about every example, and give what they answered or what broke."""
     recorder = Recorder(lambda: 0.0, request.conditions.prices)
     try:
-        answers = await _run_calibration(request.plan, request.conditions, context, at_once, recorder)
+        # At most ``at_once`` examples are judged side by side. What was recorded until then is saved.
+        usage: dict[str, Usage] = {judge.name: Usage() for judge in request.conditions.judges}
+        room = asyncio.Semaphore(at_once)
+
+        async def ask(example: LabelledExample, repetition: int) -> ExampleJudgement:
+            async with room:
+                # A seed of its own for each example: their back-off must not fall together.
+                seed = request.conditions.seed + int(text_digest(example.id)[:8], 16)
+                seeded = replace(request.conditions, seed=seed)
+                task = _calibration_task(request.plan, dict(example.values))
+                example_plan = Plan(task, LABELS, repetition=repetition, conditions=seeded)
+                judges = _judges(example_plan, example, context, recorder)
+                judgement = await ask_judges(request.plan.rubric, example.values, judges)
+            for judge in judges:
+                usage[judge.model.name] += judge.chat.usage
+            return ExampleJudgement(example, repetition, judgement)
+
+        try:
+            judgements = await _all_or_none(
+                [
+                    ask(example, repetition)
+                    for example in request.plan.examples
+                    for repetition in range(1, request.plan.repeats + 1)
+                ]
+            )
+        finally:
+            context.save_cassettes(calibration_cassettes(request.plan))
+        answers = CalibrationAnswers(request.conditions.judges, tuple(judgements), usage)
         return CalibrationResult(answers, paid=recorder.paid)
     except (TrialBroken, ProblemsFound) as broken:
         error = ErrorDetails(broken.cause, str(broken))
@@ -50,40 +77,6 @@ async def calibrate(request: CalibrationRequest, context: WorkerContext, at_once
     except Exception as raised:  # somebody's judge: the author's frames first, as for a grader
         error = ErrorDetails("judge_crash", exception_line(raised), user_frames_first(raised))
     return CalibrationResult(error=error, paid=recorder.paid)
-
-
-async def _run_calibration(
-    plan: CalibrationPlan, conditions: Conditions, context: WorkerContext, at_once: int, recorder: Recorder
-) -> CalibrationAnswers:
-    """Ask the judges about every example as often as the plan says; raises what broke the first ask."""
-    # At most ``at_once`` examples are judged side by side. What was recorded until then is saved.
-    usage: dict[str, Usage] = {judge.name: Usage() for judge in conditions.judges}
-    room = asyncio.Semaphore(at_once)
-
-    async def ask(example: LabelledExample, repetition: int) -> ExampleJudgement:
-        async with room:
-            # A seed of its own for each example: their back-off must not fall together.
-            seed = conditions.seed + int(text_digest(example.id)[:8], 16)
-            seeded = replace(conditions, seed=seed)
-            task = _calibration_task(plan, dict(example.values))
-            example_plan = Plan(task, LABELS, repetition=repetition, conditions=seeded)
-            judges = _judges(example_plan, example, context, recorder)
-            judgement = await ask_judges(plan.rubric, example.values, judges)
-        for judge in judges:
-            usage[judge.model.name] += judge.chat.usage
-        return ExampleJudgement(example, repetition, judgement)
-
-    try:
-        judgements = await _all_or_none(
-            [
-                ask(example, repetition)
-                for example in plan.examples
-                for repetition in range(1, plan.repeats + 1)
-            ]
-        )
-    finally:
-        context.save_cassettes(calibration_cassettes(plan))
-    return CalibrationAnswers(conditions.judges, tuple(judgements), usage)
 
 
 def calibration_cassettes(plan: CalibrationPlan) -> tuple[str, ...]:

@@ -75,7 +75,31 @@ def as_grade(label: str, returned: Any) -> Grade:
     """Take what a grader returned as a grade: a bool is 1 or 0, a number its score."""
     # Raises InvalidGrade for anything else, and for a grade with a part that is not what it should be.
     if isinstance(returned, Grade):
-        return _sound_grade(returned)
+        grade = returned
+        if grade.score is not None and not (type(grade.score) is float and 0 < grade.score <= 1):
+            grade = replace(grade, score=_checked_score(grade.score, "returned a Grade with the score"))
+        wrong = ""
+        if not isinstance(grade.rationale, str):
+            wrong = f"the rationale {_short_repr(grade.rationale)}: expected a text"
+        elif not isinstance(grade.details, dict | Mapping):
+            wrong = f"the details {_short_repr(grade.details)}: expected a mapping"
+        elif grade.undecided and (grade.score is not None or grade.undecided not in REASONS):
+            wrong = (
+                f"the score {_short_repr(grade.score)} that is undecided for the reason "
+                f"{_short_repr(grade.undecided)}: expected a score, or none and one of {', '.join(UNDECIDED)}"
+            )
+        elif grade.unclamped is not None and not (
+            isinstance(grade.unclamped, Real) and abs(grade.unclamped) <= sys.float_info.max
+        ):
+            wrong = f"{_short_repr(grade.unclamped)} unclamped: expected a number"
+        elif not isinstance(grade.checks, tuple) or not all(map(_is_plain, grade.checks)):
+            checks: Any = grade.checks
+            if isinstance(checks, list | tuple) and all(isinstance(check, Check) for check in checks):
+                return replace(grade, checks=tuple(map(_plain, checks)))
+            wrong = f"the checks {_short_repr(checks)}: expected a list of Check"
+        if wrong:
+            raise InvalidGrade(f"returned a Grade with {wrong}")
+        return grade
     if isinstance(returned, Real):
         return Grade(label, _checked_score(returned, "returned"), f"returned {_short_repr(returned)}")
     raise InvalidGrade(f"returned {_short_repr(returned)}: {_EXPECTED}")
@@ -102,34 +126,6 @@ def _checked_score(value: Any, where: str) -> float:
     if isinstance(value, Real) and -ROUNDING <= value <= 1 + ROUNDING:  # type: ignore[operator]  # as above
         return min(max(float(value), 0.0), 1.0) + 0.0  # -0.0 becomes 0.0
     raise InvalidGrade(f"{where} {_short_repr(value)}: {_EXPECTED}")
-
-
-def _sound_grade(grade: Grade) -> Grade:
-    """Return a grade whose parts are what they should be; most are already, and stay the same object."""
-    if grade.score is not None and not (type(grade.score) is float and 0 < grade.score <= 1):
-        grade = replace(grade, score=_checked_score(grade.score, "returned a Grade with the score"))
-    wrong = ""
-    if not isinstance(grade.rationale, str):
-        wrong = f"the rationale {_short_repr(grade.rationale)}: expected a text"
-    elif not isinstance(grade.details, dict | Mapping):
-        wrong = f"the details {_short_repr(grade.details)}: expected a mapping"
-    elif grade.undecided and (grade.score is not None or grade.undecided not in REASONS):
-        wrong = (
-            f"the score {_short_repr(grade.score)} that is undecided for the reason "
-            f"{_short_repr(grade.undecided)}: expected a score, or none and one of {', '.join(UNDECIDED)}"
-        )
-    elif grade.unclamped is not None and not (
-        isinstance(grade.unclamped, Real) and abs(grade.unclamped) <= sys.float_info.max
-    ):
-        wrong = f"{_short_repr(grade.unclamped)} unclamped: expected a number"
-    elif not isinstance(grade.checks, tuple) or not all(map(_is_plain, grade.checks)):
-        checks: Any = grade.checks
-        if isinstance(checks, list | tuple) and all(isinstance(check, Check) for check in checks):
-            return replace(grade, checks=tuple(map(_plain, checks)))
-        wrong = f"the checks {_short_repr(checks)}: expected a list of Check"
-    if wrong:
-        raise InvalidGrade(f"returned a Grade with {wrong}")
-    return grade
 
 
 def _is_plain(check: Any) -> bool:
@@ -451,7 +447,16 @@ class GradingService:
             await on_loop[0].run_here()  # no task for the one judge that most trials have
         else:
             await asyncio.gather(self._run_in_thread(in_thread), *(run.run_here() for run in on_loop))
-        return _grading_result(runs)
+        # Each grade first: what was returned may break only when it is looked at.
+        grades = tuple([run.grade() for run in runs])
+        errors = [error for run in runs if (error := run.error) is not None]
+        if not errors:
+            return GradingResult(grades, ungraded_error(grades))
+        messages = "\n".join(error.message for error in errors)
+        traces = "\n".join(error.traceback for error in errors if error.traceback)
+        return GradingResult(
+            grades, ErrorDetails(errors[0].cause, truncated_text(messages), truncated_text(traces))
+        )
 
     async def _run_in_thread(self, runs: Sequence[GraderRun]) -> None:
         if runs:
@@ -472,20 +477,6 @@ class GradingService:
 def _start_all(runs: Sequence[GraderRun]) -> None:
     for run in runs:
         run.start()
-
-
-def _grading_result(runs: Sequence[GraderRun]) -> GradingResult:
-    """Put all grades together; the first grader that broke names the cause, each has its line."""
-    # Each grade first: what was returned may break only when it is looked at.
-    grades = tuple([run.grade() for run in runs])
-    errors = [error for run in runs if (error := run.error) is not None]
-    if not errors:
-        return GradingResult(grades, ungraded_error(grades))
-    messages = "\n".join(error.message for error in errors)
-    traces = "\n".join(error.traceback for error in errors if error.traceback)
-    return GradingResult(
-        grades, ErrorDetails(errors[0].cause, truncated_text(messages), truncated_text(traces))
-    )
 
 
 def ungraded_error(grades: Sequence[Grade]) -> ErrorDetails | None:

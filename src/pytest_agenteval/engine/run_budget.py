@@ -246,20 +246,15 @@ class RunBudget:
         for kind, figure in figures.items():
             state["paid"][kind] += figure.known
             if figure.unknown and kind in self.allowed:
-                self._stop(state, kind, usage, who)
-
-    @staticmethod
-    def _stop(state: State, kind: Kind, usage: Usage, who: str) -> None:
-        """Begin nothing more: what is spent is unknown from now on."""
-        state["unknown"] = sorted({*state["unknown"], kind})
-        option = OPTIONS[kind]
-        if usage.tokens is not None:
-            remedy = "say it under [tool.agenteval.prices]"
-            stopped = ["unpriced", f"what {who} costs is unknown: {remedy}, or leave out {option}"]
-        else:
-            reason = f"{who} returned no token usage, which {option} counts: {HOW_TO_GET_USAGE}"
-            stopped = ["untold", f"{reason}, or leave out {option}"]
-        state.setdefault("stopped", stopped)
+                state["unknown"] = sorted({*state["unknown"], kind})
+                option = OPTIONS[kind]
+                if usage.tokens is not None:
+                    remedy = "say it under [tool.agenteval.prices]"
+                    stopped = ["unpriced", f"what {who} costs is unknown: {remedy}, or leave out {option}"]
+                else:
+                    reason = f"{who} returned no token usage, which {option} counts: {HOW_TO_GET_USAGE}"
+                    stopped = ["untold", f"{reason}, or leave out {option}"]
+                state.setdefault("stopped", stopped)
 
     def _spent(self, state: State, kind: Kind, expected: ExpectedUse | None) -> NotRun:
         allowed, paid = self.allowed[kind], state["paid"][kind]

@@ -112,7 +112,20 @@ def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
     """Send prints and log records of trials to their own records; give the undoing."""
     # With ``-s`` prints are left where they are: the user wants to see them as they come.
     undoing = ExitStack()
-    _redirect_log(config, undoing)
+    root, handler = logging.getLogger(), TrialLogHandler()
+    root.addHandler(handler)
+    undoing.callback(root.removeHandler, handler)
+    plugin = config.pluginmanager.get_plugin("logging-plugin")
+
+    def is_outside_trials(record: logging.LogRecord) -> bool:
+        return current_output.get() is None
+
+    for name in ("caplog_handler", "report_handler"):
+        # pytest's handlers hang on the same logger, and would show a trial's lines with the item at hand.
+        other = getattr(plugin, name, None)
+        if other is not None:
+            other.addFilter(is_outside_trials)
+            undoing.callback(other.removeFilter, is_outside_trials)
     if config.getoption("capture", "fd") != "no":
         undoing.callback(redirect_streams(_capturable_streams(config)))
     return undoing.close
@@ -137,20 +150,3 @@ def is_captured(capture: Any) -> bool:
     """Whether pytest captures what is written now, which it does not between its phases."""
     captured = getattr(capture, "_global_capturing", None)
     return captured is not None and captured.is_started()
-
-
-def _redirect_log(config: pytest.Config, undoing: ExitStack) -> None:
-    root, handler = logging.getLogger(), TrialLogHandler()
-    root.addHandler(handler)
-    undoing.callback(root.removeHandler, handler)
-    plugin = config.pluginmanager.get_plugin("logging-plugin")
-
-    def is_outside_trials(record: logging.LogRecord) -> bool:
-        return current_output.get() is None
-
-    for name in ("caplog_handler", "report_handler"):
-        # pytest's handlers hang on the same logger, and would show a trial's lines with the item at hand.
-        other = getattr(plugin, name, None)
-        if other is not None:
-            other.addFilter(is_outside_trials)
-            undoing.callback(other.removeFilter, is_outside_trials)

@@ -43,7 +43,12 @@ def file_lock(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        _release_lock(lock, handle)
+        if fcntl:
+            lock.unlink(missing_ok=True)
+            os.close(handle)
+        else:  # Windows deletes no open file
+            os.close(handle)
+            lock.unlink(missing_ok=True)
 
 
 def _lock_by_kernel(lock: Path) -> int:
@@ -68,15 +73,6 @@ def _lock_by_creation(lock: Path) -> int:
                 if time.time() - lock.stat().st_mtime > STALE_LOCK_S:
                     lock.unlink()
             time.sleep(LOCK_POLL_S)
-
-
-def _release_lock(lock: Path, handle: int) -> None:
-    if fcntl:
-        lock.unlink(missing_ok=True)
-        os.close(handle)
-    else:  # Windows deletes no open file
-        os.close(handle)
-        lock.unlink(missing_ok=True)
 
 
 def replace_file(source: Path, target: Path) -> None:
@@ -167,7 +163,13 @@ def remove_tree(root: Path) -> None:
     # Raises nothing: what cannot be deleted is left. Inner folders are moved up to the top first, so neither
     # the length of paths nor the number of open folders grows with the depth, and nothing is recursive.
     if not BY_HANDLE:
-        _remove_by_path(root)
+        place = long_path(str(root))
+        with suppress(RecursionError):  # Python 3.12 and older call themselves for each folder in a folder
+            if sys.version_info >= (3, 12):
+                shutil.rmtree(place, onexc=_permit)
+            else:
+                shutil.rmtree(place, onerror=_permit)
+            shutil.rmtree(place, ignore_errors=True)
         return
     with suppress(OSError):
         os.chmod(root, 0o700)
@@ -176,49 +178,35 @@ def remove_tree(root: Path) -> None:
     except OSError:
         return
     try:
-        _empty_folder(top)
+        waiting = _delete_files(top)
+        number = 0
+        while waiting:
+            name = waiting.pop()
+            try:
+                folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+            except OSError:
+                continue
+            try:
+                for inner in _delete_files(folder):
+                    number += 1
+                    moved = f".agenteval-removed-{number}"
+                    with suppress(OSError):
+                        os.rename(inner, moved, src_dir_fd=folder, dst_dir_fd=top)
+                        waiting.append(moved)
+            finally:
+                os.close(folder)
+            with suppress(OSError):
+                os.rmdir(name, dir_fd=top)
     finally:
         os.close(top)
     with suppress(OSError):
         os.rmdir(root)
 
 
-def _remove_by_path(root: Path) -> None:
-    place = long_path(str(root))
-    with suppress(RecursionError):  # Python 3.12 and older call themselves for each folder in a folder
-        if sys.version_info >= (3, 12):
-            shutil.rmtree(place, onexc=_permit)
-        else:
-            shutil.rmtree(place, onerror=_permit)
-        shutil.rmtree(place, ignore_errors=True)
-
-
 def _permit(function: object, path: str, error: object) -> None:
     for place in (os.path.dirname(path), path):
         with suppress(OSError):
             os.chmod(place, 0o700)
-
-
-def _empty_folder(top: int) -> None:
-    waiting = _delete_files(top)
-    number = 0
-    while waiting:
-        name = waiting.pop()
-        try:
-            folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
-        except OSError:
-            continue
-        try:
-            for inner in _delete_files(folder):
-                number += 1
-                moved = f".agenteval-removed-{number}"
-                with suppress(OSError):
-                    os.rename(inner, moved, src_dir_fd=folder, dst_dir_fd=top)
-                    waiting.append(moved)
-        finally:
-            os.close(folder)
-        with suppress(OSError):
-            os.rmdir(name, dir_fd=top)
 
 
 def _delete_files(folder: int) -> list[str]:

@@ -242,7 +242,22 @@ class DryRun:
         if self.judges and rows:
             yield TableNote(f"with the judges {', '.join(judge.name for judge in self.judges)}")
         if any(row.amounts.tokens != ZERO for row in rows):
-            yield from self._notes_on_prices()
+            prices = self.settings.prices
+            dated = [f"{name} as of {price.as_of}" if price.as_of else name for name, price in prices.items()]
+            of_user = f"; your own: {', '.join(dated)}" if dated else ""
+            yield TableNote(f"prices: {price_source() or 'no table'}{of_user}")
+            models = [
+                *(item.case.model for item in self.trials if item.case.model.id != OWN_MODEL),
+                *self.judges,
+            ]
+            unknown = [
+                model.name
+                for model in models
+                if not model.offline and not is_priced(prices, model.name, model.id)
+            ]
+            if unknown:
+                names = ", ".join(dict.fromkeys(unknown))
+                yield TableNote(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
         total = total_row(rows).amounts if rows else Amounts(None, None, {})
         for kind, allowed in allowed_amounts(self.settings).items():
             amount = total.usd if kind == "usd" else total.tokens
@@ -254,21 +269,3 @@ class DryRun:
             yield TableNote(f"{pluralize(self.calibrations, 'calibration')} not counted")
         if self.tests:
             yield TableNote(f"{pluralize(self.tests, 'test')} with trials of code not counted")
-
-    def _notes_on_prices(self) -> Iterator[TableNote]:
-        prices = self.settings.prices
-        dated = [f"{name} as of {price.as_of}" if price.as_of else name for name, price in prices.items()]
-        of_user = f"; your own: {', '.join(dated)}" if dated else ""
-        yield TableNote(f"prices: {price_source() or 'no table'}{of_user}")
-        models = [
-            *(item.case.model for item in self.trials if item.case.model.id != OWN_MODEL),
-            *self.judges,
-        ]
-        unknown = [
-            model.name
-            for model in models
-            if not model.offline and not is_priced(prices, model.name, model.id)
-        ]
-        if unknown:
-            names = ", ".join(dict.fromkeys(unknown))
-            yield TableNote(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)

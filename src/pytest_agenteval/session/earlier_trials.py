@@ -74,10 +74,6 @@ def _problems(
     for model in {item.case.model.name: item.case.model for item in items}.values():
         if models.get(model.name, model.id) != model.id:
             yield f"expected {model.name} to be {models[model.name]}; found {model.id}"
-    yield from _unplanned(run, items)
-
-
-def _unplanned(run: Run, items: Sequence[PlannedItem]) -> Iterator[str]:
     if not run.planned:  # it was cut short before it had a plan: today's is its first
         return
     try:
@@ -144,23 +140,6 @@ def run_to_resume(config: pytest.Config, settings: Settings) -> tuple[Path, str]
     ):
         if getattr(settings, attribute):
             raise UsageMistake(f"--agent-resume: expected no --agent-{attribute} beside it: {why}")
-    folder = _find(config, settings)
-    header = read_header(folder)
-    if header.regraded:
-        again = ",".join(header.regraded)
-        raise UsageMistake(
-            f"--agent-resume: {folder.name} graded trials again, which costs no agent: "
-            f"begin it anew with --agent-regrade={again}"
-        )
-    if (folder / AUDIT).exists():
-        raise UsageMistake(f"--agent-resume: {folder.name} is an audit: begin it anew with --agent-audit")
-    if not (config.getoption("collectonly", False) or settings.dry_run):
-        _claim(config, folder)
-    return folder, header.started_at
-
-
-def _find(config: pytest.Config, settings: Settings) -> Path:
-    """Find the run: the one that is named, be it as the name that a new run would have, else the latest."""
     name = settings.resume
     if settings.run_name and name == LATEST:
         name = settings.run_name
@@ -176,7 +155,18 @@ def _find(config: pytest.Config, settings: Settings) -> Path:
     folder = folder.resolve() if folder.is_symlink() else Path(os.path.abspath(folder))
     if settings.run_name not in ("", folder.name):
         raise UsageMistake(f"{settings.places['run_name']}: a run that goes on keeps its name, {folder.name}")
-    return folder
+    header = read_header(folder)
+    if header.regraded:
+        again = ",".join(header.regraded)
+        raise UsageMistake(
+            f"--agent-resume: {folder.name} graded trials again, which costs no agent: "
+            f"begin it anew with --agent-regrade={again}"
+        )
+    if (folder / AUDIT).exists():
+        raise UsageMistake(f"--agent-resume: {folder.name} is an audit: begin it anew with --agent-audit")
+    if not (config.getoption("collectonly", False) or settings.dry_run):
+        _claim(config, folder)
+    return folder, header.started_at
 
 
 def _claim(config: pytest.Config, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -314,7 +314,7 @@ class EvalSession:
 
             self.extra = ExtraItems(self.config, put_extra_last(items, between.low))
         self.selected = [item for item in items if isinstance(item, PlannedItem)]
-        self.calibrations = [item for item in items if _is_calibration(item)]
+        self.calibrations = [cast("CalibrationTest", item) for item in items if hasattr(item, "calibration")]
         dry = self.config.getoption("collectonly", False)
         if not dry and not self.refusal:
             self._check_options()
@@ -417,7 +417,3 @@ class EvalSession:
             write_audit(info.folder, self.audit.planned(self.selected))
         if extra:
             self.config.pluginmanager.register(self.extra, "agenteval-extra-repetitions")
-
-
-def _is_calibration(item: object) -> TypeGuard[CalibrationTest]:
-    return hasattr(item, "calibration")

@@ -120,7 +120,10 @@ def call_trial_finished(config: pytest.Config, trial: Trial, failed_hooks: dict[
             raise
         except BaseException as raised:  # also pytest.fail, pytest.skip and sys.exit: the trial has ended
             if place not in failed_hooks:
-                failed_hooks[place] = _summary_line(place, raised)
+                last = user_frames_first(raised).rstrip().splitlines()[-MOST_TRACEBACK_LINES:]
+                where = f"hook {HOOK_NAME}" if place == HOOK_NAME else f"hook {HOOK_NAME} in {place}"
+                head = f"warning: {where} raised {exception_line(raised)}; no trial is changed by it"
+                failed_hooks[place] = "\n".join([head, *(f"  {line}" for line in last)])
 
 
 def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -140,13 +143,6 @@ def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:
 def _place(implementation: Any) -> str:
     code = getattr(inspect.unwrap(implementation.function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else str(implementation.plugin_name)
-
-
-def _summary_line(place: str, raised: BaseException) -> str:
-    last = user_frames_first(raised).rstrip().splitlines()[-MOST_TRACEBACK_LINES:]
-    where = f"hook {HOOK_NAME}" if place == HOOK_NAME else f"hook {HOOK_NAME} in {place}"
-    head = f"warning: {where} raised {exception_line(raised)}; no trial is changed by it"
-    return "\n".join([head, *(f"  {line}" for line in last)])
 
 
 MOST_NAMED = 5  # trials that are named below the error text that they share

@@ -142,7 +142,24 @@ class ReusePlan:
             return ReuseDecision("rerun", "nobody knows what they were made of")
         if not earlier.is_own and (reason := _distrust_reason(plan, earlier)):
             return ReuseDecision("rerun", reason)
-        agent = self._digests_of_agent(plan)
+        task = plan.task
+        key = (
+            task.agent,
+            canonical_json(task.settings) if task.settings else "",
+            id(task.form) if task.form else 0,
+            id(task.prompts) if task.prompts else 0,
+            id(plan.variant.prompts) if plan.variant.prompts else 0,
+            task.tools,
+            bool(task.cassette),
+            plan.model.offline,
+        )
+        # The plan is held with them: while it lives, nothing else has the ids in the key.
+        if key not in self._agents:
+            try:
+                self._agents[key] = plan, self._agent_digests(plan)
+            except Exception:  # such an agent breaks its trial, which shows the error
+                self._agents[key] = plan, None
+        agent = self._agents[key][1]
         if agent is None:
             return ReuseDecision("rerun", "the agent cannot be made")
         changed = self._changes(plan, earlier, agent)
@@ -169,27 +186,6 @@ class ReusePlan:
                 self._prompts_read[key] = earlier.prompts_read()
             prompts_read = self._prompts_read[key]
         return digest_diff(old, new, agent, prompts_read)
-
-    def _digests_of_agent(self, plan: Plan) -> AgentDigests | None:
-        """Give the agent's digests, made once for all plans that share them; None where it cannot be made."""
-        task = plan.task
-        key = (
-            task.agent,
-            canonical_json(task.settings) if task.settings else "",
-            id(task.form) if task.form else 0,
-            id(task.prompts) if task.prompts else 0,
-            id(plan.variant.prompts) if plan.variant.prompts else 0,
-            task.tools,
-            bool(task.cassette),
-            plan.model.offline,
-        )
-        # The plan is held with them: while it lives, nothing else has the ids in the key.
-        if key not in self._agents:
-            try:
-                self._agents[key] = plan, self._agent_digests(plan)
-            except Exception:  # such an agent breaks its trial, which shows the error
-                self._agents[key] = plan, None
-        return self._agents[key][1]
 
 
 def _equal(old: Digests, new: Digests, agent: AgentDigests) -> bool:

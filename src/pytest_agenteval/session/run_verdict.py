@@ -63,7 +63,26 @@ def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTas
     for times, group in groupby(sorted(broken, key=lambda task: task.times), key=lambda task: task.times):
         own = list(group)
         try:
-            run = _run_again(config, own, times)
+            info: RunInfo = config.stash[run_info_key]
+            folder = info.folder / FOLDER
+            folder.mkdir(exist_ok=True)
+            before = set(folder.glob(f"*/{HEADER}"))
+            labels = [model_label(task.model, task.variant) for task in own]
+            node_ids = [
+                f"{config.rootpath / task.file}::{task.task}[{label}-{repetition}]"
+                for task, label in zip(own, labels, strict=True)
+                for repetition in range(1, times + 1)
+            ]
+            arguments = [*_recheck_options(config, folder, times), *node_ids]
+            environment = inner_environment("AGENTEVAL_SPLIT", "AGENTEVAL_PROMPT")
+            here = config.invocation_params.dir
+            with (folder / OUTPUT).open("ab") as output:
+                wait_for(start_pytest(arguments, output=output, folder=here, environment=environment))
+            # The run's folder is named by the other pytest, by the second in which it begins.
+            runs = [path for path in set(folder.glob(f"*/{HEADER}")) - before if path.parent.name != LATEST]
+            if len(runs) != 1:
+                raise AgentEvalError(f"pytest left no run: {last_line(folder / OUTPUT)}")
+            run = load_run(runs[0].parent)
         except (AgentEvalError, OSError) as failed:
             return RecheckedTasks(tuple(tasks), str(failed), tuple(lines))
         keys = (entry.key for entry in run.entries if entry.ending == "passed")
@@ -92,29 +111,6 @@ def _result_line(
     where = f" (run: {place})" if info.is_saved else ""
     tasks, more = pluralize(len(results), "broken task"), pluralize(times, "time")
     return f"recheck: {tasks} tried {more} more: {each}{where}"
-
-
-def _run_again(config: pytest.Config, tasks: Sequence[BrokenTask], times: int) -> Run:
-    """Start pytest on these tasks alone; raises AgentEvalError where it left no run."""
-    info: RunInfo = config.stash[run_info_key]
-    folder = info.folder / FOLDER
-    folder.mkdir(exist_ok=True)
-    before = set(folder.glob(f"*/{HEADER}"))
-    node_ids = [
-        f"{config.rootpath / task.file}::{task.task}[{model_label(task.model, task.variant)}-{repetition}]"
-        for task in tasks
-        for repetition in range(1, task.times + 1)
-    ]
-    arguments = [*_recheck_options(config, folder, times), *node_ids]
-    environment = inner_environment("AGENTEVAL_SPLIT", "AGENTEVAL_PROMPT")
-    here = config.invocation_params.dir
-    with (folder / OUTPUT).open("ab") as output:
-        wait_for(start_pytest(arguments, output=output, folder=here, environment=environment))
-    # The run's folder is named by the other pytest, by the second in which it begins.
-    runs = [path for path in set(folder.glob(f"*/{HEADER}")) - before if path.parent.name != LATEST]
-    if len(runs) != 1:
-        raise AgentEvalError(f"pytest left no run: {last_line(folder / OUTPUT)}")
-    return load_run(runs[0].parent)
 
 
 def _recheck_options(config: pytest.Config, folder: Path, times: int) -> Iterator[str]:

@@ -100,7 +100,17 @@ def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tupl
         # What was typed is for the suites that have such a bucket.
         others = typed - set(counts) - set(own.buckets)
         gate = replace(gate, buckets={key: gate.buckets[key] for key in gate.buckets if key not in others})
-        rules = _stored_rules(gate, tasks.suites.file_named(name), settings, root)
+        file = tasks.suites.file_named(name)
+        rules = _rules_of(gate)
+        if gate.baseline and file is not None:
+            path = (file.parent / gate.baseline).resolve()
+            if path.is_file() and not settings.baseline:
+                try:
+                    read_baseline(path)
+                except UsageMistake as mistake:
+                    raise UsageMistake(f"{short_path(file)}: gate.baseline: {mistake}") from None
+            rules["baseline"] = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        rules = rules
         gates.append(SuiteGate(name, rules, dict(counts), assumed=not written_gate(own, settings).asks))
     unknown = next((name for name in sorted(typed) if name not in known), None)
     if unknown is not None and known:
@@ -108,20 +118,6 @@ def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tupl
         hint = did_you_mean(unknown, known) or f"buckets there: {nearest_names(unknown, known)}"
         raise UsageMistake(f"{place}: expected a bucket of the suites; found {unknown!r}; {hint}")
     return tuple(gates)
-
-
-def _stored_rules(gate: Gate, file: Path | None, settings: Settings, root: Path) -> dict[str, Any]:
-    """Give a gate with its baseline's path from the root, and see that the baseline can be read."""
-    rules = _rules_of(gate)
-    if gate.baseline and file is not None:
-        path = (file.parent / gate.baseline).resolve()
-        if path.is_file() and not settings.baseline:
-            try:
-                read_baseline(path)
-            except UsageMistake as mistake:
-                raise UsageMistake(f"{short_path(file)}: gate.baseline: {mistake}") from None
-        rules["baseline"] = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-    return rules
 
 
 UNDER, OVER = 0.005, 0.995  # chances beyond which no digit is shown

@@ -226,7 +226,16 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     run = ended_run(config)
     forget_ended_run(config)  # nobody needs it afterwards
     if read_settings(config).audit:
-        _write_audit(reporter, config, run)
+        from pytest_agenteval.reports.audit_report import audit_lines, audit_of
+
+        audit = read_audit(run.folder)
+        reporter.write_sep("=", "audit of the evals")
+        for line in (
+            audit_lines(audit_of(run, audit), reporter._tw.fullwidth, tells_unseen=False) if audit else ()
+        ):
+            write_line(reporter, line)
+        if config.stash[run_info_key].is_saved:
+            reporter.write_line(f"run: {_relative(run_folder(config), config)}")
         return
     view = view_of(run)
     verbosity, width = config.getoption("verbose"), reporter._tw.fullwidth
@@ -262,20 +271,6 @@ def _write_block(reporter: Any, title: str, lines: Iterable[StyledLine]) -> None
         if number == 0:
             reporter.write_sep("=", title)
         write_line(reporter, line)
-
-
-def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
-    """Write what the graders saw; pytest itself has shown which items failed."""
-    from pytest_agenteval.reports.audit_report import audit_lines, audit_of
-
-    audit = read_audit(run.folder)
-    reporter.write_sep("=", "audit of the evals")
-    for line in (
-        audit_lines(audit_of(run, audit), reporter._tw.fullwidth, tells_unseen=False) if audit else ()
-    ):
-        write_line(reporter, line)
-    if config.stash[run_info_key].is_saved:
-        reporter.write_line(f"run: {_relative(run_folder(config), config)}")
 
 
 def _screen_parts(config: pytest.Config, run: Run, view: RunView, verbosity: int, width: int) -> ScreenParts:

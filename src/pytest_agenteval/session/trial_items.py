@@ -317,7 +317,21 @@ class TrialFunctions:
         conditions = self._conditions.get(file.parent)
         if conditions is None:
             changed, folder, root = replaced_fixtures(file), file.path.parent, self._config.rootpath
-            _refuse_wide(changed)
+            for name, definition in changed:
+                if definition.scope != "function":
+                    code = inspect.unwrap(definition.func).__code__
+                    raise ProblemsFound(
+                        [
+                            Problem(
+                                short_path(Path(code.co_filename)),
+                                code.co_firstlineno,
+                                (name,),
+                                "a fixture of function scope: nothing is shared between trials",
+                                f"scope {definition.scope!r}",
+                                "a starting tree that many tasks share is what input.base_fixture is for",
+                            )
+                        ]
+                    )
             parts = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
             generators = file.ihook.pytest_generate_tests.get_hookimpls()
             conditions = self._conditions[file.parent] = FolderConditions(
@@ -365,25 +379,6 @@ def trial_functions(config: pytest.Config) -> TrialFunctions:
     if _builder not in config.stash:
         config.stash[_builder] = TrialFunctions(config)
     return config.stash[_builder]
-
-
-def _refuse_wide(changed: Iterable[tuple[str, Any]]) -> None:
-    """Refuse a replaced ``workspace`` that several trials would share."""
-    for name, definition in changed:
-        if definition.scope != "function":
-            code = inspect.unwrap(definition.func).__code__
-            raise ProblemsFound(
-                [
-                    Problem(
-                        short_path(Path(code.co_filename)),
-                        code.co_firstlineno,
-                        (name,),
-                        "a fixture of function scope: nothing is shared between trials",
-                        f"scope {definition.scope!r}",
-                        "a starting tree that many tasks share is what input.base_fixture is for",
-                    )
-                ]
-            )
 
 
 def _trial_body(trial: Trial) -> None:

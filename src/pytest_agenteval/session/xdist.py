@@ -126,7 +126,21 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         if self.pending or not ours:
             super().check_schedule(node, duration)
         if not self.pending and ours:
-            self._send_trials(node)
+            queued = len(self.node2pending[node])
+            # Near the end everyone gets a share: a deep queue here would leave other workers idle.
+            all_queued = sum(map(len, self.node2pending.values()))
+            share = (len(self._trials) + all_queued) // max(1, len(self.node2pending))
+            depth = max(2, min(self._depth, max(self._concurrency + 1, share // 2), share))
+            if queued <= depth // 2:
+                chosen = self._trials[: depth - queued]
+                del self._trials[: len(chosen)]
+                self._queue(node, chosen)
+            if self._deferred.undecided:
+                self._keep_going(node)
+            elif not self._trials:
+                # A worker waits with its last test until it knows which comes next, or that none does.
+                for other in self.nodes:
+                    other.shutdown()
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Note that a worker has finished a test, perhaps the last one before the look at repetitions."""
@@ -185,24 +199,6 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         chunk = max(min(len(self.pending) // len(nodes) // 4, most), 2)
         for node in nodes:
             self._send_tests(node, chunk)
-
-    def _send_trials(self, node: Any) -> None:
-        """Fill a worker's queue, when half of it is empty."""
-        queued = len(self.node2pending[node])
-        # Near the end everyone gets a share: a deep queue here would leave other workers idle.
-        all_queued = sum(map(len, self.node2pending.values()))
-        share = (len(self._trials) + all_queued) // max(1, len(self.node2pending))
-        depth = max(2, min(self._depth, max(self._concurrency + 1, share // 2), share))
-        if queued <= depth // 2:
-            chosen = self._trials[: depth - queued]
-            del self._trials[: len(chosen)]
-            self._queue(node, chosen)
-        if self._deferred.undecided:
-            self._keep_going(node)
-        elif not self._trials:
-            # A worker waits with its last test until it knows which comes next, or that none does.
-            for other in self.nodes:
-                other.shutdown()
 
     def _keep_going(self, node: Any) -> None:
         """Lend a worker without other trials a deferred one: it runs the test before it, and then waits."""

@@ -122,10 +122,6 @@ def _json_form(value: Any, around: tuple[int, ...]) -> Any:
         return [_json_form(inner, around) for inner in value]
     if isinstance(value, set | frozenset):
         return sorted([_json_form(inner, around) for inner in value], key=repr)
-    return _json_form_of_object(value, around)
-
-
-def _json_form_of_object(value: Any, around: tuple[int, ...]) -> Any:
     if id(value) in around:
         raise _HoldsItself(value)
     within = (*around, id(value))

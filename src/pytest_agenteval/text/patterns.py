@@ -148,19 +148,15 @@ def _with_timed_re(function: Any, spaces: dict[str, dict[str, Any]]) -> Any:
     """Give a copy of a function of jsonschema in which ``re`` is ours, as in the functions that it calls."""
     if not isinstance(function, FunctionType) or not function.__module__.startswith("jsonschema."):
         return function
-    space = _namespace_of(function.__module__, spaces)
+    # The names that functions of the module see.
+    if function.__module__ not in spaces:
+        names = spaces[function.__module__] = dict(vars(sys.modules[function.__module__]))
+        names |= {name: _with_timed_re(value, spaces) for name, value in names.items()}
+        if "re" in names:
+            names["re"] = _TimedRe
+    space = spaces[function.__module__]
     own = FunctionType(
         function.__code__, space, function.__name__, function.__defaults__, function.__closure__
     )
     own.__kwdefaults__ = function.__kwdefaults__
     return own
-
-
-def _namespace_of(module: str, spaces: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    # The names that functions of the module see.
-    if module not in spaces:
-        names = spaces[module] = dict(vars(sys.modules[module]))
-        names |= {name: _with_timed_re(value, spaces) for name, value in names.items()}
-        if "re" in names:
-            names["re"] = _TimedRe
-    return spaces[module]

@@ -84,20 +84,16 @@ class Secrets:
         # Passwords within addresses, as in ``DATABASE_URL``, are known too.
         variables = os.environ if environ is None else environ
         if environ is None and type(variables) is os._Environ:
-            self._know_changes(variables)
+            # Reading all of them in each turn of the loop takes longer than half a small trial. ``_data`` is
+            # copied in one step: pytest's thread sets and unsets variables meanwhile.
+            now, seen = dict(variables._data), self._environment  # type: ignore[attr-defined]
+            changed = [(name, value) for name, value in now.items() if seen.get(name) != value]
+            name_of, value_of = variables.decodekey, variables.decodevalue
+            self._know_variables([(name_of(name), value_of(value)) for name, value in changed])
+            if self._environment is seen:  # else another session has made us forget everything meanwhile
+                self._environment = now
         else:  # pytest's thread unsets variables while a trial's reads them
             self._know_variables([(name, variables.get(name, "")) for name in tuple(variables)])
-
-    def _know_changes(self, environ: os._Environ[str]) -> None:
-        """Look at the variables that have changed since the last look."""
-        # Reading all of them in each turn of the loop takes longer than half a small trial. ``_data`` is
-        # copied in one step: pytest's thread sets and unsets variables meanwhile.
-        now, seen = dict(environ._data), self._environment  # type: ignore[attr-defined]
-        changed = [(name, value) for name, value in now.items() if seen.get(name) != value]
-        name_of, value_of = environ.decodekey, environ.decodevalue
-        self._know_variables([(name_of(name), value_of(value)) for name, value in changed])
-        if self._environment is seen:  # else another session has made us forget everything meanwhile
-            self._environment = now
 
     def _know_variables(self, variables: Iterable[tuple[str, str]]) -> None:
         for name, value in variables:

@@ -180,7 +180,10 @@ class TrialActor:
         hide_secrets(context)
         # Also under -s: nobody sees an actor's terminal, and Ray would keep all of it on the machine.
         redirect_output(replace(context, captures_output=True))
-        _print_nowhere()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (1, 2):
+            os.dup2(nowhere, descriptor)
+        os.close(nowhere)
         self._interning = PlanInterning(self._paths.task)
         executor = LocalExecutor(registry, _RemoteShares(self._ask))
         self._pool = Pool(executor, context, NullObserver())
@@ -315,14 +318,6 @@ class TrialActor:
         end_owned_groups()
         remove_tree(self._here)
         os._exit(1)
-
-
-def _print_nowhere() -> None:
-    """Drop what programs and libraries print by themselves: in Ray's logs it would stay, keys and all."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)
 
 
 def _refusal(request: TrialRequest | CalibrationRequest | None, problem: str) -> object:

@@ -181,13 +181,27 @@ class RayExecutor:
 
     async def run(self, request: TrialRequest) -> Trial:
         """Have one plan carried out, or a stored trial graded again; raises TrialLost and ExecutorBroken."""
-        _refuse_unable(request)
+        if request.workspace:
+            raise ExecutorBroken(
+                "the fixture `workspace` has made a folder on this machine, and the trial is carried out on "
+                "another: use --agent-executor=local, or name what it starts from in the task"
+            )
+        models = (request.plan.model, *request.plan.conditions.judges)
+        if any(not model.offline and provider_of(model.id) == "vllm" for model in models):
+            raise ExecutorBroken(
+                "a run starts model servers (vllm/…) on its own machine, and trials are carried out on "
+                "others: start the server yourself, and give its address as the model's api_base"
+            )
         pickled, variables = pickle_request(request), self._variables.of(request.plan)
         if request.lost + 1 < MOST_LOST:
             actor = await self._least_busy()
             return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
         async with self._turn:  # the last time alone
-            actor = await self._lone_actor()
+            if self._lone is None:
+                actor = self._new_actor()
+                await asyncio.wait_for(actor.start(self._setup, self._project), COMING_UP_S)
+                self._lone = actor
+            actor = self._lone
             return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
@@ -314,13 +328,6 @@ class RayExecutor:
         await self._until_one_is_up()
         return min(self._actors, key=lambda actor: len(actor.waiting))
 
-    async def _lone_actor(self) -> RemoteActor:
-        if self._lone is None:
-            actor = self._new_actor()
-            await asyncio.wait_for(actor.start(self._setup, self._project), COMING_UP_S)
-            self._lone = actor
-        return self._lone
-
     async def _brought_home(self, actor: RemoteActor, arrival: Arrival, plan: Plan) -> Trial:
         trial: Trial = pickle.loads(arrival.result)
         if arrival.recorded:
@@ -350,20 +357,6 @@ def _replaces(name: str, conditions: Conditions | None) -> bool:
         return False
     is_chat = ".chat" in Path(name).parent.name
     return (conditions.record_chat if is_chat else conditions.record) == "all"
-
-
-def _refuse_unable(request: TrialRequest) -> None:
-    if request.workspace:
-        raise ExecutorBroken(
-            "the fixture `workspace` has made a folder on this machine, and the trial is carried out on "
-            "another: use --agent-executor=local, or name what it starts from in the task"
-        )
-    models = (request.plan.model, *request.plan.conditions.judges)
-    if any(not model.offline and provider_of(model.id) == "vllm" for model in models):
-        raise ExecutorBroken(
-            "a run starts model servers (vllm/…) on its own machine, and trials are carried out on others: "
-            "start the server yourself, and give its address as the model's api_base"
-        )
 
 
 def _project_places(root: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -15,7 +15,6 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.api.suite import (
     AgentReference,
     CodePlace,
-    GraderReference,
     Suite,
     Task,
     agent_config,
@@ -74,7 +73,13 @@ class CodeTasks:
         if problems:
             raise ProblemsFound(sorted(problems, key=lambda problem: (problem.file, problem.line or 0)))
         planned = self._planner.plan((*tasks, *rows), loaded_suite)
-        return tuple((self._with_cassette(task, suite.name), settings) for task, settings in planned)
+        # The suite's name between the module's and the task's: a module may hold several suites.
+        cassettes = [Path(task.cassette) for task, _ in planned]
+        places = [str(each.parent / safe_id(suite.name) / each.name) for each in cassettes]
+        return tuple(
+            (replace(task, cassette=place), settings)
+            for (task, settings), place in zip(planned, places, strict=True)
+        )
 
     def _read(self, suite: Suite) -> tuple[suite_spec.Suite, SuiteResources]:
         place = suite.place
@@ -86,11 +91,8 @@ class CodeTasks:
         if other:
             found = f"{read.name!r}, which is also the name of {other}"
             raise ProblemsFound([place.problem(("name",), "a name that no other suite has", found)])
-        return read, self._resources(read, place)
-
-    def _resources(self, suite: suite_spec.Suite, place: CodePlace) -> SuiteResources:
         try:
-            return self._planner.suites.resources_in_code(suite, place.file)
+            return read, self._planner.suites.resources_in_code(read, place.file)
         except ProblemsFound as wrong:
             file, line = place.problem((), "", "").file, place.line
             raise ProblemsFound(
@@ -99,16 +101,14 @@ class CodeTasks:
             ) from None
 
     def _tables(self, suite: Suite) -> list[dict[str, Any]]:
-        return [
-            {**table, "graders": self._graders(suite, table.get("graders", ()))} for table in suite.tables
-        ]
-
-    def _graders(self, suite: Suite, own: Sequence[GraderReference]) -> list[dict[str, Any]]:
-        return grader_configs((*suite.graders, *own), self._registry)
+        graders = [(*suite.graders, *table.get("graders", ())) for table in suite.tables]
+        configs = [grader_configs(each, self._registry) for each in graders]
+        return [{**table, "graders": config} for table, config in zip(suite.tables, configs, strict=True)]
 
     def _tasks_of(self, suite: Suite) -> tuple[list[LoadedTask], list[Problem]]:
-        tasks: list[LoadedTask] = []
+        tasks: dict[str, LoadedTask] = {}
         problems: list[Problem] = []
+        repeated: list[Problem] = []
         for number, task in enumerate(suite.tasks):
             place = task.place if isinstance(task, Task) else suite.place
             value = task_value(task)
@@ -117,14 +117,12 @@ class CodeTasks:
                 loaded = read_task(value, place, self._registry, number, bucket=suite.name)
             except ProblemsFound as wrong:
                 problems += wrong.problems
-            else:
-                tasks.append(loaded)
-        return tasks, [*problems, *_repeated_ids(tasks)]
-
-    def _with_cassette(self, task: PlannedTask, suite: str) -> PlannedTask:
-        # The suite's name between the module's and the task's: a module may hold several suites.
-        cassette = Path(task.cassette)
-        return replace(task, cassette=str(cassette.parent / safe_id(suite) / cassette.name))
+                continue
+            other = tasks.setdefault(loaded.task.id, loaded)
+            if other is not loaded:
+                found = f"{loaded.task.id!r}, which the task on line {other.line} has too"
+                repeated.append(loaded.problem(("id",), "an id of its own", found))
+        return list(tasks.values()), [*problems, *repeated]
 
 
 def task_value(task: Task | Mapping[str, Any]) -> dict[str, Any]:
@@ -160,28 +158,10 @@ def spec_in_code(kind: type[SpecT], value: Mapping[str, Any], place: CodePlace) 
         raise problems_of(kind, error, CodeDocument(place, dict(value))) from None
 
 
-def _repeated_ids(tasks: Sequence[LoadedTask]) -> list[Problem]:
-    first: dict[str, LoadedTask] = {}
-    problems: list[Problem] = []
-    for loaded in tasks:
-        other = first.setdefault(loaded.task.id, loaded)
-        if other is not loaded:
-            found = f"{loaded.task.id!r}, which the task on line {other.line} has too"
-            problems.append(loaded.problem(("id",), "an id of its own", found))
-    return problems
-
-
 # The path of a task file, ``PATH::ID`` for one of several tasks, a map as in a task file, or a task.
 TaskReference: TypeAlias = "str | Path | Mapping[str, Any] | Task"
 
 ROOT_MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
-
-
-class ChosenTask(NamedTuple):
-    """A planned task, and the models that its suite names."""
-
-    task: PlannedTask
-    models: tuple[str, ...]
 
 
 class TaskChoice:
@@ -197,12 +177,20 @@ class TaskChoice:
         settings: Mapping[str, Any],
         place: CodePlace,
         id: str = "",
-    ) -> ChosenTask:
-        """Plan it; raises UsageMistake or ProblemsFound. ``id`` is that of a map without one."""
+    ) -> tuple[PlannedTask, tuple[str, ...]]:
+        """Plan it, and give the models that its suite names; raises UsageMistake or ProblemsFound."""
+        # ``id`` is that of a map without one.
         form = agent_config(agent, self._registry, self._root)
         if isinstance(given, Mapping | Task):
             return self._of_map(given, form, settings, place, id)
-        return self._of_file(str(given), form, settings, place)
+        name, _, chosen = str(given).partition("::")
+        places = (self._here / name, self._root / name)
+        file = task_file(next((place for place in places if place.exists()), places[0]), str(given))
+        acting = None if form is None else _suite("python", form, place)
+        planned = _ChangedTasks(self._registry, self._root, acting, settings).tasks(file, named=True)
+        task, found = _one_of(planned, chosen, str(given))
+        # The suite's model is that of its own agent.
+        return task, found.models if form is None else ()
 
     def _of_map(
         self,
@@ -211,7 +199,7 @@ class TaskChoice:
         settings: Mapping[str, Any],
         place: CodePlace,
         id: str,
-    ) -> ChosenTask:
+    ) -> tuple[PlannedTask, tuple[str, ...]]:
         value = task_value(given)
         if "id" not in value:
             value["id"] = id or f"task-{text_digest(canonical_json(value.get('input', '')))[:8]}"
@@ -224,20 +212,7 @@ class TaskChoice:
         planned = Planner(self._registry, self._root).plan([loaded], LoadedSuite(suite, folder, in_code=True))
         ((task, found),) = planned
         cassette = self._root / "cassettes" / safe_id(task.id) if not self._owner else Path(task.cassette)
-        return ChosenTask(replace(task, cassette=str(cassette)), found.models)
-
-    def _of_file(
-        self, given: str, form: str | dict[str, Any] | None, settings: Mapping[str, Any], place: CodePlace
-    ) -> ChosenTask:
-        name, _, id = given.partition("::")
-        places = (self._here / name, self._root / name)
-        file = task_file(next((place for place in places if place.exists()), places[0]), given)
-        agent = None if form is None else _suite("python", form, place)
-        planner = _ChangedTasks(self._registry, self._root, agent, settings)
-        planned = planner.tasks(file, named=True)
-        task, found = _one_of(planned, id, given)
-        # The suite's model is that of its own agent.
-        return ChosenTask(task, found.models if form is None else ())
+        return replace(task, cassette=str(cassette)), found.models
 
 
 class _ChangedTasks(Planner):

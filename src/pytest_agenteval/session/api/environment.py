@@ -218,6 +218,4 @@ def _registry_of_project(folder: Path, root: Path) -> Registry:
     return load_registry([folder], (f"--rootdir={root}",))
 
 
-@cache
-def _installed() -> Registry:
-    return installed_registry()
+_installed = cache(installed_registry)

@@ -7,7 +7,7 @@ import shlex
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
-from pytest_agenteval.cassettes.tape import Library, Tape
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 from pytest_agenteval.engine.agent_run import lazy_traffic
 from pytest_agenteval.engine.trial_resources import script_way
@@ -77,10 +77,6 @@ class RecordingTapes:
         self._tools: ToolTape | None = None
         self._chat: ModelTape | None = None
         self.traffic = lazy_traffic(self._make_traffic)
-
-    def of_tools(self) -> Sequence[Tape]:
-        """Give the tapes of all requests that are no model's."""
-        return self.tools.of_agent
 
     @property
     def tools(self) -> ToolTape:
@@ -145,7 +141,10 @@ class Recording(AbstractContextManager["Recording"]):
     """
 
     def __init__(self, name: str, place: RecordingPlace) -> None:
-        self.name, self._place = _checked_name(name), place
+        parts = PurePosixPath(name).parts if isinstance(name, str) else ()
+        if not parts or name.startswith("/") or ".." in parts or "\\" in name or ":" in name:
+            raise UsageMistake(f"record: expected a name, as in refund or shop/refund; found {name!r}")
+        self.name, self._place = name, place
         began = time.monotonic()
         self._recorder = Recorder(lambda: time.monotonic() - began, place.prices)
         self._open: AbstractContextManager[None] | None = None
@@ -245,7 +244,7 @@ class Recording(AbstractContextManager["Recording"]):
             tapes = RecordingTapes(self._place, library, self._recorder)
             try:
                 with intercepted_requests(
-                    tapes.of_tools, passing=self._place.live, traffic=tapes.traffic
+                    lambda: tapes.tools.of_agent, passing=self._place.live, traffic=tapes.traffic
                 ) as scope:
                     try:
                         yield
@@ -276,13 +275,6 @@ class Recording(AbstractContextManager["Recording"]):
         if isinstance(broken, CassetteMiss) and broken not in self._misses:
             self._misses.append(broken)
         return broken
-
-
-def _checked_name(name: str) -> str:
-    parts = PurePosixPath(name).parts if isinstance(name, str) else ()
-    if not parts or name.startswith("/") or ".." in parts or "\\" in name or ":" in name:
-        raise UsageMistake(f"record: expected a name, as in refund or shop/refund; found {name!r}")
-    return name
 
 
 _UNTAPED = " (nothing of it is then taped)"

@@ -16,14 +16,13 @@ from pytest_agenteval.records.plan import (
     Conditions,
     Model,
     Plan,
-    PlannedGrader,
     PlannedTask,
     RecordMode,
 )
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.session.api.code_tasks import ChosenTask, TaskChoice, TaskReference, read_task
+from pytest_agenteval.session.api.code_tasks import TaskChoice, TaskReference, read_task
 from pytest_agenteval.session.api.environment import (
     Environment,
     Trials,
@@ -55,7 +54,7 @@ class RunOptions(NamedTuple):
 
 def plans_of(
     environment: Environment,
-    task: TaskReference,
+    given: TaskReference,
     options: RunOptions,
     place: CodePlace,
     owner: str = "",
@@ -65,11 +64,13 @@ def plans_of(
     if options.repetitions < 1:
         raise UsageMistake(f"repetitions: expected a whole number, 1 or more; found {options.repetitions!r}")
     choice = TaskChoice(environment.registry, environment.root, Path.cwd(), owner)
-    chosen = choice.of(task, options.agent, options.settings, place, id)
-    model = _model(environment, chosen, options.model)
+    task, models = choice.of(given, options.agent, options.settings, place, id)
+    # The call's model, else the first of the suite, else the agent's own.
+    name = options.model or next(iter(models), OWN_MODEL if task.form else DEFAULT_MODEL)
+    (model,) = resolve_all((name,), environment.aliases, environment.registry.offline_models)
     conditions = conditions_of(environment, options)
     return [
-        Plan(chosen.task, model, repetition=repetition, conditions=conditions)
+        Plan(task, model, repetition=repetition, conditions=conditions)
         for repetition in range(1, options.repetitions + 1)
     ]
 
@@ -106,14 +107,6 @@ def mode_of(name: str, given: str | None, default: RecordMode) -> RecordMode:
     raise UsageMistake(f"{name}: expected one of {', '.join(words)}; found {mode!r}")
 
 
-def _model(environment: Environment, chosen: ChosenTask, named: str | None) -> Model:
-    # The call's, else the first of the suite, else the agent's own.
-    default = OWN_MODEL if chosen.task.form else DEFAULT_MODEL
-    name = named or next(iter(chosen.models), default)
-    (model,) = resolve_all((name,), environment.aliases, environment.registry.offline_models)
-    return model
-
-
 def regrade_in(
     environment: Environment, trial: Trial, graders: Sequence[GraderReference] | None, place: CodePlace
 ) -> Trial:
@@ -133,21 +126,15 @@ def regrade_in(
         )
         plan = Plan(task, Model(key.model, key.model), repetition=key.repetition, attempt=trial.attempt)
     if graders is not None:
-        plan = replace(plan, task=replace(plan.task, graders=_planned_graders(graders, environment, place)))
+        value = {"id": "graded", "input": {}, "graders": tuple(graders)}
+        loaded = read_task(value, place, environment.registry)
+        planner = Planner(environment.registry, environment.root)
+        ((graded, _),) = planner.plan([loaded], LoadedSuite(None, place.file.parent, in_code=True))
+        plan = replace(plan, task=replace(plan.task, graders=graded.graders))
     stored = trial
     (result,) = environment.grade([TrialJob(plan, read_stored=lambda: stored)])
     remember(plan, result, environment)
     return result
-
-
-def _planned_graders(
-    given: Sequence[GraderReference], environment: Environment, place: CodePlace
-) -> tuple[PlannedGrader, ...]:
-    value = {"id": "graded", "input": {}, "graders": tuple(given)}
-    loaded = read_task(value, place, environment.registry)
-    planner = Planner(environment.registry, environment.root)
-    ((task, _),) = planner.plan([loaded], LoadedSuite(None, place.file.parent, in_code=True))
-    return task.graders
 
 
 @overload

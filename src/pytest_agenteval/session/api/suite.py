@@ -57,12 +57,10 @@ def grader_config(given: GraderReference, registry: Registry) -> dict[str, Any]:
     """Give a grader as in a task file; a grader object is registered under its name."""
     if isinstance(given, str):
         return {"name": given}
-    if not isinstance(given, Mapping):
-        return {"name": _registered_grader_name(given, registry), "label": short_name(given)}
-    written = dict(given)
+    written: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"name": given}
     thing = written.get("name")
     if thing is not None and not isinstance(thing, str):
-        written["name"] = _registered_grader_name(thing, registry)
+        written["name"] = registry.grader_given(name_of(thing), thing)
         written.setdefault("label", short_name(thing))
     return written
 
@@ -77,10 +75,6 @@ def grader_configs(given: Sequence[GraderReference], registry: Registry) -> list
             times[label] = times.get(label, 0) + 1
             config["label"] = label if times[label] == 1 else f"{label} {times[label]}"
     return configs
-
-
-def _registered_grader_name(thing: Any, registry: Registry) -> str:
-    return registry.grader_given(name_of(thing), thing)
 
 
 def agent_config(given: AgentReference | None, registry: Registry, root: Path) -> str | dict[str, Any] | None:

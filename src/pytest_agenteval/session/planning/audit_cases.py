@@ -35,7 +35,16 @@ class AuditCases:
 
     def cases_of(self, task: PlannedTask) -> tuple[Case, ...]:
         """Give every case of a task; none where it has no reference to act out."""
-        self._look_at_rubrics(task)
+        for planned in task.graders:
+            grader = self._registry.grader_factory(planned.name)(**planned.config)
+            # In upstream mode a grader repeats a benchmark's own reading, faults and all.
+            if not isinstance(grader, RubricGrader) or getattr(grader, "mode", "") == "upstream":
+                continue
+            rubric = grader.used_rubric()
+            if rubric is not None and (task.suite, rubric.digest()) not in self._rubrics:
+                self._rubrics[task.suite, rubric.digest()] = AuditedRubric(
+                    task.suite, rubric.name, _place(task), TRIED, tuple(planted_faults(rubric))
+                )
         if not (task.reference or {}).get("turns"):
             self._unaudited.append(_audited(task))
             return ()
@@ -84,19 +93,6 @@ class AuditCases:
                 )
         rubrics = tuple(self._rubrics.values())
         return RunAudit(tuple(tasks.values()), tuple(self._unaudited), tuple(spoilers), rubrics)
-
-    def _look_at_rubrics(self, task: PlannedTask) -> None:
-        """Plant verdicts under each rubric of a task, to see whether its scale notices them."""
-        for planned in task.graders:
-            grader = self._registry.grader_factory(planned.name)(**planned.config)
-            # In upstream mode a grader repeats a benchmark's own reading, faults and all.
-            if not isinstance(grader, RubricGrader) or getattr(grader, "mode", "") == "upstream":
-                continue
-            rubric = grader.used_rubric()
-            if rubric is not None and (task.suite, rubric.digest()) not in self._rubrics:
-                self._rubrics[task.suite, rubric.digest()] = AuditedRubric(
-                    task.suite, rubric.name, _place(task), TRIED, tuple(planted_faults(rubric))
-                )
 
 
 def _audited(task: PlannedTask) -> AuditedTask:

@@ -265,20 +265,25 @@ class Preflight:
         """Refuse a missing executor, prompt, model or key, before any trial is paid."""
         # A dry run is not refused: it is given the text, to show it.
         try:
-            self._check_executor()
+            with self._settings.naming_place("executor"):
+                executor = self._registry.executor_factory(self._settings.executor_name)
+                if checks_argument(executor):
+                    executor.check_argument(self._settings.executor_argument)
             self._check_agents(trials if self._agents_act else ())
-            self._check_judges(trials, calibrations)
+            cassettes: list[str] = []
+            for item in trials if self._cases.judges else ():
+                factories = (self._registry.grader_factory(grader.name) for grader in item.task.graders)
+                if any(map(asks_judges, factories)):
+                    cassettes.append(chat_cassette_file(item.case.plan(item.task)))
+            for calibration in calibrations if self._cases.judges else ():
+                cassettes += calibration.chat_cassettes()
+            chats = [(judge, cassette) for cassette in cassettes for judge in self._cases.judges]
+            self._check_models(chats, "--agent-judge")
         except UsageMistake as mistake:
             if not self._settings.dry_run:
                 raise
             return KNOWN_SECRETS.text(str(mistake))
         return ""
-
-    def _check_executor(self) -> None:
-        with self._settings.naming_place("executor"):
-            executor = self._registry.executor_factory(self._settings.executor_name)
-            if checks_argument(executor):
-                executor.check_argument(self._settings.executor_argument)
 
     def _check_agents(self, acting: Sequence[PlannedItem]) -> None:
         settings, user = self._settings, self._cases.user
@@ -297,17 +302,6 @@ class Preflight:
             replays = settings.record_chat == "off" and not settings.live
             sent = [plan for plan in conversations if not (replays and chat_mode(plan) == "none")]
             self._check_models([(user, chat_cassette_file(plan)) for plan in sent], "--agent-user")
-
-    def _check_judges(self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]) -> None:
-        cassettes: list[str] = []
-        for item in trials if self._cases.judges else ():
-            factories = (self._registry.grader_factory(grader.name) for grader in item.task.graders)
-            if any(map(asks_judges, factories)):
-                cassettes.append(chat_cassette_file(item.case.plan(item.task)))
-        for calibration in calibrations if self._cases.judges else ():
-            cassettes += calibration.chat_cassettes()
-        chats = [(judge, cassette) for cassette in cassettes for judge in self._cases.judges]
-        self._check_models(chats, "--agent-judge")
 
     def _check_models(self, chats: Sequence[tuple[Model, str]], option: str) -> None:
         """See that each model that may be called can be: by its key, or on this machine."""

@@ -441,7 +441,12 @@ class RegistrationCheck:
             except Exception as refused:  # the grader itself says what it expects of its settings
                 refusal = problem_of_refusal(spec.name, refused)
             else:
-                return _unfit_grader(grader)
+                if not callable(getattr(grader, GRADER.method, None)):
+                    return (ConfigProblem(("name",), GRADER.how, repr(grader)),)
+                misfits = misfit_traits(grader, GRADER_TRAITS)
+                return tuple(
+                    ConfigProblem(("name",), f"a grader's {expected}", found) for expected, found in misfits
+                )
             is_function = not refusal.hint and inspect.isfunction(factory)
             if is_function and construction_fault(GRADER, factory, spec.config):
                 # A function that grades was taken for one that makes a grader.
@@ -456,14 +461,6 @@ def _unfit_agent(factory: Any, settings: Mapping[str, Any]) -> list[ConfigProble
         return [ConfigProblem(("agent",), AGENT.how, refusal)]
     misfits = misfit_traits(factory, AGENT_TRAITS)
     return [ConfigProblem(("agent",), f"an agent's {expected}", found) for expected, found in misfits]
-
-
-def _unfit_grader(grader: Any) -> tuple[ConfigProblem, ...]:
-    """Say what keeps a grader from grading, or is wrong with what it says of itself."""
-    if not callable(getattr(grader, GRADER.method, None)):
-        return (ConfigProblem(("name",), GRADER.how, repr(grader)),)
-    misfits = misfit_traits(grader, GRADER_TRAITS)
-    return tuple(ConfigProblem(("name",), f"a grader's {expected}", found) for expected, found in misfits)
 
 
 def _input_problems(factory: Any, task_input: Mapping[str, Any]) -> list[ConfigProblem]:
