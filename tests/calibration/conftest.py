@@ -15,18 +15,12 @@ FEW_DRAWS = 40
 
 
 @pytest.fixture
-def letters(many_draws: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def letters(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A project with labelled letters, a rubric for them, and judges whose scores are known.
 
     Of all that a calibration costs, intervals take nine tenths: they are drawn from less than ever.
     """
     monkeypatch.setattr(analysis, "BootstrapSettings", partial(BootstrapSettings, draws=FEW_DRAWS))
-    return many_draws
-
-
-@pytest.fixture
-def many_draws(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """The same project, whose intervals are drawn as often as for a user."""
     only_our_plugin(monkeypatch)
     project(pytester.path)
     return pytester

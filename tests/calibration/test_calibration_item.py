@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from pytest_agenteval.compare.scoring.agreement import spearman
+from pytest_agenteval.compare.scoring.intervals import BootstrapSettings
 from pytest_agenteval.reports.calibration_report import calibration_lines
 from pytest_agenteval.text.formatting import format_figure
+from tests.calibration.conftest import FEW_DRAWS
 from tests.calibration.judges import FILE, figures, found_in, project, rows
 from tests.suites import collected_ids, run, suite, task, write
 
@@ -27,6 +29,38 @@ def values(pytester: pytest.Pytester, judge: str, dimension: str = "order") -> d
     return {name: format_figure["value"] for name, format_figure in row.items()}
 
 
+class Finished(NamedTuple):
+    """What a calibration printed, wrote down, and added to GitHub's job summary."""
+
+    lines: list[str]
+    found: dict[str, Any]
+    summary: str
+
+
+@pytest.fixture(scope="module")
+def finished_once() -> list[Finished]:
+    """Hold the run of a noisy judge once a test has made it."""
+    return []
+
+
+@pytest.fixture
+def noisy(
+    letters: pytest.Pytester,
+    finished_once: list[Finished],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Finished:
+    """Give what the run of a noisy judge left behind, for tests that only look at it."""
+    if not finished_once:
+        summary = tmp_path_factory.mktemp("github") / "summary.md"
+        with monkeypatch.context() as patched:
+            patched.setenv("GITHUB_STEP_SUMMARY", str(summary))
+            lines = run(letters, "evals", "--agent-judge=noisy").outlines
+        finished_once.append(Finished(lines, found_in(letters.path), summary.read_text(encoding="utf-8")))
+        shutil.rmtree(letters.path / ".agenteval")
+    return finished_once[0]
+
+
 def test_without_a_judge_it_is_skipped(letters: pytest.Pytester) -> None:
     """A calibration that nobody can carry out is no failure; the reason names the flag."""
     result = run(letters, "evals", "-rs")
@@ -37,10 +71,9 @@ def test_without_a_judge_it_is_skipped(letters: pytest.Pytester) -> None:
 
 def test_it_is_collected_under_its_id_and_its_judges(letters: pytest.Pytester) -> None:
     """``path::id[judges]``; its id, its tags and its rubric are keywords; nobody is asked."""
-    assert collected_ids(letters, "evals") == [ITEM]
-    assert collected_ids(letters, "evals", "--agent-judge=broken,noisy") == [f"{ITEM}[broken+noisy]"]
-    assert collected_ids(letters, "evals", "-k", "letters and calibration") == [ITEM]
     assert collected_ids(letters, "evals", "-k", "not letters") == []
+    asked = ("--agent-judge=broken,noisy", "-k", "letters and calibration")
+    assert collected_ids(letters, "evals", *asked) == [f"{ITEM}[broken+noisy]"]
     assert collected_ids(letters, "evals", "-m", "calibration and letters", "--strict-markers") == [ITEM]
     assert collected_ids(letters, "evals", "-m", "not calibration") == []
     assert not (letters.path / ".agenteval").exists()
@@ -139,10 +172,9 @@ def test_a_noisy_judge_has_the_figures_of_its_noise(letters: pytest.Pytester) ->
     assert 0 < measured["noise"]["flips"]["value"] < 0.6
 
 
-def test_a_threshold_parts_pass_from_fail_where_it_stands(letters: pytest.Pytester) -> None:
+def test_a_threshold_parts_pass_from_fail_where_it_stands(letters: pytest.Pytester, noisy: Finished) -> None:
     """At what was found the item passes, a hair above it fails: the same seed asks and draws the same."""
-    run(letters, "evals", "--agent-judge=noisy")
-    reached = values(letters, "noisy")["spearman"]
+    reached = figures(noisy.found, "noisy", "order")["spearman"]["value"]
 
     project(letters.path, f"thresholds: {{spearman: {{order: {reached!r}}}}}\n")
     run(letters, "evals", "--agent-judge=noisy").assert_outcomes(passed=1)
@@ -191,11 +223,9 @@ def test_a_provider_that_fails_is_an_error_and_no_figure(letters: pytest.Pyteste
     assert not list(letters.path.glob(".agenteval/runs/*/calibration-*"))
 
 
-def test_a_judge_without_a_key_is_refused_before_anyone_is_asked(
-    letters: pytest.Pytester, workers: int
-) -> None:
+def test_a_judge_without_a_key_is_refused_before_anyone_is_asked(letters: pytest.Pytester) -> None:
     """Exit status 4 and the variable's name; with chats from cassettes alone no key is wanted."""
-    result = run(letters, "evals", "--agent-judge=claude", workers=workers)
+    result = run(letters, "evals", "--agent-judge=claude")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     refusal = "--agent-judge=claude: no key: the environment variable ANTHROPIC_API_KEY is not set"
@@ -314,14 +344,15 @@ def test_a_users_own_labels_are_human_unless_they_say_otherwise(letters: pytest.
     result.stdout.fnmatch_lines(["  compared with 6 human labels"])
 
 
-def test_everything_that_was_answered_is_in_the_file(many_draws: pytest.Pytester) -> None:
+def test_everything_that_was_answered_is_in_the_file(letters: pytest.Pytester) -> None:
     """Raw replies, votes, spread, digests, seed and what it took: the figures can be worked out again."""
-    project(many_draws.path, "seed: 7\nrepeats: 2\n")
+    project(letters.path, "seed: 7\nrepeats: 2\n")
 
-    run(many_draws, "evals", "--agent-judge=perfect,inverted")
+    run(letters, "evals", "--agent-judge=perfect,inverted")
 
-    found = found_in(many_draws.path)
-    assert found["intervals"] == {"draws": 1000, "seed": 7, "level": 0.95}
+    found = found_in(letters.path)
+    assert found["intervals"] == {"draws": FEW_DRAWS, "seed": 7, "level": 0.95}
+    assert BootstrapSettings().draws == 1000
     assert [judge["usage"]["asks"] for judge in found["judges"]] == [30, 30]
     example = found["examples"][3]
     assert [ask["repetition"] for ask in example["asks"]] == [1, 2]
@@ -360,20 +391,17 @@ def test_the_worst_disagreements_come_first_and_once(letters: pytest.Pytester) -
     assert sum("label 0" in line or "label 1" in line for line in result.outlines) == 5
 
 
-def test_a_shuffled_file_has_the_same_figures(letters: pytest.Pytester) -> None:
+def test_a_shuffled_file_has_the_same_figures(letters: pytest.Pytester, noisy: Finished) -> None:
     """The order of examples changes no figure, and no judge's score."""
-    run(letters, "evals", "--agent-judge=noisy")
-    first = {name: values(letters, "noisy", name) for name in ("order", "tone")}
     examples = rows()
     Random(1).shuffle(examples)
-    for run_of in letters.path.glob(".agenteval/runs/2*"):
-        run_of.rename(letters.path / "first")
 
     project(letters.path, "", examples)
     run(letters, "evals", "--agent-judge=noisy")
 
-    for name, wanted in first.items():
-        assert values(letters, "noisy", name) == pytest.approx(wanted)
+    for name in ("order", "tone"):
+        first = {key: each["value"] for key, each in figures(noisy.found, "noisy", name).items()}
+        assert values(letters, "noisy", name) == pytest.approx(first)
 
 
 TITLES = {"spearman": "spearman", "pearson": "pearson", "MAE": "mae", "within": "within"} | {
@@ -382,32 +410,31 @@ TITLES = {"spearman": "spearman", "pearson": "pearson", "MAE": "mae", "within": 
 }
 
 
-def test_the_terminal_shows_every_figure_with_its_interval(letters: pytest.Pytester) -> None:
+def test_the_terminal_shows_every_figure_with_its_interval(noisy: Finished) -> None:
     """Every figure stands in a line of its own, each dimension in a column, and the confusion below."""
-    result = run(letters, "evals", "--agent-judge=noisy")
-
-    told = figures(found_in(letters.path), "noisy", "order")
+    told = figures(noisy.found, "noisy", "order")
     for title, metric in TITLES.items():
-        (row,) = [line for line in result.outlines if line.startswith(f"    {title} ")]
+        (row,) = [line for line in noisy.lines if line.startswith(f"    {title} ")]
         found = told[metric]
         assert row.split()[1:3] == [
             format_figure(found["value"]),
             f"{format_figure(found['low'])}-{format_figure(found['high'])}",
         ]
-    for each in found_in(letters.path)["measured"]:
+    for each in noisy.found["measured"]:
         rows = " / ".join(" ".join(map(str, row)) for row in each["confusion"]["rows"])
-        (line,) = [line for line in result.outlines if line.startswith(f"  {each['dimension']}, labels ")]
-        wrapped = result.outlines[result.outlines.index(line) + 1]
+        (line,) = [line for line in noisy.lines if line.startswith(f"  {each['dimension']}, labels ")]
+        wrapped = noisy.lines[noisy.lines.index(line) + 1]
         assert f" by scores: {rows}" in f"{line} {wrapped.strip()}"
 
 
-def test_dimensions_that_do_not_fit_beside_others_come_below_them(letters: pytest.Pytester) -> None:
+def test_dimensions_that_do_not_fit_beside_others_come_below_them(noisy: Finished) -> None:
     """Nothing is left out where it is narrow."""
-    run(letters, "evals", "--agent-judge=noisy")
-    data = found_in(letters.path)
-    data["measured"] = [
-        {**each, "dimension": f"{each['dimension']} {n}"} for n in range(4) for each in data["measured"]
+    more = [
+        {**each, "dimension": f"{each['dimension']} {n}"}
+        for n in range(4)
+        for each in noisy.found["measured"]
     ]
+    data = {**noisy.found, "measured": more}
 
     lines = [line.text for line in calibration_lines(data, "page.html", 80)]
 
@@ -416,17 +443,10 @@ def test_dimensions_that_do_not_fit_beside_others_come_below_them(letters: pytes
     assert all(any(f"{name} {n}" in line for line in lines) for name in ("order", "tone") for n in range(4))
 
 
-def test_a_job_summary_has_the_figures(
-    letters: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_job_summary_has_the_figures(noisy: Finished) -> None:
     """GitHub's summary shows the same table as the terminal, in a block that nothing in it can end."""
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-
-    result = run(letters, "evals", "--agent-judge=noisy")
-
-    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
-    block = summary[summary.index("```text\n") : summary.rindex("\n```")]
+    block = noisy.summary[noisy.summary.index("```text\n") : noisy.summary.rindex("\n```")]
     for title in TITLES:
-        (row,) = [line for line in result.outlines if line.startswith(f"    {title} ")]
+        (row,) = [line for line in noisy.lines if line.startswith(f"    {title} ")]
         assert f"\n{row}\n" in block
     assert block.count("```") == 1

@@ -16,11 +16,11 @@ def page(root: pytest.Pytester) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def test_a_judge_that_cannot_be_read_at_all_is_an_error(letters: pytest.Pytester, workers: int) -> None:
+def test_a_judge_that_cannot_be_read_at_all_is_an_error(letters: pytest.Pytester) -> None:
     """The problem of its replies is told, and no page speaks of agreement."""
     project(letters.path, examples=rows(4))
 
-    result = run(letters, "evals", "--agent-judge=mumbling", workers=workers)
+    result = run(letters, "evals", "--agent-judge=mumbling")
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
