@@ -20,17 +20,15 @@ from tests.greeters import (
     write_greeters,
     write_tried_greeters,
 )
-from tests.suites import import_multiprocessing, write
+from tests.suites import write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
-
-import_multiprocessing()
 WORSE = "greetings is worse on these 12 tasks (1.00 -> 0.58)"
 
 
 def test_the_verdict_stands_above_the_suites(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On the terminal, in JUnit, in GitHub's summary, a comment and the run's folder, whoever ran it."""
     summary = pytester.path / "summary.md"
@@ -39,7 +37,7 @@ def test_the_verdict_stands_above_the_suites(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
 
     files = ("--junitxml=junit.xml", "--agent-comment=out/comment.md")
-    result = greet(pytester, "--agent-baseline=latest", *files, workers=workers)
+    result = greet(pytester, "--agent-baseline=latest", *files, workers=1)
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     lines = result.outlines
@@ -76,15 +74,11 @@ def test_a_comment_that_cannot_be_written_is_named(pytester: pytest.Pytester) ->
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.mark.parametrize(
-    ("executor", "workers"), [("processes:1", 0), ("local", 1)], ids=["processes", "one-worker"]
-)
-def test_a_run_that_is_as_good_holds(pytester: pytest.Pytester, executor: str, workers: int) -> None:
-    """A file is as good a baseline as a run, also in other processes; exit status 0 stays."""
+def test_a_run_that_is_as_good_holds(pytester: pytest.Pytester) -> None:
+    """A file is as good a baseline as a run, also in another process; exit status 0 stays."""
     write_tried_greeters(pytester)
 
-    args = ("--agent-baseline=kept.json", f"--agent-executor={executor}")
-    result = greet(pytester, *args, workers=workers)
+    result = greet(pytester, "--agent-baseline=kept.json", workers=1)
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(
@@ -196,7 +190,7 @@ def test_the_project_and_the_environment_may_name_it(
 
 
 def test_a_baseline_of_two_runs_counts_all_of_their_trials(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gate names it; that its runs differ stands beside the verdict wherever that is."""
     summary = pytester.path / "summary.md"
@@ -208,7 +202,7 @@ def test_a_baseline_of_two_runs_counts_all_of_their_trials(
     assert main(["baseline", "set", *runs]) == 0
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
 
-    result = greet(pytester, workers=workers)
+    result = greet(pytester, workers=1)
 
     text = " ".join(result.outlines)
     assert "one bucket accounts for all of it: night (0.50 -> 0.00)" in " ".join(text.split())

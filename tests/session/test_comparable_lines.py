@@ -62,9 +62,8 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-@pytest.mark.parametrize("how", ["here", "from below", "workers", "processes"])
 def test_lines_say_the_same_wherever_and_however_a_run_is_carried_out(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, how: str
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files from pytest's rootdir: a run that was started in a folder below it is comparable too."""
     run(project, "evals", "-q").assert_outcomes(passed=3)
@@ -79,18 +78,20 @@ def test_lines_say_the_same_wherever_and_however_a_run_is_carried_out(
     assert code == {"a": conftest, "b": json_digest([text_digest(ACTING)]), "c": conftest}
     assert all(entry.digests.graders.keys() == {"answer_contains"} for entry in expected.values())
 
-    if how == "from below":
-        monkeypatch.chdir(project.path / "evals")
-    more = ["--agent-executor=processes"] if how == "processes" else []
-    run(project, str(project.path / "evals"), "-q", *more, workers=2 if how == "workers" else 0)
+    for how in ("here", "from below", "workers", "processes"):
+        with monkeypatch.context() as below:
+            if how == "from below":
+                below.chdir(project.path / "evals")
+            more = ["--agent-executor=processes:1"] if how == "processes" else []
+            run(project, str(project.path / "evals"), "-q", *more, workers=int(how == "workers"))
 
-    again = entries(project)
-    assert {entry.started_at for entry in again.values()}.isdisjoint(
-        entry.started_at for entry in expected.values()
-    )
-    assert {name: (entry.file, entry.digests) for name, entry in again.items()} == {
-        name: (entry.file, entry.digests) for name, entry in expected.items()
-    }
+        again = entries(project)
+        assert {entry.started_at for entry in again.values()}.isdisjoint(
+            entry.started_at for entry in expected.values()
+        )
+        assert {name: (entry.file, entry.digests) for name, entry in again.items()} == {
+            name: (entry.file, entry.digests) for name, entry in expected.items()
+        }, how
 
 
 def test_other_code_of_the_agent_is_told_and_nothing_else(project: pytest.Pytester) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from fnmatch import fnmatch
 from typing import Any
 
 import pytest
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.session.suite_gates import JudgedRun, RecheckedTasks
+from pytest_agenteval.store.run_documents import GATES
+from pytest_agenteval.store.run_reader import load_run
 from tests.greeters import (
     greet,
     latest_header,
@@ -27,36 +32,36 @@ def gate_lines(result: pytest.RunResult) -> list[str]:
     return [line for line in result.outlines if line.startswith(("gate: ", "recheck: "))]
 
 
-@pytest.mark.parametrize(
-    ("gate", "line"),
-    [
-        ({"score": 0.5, "buckets": {"morning": 0.9}, "errored": 0.05},
-         "gate: held (greetings score 0.58; greetings morning 1.00; greetings 0 of 12 errored)"),
-        ({"score": 0.583334}, "gate: broken: greetings score 0.583333 is below 0.583334"),
-        ({"score": 0.8, "buckets": {"night": 0.9, "morning": 0.9}, "pass_hat_k": 0.9, "not_worse": True},
-         "gate: broken: greetings score 0.58 is below 0.80; greetings pass^1 0.58 is below 0.90; "
-         "greetings night 0.00 is below 0.90; "
-         "greetings: no baseline is named (--agent-baseline, or baseline: in suite.yaml)"),
-        ({"baseline": "../kept.json"}, "gate: broken: greetings: there is no baseline evals/kept.json; "
-                                       "agenteval baseline set * writes it"),
-        ({"score": 0.1, "baseline": "../kept.json", "recheck": 3}, "gate: broken: greetings: there is no b*"),
-        ({"recheck": 3}, "gate: not judged, greetings: no baseline is named (--agent-baseline, *"),
-        ({"better": False}, ""),
-    ],
-)  # fmt: skip
-def test_each_rule_is_judged(pytester: pytest.Pytester, gate: dict[str, Any], line: str) -> None:
+RULES: list[tuple[dict[str, Any], str]] = [
+    ({"score": 0.5, "buckets": {"morning": 0.9}, "errored": 0.05},
+     "gate: held (greetings score 0.58; greetings morning 1.00; greetings 0 of 12 errored)"),
+    ({"score": 0.583334}, "gate: broken: greetings score 0.583333 is below 0.583334"),
+    ({"score": 0.8, "buckets": {"night": 0.9, "morning": 0.9}, "pass_hat_k": 0.9, "not_worse": True},
+     "gate: broken: greetings score 0.58 is below 0.80; greetings pass^1 0.58 is below 0.90; "
+     "greetings night 0.00 is below 0.90; "
+     "greetings: no baseline is named (--agent-baseline, or baseline: in suite.yaml)"),
+    ({"score": 0.1, "baseline": "kept.json", "recheck": 3}, "gate: broken: greetings: there is no b*"),
+    ({"recheck": 3}, "gate: not judged, greetings: no baseline is named (--agent-baseline, *"),
+    ({"better": False}, ""),
+]  # fmt: skip
+
+
+def test_each_rule_is_judged(pytester: pytest.Pytester) -> None:
     """What cannot be judged is broken; exit status and header say so too."""
-    write_greeters(pytester.path, gate)
+    write_greeters(pytester.path, {"baseline": "../kept.json"})
     set_mood(pytester.path, "tired", NIGHT)
 
     result = greet(pytester, times=1)
 
-    if line:
-        result.stdout.fnmatch_lines([line])
-    else:
-        assert not gate_lines(result)
-    status = int("broken" in line)
-    assert (result.ret, latest_header(pytester.path)["exit_status"]) == (status, status)
+    says = "there is no baseline evals/kept.json; agenteval baseline set * writes it"
+    result.stdout.fnmatch_lines([f"gate: broken: greetings: {says}"])
+    assert (result.ret, latest_header(pytester.path)["exit_status"]) == (1, 1)
+    folder = pytester.path / ".agenteval/runs/latest"
+    gates = json.loads((folder / GATES).read_text())
+    for gate, line in RULES:
+        (folder / GATES).write_text(json.dumps({**gates, "gates": [{**gates["gates"][0], "gate": gate}]}))
+        judged = JudgedRun(load_run(folder), pytester.path, None).outcome(RecheckedTasks())
+        assert fnmatch(judged.line, line), gate
 
 
 def test_what_workers_did_is_judged_by_who_speaks_for_them(pytester: pytest.Pytester) -> None:
@@ -256,14 +261,14 @@ def test_a_gate_is_read_strictly(pytester: pytest.Pytester) -> None:
         assert f"evals/greetings/suite.yaml:1: {says}" in out
 
 
-def test_broken_tasks_are_tried_again_before_they_count(pytester: pytest.Pytester, workers: int) -> None:
+def test_broken_tasks_are_tried_again_before_they_count(pytester: pytest.Pytester) -> None:
     """A task that passes then is not broken; its run stands in the run's folder, and latest stays."""
     write_tried_greeters(pytester, {"recheck": 2, "errored": 0.1})
     first = latest_header(pytester.path)["name"]
 
     moods = {NIGHT[0]: "tired", NIGHT[1]: "asleep", NIGHT[2]: "asleep"}
     write(pytester.path, {"moods.json": moods})
-    result = greet(pytester, "--agent-baseline=kept.json", workers=workers)
+    result = greet(pytester, "--agent-baseline=kept.json", workers=1)
 
     name = latest_header(pytester.path)["name"]
     tried, line = gate_lines(result)

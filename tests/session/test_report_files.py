@@ -5,23 +5,20 @@ from __future__ import annotations
 import pytest
 
 from pytest_agenteval.reports.report_files import listed_files
-from tests.greeters import greet, set_mood, task_names, write_greeters
+from tests.greeters import greet, set_mood, task_names, write_greeters, write_tried_greeters
 from tests.reports.html.pages import Page
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
 
-def test_reports_are_written_with_what_the_run_is_compared_with(
-    pytester: pytest.Pytester, workers: int
-) -> None:
+def test_reports_are_written_with_what_the_run_is_compared_with(pytester: pytest.Pytester) -> None:
     """Each ending has its own form; the old run's trials can be opened beside the new ones."""
-    write_greeters(pytester.path)
-    greet(pytester, workers=workers)
+    write_tried_greeters(pytester)
     set_mood(pytester.path, "tired", task_names("night"))
 
     files = ("--agent-report=out/report.html", "--agent-report=report.md")
-    result = greet(pytester, "--agent-baseline=latest", *files, workers=workers)
+    result = greet(pytester, "--agent-baseline=latest", *files, workers=1)
 
     assert result.outlines.count("report: out/report.html") == 1
     assert result.outlines.count("report: report.md") == 1
@@ -37,7 +34,7 @@ def test_a_variable_names_several_files(pytester: pytest.Pytester, monkeypatch: 
     """A comma list, as every list is there; a comma in a name stays what it is."""
     write_greeters(pytester.path)
     monkeypatch.setenv("AGENTEVAL_REPORT", "out/a.md, out/b.xml")
-    greet(pytester)
+    greet(pytester, times=1)
     assert {file.name for file in (pytester.path / "out").iterdir()} == {"a.md", "b.xml"}
     assert listed_files("a, b.md") == ["a, b.md"]
 
@@ -59,7 +56,7 @@ def test_a_report_that_cannot_be_written_fails_the_run_and_loses_nothing(
     """The others are written, the run is kept, and one sentence says why."""
     write_greeters(pytester.path)
     (pytester.path / "file").write_text("no folder")
-    result = greet(pytester, "--agent-report=file/report.html", "--agent-report=report.md")
+    result = greet(pytester, "--agent-report=file/report.html", "--agent-report=report.md", times=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert any("file/report.html: cannot be written" in line for line in result.outlines)
     assert "report: report.md" in result.outlines
@@ -70,6 +67,6 @@ def test_a_report_that_cannot_be_written_fails_the_run_and_loses_nothing(
 def test_a_run_that_is_not_kept_has_its_report(pytester: pytest.Pytester) -> None:
     """Transcripts are in the page before their folder goes."""
     write_greeters(pytester.path)
-    greet(pytester, "--agent-results=none", "--agent-report=report.html")
+    greet(pytester, "--agent-results=none", "--agent-report=report.html", times=1)
     page = Page(pytester.path / "report.html")
     assert all(page.trial(row)["name"] == row["name"] for row in page.index["trials"])

