@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from pytest_agenteval.loop.feedback.content import (
 from pytest_agenteval.loop.feedback.feedback import make_feedback
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
+from tests.forked_workers import run_python
 from tests.loop.feedback.feedback_runs import failing, feedback_on
 
 ROOT = Path(__file__).parents[3]
@@ -47,10 +46,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     own = {
         name: value for name, value in os.environ.items() if not name.startswith(("AGENTEVAL_", "PYTEST_"))
     }
-    command = [sys.executable, "-m", "pytest", *TRIED, "-q", "-p", "no:cacheprovider", *options]
-    done = subprocess.run(
-        command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=120, check=False
-    )
+    command = ("-m", "pytest", *TRIED, "-q", "-p", "no:cacheprovider", *options)
+    done = run_python(*command, cwd=ROOT, env=own, timeout=120)
     assert done.returncode == 0, done.stdout
     return load_run("latest", results)
 

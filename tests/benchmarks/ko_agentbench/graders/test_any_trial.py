@@ -93,7 +93,7 @@ TASKS = st.fixed_dictionaries(
         "task_level": st.sampled_from([None, 1, 5, "L5"]),
     },
 )
-MANY = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 CLASSES = {name: grader_class(name) for name in sorted(GRADERS)}
 COMPUTED = {name: each for name, each in CLASSES.items() if issubclass(each, ComputedGrader)}
 

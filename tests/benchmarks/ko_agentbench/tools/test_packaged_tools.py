@@ -106,7 +106,7 @@ def test_a_tool_is_declared_well(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_request_holds_its_arguments(name: str, data: st.DataObject) -> None:
     """What is read out of a request asks that request again, and is what was asked, defaults filled in."""

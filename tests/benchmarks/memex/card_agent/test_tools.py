@@ -16,7 +16,7 @@ from pytest_agenteval.benchmarks.memex.card_agent.tools import METADATA, card_to
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import ToolResult, invalid_arguments
 
-from .harness import FACT, SAVE, Acted, card_tasks, context
+from .harness import FACT, SAVE, Acted, context, reference_calls
 
 SNIPPET = {"template_id": "snippet", "data": {"text": "a thought"}}
 PICTURE = {"template_id": "snapshot", "data": {"image_url": "fs://a.jpg"}}
@@ -208,7 +208,7 @@ def test_the_metadata_tool_lists_the_tags(ctx: AgentContext) -> None:
 def test_the_declared_schema_accepts_every_reference(ctx: AgentContext) -> None:
     """What the model is told of the arguments fits what the tools take."""
     specs = {spec.name: spec for spec in ctx.tools.specs}
-    calls = [made for task in card_tasks() for turn in task.reference for made in turn]
+    calls = list(reference_calls())
 
     assert [invalid_arguments(specs[tool], args) for tool, args in calls] == [""] * len(calls)
     assert not any(spec.checked or spec.taped or spec.blocking for spec in specs.values())

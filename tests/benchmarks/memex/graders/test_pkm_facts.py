@@ -264,8 +264,8 @@ def test_another_entrys_card_that_was_saved_too_is_seen() -> None:
 
 @pytest.mark.parametrize("text", ["a", "1 ", "a.", "1:", "\u200d", "가", "- ", "1-", "a@", "/a"])
 def test_a_long_text_is_searched_in_no_time(text: str) -> None:
-    """No needle makes the search go back and forth: what takes seconds for 20,000 letters is a fault."""
+    """No needle makes the search go back and forth: what takes seconds for 8,000 letters is a fault."""
     began = time.perf_counter()
     for needle in ("word", "7", "18:45", "2026-09-18", "example.com/a", "가나"):
-        assert not mentions(text * (20_000 // len(text)), needle)
-    assert time.perf_counter() - began < 20
+        assert not mentions(text * (8_000 // len(text)), needle)
+    assert time.perf_counter() - began < 4

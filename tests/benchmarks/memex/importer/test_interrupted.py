@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_interrupted_commands import COMMAND, alone, interrupted
+from tests.forked_workers import run_python
 from tests.suites import task, write
 
 pytestmark = pytest.mark.posix
@@ -31,8 +30,6 @@ def test_an_import_that_ctrl_c_has_ended_is_made_anew(tmp_path: Path) -> None:
     stderr = "agenteval: the import is not whole: --force makes it anew\nagenteval: interrupted\n"
     assert ended == (130, stderr)
     assert 20 < copied < FILES
-    again = subprocess.run(
-        [sys.executable, "-c", COMMAND, *importing, "--force"], cwd=tmp_path, capture_output=True, text=True
-    )
+    again = run_python("-c", COMMAND, *importing, "--force", cwd=tmp_path)
     assert again.returncode == 0, again
     assert len(list(tmp_path.glob("ours/**/*.md"))) == FILES

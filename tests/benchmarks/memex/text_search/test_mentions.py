@@ -283,8 +283,8 @@ def test_what_stands_between_other_words_is_found(before: str, needle: str, afte
 def test_a_long_odd_text_is_read_once(piece: str) -> None:
     """What reading takes grows with a text's length, not with its square: a minute would be hours."""
     start = time.perf_counter()
-    mentions(piece * 40_000, "January 7")
-    assert time.perf_counter() - start < 60
+    mentions(piece * 10_000, "January 7")
+    assert time.perf_counter() - start < 6
 
 
 def test_only_a_mention_takes_every_dash_for_one() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.ko_agentbench.evals.playing import (
+from tests.extended.shipped_evals.korean.playing import (
     names,
     recorded_result,
     says_the_facts,

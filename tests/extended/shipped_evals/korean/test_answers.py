@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from pytest_agenteval.cassettes.interaction import text_of
-from tests.benchmarks.ko_agentbench.evals.playing import HERE, names, read, says_the_facts, tape, unanswered
+from tests.extended.shipped_evals.korean.playing import HERE, names, read, says_the_facts, tape, unanswered
 
 SAID = read(HERE / "answers.yaml") | read(HERE / "later_answers.yaml")
 ASKED = read(HERE / "calls.yaml") | read(HERE / "later_calls.yaml")
