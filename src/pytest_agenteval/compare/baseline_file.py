@@ -1,4 +1,4 @@
-"""Baselines as files: what is kept of a run's trials, so that another run can be compared with it."""
+"""Baselines as files: the part of a run's trials that another run is compared with."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Owner: TypeAlias = tuple[str, str, str, str]
 
 
 class TaskLine(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What a baseline keeps of one task's trials, each list in the order of the repetitions.
+    """A task's trials in a baseline, each list in the order of the repetitions.
 
     ``repetitions`` are their numbers where these do not count from 1. ``digests`` are those that trials have,
     None for a trial that broke before it had any, without what is shared; ``digests_of`` says for each trial
@@ -83,7 +83,7 @@ class CommonLine(Record, frozen=True):
 
 
 class SpentLine(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What one task's trials took; apart from the scores, for seconds differ from run to run."""
+    """The usage of one task's trials; apart from the scores, for seconds differ from run to run."""
 
     suite: str
     task: str
@@ -103,30 +103,34 @@ def tasks_of(entries: Iterable[JournalEntry]) -> list[list[JournalEntry]]:
     return list(tasks.values())
 
 
-def shared_digests(entries: Iterable[JournalEntry]) -> dict[Owner, dict[str, str]]:
+def _shared_digests(entries: Iterable[JournalEntry]) -> dict[Owner, dict[str, str]]:
     """Give for each agent and model the digests of its first trial that has any."""
     shared: dict[Owner, dict[str, str]] = {}
     for entry in entries:
         if entry.digests != Digests():
-            shared.setdefault(owner_of(entry), {name: getattr(entry.digests, name) for name in SHARED})
+            shared.setdefault(_owner_of(entry), {name: getattr(entry.digests, name) for name in SHARED})
     return shared
 
 
-def owner_of(entry: JournalEntry) -> Owner:
-    """Give the suite, agent, model and variant of a trial."""
+def _owner_of(entry: JournalEntry) -> Owner:
     key = entry.key
     return key.suite, key.agent, key.model, key.variant
 
 
-def task_line(
+def _task_line(
     entries: Sequence[JournalEntry], shared: Mapping[str, str], runs_of: Iterable[int] = ()
 ) -> TaskLine:
-    """Put the trials of one task into a line."""
     first, key = entries[0], entries[0].key
     numbers = tuple(entry.key.repetition for entry in entries)
     distinct: dict[Any, int] = {}
     own = [_own_digests(entry.digests, shared) for entry in entries]
-    places = [distinct.setdefault(_hashable(digests), len(distinct)) for digests in own]
+    places = []
+    for digests in own:
+        hashable = digests and tuple((name, str(value)) for name, value in digests.items())
+        places.append(distinct.setdefault(hashable, len(distinct)))
+    # A grader that gave a trial no grade, or could not tell, has none there.
+    labels = dict.fromkeys(grade.grader for entry in entries for grade in entry.grades)
+    scores = [{grade.grader: grade.score for grade in entry.grades} for entry in entries]
     return TaskLine(
         suite=key.suite,
         task=key.task,
@@ -138,7 +142,7 @@ def task_line(
         kind=first.kind,
         scores=tuple(entry.score for entry in entries),
         endings=tuple(entry.ending for entry in entries),
-        grades=_grades(entries),
+        grades={label: tuple(of_trial.get(label) for of_trial in scores) for label in labels},
         repetitions=() if numbers == tuple(range(1, len(entries) + 1)) else numbers,
         digests=tuple(own[places.index(place)] for place in distinct.values()),
         digests_of=tuple(places) if len(distinct) > 1 else (),
@@ -146,8 +150,7 @@ def task_line(
     )
 
 
-def spent_line(entries: Sequence[JournalEntry]) -> SpentLine:
-    """Put what the trials of one task took into a line."""
+def _spent_line(entries: Sequence[JournalEntry]) -> SpentLine:
     key = entries[0].key
     return SpentLine(
         suite=key.suite,
@@ -161,7 +164,7 @@ def spent_line(entries: Sequence[JournalEntry]) -> SpentLine:
     )
 
 
-def entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, str]) -> Iterator[JournalEntry]:
+def _entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, str]) -> Iterator[JournalEntry]:
     """Give the trials of a task back; raises ValueError for a line whose lists do not go together."""
     count = len(line.scores)
     lists = [
@@ -178,33 +181,23 @@ def entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, str
     for at in range(count):
         number = line.repetitions[at] if line.repetitions else at + 1
         digests = line.digests[line.digests_of[at] if line.digests_of else 0] if line.digests else None
+        usage = UNSEEN_USAGE
+        if spent:
+            usage = replace(NO_USAGE, input_tokens=spent.tokens[at], cost_usd=spent.cost_usd[at])
         yield JournalEntry(
             key=TrialKey(line.suite, line.task, line.agent, line.model, line.variant, number),
             attempt=1,
             ending=line.endings[at],
             score=line.scores[at],
-            grades=tuple(_grade(label, scores[at]) for label, scores in line.grades.items()),
+            grades=tuple(Grade(label, scores[at], "") for label, scores in line.grades.items()),
             location=NOWHERE,
             digests=Digests() if digests is None else Digests.from_json({**shared, **digests}),
-            usage=replace(NO_USAGE, input_tokens=spent.tokens[at], cost_usd=spent.cost_usd[at])
-            if spent
-            else UNSEEN_USAGE,
+            usage=usage,
             kind=line.kind,
             bucket=line.bucket,
             file=line.file,
             seconds=spent.seconds[at] if spent else 0.0,
         )
-
-
-def _grade(label: str, score: float | None) -> Grade:
-    return Grade(label, score, "")
-
-
-def _grades(entries: Sequence[JournalEntry]) -> dict[str, tuple[float | None, ...]]:
-    """Give what each grader gave each trial; None where it gave none, or could not tell."""
-    labels = dict.fromkeys(grade.grader for entry in entries for grade in entry.grades)
-    scores = [{grade.grader: grade.score for grade in entry.grades} for entry in entries]
-    return {label: tuple(of_trial.get(label) for of_trial in scores) for label in labels}
 
 
 def _own_digests(digests: Digests, shared: Mapping[str, str]) -> dict[str, Any] | None:
@@ -213,10 +206,6 @@ def _own_digests(digests: Digests, shared: Mapping[str, str]) -> dict[str, Any] 
         return None
     every = {name: value for name, value in asdict(digests).items() if name not in SHARED and value}
     return every | {name: getattr(digests, name) for name in SHARED if getattr(digests, name) != shared[name]}
-
-
-def _hashable(digests: dict[str, Any] | None) -> Any:
-    return digests and tuple((name, str(value)) for name, value in digests.items())
 
 
 VERSION = 1
@@ -234,18 +223,14 @@ def baseline_text(
 
     ``run_of`` names the run of each trial, where these are of several.
     """
-    tasks, shared = tasks_of(entries), shared_digests(entries)
+    tasks, shared = tasks_of(entries), _shared_digests(entries)
     suites = {entry.key.suite for entry in entries}
     models = {entry.key.model for entry in entries}
     runs = {run: at for at, run in enumerate(dict.fromkeys(run_of.values() if run_of else ()))}
-    lines = [
-        task_line(
-            task,
-            shared.get(owner_of(task[0]), {}),
-            (runs[run_of[entry.key]] for entry in task) if run_of else (),
-        )
-        for task in tasks
-    ]
+    lines = []
+    for task in tasks:
+        runs_of = [runs[run_of[entry.key]] for entry in task] if run_of else ()
+        lines.append(_task_line(task, shared.get(_owner_of(task[0]), {}), runs_of))
     head = {
         BASELINE_MARK: VERSION,
         "run": header.name,
@@ -263,9 +248,16 @@ def baseline_text(
     body = {
         "common": [to_builtins(CommonLine(*owner, own)) for owner, own in shared.items()],
         "tasks": [to_builtins(line) for line in lines],
-        "spent": [to_builtins(spent_line(task)) for task in tasks],
+        "spent": [to_builtins(_spent_line(task)) for task in tasks],
     }
-    return "{\n" + ",\n".join(_rows({**head, **body})) + "\n}\n"
+    rows = []
+    for name, part in {**head, **body}.items():
+        if isinstance(part, list) and part:
+            inner = ",\n  ".join(map(_line, part))
+            rows.append(f'"{name}": [\n  {inner}\n]')
+        else:
+            rows.append(f'"{name}": {_line(part)}')
+    return "{\n" + ",\n".join(rows) + "\n}\n"
 
 
 def write_baseline(path: Path, text: str) -> None:
@@ -280,33 +272,35 @@ def write_baseline(path: Path, text: str) -> None:
 def read_baseline(path: Path) -> ComparedRun:
     """Read a baseline as one side of a comparison; raises UsageMistake, naming the line, where it is none."""
     data = _read(path)
-    shared = _shared(path, data)
+    shared = {line.owner: dict(line.digests) for line in _lines(path, data, "common", CommonLine)}
     spent = {
         (line.task, line.suite, line.agent, line.model, line.variant): line
         for line in _lines(path, data, "spent", SpentLine)
     }
-    runs = _runs(path, data)
+    runs = data.get("runs", [])
+    if not isinstance(runs, list) or not all(isinstance(run, str) and run for run in runs):
+        raise UsageMistake(f"{path}: runs: expected a list of names")
     entries: dict[TrialKey, JournalEntry] = {}
     places: dict[TrialKey, int] = {}
+    no_run = "no number in runs_of that names one of the file's runs, for each of its trials"
     for line in _lines(path, data, "tasks", TaskLine):
         try:
-            of_task = entries_of(line, spent.get((line.task, *line.owner)), shared.get(line.owner, {}))
+            of_task = _entries_of(line, spent.get((line.task, *line.owner)), shared.get(line.owner, {}))
             for at, entry in enumerate(of_task):
                 check_entry(entry)
                 if runs or line.runs_of:
                     place = line.runs_of[at] if line.runs_of else -1
                     if not 0 <= place < len(runs):
-                        raise ValueError(
-                            "no number in runs_of that names one of the file's runs, for each of its trials"
-                        )
+                        raise ValueError(no_run)
                     places[entry.key] = place
                 if entries.setdefault(entry.key, entry) is not entry:
-                    raise ValueError(
-                        f"repetition {entry.key.repetition} twice, as when two files were merged"
-                    )
+                    number = entry.key.repetition
+                    raise ValueError(f"repetition {number} twice, as when two files were merged")
         except (ValueError, TypeError) as problem:
             raise UsageMistake(f"{path}: tasks: {line.task}: it has {problem}") from None
-    judges = tuple(judge["id"] for judge in _maps(data, "judges") if isinstance(judge.get("id"), str))
+    part = data.get("judges")
+    maps = [each for each in part if isinstance(each, dict)] if isinstance(part, list) else []
+    judges = tuple(judge["id"] for judge in maps if isinstance(judge.get("id"), str))
     looks = tuple(_lines(path, data, "looks", SuiteLook)) if "looks" in data else ()
     return ComparedRun(
         name=", ".join(runs) or str(data.get("run", "")),
@@ -337,15 +331,6 @@ def read_baseline_run(path: Path) -> ComparedRun:
     return read_baseline(path) if path.is_file() else compared_run(load_run(path))
 
 
-def _rows(value: Mapping[str, Any]) -> Iterator[str]:
-    for name, part in value.items():
-        if isinstance(part, list) and part:
-            lines = ",\n  ".join(map(_line, part))
-            yield f'"{name}": [\n  {lines}\n]'
-        else:
-            yield f'"{name}": {_line(part)}'
-
-
 def _line(value: Any) -> str:
     return json.dumps(_short(value), ensure_ascii=False, allow_nan=False, default=plain_json)
 
@@ -371,22 +356,6 @@ def _read(path: Path) -> Mapping[str, Any]:
         found = data[BASELINE_MARK]
         raise UsageMistake(f"{path}: a baseline of form {found!r}: this pytest-agenteval knows {VERSION}")
     return data
-
-
-def _runs(path: Path, data: Mapping[str, Any]) -> tuple[str, ...]:
-    runs = data.get("runs", [])
-    if not isinstance(runs, list) or not all(isinstance(run, str) and run for run in runs):
-        raise UsageMistake(f"{path}: runs: expected a list of names")
-    return tuple(runs)
-
-
-def _maps(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    part = data.get(name)
-    return [each for each in part if isinstance(each, dict)] if isinstance(part, list) else []
-
-
-def _shared(path: Path, data: Mapping[str, Any]) -> dict[Owner, dict[str, str]]:
-    return {line.owner: dict(line.digests) for line in _lines(path, data, "common", CommonLine)}
 
 
 def _lines(path: Path, data: Mapping[str, Any], name: str, kind: type[LineT]) -> Iterator[LineT]:

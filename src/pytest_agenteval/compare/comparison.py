@@ -1,4 +1,4 @@
-"""Everything that is said of two runs beside each other; every screen, page and file is drawn from it."""
+"""Two runs beside each other: every screen, page and file about a comparison is drawn from it."""
 
 from __future__ import annotations
 
@@ -35,29 +35,25 @@ from pytest_agenteval.compare.verdict import PLAIN, Change, SuiteScoreChange, at
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
-from pytest_agenteval.store.run_documents import Group, SuiteLook
+from pytest_agenteval.store.run_documents import SuiteLook
 from pytest_agenteval.store.run_folder import Levels
 from pytest_agenteval.store.run_reader import Run
 
 
-def interim_look_at(group: ComparedGroup, old: ComparedRun, new: ComparedRun) -> SuiteLook | None:
-    """Give the look that decided about a suite of the new side against this very old side."""
-    look = _look_of(new, (group.suite, *group.new))
-    return look if look is not None and _was_against(look, group, old) else None
+def _looks(
+    group: ComparedGroup, old: ComparedRun, new: ComparedRun
+) -> tuple[SuiteLook | None, tuple[SuiteLook, ...]]:
+    """Give the look that decided about a suite of the new side against this very old side.
 
-
-def looks_at_other_runs(group: ComparedGroup, old: ComparedRun, new: ComparedRun) -> Iterator[SuiteLook]:
-    """Give the looks at either side of a suite that were against other runs, and decided something."""
-    look = _look_of(new, (group.suite, *group.new))
-    if look is not None and look.spent and not _was_against(look, group, old):
-        yield look
+    The others are those at either side that were against other runs, and decided something.
+    """
+    look = next((look for look in new.looks if look.group == (group.suite, *group.new)), None)
+    was_against = look is not None and _was_against(look, group, old)
+    elsewhere = [look] if look is not None and look.spent and not was_against else []
     if old.name != new.name:
         own = (group.suite, *group.old)
-        yield from (before for before in old.looks if before.group == own and before.spent)
-
-
-def _look_of(side: ComparedRun, group: Group) -> SuiteLook | None:
-    return next((look for look in side.looks if look.group == group), None)
+        elsewhere += [before for before in old.looks if before.group == own and before.spent]
+    return look if was_against else None, tuple(elsewhere)
 
 
 def _was_against(look: SuiteLook, group: ComparedGroup, old: ComparedRun) -> bool:
@@ -110,7 +106,14 @@ def run_drifts(entries: Iterable[JournalEntry], run_of: Mapping[TrialKey, str]) 
     runs = [run for run in dict.fromkeys(run_of.values()) if run in present]
     if len(runs) < 2:
         return ()
-    tasks = [_against_others(run, scores.values()) for run in runs]
+    tasks: list[list[PairedScores]] = []
+    for run in runs:
+        pairs: list[PairedScores] = []
+        for by_run in scores.values():
+            others = [score for other, own in by_run.items() if other != run for score in own]
+            if others and run in by_run:
+                pairs.append((others, by_run[run]))
+        tasks.append(pairs)
     tests = [label_test(pairs) if pairs else ExactTest(1.0, 1.0) for pairs in tasks]
     # Of two runs the second test is the first one turned round.
     family = tarone_holm(tests[:1] if len(tests) == 2 else tests, MOST_FALSE)
@@ -124,15 +127,6 @@ def run_drifts(entries: Iterable[JournalEntry], run_of: Mapping[TrialKey, str]) 
         )
         for run, pairs, test, member in zip(runs, tasks, tests, cycle(family))
     )
-
-
-def _against_others(run: str, scores: Iterable[Mapping[str, list[float]]]) -> list[PairedScores]:
-    pairs: list[PairedScores] = []
-    for of_task in scores:
-        others = [score for other, own in of_task.items() if other != run for score in own]
-        if others and run in of_task:
-            pairs.append((others, of_task[run]))
-    return pairs
 
 
 TOLERANCE = 0.05
@@ -202,13 +196,13 @@ class SuiteComparison(FrozenValue, frozen=True):
     ``suite`` is None where no task has scores on both sides. ``obstacles`` say which tasks are not compared.
     ``repetitions`` are the fewest and most trials of a task, old and new. ``broken_by_chance`` is how many
     broken tasks are to be expected if nothing changed. ``judge_share`` is how much of the trial-to-trial
-    variance is the judges' own; None where nobody knows. Costs are means over trials. ``look`` says how it
+    variance is the judges' own; None where that is unknown. Costs are means over trials. ``look`` says how it
     was decided how often the new side's tasks are repeated, where that was against this old side: verdicts
     are at its ``levels``, or stricter where held-out tasks are compared: ``held_out_looks`` says the
     how-manieth comparison of them this is. ``looks_elsewhere`` were against other runs and do not count.
-    ``own_models`` are those that an agent asked by itself, old and new. ``baseline_runs`` are the runs of the
-    old side, where there are several, each beside the others. ``sent`` says what of that which ``differs``
-    models were told, and what of it is another in each trial.
+    ``own_models`` are those that an agent called by itself, old and new. ``baseline_runs`` are the runs of
+    the old side, where there are several, each beside the others. ``sent`` says which parts of the models'
+    input are among what ``differs``, and which of them are another in each trial.
     """
 
     name: str
@@ -238,7 +232,7 @@ class SuiteComparison(FrozenValue, frozen=True):
 
     @property
     def changes(self) -> Iterator[Change]:
-        """The suite and its buckets: what a verdict is given of."""
+        """The suite and its buckets: each of them gets a verdict."""
         if self.suite is not None:
             yield self.suite
         yield from self.buckets
@@ -320,13 +314,18 @@ def _compare_suite(
     all_levels: Levels | None,
 ) -> SuiteComparison:
     group, pairs = suite.group, suite.pairs
-    look = interim_look_at(group, old_side, new_side)
-    held_out_looks = _held_out_looks(group.suite, pairs, old_side, new_side)
+    look, looks_elsewhere = _looks(group, old_side, new_side)
+    old = [entry for pair in pairs for entry in pair.old]
+    new = [entry for pair in pairs for entry in pair.new]
+    held_out_looks = 0
+    if any(entry.split == "held_out" for entry in new):
+        # The first run that tried them was compared with nothing; of two sides that were tried together both
+        # have the number of that look.
+        count = new_side.held_out_looks.get(group.suite, 1)
+        held_out_looks = max(1, count - (old_side.held_out_looks.get(group.suite, 0) < count))
     levels = all_levels or at_look(look.levels if look else PLAIN, held_out_looks)
     change = suite_change(group.suite, pairs, tolerance, levels)
     tasks = tuple(map(_task_change, pairs))
-    old = [entry for pair in pairs for entry in pair.old]
-    new = [entry for pair in pairs for entry in pair.new]
     return SuiteComparison(
         name=group.suite,
         old_who=group.old,
@@ -340,7 +339,7 @@ def _compare_suite(
         differs=suite.differs,
         sent=suite.sent,
         repetitions=(_repetitions([pair.old for pair in pairs]), _repetitions([pair.new for pair in pairs])),
-        errored=(_count_errored(old), _count_errored(new)),
+        errored=(sum(not entry.averaged for entry in old), sum(not entry.averaged for entry in new)),
         broken_by_chance=expected_broken((task.old_passes, task.new_passes) for task in tasks),
         tokens=Pair(*(_mean([entry.usage.tokens for entry in side]) for side in (old, new))),
         seconds=Pair(*(_mean([entry.seconds for entry in side]) for side in (old, new))),
@@ -348,20 +347,10 @@ def _compare_suite(
         levels=levels,
         held_out_looks=held_out_looks,
         look=look,
-        looks_elsewhere=tuple(looks_at_other_runs(group, old_side, new_side)),
+        looks_elsewhere=looks_elsewhere,
         own_models=(own_models_of(old), own_models_of(new)),
         baseline_runs=run_drifts(old, old_side.run_of),
     )
-
-
-def _held_out_looks(suite: str, pairs: Sequence[TaskPair], old: ComparedRun, new: ComparedRun) -> int:
-    """Give the number of this comparison of the suite's held-out tasks; 0 where none of them is compared."""
-    if not any(entry.split == "held_out" for pair in pairs for entry in pair.new):
-        return 0
-    # The first run that tried them was compared with nothing; of two sides that were tried together both
-    # have the number of that look.
-    count = new.held_out_looks.get(suite, 1)
-    return max(1, count - (old.held_out_looks.get(suite, 0) < count))
 
 
 def _task_change(pair: TaskPair) -> TaskChange:
@@ -421,16 +410,9 @@ def _repetitions(tasks: Sequence[Sequence[JournalEntry]]) -> tuple[int, int]:
     return min(counts, default=0), max(counts, default=0)
 
 
-def _count_errored(entries: Iterable[JournalEntry]) -> int:
-    return sum(not entry.averaged for entry in entries)
-
-
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return mean(known) if known and len(known) == len(values) else None
-
-
-FEWEST_GRADINGS = 2
 
 
 def with_judge_noise(
@@ -440,7 +422,7 @@ def with_judge_noise(
 
     ``regraded`` are runs that graded a side's trials again; a side's own grades count where they are of the
     same graders and judges. The judges' variance is that of one trial's scores, 2 or more of them, as a mean
-    over trials. A suite without such trials, or without variance between trials, keeps an unknown share.
+    same graders and judges. The judges' variance is that of one trial's scores, 2 or more of them, as a mean
     """
     gradings = [scores for side in sides for scores in _gradings(side, regraded)]
     return replace(comparison, suites=tuple(_with_share(suite, gradings) for suite in comparison.suites))
@@ -448,21 +430,18 @@ def with_judge_noise(
 
 def _gradings(side: Run, regraded: Sequence[Run]) -> Iterator[tuple[TrialKey, list[float]]]:
     """Give the scores that graders of one kind gave to each trial of a run."""
-    again = [run for run in regraded if side.folder.name in run.header.regraded]
+    again = [entry for run in regraded if side.folder.name in run.header.regraded for entry in run.entries]
+    rulers = {
+        (entry.key, entry.digests.ruler) for entry in again if entry.averaged and entry.score is not None
+    }
     by_trial: dict[tuple[TrialKey, str], list[float]] = {}
-    for entry in (entry for run in again for entry in run.entries):
-        _add(by_trial, entry)
-    for entry in side.entries:
-        if (entry.key, entry.digests.ruler) in by_trial:
-            _add(by_trial, entry)
+    for entry in (*again, *side.entries):
+        trial = (entry.key, entry.digests.ruler)
+        if trial in rulers and entry.averaged and entry.score is not None:
+            by_trial.setdefault(trial, []).append(entry.score)
     for (key, _), scores in by_trial.items():
-        if len(scores) >= FEWEST_GRADINGS:
+        if len(scores) > 1:
             yield key, scores
-
-
-def _add(by_trial: dict[tuple[TrialKey, str], list[float]], entry: JournalEntry) -> None:
-    if entry.averaged and entry.score is not None:
-        by_trial.setdefault((entry.key, entry.digests.ruler), []).append(entry.score)
 
 
 def _with_share(suite: SuiteComparison, gradings: Iterable[tuple[TrialKey, list[float]]]) -> SuiteComparison:

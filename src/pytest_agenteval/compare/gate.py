@@ -6,14 +6,14 @@ not judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import SuiteComparison
 from pytest_agenteval.compare.scoring.intervals import tasks_to_exclude
-from pytest_agenteval.compare.verdict import LEVEL, Change
+from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.suite_spec import Gate
 
@@ -33,16 +33,16 @@ class Recheck(FrozenValue, frozen=True):
 
 
 class GatedSuite(FrozenValue, frozen=True):
-    """One suite with one model: what is asked, and what the run came to.
+    """One suite with one model: its gate, and the figures of the run.
 
     ``label`` is its name on screens. ``score``, ``buckets`` and ``pass_hat_k`` are as in the run's tables,
     None where no trial has a score. ``lost`` of the ``planned`` trials errored or were never run. ``tried``
     and ``whole`` are numbers of tasks by bucket: of this run, and of the suite; ``whole`` is empty where
-    nobody knows. ``comparison`` is with the baseline, for which ``trouble`` says why there is none, and
-    ``baseline_named`` whether anybody named one. ``assumed`` says that nobody asked for more than a
+    is unknown. ``comparison`` is with the baseline, for which ``trouble`` says why there is none, and
+    ``baseline_named`` whether anybody named one. ``assumed`` says that nobody wrote a gate beyond a
     comparison: a suite that the baseline lacks is then no fault. ``alone`` says that there is no other suite
     or model to be told from. ``rechecks`` are of broken tasks that were tried again, ``recheck_trouble`` says
-    why nobody knows.
+    why their result is unknown.
     """
 
     label: str
@@ -107,11 +107,12 @@ def judge_gates(suites: Sequence[GatedSuite]) -> GateOutcome:
         suites = [replace(suite, assumed=False) for suite in suites]
     findings = [finding for suite in suites for finding in _findings(suite)]
     findings += _better(suites)
-    return GateOutcome(*(_texts(findings, word) for word in ("broken", "held", "not judged")))
-
-
-def _texts(findings: Iterable[RuleFinding], word: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for outcome, text in findings if outcome == word))
+    return GateOutcome(
+        *(
+            tuple(dict.fromkeys(text for outcome, text in findings if outcome == word))
+            for word in ("broken", "held", "not judged")
+        )
+    )
 
 
 def _first(texts: Sequence[str]) -> list[str]:
@@ -167,30 +168,25 @@ def _errored(suite: GatedSuite, most: float) -> RuleFinding:
 
 def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[RuleFinding]:
     change, trouble = _compared(suite)
-    if change is None:
+    if change is None or suite.comparison is None:
         yield ("not judged" if suite.assumed else "broken"), trouble
         return
     by_more = "" if tolerance is True else f" by more than {tolerance:g}"
-    worse = [each for each in _changes(suite) if each.verdict == "worse" and each is not change]
+    worse = [each for each in suite.comparison.changes if each.verdict == "worse" and each is not change]
     yield from (("broken", _worse_text(each, suite.name_of(each.name))) for each in worse)
     if tolerance is True and change.verdict == "worse" and not (worse and change.of_these_tasks):
         here = " on these tasks" if change.of_these_tasks else ""
         yield "broken", _worse_text(change, suite.label, here)  # where buckets say so, they are enough
     elif tolerance is not True and not change.excludes_fall(tolerance):
-        yield "broken", f"{suite.label} may be worse{by_more}{_too_few(suite, change, tolerance)}"
+        # So few tasks cannot hold the rule, whatever they score.
+        needed, too_few = tasks_to_exclude(tolerance, suite.comparison.levels.suite), ""
+        if change.tasks < needed:
+            few = "1 task is" if change.tasks == 1 else f"{change.tasks} tasks are"
+            too_few = f": {few} too few to exclude it, even if all score as before ({needed} are not)"
+        yield "broken", f"{suite.label} may be worse{by_more}{too_few}"
     elif not worse:
         shown = f"not worse{by_more}" if by_more else "shows no fall"
         yield "held", f"{suite.label} {shown}"
-
-
-def _too_few(suite: GatedSuite, change: Change, tolerance: float) -> str:
-    """Say how many tasks a rule needs that so few tasks cannot hold, whatever they score."""
-    level = suite.comparison.levels.suite if suite.comparison else LEVEL
-    needed = tasks_to_exclude(tolerance, level)
-    if change.tasks >= needed:
-        return ""
-    few = "1 task is" if change.tasks == 1 else f"{change.tasks} tasks are"
-    return f": {few} too few to exclude it, even if all score as before ({needed} are not)"
 
 
 def _worse_text(change: Change, name: str, here: str = "") -> str:
@@ -205,18 +201,17 @@ def _compared(suite: GatedSuite) -> tuple[Change | None, str]:
     return change, "" if change else f"{suite.label}: no task can be compared with the baseline"
 
 
-def _changes(suite: GatedSuite) -> list[Change]:
-    return list(suite.comparison.changes) if suite.comparison else []
-
-
 def _better(suites: Sequence[GatedSuite]) -> Iterator[RuleFinding]:
     """Judge whether any suite that has to be better, or a bucket of one, is."""
-    asking = [suite for suite in suites if suite.gate.better]
-    better = [name for suite in asking for name in _better_names(suite)]
-    if better:
-        yield "held", f"{better[0]} better"
-        return
-    for suite in asking:
+    demanding = [suite for suite in suites if suite.gate.better]
+    for suite in demanding:
+        comparison = suite.comparison
+        better = [each for each in comparison.changes if each.verdict == "better"] if comparison else []
+        if comparison and better:
+            is_whole = better[0] is comparison.suite
+            yield "held", f"{suite.label if is_whole else suite.name_of(better[0].name)} better"
+            return
+    for suite in demanding:
         change, trouble = _compared(suite)
         if change is None:
             yield "broken", trouble
@@ -224,10 +219,3 @@ def _better(suites: Sequence[GatedSuite]) -> Iterator[RuleFinding]:
             yield "not judged", f"{suite.label}: {suite.narrowed}"
         else:
             yield "broken", f"nothing of {suite.label} is better"
-
-
-def _better_names(suite: GatedSuite) -> Iterator[str]:
-    whole = suite.comparison.suite if suite.comparison else None
-    for change in _changes(suite):
-        if change.verdict == "better":
-            yield suite.label if change is whole else suite.name_of(change.name)

@@ -14,7 +14,7 @@ from pytest_agenteval.store.run_documents import Group, Reading, SuiteLook
 from pytest_agenteval.store.run_folder import Levels, RepetitionRule
 
 
-def interim_reading(suite: Change | None, buckets: Iterable[Change], rule: RepetitionRule) -> Reading:
+def _reading(suite: Change | None, buckets: Iterable[Change], rule: RepetitionRule) -> Reading:
     """Say what becomes of a suite that was judged at the first look's levels; None for one without scores.
 
     Only a verdict on tasks like these ends a suite: one on these tasks alone may become one with more trials.
@@ -37,15 +37,15 @@ def interim_look(
 
     ``baseline`` is the name of the run that was compared with.
     """
-    reading = interim_reading(part.suite, part.buckets, rule) if part else "no counterpart"
-    goes_on = reading in ("open", "few tasks")
+    reading = _reading(part.suite, part.buckets, rule) if part else "no counterpart"
+    levels = rule.second_look if reading == "open" else rule.first_look
     return SuiteLook(
         *group,
         reading,
-        rule.high if goes_on else rule.low,
+        rule.high if reading in ("open", "few tasks") else rule.low,
         rule.low,
         rule.high,
-        _levels_after(reading, rule),
+        Levels() if reading in ("few tasks", "no counterpart") else levels,
         baseline,
         *(part.old_who if part else ("", "")),
     )
@@ -62,18 +62,9 @@ def within_trial_limit(
     for look in looks:
         more = extra.get(look.group, 0)
         if look.goes_on and rule.most_trials is not None and trials + more > rule.most_trials:
-            fitting.append(replace(look, reading="no room", repetitions=look.low, levels=_first(look, rule)))
+            levels = Levels() if look.reading == "few tasks" else rule.first_look
+            fitting.append(replace(look, reading="no room", repetitions=look.low, levels=levels))
             continue
         trials += more if look.goes_on else 0
         fitting.append(look)
     return tuple(fitting)
-
-
-def _levels_after(reading: Reading, rule: RepetitionRule) -> Levels:
-    if reading in ("few tasks", "no counterpart"):
-        return Levels()
-    return rule.second_look if reading == "open" else rule.first_look
-
-
-def _first(look: SuiteLook, rule: RepetitionRule) -> Levels:
-    return Levels() if look.reading == "few tasks" else rule.first_look

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -51,7 +50,7 @@ class ComparedRun(FrozenValue, frozen=True):
     transcript_of: Callable[[JournalEntry], Transcript | None] | None = None
 
     def sent_text(self, entry: JournalEntry, part: str) -> str:
-        """Give a part of what a trial's models were told; empty where no transcript is left."""
+        """Give a part of a trial's input to its models; empty where no transcript is left."""
         transcript = self.transcript_of(entry) if self.transcript_of else None
         return sent_texts(transcript).get(part, "") if transcript else ""
 
@@ -74,22 +73,19 @@ class ComparedRun(FrozenValue, frozen=True):
 
     def on_tasks_of(self, other: ComparedRun) -> ComparedRun:
         """Give the trials of the tasks that the other side tried."""
-        tasks = {(entry.key.suite, entry.key.task, entry.key.agent) for entry in other.entries}
-        entries = (
-            entry for entry in self.entries if (entry.key.suite, entry.key.task, entry.key.agent) in tasks
-        )
-        return replace(self, entries=tuple(entries))
+        tasks = {(key.suite, key.task, key.agent) for key in (entry.key for entry in other.entries)}
+        own = ((entry, entry.key) for entry in self.entries)
+        entries = tuple(entry for entry, key in own if (key.suite, key.task, key.agent) in tasks)
+        return replace(self, entries=entries)
 
     def _part(self, kind: str, name: str, names: Iterable[str]) -> ComparedRun:
         if name not in names:
             known = nearest_names(name, list(names)) or "none"
             raise UsageMistake(f"{self.name} has no {kind} {name!r}; it has {known}")
-        entries = tuple(
-            entry
-            for entry in self.entries
-            if (entry.key.model if kind == "model" else entry.key.variant or BASE) == name
-        )
-        return replace(self, entries=entries)
+        of_model = kind == "model"
+        keys = ((entry, entry.key) for entry in self.entries)
+        own = (entry for entry, key in keys if (key.model if of_model else key.variant or BASE) == name)
+        return replace(self, entries=tuple(own))
 
 
 def compared_run(run: Run) -> ComparedRun:
@@ -156,28 +152,25 @@ class ComparedGroup(FrozenValue, frozen=True):
     new: ModelVariant
 
 
-def matching_groups(old: ComparedRun, new: ComparedRun, compared: Compared = "") -> Iterator[ComparedGroup]:
+def _matching_groups(old: ComparedRun, new: ComparedRun, compared: Compared = "") -> Iterator[ComparedGroup]:
     """Give the suites that both sides have, by model and variant, of which one may be what is ``compared``.
 
     Where either side has one model and variant that the other has not, these two are what is compared.
     """
     for suite in dict.fromkeys(suite for suite, _, _ in new.groups):
-        before = {_equal_part(who, compared): who for who in _models_of_suite(old, suite)}
-        after = {_equal_part(who, compared): who for who in _models_of_suite(new, suite)}
+        before, after = (
+            {
+                {"model": (variant,), "variant": (model,), "": (model, variant)}[compared]: (model, variant)
+                for other, model, variant in side.groups
+                if other == suite
+            }
+            for side in (old, new)
+        )
         yield from (ComparedGroup(suite, before[part], who) for part, who in after.items() if part in before)
         left_before = [who for part, who in before.items() if part not in after]
         left_after = [who for part, who in after.items() if part not in before]
         if len(left_before) == len(left_after) == 1:
             yield ComparedGroup(suite, left_before[0], left_after[0])
-
-
-def _models_of_suite(side: ComparedRun, suite: str) -> list[ModelVariant]:
-    return [(model, variant) for other, model, variant in side.groups if other == suite]
-
-
-def _equal_part(who: ModelVariant, compared: Compared) -> tuple[str, ...]:
-    model, variant = who
-    return {"model": (variant,), "variant": (model,), "": who}[compared]
 
 
 MOST_READ = 5
@@ -191,7 +184,7 @@ Trials = tuple[tuple[JournalEntry, ...], tuple[JournalEntry, ...]]
 
 
 class SentDifference(FrozenValue, frozen=True):
-    """A part of what models are told that is another on both sides.
+    """A part of the models' input that is another on both sides.
 
     ``old`` and ``new`` are digests of one task's, ``old_line`` and ``new_line`` the first line that is not
     the same, where texts are known; ``…`` in it stands for words that are others in each trial. ``varies``
@@ -206,24 +199,21 @@ class SentDifference(FrozenValue, frozen=True):
     varies: bool = False
 
 
-def sent_differences(tasks: Sequence[Trials], old: ComparedRun, new: ComparedRun) -> Iterator[SentDifference]:
+def _sent_differences(
+    tasks: Sequence[Trials], old: ComparedRun, new: ComparedRun
+) -> Iterator[SentDifference]:
     """Give the parts that are not the same; what trials of earlier versions sent is not known."""
     for part in (SYSTEM_PROMPT, FIRST_MESSAGE, TOOL_LIST):
-        differing = [
-            both
-            for both in tasks
-            if all(map(_have_digests, both)) and _sent_digests(both[0], part) != _sent_digests(both[1], part)
-        ]
+        differing = []
+        for both in tasks:
+            before, after = (
+                {entry.digests.sent.get(part, "") for entry in entries if entry.digests.sent}
+                for entries in both
+            )
+            if before and after and before != after:
+                differing.append(both)
         if differing:
             yield _difference(part, differing, old, new)
-
-
-def _have_digests(entries: Sequence[JournalEntry]) -> bool:
-    return any(entry.digests.sent for entry in entries)
-
-
-def _sent_digests(entries: Sequence[JournalEntry], part: str) -> set[str]:
-    return {entry.digests.sent.get(part, "") for entry in entries if entry.digests.sent}
 
 
 def _difference(part: str, tasks: Sequence[Trials], old: ComparedRun, new: ComparedRun) -> SentDifference:
@@ -300,8 +290,6 @@ def _stands_for(line: str, other: str) -> bool:
     return other.endswith(last) and at <= len(other) - len(last)
 
 
-_DIGESTS = attrgetter("digests")
-
 TaskKey = tuple[str, str]
 """A task's id and its agent."""
 
@@ -347,8 +335,8 @@ class TaskPair(FrozenValue, frozen=True):
 class SuitePairs(FrozenValue, frozen=True):
     """The tasks of one suite that are compared, and what keeps others from it.
 
-    ``differs`` names what is not the same on both sides and may be what is compared, ``sent`` what of that
-    models were told.
+    ``differs`` names what is not the same on both sides and may be what is compared, ``sent`` which parts of
+    the models' input are among it.
     """
 
     group: ComparedGroup
@@ -360,7 +348,7 @@ class SuitePairs(FrozenValue, frozen=True):
 
 def pair_suites(old: ComparedRun, new: ComparedRun, compared: Compared = "") -> list[SuitePairs]:
     """Pair the tasks of each suite that both sides have."""
-    return [_pair_suite(group, old, new) for group in matching_groups(old, new, compared)]
+    return [_pair_suite(group, old, new) for group in _matching_groups(old, new, compared)]
 
 
 def unmatched_groups(side: ComparedRun, matched: Collection[tuple[str, str, str]]) -> Iterator[str]:
@@ -375,7 +363,7 @@ def _pair_suite(group: ComparedGroup, old: ComparedRun, new: ComparedRun) -> Sui
     pairs, obstacles = [], []
     for key, entries in after.items():
         if key not in before:
-            obstacles.append(_unpaired(entries, "only in new"))
+            obstacles.append(Obstacle(entries[0].file, key[0], "", "only in new"))
             continue
         last = entries[0]
         pair = TaskPair(key[0], last.bucket, last.file, before[key], entries)
@@ -383,9 +371,10 @@ def _pair_suite(group: ComparedGroup, old: ComparedRun, new: ComparedRun) -> Sui
         obstacles += reasons
         if not reasons:
             pairs.append(pair)
-    obstacles += [_unpaired(entries, "only in old") for key, entries in before.items() if key not in after]
+    only_old = (entries[0] for key, entries in before.items() if key not in after)
+    obstacles += [Obstacle(entry.file, entry.key.task, "", "only in old") for entry in only_old]
     changed = [pair for pair in pairs if not _is_same(pair)]
-    sent = tuple(sent_differences([(pair.old, pair.new) for pair in changed], old, new))
+    sent = tuple(_sent_differences([(pair.old, pair.new) for pair in changed], old, new))
     differs = [*_differences(changed), *(f"{each.part} that was sent" for each in sent if not each.varies)]
     return SuitePairs(group, tuple(pairs), tuple(obstacles), tuple(differs), sent)
 
@@ -399,13 +388,10 @@ def _tasks(side: ComparedRun, suite: str, who: tuple[str, str]) -> Mapping[TaskK
     return {key: tuple(entries) for key, entries in tasks.items()}
 
 
-def _unpaired(entries: Sequence[JournalEntry], where: str) -> Obstacle:
-    return Obstacle(entries[0].file, entries[0].key.task, "", where)
-
-
 def _is_same(pair: TaskPair) -> bool:
     """Whether trial by trial nothing differs that there are digests of, as of most tasks."""
-    return list(map(_DIGESTS, pair.old)) == list(map(_DIGESTS, pair.new))
+    old, new = ([entry.digests for entry in entries] for entries in (pair.old, pair.new))
+    return old == new
 
 
 def _obstacles(pair: TaskPair, old: ComparedRun, new: ComparedRun) -> Iterator[Obstacle]:
@@ -426,17 +412,16 @@ def _known_digests(entries: Sequence[JournalEntry], name: str) -> set[str]:
 
 def _ruler_problem(pair: TaskPair, old: ComparedRun, new: ComparedRun) -> str:
     """Say which graders are not what they were, and whether that is for their judges."""
-    before, after = _grader_digests(pair.old), _grader_digests(pair.new)
+    before, after = (
+        {label: text for entry in entries for label, text in entry.digests.graders.items()}
+        for entries in (pair.old, pair.new)
+    )
     changed = [label for label in {**before, **after} if before.get(label) != after.get(label)]
     parts = [_grader_change(label, before.get(label, ""), after.get(label, "")) for label in changed]
     if set(old.judges) != set(new.judges):
         judges = [", ".join(side.judges) or "nobody" for side in (old, new)]
         parts.append(f"judged by {judges[0]} -> {judges[1]}")
     return "; ".join(parts) or "not what they were"
-
-
-def _grader_digests(entries: Sequence[JournalEntry]) -> Mapping[str, str]:
-    return {label: text for entry in entries for label, text in entry.digests.graders.items()}
 
 
 def _grader_change(label: str, before: str, after: str) -> str:
@@ -450,9 +435,6 @@ def _grader_change(label: str, before: str, after: str) -> str:
 
 def _differences(pairs: Sequence[TaskPair]) -> Iterator[str]:
     for name, words in MAY_DIFFER.items():
-        if any(_differ(_known_digests(pair.old, name), _known_digests(pair.new, name)) for pair in pairs):
+        both = ((_known_digests(pair.old, name), _known_digests(pair.new, name)) for pair in pairs)
+        if any(before and after and before != after for before, after in both):
             yield words
-
-
-def _differ(before: set[str], after: set[str]) -> bool:
-    return bool(before and after and before != after)

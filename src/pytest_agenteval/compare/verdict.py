@@ -1,6 +1,6 @@
-"""Better, worse or cannot tell: what is said of a suite and of its buckets, errored trials considered.
+"""Better, worse or cannot tell: the verdicts of a suite and of its buckets, errored trials considered.
 
-A suite is asked two questions, the second only where the first one says yes:
+A suite is tested for two questions, the second only where the first one says yes:
 
 1. Did *these tasks* change? The labels old and new are exchanged within each task (``label_test``).
 2. Would *tasks like these* change? The signs of the tasks' differences are flipped (``sign_flip_test``).
@@ -9,8 +9,8 @@ Where nothing changed, both answers are wrong only if the first one is. So each 
 a closed test (Marcus, Peritz and Gabriel 1976). The first question also keeps its level where old and new
 tasks have different numbers of trials, which makes differences skewed and a sign no fair coin.
 
-A bucket, or a suite of fewer than 7 tasks, is asked the first question only. Buckets share 2.5 % of their
-own: of comparisons in which nothing changed at most 5 % give any verdict.
+A bucket, or a suite of fewer than 7 tasks, is tested for the first question only. Buckets share 2.5 % of
+their own: of comparisons in which nothing changed at most 5 % give any verdict.
 ``tests/extended/simulations`` measures it."""
 
 from __future__ import annotations
@@ -71,9 +71,6 @@ class ChangeFinding(FrozenValue, frozen=True):
 
 NOT_TESTED = ChangeFinding(1.0, testable=False)
 
-TASKS_OF_LARGE_BUCKETS = 4
-"""Tasks that buckets have on average, from which on they are looked at as units."""
-
 
 class BucketShare(FrozenValue, frozen=True):
     """How far one bucket alone makes a suite's change: the one that moved most in its direction.
@@ -126,17 +123,13 @@ def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels
     share = _bucket_share(buckets) if these.direction else None
     tests = {bucket: label_test(tasks) for bucket, tasks in buckets.items()}
     family = tarone_holm(list(tests.values()), 1 - levels.buckets)
-    return SuiteFindings(
-        these,
-        like_these,
-        {
-            bucket: ChangeFinding(
-                tests[bucket].p, _direction(buckets[bucket]) if member.significant else 0, member.testable
-            )
-            for bucket, member in zip(tests, family, strict=True)
-        },
-        share,
-    )
+    findings = {}
+    for (bucket, test), member in zip(tests.items(), family, strict=True):
+        rose = sum(map(difference, buckets[bucket])) > 0
+        findings[bucket] = ChangeFinding(
+            test.p, (1 if rose else -1) if member.significant else 0, member.testable
+        )
+    return SuiteFindings(these, like_these, findings, share)
 
 
 def _finding(test: ExactTest, level: float, direction: int) -> ChangeFinding:
@@ -144,13 +137,14 @@ def _finding(test: ExactTest, level: float, direction: int) -> ChangeFinding:
 
 
 def _bucket_share(buckets: Mapping[str, Sequence[PairedScores]]) -> BucketShare:
-    """Say which bucket moved most the way the suite did, and what the others did."""
+    """Say which bucket moved most the way the suite did, and how far the others did."""
     sums = {bucket: math.fsum(map(difference, tasks)) for bucket, tasks in buckets.items()}
     direction = math.copysign(1, math.fsum(sums.values()))
     moved = {bucket: max(0.0, direction * moved) for bucket, moved in sums.items()}
     most = max(moved, key=lambda bucket: moved[bucket])
     tasks = sum(map(len, buckets.values()))
-    as_units = FEWEST_FOR_SIGNS <= len(sums) <= tasks / TASKS_OF_LARGE_BUCKETS
+    # Buckets of four tasks and more on average are looked at as units.
+    as_units = FEWEST_FOR_SIGNS <= len(sums) <= tasks / 4
     p = sign_flip_test(sums.values()).p if as_units else None
     old, new = (mean([mean(pair[side]) for pair in buckets[most]]) for side in (0, 1))
     return BucketShare(most, old, new, 1 - moved[most] / math.fsum(moved.values()), p)
@@ -159,13 +153,9 @@ def _bucket_share(buckets: Mapping[str, Sequence[PairedScores]]) -> BucketShare:
 def difference(scores: PairedScores) -> float:
     """Give what became of one task: the mean of its new scores less that of its old ones."""
     old, new = scores
-    if len(old) == len(new) == 1:  # a hundred thousand tasks with one trial each ask for this several times
+    if len(old) == len(new) == 1:  # a hundred thousand tasks with one trial each need this several times
         return float(new[0]) - float(old[0])
     return mean(new) - mean(old)
-
-
-def _direction(tasks: Sequence[PairedScores]) -> int:
-    return 1 if sum(map(difference, tasks)) > 0 else -1
 
 
 Verdict: TypeAlias = Literal["better", "worse", "not worse", "cannot tell", "identical"]
@@ -186,10 +176,10 @@ class Change(FrozenValue, frozen=True):
     """What became of the mean over tasks of mean scores, of a suite or of a bucket.
 
     ``p`` is that of the test on these tasks, ``p_like_these`` that of tasks like these, None where that is
-    not asked: of buckets and of suites of fewer than 7 tasks. What is not ``testable`` could not have been
+    ``p`` is that of the test on these tasks, ``p_like_these`` that of tasks like these, None where that is
+    not tested: of buckets and of suites of fewer than 7 tasks. What is not ``testable`` could not have been
     significant. ``of_these_tasks`` says that the verdict speaks of these tasks alone; ``like_these`` is then
-    what is said of tasks like these, and None where that is not asked. ``undone`` says that the scores alone
-    gave another verdict, which errored trials, taken as 0 and as 1, undo. ``interval`` is that of the mean
+    the verdict on tasks like these, and None where that is not tested. ``undone`` says that the scores alone
     change of tasks like these, ``floor`` its lower end with errored trials at their worst. ``share`` says
     which bucket has most of a suite's change.
     """
@@ -247,14 +237,11 @@ def suite_change(
     sides = [scores, *(paired_scores(pairs, *fill) for fill in (AT_WORST, AT_BEST) if errored)]
     findings = [suite_findings(side, levels) for side in sides]
     suite = _suite(name, sides, findings, tolerance, levels.suite)
-    buckets = tuple(
-        replace(
-            _change(bucket, scores[bucket], [finding.buckets[bucket] for finding in findings]),
-            of_these_tasks=True,
-        )
-        for bucket in findings[0].buckets
-    )
-    return SuiteScoreChange(suite, buckets, scores)
+    buckets = []
+    for bucket in findings[0].buckets:
+        change = _change(bucket, scores[bucket], [finding.buckets[bucket] for finding in findings])
+        buckets.append(replace(change, of_these_tasks=True))
+    return SuiteScoreChange(suite, tuple(buckets), scores)
 
 
 def paired_scores(
@@ -281,14 +268,13 @@ def _suite(
     name: str, sides: Sequence[Buckets], findings: Sequence[SuiteFindings], tolerance: float, level: float
 ) -> Change:
     """Judge a suite by its scores and, where trials errored, by their bounds: worst first, then best."""
-    change = _change(name, _tasks(sides[0]), [finding.these for finding in findings])
+    tasks = [pair for of_bucket in sides[0].values() for pair in of_bucket]
+    change = _change(name, tasks, [finding.these for finding in findings])
     if change.tasks < FEWEST_FOR_SIGNS:
         return replace(change, of_these_tasks=True)
     like_these = _agreed([finding.like_these for finding in findings])
-    intervals = [
-        _interval(side, finding.like_these, level)
-        for side, finding in zip(sides[:2], findings[:2], strict=True)
-    ]
+    both = zip(sides[:2], findings[:2], strict=True)
+    intervals = [_interval(side, finding.like_these, level) for side, finding in both]
     change = replace(
         change,
         undone=change.undone or (not like_these and findings[0].like_these.direction != 0),
@@ -311,13 +297,9 @@ def _agreed(findings: Sequence[ChangeFinding]) -> int:
     return directions.pop() if len(directions) == 1 else 0
 
 
-def _tasks(scores: Buckets) -> list[PairedScores]:
-    return [pair for of_bucket in scores.values() for pair in of_bucket]
-
-
 def _interval(scores: Buckets, like_these: ChangeFinding, level: float) -> Interval:
     """Give the interval of the mean change, which leaves out 0 if and only if the change is significant."""
-    differences = [difference(pair) for pair in _tasks(scores)]
+    differences = [difference(pair) for of_bucket in scores.values() for pair in of_bucket]
     interval = difference_interval(differences, level)
     least = min(LEAST_SHOWN, abs(mean(differences)) / 2)
     if like_these.direction > 0:

@@ -145,13 +145,12 @@ def expected_broken(tasks: Iterable[PairedPasses]) -> float:
     there are old ones: one of ``comb(old + new, old)``. Over comparisons that change nothing the mean is
     right, whatever the tasks' rates of passing are. Tasks with fewer than 3 trials on a side add nothing.
     """
-    return math.fsum(_chance(len(old), len(new), sum(old) + sum(new)) for old, new in tasks)
-
-
-def _chance(old: int, new: int, passed: int) -> float:
-    if min(old, new) < LEAST_TRIALS or passed != old:
-        return 0.0
-    return 1 / math.comb(old + new, old)
+    chances = (
+        1 / math.comb(len(old) + len(new), len(old))
+        for old, new in tasks
+        if min(len(old), len(new)) >= LEAST_TRIALS and sum(old) + sum(new) == len(old)
+    )
+    return math.fsum(chances)
 
 
 class Classification(FrozenValue, frozen=True):

@@ -26,11 +26,10 @@ Pair: TypeAlias = tuple[float, float]
 FEWEST = 2
 MeasurementLevel: TypeAlias = Literal["nominal", "ordinal", "interval"]
 Unit: TypeAlias = Sequence["float | None"]
-"""What each coder said of one thing; None where a coder said nothing."""
+"""The values that coders gave one thing; None where a coder gave none."""
 Weights: TypeAlias = Literal["linear", "quadratic"]
 CategoryPair: TypeAlias = tuple[int, int]
 """Where a pair stands in a row of categories."""
-MOST_OF_THEIR_OWN = 6
 STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -140,7 +139,7 @@ def _measure(
 
 
 def _differing(values: Sequence[float]) -> float:
-    if len(values) == 2:  # two coders: by far the most common, and asked for in every draw
+    if len(values) == 2:  # two coders: by far the most common, and computed for every draw
         return 2.0 * (values[0] != values[1])
     return float(len(values) ** 2 - sum(count * count for count in Counter(values).values()))
 
@@ -163,18 +162,15 @@ class Confusion(FrozenValue, frozen=True):
 def categories_of(labels: Sequence[float]) -> tuple[float, ...]:
     """Give the categories that labels suggest: their own values, if they are 2 to 6, else five even steps."""
     own = tuple(sorted(set(labels)))
-    return own if 2 <= len(own) <= MOST_OF_THEIR_OWN else STEPS
-
-
-def nearest_category(value: float, categories: Sequence[float]) -> int:
-    """Give the place of the category nearest to a value; halfway between two it is the lower."""
-    return min(range(len(categories)), key=lambda place: (abs(categories[place] - value), place))
+    return own if 2 <= len(own) <= 6 else STEPS
 
 
 def category_pairs(pairs: Sequence[Pair], categories: Sequence[float]) -> list[CategoryPair]:
-    """Put both sides of every pair into the category nearest to them."""
+    """Put both sides of every pair into the category nearest to them; halfway between two it is the lower."""
+    places = range(len(categories))
     place_of = {
-        value: nearest_category(value, categories) for value in {side for pair in pairs for side in pair}
+        value: min(places, key=lambda place: (abs(categories[place] - value), place))
+        for value in {side for pair in pairs for side in pair}
     }
     return [(place_of[label], place_of[score]) for label, score in pairs]
 
@@ -191,7 +187,7 @@ def weighted_kappa(pairs: Sequence[CategoryPair], weights: Weights) -> float:
 
     1 - Σ w·observed / Σ w·expected, expected being the product of the margins, and w how many categories the
     two are apart, squared where the weights are quadratic (Cohen 1968). Raises UndefinedStatistic where there
-    is no pair, or where both sides keep to the same one category.
+    two are apart, squared where the weights are quadratic (Cohen 1968). Raises UndefinedStatistic where there
     """
     if not pairs:
         raise UndefinedStatistic("no pairs")
@@ -208,9 +204,6 @@ def weighted_kappa(pairs: Sequence[CategoryPair], weights: Weights) -> float:
 TOLERANCE = 0.15
 # As floats, 0.4 is farther from 0.25 than 0.15.
 ROUNDING = 1e-9
-
-TOO_LOW = "no interval: the fewer the labels, the lower this figure comes out"
-"""Ranks among few values spread near scores apart: 8 labels show 0.90 of a judge who has 0.95."""
 
 METRICS: Mapping[str, str] = {
     "spearman": "Spearman's rank correlation, -1 to 1",
@@ -255,6 +248,9 @@ def agreement(
     none. Every pair counts alike; intervals draw examples, not pairs.
     """
     decided = [[(label, score) for label, score in example if score is not None] for example in examples]
+    # A figure of ranks among few values comes out lower the fewer the labels: 8 labels show 0.90 of a judge
+    # who has 0.95. So it has no interval.
+    too_low = "no interval: the fewer the labels, the lower this figure comes out"
     asks = max(map(len, examples), default=0)
     corners = [[(label, score)] * asks for label, score in corner_scores(2)]
     categories = categories_of([label for example in examples for label, _ in example])
@@ -268,14 +264,17 @@ def agreement(
     figures = {
         name: bootstrap_estimate(decided, statistic, corners, how) for name, statistic in statistics.items()
     }
-    figures["alpha_ordinal"] = point_estimate(decided, partial(_alpha, level="ordinal"), TOO_LOW)
+    figures["alpha_ordinal"] = point_estimate(decided, partial(_alpha, level="ordinal"), too_low)
+    of_places: Mapping[str, Callable[[list[CategoryPair]], float]] = {
+        "kappa": partial(weighted_kappa, weights="quadratic"),
+        "kappa_linear": partial(weighted_kappa, weights="linear"),
+        "alpha_nominal": partial(_alpha, level="nominal"),
+    }
     placed, placed_corners = (
         [category_pairs(example, categories) for example in of] for of in (decided, corners)
     )
-    figures |= {
-        name: bootstrap_estimate(placed, statistic, placed_corners, how)
-        for name, statistic in _OF_PLACES.items()
-    }
+    for name, of_place in of_places.items():
+        figures[name] = bootstrap_estimate(placed, of_place, placed_corners, how)
     flags = [[score is not None for _, score in example] for example in examples]
     figures["decided"] = bootstrap_estimate(flags, _share, [[True] * asks, [False] * asks] * 2, how)
     pairs = [pair for example in decided for pair in example]
@@ -311,17 +310,6 @@ def _alpha(pairs: Sequence[Pair] | Sequence[CategoryPair], level: MeasurementLev
     return krippendorff_alpha(pairs, level)
 
 
-def _kappa(pairs: Sequence[CategoryPair], weights: Weights) -> float:
-    return weighted_kappa(pairs, weights)
-
-
-_OF_PLACES: Mapping[str, Callable[[list[CategoryPair]], float]] = {
-    "kappa": partial(_kappa, weights="quadratic"),
-    "kappa_linear": partial(_kappa, weights="linear"),
-    "alpha_nominal": partial(_alpha, level="nominal"),
-}
-
-
 def _share(flags: Sequence[bool]) -> float:
     if not flags:
         raise UndefinedStatistic("no example has a label")
@@ -334,7 +322,7 @@ def _refuse_none(pairs: Sequence[Pair]) -> None:
 
 
 class JudgeNoise(FrozenValue, frozen=True):
-    """How the scores of the same examples move from ask to ask.
+    """How the scores of the same examples move from request to request.
 
     ``spread`` is the standard deviation within an example, ``flips`` the share of examples that passed in one
     ask and not in another; ``examples`` were scored twice or more.

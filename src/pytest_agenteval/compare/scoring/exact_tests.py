@@ -83,23 +83,19 @@ class SumTail:
         return self._beyond(reached)
 
     def _beyond(self, reached: float) -> float:
+        """Give the tail by Lugannani and Rice; on a lattice with Daniels' second correction."""
         t, found = self._saddlepoint(reached)
         distance = math.copysign(math.sqrt(max(0.0, 2 * (t * reached - found.value))), t)
-        half = t * self._spacing / 2
-        step = (
-            t
-            if not self._spacing
-            else math.sinh(half) * 2 / self._spacing
-            if abs(half) < LARGEST
-            else math.inf
-        )
+        half, step = t * self._spacing / 2, t
+        if self._spacing:
+            step = math.sinh(half) * 2 / self._spacing if abs(half) < LARGEST else math.inf
         scaled = math.copysign(step * math.sqrt(found.curvature), t)
         density = math.exp(-distance * distance / 2) / math.sqrt(2 * math.pi)
         tail = math.erfc(distance / math.sqrt(2)) / 2
         return min(1.0, max(0.0, tail + density * (1 / scaled - 1 / distance)))
 
     def _saddlepoint(self, reached: float) -> tuple[float, _Cumulants]:
-        """Give the place where the slope is what is reached: by Newton's steps, within what is known."""
+        """Give the place where the slope is what is reached: by Newton's steps, within the known bounds."""
         low, high = -math.inf, math.inf
         t = (reached - self.mean) / self._deviation**2
         found = self._at(t)
@@ -122,7 +118,7 @@ class SumTail:
 
 
 def _within(t: float, low: float, high: float) -> float:
-    """Keep a step between what is known to be too low and too high."""
+    """Bound a step between what is known to be too low and too high."""
     if low < t < high:
         return t
     if math.isinf(low):
@@ -325,12 +321,9 @@ def _rounded(
     """Round scores to a thousandth of the largest of those that vary."""
     step = largest / 1_000
     rounded: Counter[tuple[tuple[float, ...], tuple[float, ...]]] = Counter()
-    for (old, new), count in alike.items():
-        key = (
-            tuple(step * round(score / step) for score in old),
-            tuple(step * round(score / step) for score in new),
-        )
-        rounded[key] += count
+    for both, count in alike.items():
+        old, new = (tuple(step * round(score / step) for score in side) for side in both)
+        rounded[old, new] += count
     return rounded
 
 
@@ -469,15 +462,10 @@ def _approximated(blocks: _Blocks, exact: int | None) -> ExactTest:
 
 def _tested(ways: Mapping[frozenset[tuple[int, int]], int], observed: int, is_symmetric: bool) -> ExactTest:
     lattice = math.gcd(*(value - low for key in ways for low, _ in [min(key)] for value, _ in key))
-    up = SumTail((part_of(dict(key), count) for key, count in ways.items()), lattice)
-    down = (
-        up
-        if is_symmetric
-        else SumTail(
-            (part_of({-value: number for value, number in key}, count) for key, count in ways.items()),
-            lattice,
-        )
-    )
+    up = down = SumTail((part_of(dict(key), count) for key, count in ways.items()), lattice)
+    if not is_symmetric:
+        mirrored = (part_of({-value: number for value, number in key}, count) for key, count in ways.items())
+        down = SumTail(mirrored, lattice)
 
     def share(distance: float) -> float:
         if distance <= SAME:

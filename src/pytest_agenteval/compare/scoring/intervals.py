@@ -148,8 +148,8 @@ def _t_density(t: float, df: float) -> float:
 def _incomplete_beta(x: float, y: float, a: float, b: float) -> float:
     """Give the regularised incomplete beta function I_x(a, b), for x + y = 1, both 0..1, and a, b > 0.
 
-    Above the turning point of its fraction the mirror image 1 - I_y(b, a) is taken. ``y`` is asked for
-    because 1 - x would round away a small t.
+    Above the turning point of its fraction the mirror image 1 - I_y(b, a) is taken. ``y`` is an argument of
+    its own because 1 - x would round away a small t.
     """
     if x > (a + 1) / (a + b + 2):
         return 1 - _incomplete_beta(y, x, b, a)
@@ -166,20 +166,17 @@ def _continued_fraction(x: float, a: float, b: float) -> float:
     """
     fraction, upper, lower = 1.0, 1.0, 0.0
     for step in range(1, FRACTION_DEPTH):
-        coefficient = _coefficient(step, x, a, b)
+        m = step // 2
+        if step % 2:
+            coefficient = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            coefficient = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         lower = 1 / ((1 + coefficient * lower) or TINY)
         upper = (1 + coefficient / upper) or TINY
         fraction *= upper * lower
         if abs(upper * lower - 1) < 1e-16:
             break
     return fraction
-
-
-def _coefficient(step: int, x: float, a: float, b: float) -> float:
-    m = step // 2
-    if step % 2:
-        return -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-    return m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
 
 
 def log_beta(a: float, b: float) -> float:
@@ -238,14 +235,14 @@ def mean_over_tasks(scores: Iterable[tuple[Hashable, float | None]], level: floa
 def estimate_of_tasks(scores: Iterable[Sequence[float | None]], level: float = 0.95) -> Estimate | None:
     """Give the same of scores that stand task by task."""
     decided = [own for task in scores if (own := decided_scores(task))]
-    means = [own[0] + 0.0 if len(own) == 1 else _mean(own) for own in decided]
+    means = [own[0] + 0.0 if len(own) == 1 else mean_score(own) or 0.0 for own in decided]
     mean = mean_score(means)
     if mean is None:
         return None
+    # A level outside of its bounds is refused also where too few tasks have no interval.
     interval = beta_interval(means, level)
-    return Estimate(
-        mean, interval if len(means) >= FEWEST_TASKS else None, sum(map(len, decided)), len(means)
-    )
+    trials = sum(map(len, decided))
+    return Estimate(mean, interval if len(means) >= FEWEST_TASKS else None, trials, len(means))
 
 
 def beta_interval(task_means: Sequence[float], level: float = 0.95) -> Interval | None:
@@ -285,10 +282,6 @@ def moment_interval(mean: float, squares: float, tasks: float, level: float = 0.
     return Interval(low, 1 - missing, level)
 
 
-def _mean(scores: Sequence[float]) -> float:
-    return mean_score(scores) or 0.0
-
-
 def _checked_level(level: float) -> float:
     if not 0 < level < 1:
         raise ValueError(f"a level is a number between 0 and 1, not {level!r}")
@@ -301,8 +294,6 @@ CLOSE = 1e-5
 GRID = 1_000
 MOST_DISTINCT = 1_000
 """Differences that are not alike, beyond which they are rounded to the grid."""
-
-MOST_SADDLEPOINT_STEPS = 100
 
 
 def difference_interval(differences: Sequence[float], level: float) -> Interval:
@@ -323,10 +314,8 @@ def tasks_to_exclude(fall: float, level: float) -> int:
 
 def _lower_end(counts: Mapping[float, int], tail: float) -> float:
     weighed = [*counts.items(), (-1.0, 1)]
-    low, high = (
-        -1.0,
-        math.fsum(value * count for value, count in weighed) / sum(count for _, count in weighed),
-    )
+    whole = math.fsum(value * count for value, count in weighed)
+    low, high = -1.0, whole / sum(count for _, count in weighed)
     while high - low > CLOSE:
         middle = (low + high) / 2
         if _share_below(weighed, middle) <= tail:
@@ -345,7 +334,7 @@ def _share_below(weighed: Sequence[tuple[float, int]], mean: float) -> float:
     moved = [(value - mean, count) for value, count in weighed if value != mean]
     low, high = 1 / min(value for value, _ in moved), 0.0
     t = 0.0
-    for _ in range(MOST_SADDLEPOINT_STEPS):
+    for _ in range(100):
         shares = [(value / (1 - value * t), count) for value, count in moved]
         slope = math.fsum(count * share for share, count in shares)
         curvature = math.fsum(count * share * share for share, count in shares)
@@ -368,8 +357,6 @@ T = TypeVar("T")
 
 FEWEST = 8
 """Examples from which on intervals hold what they say, simulated in ``tests/extended/simulations``."""
-CORNER_WEIGHT = 0.5
-"""How often a corner is drawn for each time that an example is: four of them are two examples."""
 
 
 class BootstrapSettings(FrozenValue, frozen=True):
@@ -460,7 +447,8 @@ def _draws(
 ) -> Iterator[float]:
     random = Random(how.seed)
     pool = [*examples, *corners]
-    weights = list(accumulate([1.0] * len(examples) + [CORNER_WEIGHT] * len(corners)))
+    # Four corners weigh as much as two examples.
+    weights = list(accumulate([1.0] * len(examples) + [0.5] * len(corners)))
     for _ in range(how.draws):
         drawn = random.choices(pool, cum_weights=weights, k=len(examples))
         try:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from pytest_agenteval.compare.scoring.aggregates import ROUNDING, pass_hat_k
@@ -50,18 +50,15 @@ class DifferenceNoise(FrozenValue, frozen=True):
 def difference_noise(tasks: Sequence[PairedScores]) -> DifferenceNoise:
     """Split the spread of task differences, new mean less old, into trial-to-trial noise and the rest."""
     differences = [mean(new) - mean(old) for old, new in tasks]
-    variance = max(sample_variance(differences) or 0.0, mean([_label_variance(*pair) for pair in tasks]))
+    # That of a task's difference over all ways to hand out its labels.
+    of_labels = [(sample_variance([*old, *new]) or 0.0) * (1 / len(old) + 1 / len(new)) for old, new in tasks]
+    variance = max(sample_variance(differences) or 0.0, mean(of_labels))
     within = trial_variance(tasks)
     if within is None:
         return DifferenceNoise(variance, None, None)
     by_chance = mean([_squared_error(old, within) + _squared_error(new, within) for old, new in tasks])
     share = min(1.0, by_chance / variance) if variance else 1.0
     return DifferenceNoise(variance, within, share)
-
-
-def _label_variance(old: Sequence[float], new: Sequence[float]) -> float:
-    """Give the variance of a task's difference over all ways to hand out its labels."""
-    return (sample_variance([*old, *new]) or 0.0) * (1 / len(old) + 1 / len(new))
 
 
 def _squared_error(scores: Sequence[float], variance: float) -> float:
@@ -134,9 +131,6 @@ MOST_UNITS = 1_000
 FINEST = 100
 """The largest common denominator of scores that lets means lie on steps; scores with others fill the gaps."""
 
-NEGLIGIBLE = 1e-12
-MOST_PASSES = 100
-
 
 class NullMean(FrozenValue, frozen=True):
     """The mean that a run in which nothing changed comes to.
@@ -171,7 +165,7 @@ class NullMean(FrozenValue, frozen=True):
         for passed in range(whole, -1, -1):
             chance = self._chance_of(passed)
             below += chance
-            if chance < NEGLIGIBLE * below:
+            if chance < 1e-12 * below:
                 break
         return min(1.0, below)
 
@@ -223,10 +217,8 @@ class PassRates(FrozenValue, frozen=True):
         None where 100 are not enough.
         """
         most = 1 - (1 - share) ** (1 / tasks)
-        able = range(1, MOST_PASSES + 1)
-        return next(
-            (each for each in able if self.chance_of_a_miss([(each, each)], repetitions) <= most), None
-        )
+        able = (each for each in range(1, 101) if self.chance_of_a_miss([(each, each)], repetitions) <= most)
+        return next(able, None)
 
 
 def null_mean(tasks: Sequence[Sequence[float]], repetitions: int) -> NullMean | None:
@@ -273,16 +265,16 @@ def pass_rates(tasks: Sequence[Sequence[bool]]) -> PassRates | None:
     if not any(missed for _, missed in counts):
         return PassRates(mean, most)
     weights = [2.0**power for power in range(-2, max(0, math.frexp(most)[1]))]
-    return PassRates(mean, max(weights, key=lambda weight: _log_likelihood(counts, mean, weight)))
 
+    def log_likelihood(weight: float) -> float:
+        """Say how well a beta distribution of pass rates explains how often tasks passed and missed."""
+        a, b = mean * weight, (1 - mean) * weight
+        return math.fsum(
+            times * (log_beta(a + passed, b + missed) - log_beta(a, b))
+            for (passed, missed), times in counts.items()
+        )
 
-def _log_likelihood(counts: Mapping[tuple[int, int], int], mean: float, weight: float) -> float:
-    """Say how well a beta distribution of pass rates explains how many tasks passed and missed how often."""
-    a, b = mean * weight, (1 - mean) * weight
-    return math.fsum(
-        times * (log_beta(a + passed, b + missed) - log_beta(a, b))
-        for (passed, missed), times in counts.items()
-    )
+    return PassRates(mean, max(weights, key=log_likelihood))
 
 
 class _Scatter(FrozenValue, frozen=True):
@@ -307,7 +299,7 @@ def _scatter(tasks: Sequence[Sequence[float]]) -> _Scatter | None:
 
 
 def _null_mean(mean: float, variance: float, stored: float, new: int, steps: int) -> NullMean:
-    """Say what trials of one rate scatter as these do: so many ``stored``, and so many ``new`` ones."""
+    """Give the mean of trials of one rate that scatter as these do: so many ``stored``, so many ``new``."""
     per_trial = max(1.0, mean * (1 - mean) / variance)
     known = stored * per_trial
     return NullMean(max(1, round(new * per_trial)), mean * known + 0.5, (1 - mean) * known + 0.5, steps)
