@@ -47,3 +47,11 @@ def test_what_is_to_be_run_is_there() -> None:
     assert programs
     assert [name for name in modules if not (ROOT / name.replace(".", "/") / "__main__.py").is_file()] == []
     assert [name for name in programs if not (ROOT / name).exists()] == []
+
+
+def test_the_readmes_test_command_runs_the_tests_and_no_evals() -> None:
+    """Tests are named there: evals take ten seconds more, and tell nothing of a change to the code."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^ *python3 -m venv .* -m pytest (-q.*)$", readme, re.MULTILINE)
+
+    assert "tests" in command.split()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+from tests.forked_workers import run_python
 
 HEAVY = {"yaml", "pydantic", "jinja2", "vcr", "litellm", "jsonschema", "asyncio", "aiohttp", "httpx"}
 
@@ -40,24 +44,48 @@ def _run(folder: Path, *arguments: str) -> str:
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
     """A folder with a plain test and data files that are nobody's tasks."""
-    (tmp_path / "test_plain.py").write_text("def test_plain(): pass\n")
-    (tmp_path / "package.json").write_text('{"id": "x", "name": "y"}')
-    (tmp_path / "notes.yaml").write_text("id: 1\n")
-    return tmp_path
+    return _plain(tmp_path)
 
 
-def test_a_plain_run_imports_nothing_heavy_and_starts_nothing(plain: Path) -> None:
-    """Somebody else's suite pays for no import of ours beyond the plugin's own few light modules."""
-    out = _run(plain, "-q", "test_plain.py")
-    assert "IMPORTED []" in out
-    assert "THREADS 1" in out
+def _plain(folder: Path) -> Path:
+    (folder / "test_plain.py").write_text("def test_plain(): pass\n")
+    (folder / "package.json").write_text('{"id": "x", "name": "y"}')
+    (folder / "notes.yaml").write_text("id: 1\n")
+    return folder
 
 
-def test_a_plain_run_makes_no_registry(plain: Path) -> None:
+class PlainRun(NamedTuple):
+    """What a run of somebody else's tests printed, and the files that it left behind."""
+
+    printed: str
+    left: set[str]
+
+
+@pytest.fixture(scope="module")
+def plain_run(tmp_path_factory: pytest.TempPathFactory) -> PlainRun:
+    """Run pytest once where there are no tasks, for all that is to be seen of it."""
+    folder = _plain(tmp_path_factory.mktemp("plain"))
+    before = {path.name for path in folder.rglob("*")}
+    printed = _run(folder, "-q", "-p", "no:cacheprovider", ".")
+    return PlainRun(
+        printed, {path.name for path in folder.rglob("*") if "__pycache__" not in path.parts} - before
+    )
+
+
+def test_a_plain_run_imports_nothing_heavy_and_starts_nothing(plain_run: PlainRun) -> None:
+    """Somebody else's suite pays for no import of ours beyond the plugin's own few light modules.
+
+    A tree with JSON and YAML files and no suite is looked at by name only.
+    """
+    assert "IMPORTED []" in plain_run.printed
+    assert "THREADS 1" in plain_run.printed
+
+
+def test_a_plain_run_makes_no_registry(plain_run: PlainRun) -> None:
     """What has a name is registered when a task first needs one: a plain run imports options and hooks."""
-    out = _run(plain, "-q", "test_plain.py")
-    ours = {name.strip("' ") for name in out.split("OURS ")[1].split("\n")[0].strip("[]").split(",")}
-    assert {name.removeprefix("pytest_agenteval.") for name in ours - {"pytest_agenteval"}} == {
+    ours = plain_run.printed.split("OURS ")[1].split("\n")[0].strip("[]").split(",")
+    names = {name.strip("' ") for name in ours} - {"pytest_agenteval"}
+    assert {name.removeprefix("pytest_agenteval.") for name in names} == {
         "plugin",
         "processes",
         "processes.startup",
@@ -74,6 +102,11 @@ def test_a_plain_run_makes_no_registry(plain: Path) -> None:
     }
 
 
+def test_a_plain_run_leaves_nothing_behind(plain_run: PlainRun) -> None:
+    """No file and no folder of ours appears where nobody asked for evals."""
+    assert plain_run.left <= {"__pycache__"}
+
+
 def test_our_modules_are_imported_as_they_are_written(plain: Path) -> None:
     """Pytest rewrites the asserts of plugins; it would rewrite hundreds of ours on each new machine."""
     (plain / "conftest.py").write_text(
@@ -88,22 +121,6 @@ def test_our_modules_are_imported_as_they_are_written(plain: Path) -> None:
     during, after = out.split("LOADER ")[1].split("\n")[0], out.split("AFTER ")[1]
     assert during.startswith("SourceFileLoader ['OwnModuleFinder', 'AssertionRewritingHook'")
     assert "OwnModules" not in after
-
-
-def test_data_files_that_are_no_tasks_import_nothing_heavy(plain: Path) -> None:
-    """A tree with JSON and YAML files and no suite is looked at by name only."""
-    out = _run(plain, "-q", ".")
-    assert not {"yaml", "jinja2", "vcr", "litellm"} & set(
-        out.split("IMPORTED ")[1].split("\n")[0].strip("[]").split(", ")
-    )
-
-
-def test_a_plain_run_leaves_nothing_behind(plain: Path) -> None:
-    """No file and no folder of ours appears where nobody asked for evals."""
-    before = {path.name for path in plain.rglob("*") if "__pycache__" not in path.parts}
-    _run(plain, "-q", "-p", "no:cacheprovider", ".")
-    after = {path.name for path in plain.rglob("*") if "__pycache__" not in path.parts}
-    assert after - before <= {"__pycache__"}
 
 
 def test_collecting_only_loads_no_model_no_cassette_and_no_prompt(tmp_path: Path) -> None:
@@ -123,14 +140,8 @@ def test_collecting_only_loads_no_model_no_cassette_and_no_prompt(tmp_path: Path
 
 
 def test_the_plugin_can_be_turned_off(plain: Path) -> None:
-    """``-p no:agenteval`` leaves no option and no module of ours."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:agenteval", "--help"],
-        cwd=plain,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    """``-p no:agenteval`` leaves no option of ours."""
+    done = run_python("-m", "pytest", "-p", "no:agenteval", "--help", cwd=plain)
     assert done.returncode == 0
     assert "--agent-model" not in done.stdout
 
@@ -181,7 +192,9 @@ def test_no_plugin_of_ours_is_warned_of_in_a_second_run_of_a_process(tmp_path: P
     (tmp_path / "t.json").write_text(
         '{"id": "t", "input": {"content": "x"}, "graders": [{"name": "pkm_completion"}]}'
     )
-    twice = "import pytest; [pytest.main(['--collect-only', '-q', '-W', 'error']) for _ in range(2)]"
+    others = [f"-pno:{each.name}" for each in entry_points(group="pytest11") if each.name != "agenteval"]
+    options = ["--collect-only", "-q", "-W", "error", *others]
+    twice = f"import pytest; [pytest.main({options}) for _ in range(2)]"
     command = [sys.executable, "-c", twice]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stdout.count("t.json::t[rules-1]") == 2, done.stdout + done.stderr

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import pytest_agenteval
+from tests.source_code import MODULES, imports, parsed, place, text
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -38,13 +39,13 @@ def _first_sentence(name: str) -> str:
     """Give the first sentence of a docstring; that of an alias stands below it in its module."""
     value, module = getattr(pytest_agenteval, name), pytest_agenteval._MODULE_OF[name]
     if inspect.isclass(value) or inspect.isfunction(inspect.unwrap(value)):
-        text = inspect.getdoc(value) or ""
+        docstring = inspect.getdoc(value) or ""
     else:
-        tree = ast.parse((FACE.parent / f"{module.replace('.', '/')}.py").read_text("utf-8")).body
+        tree = parsed(FACE.parent / f"{module.replace('.', '/')}.py").body
         at = next(number for number, node in enumerate(tree) if name in _assigned(node))
         below = tree[at + 1]
-        text = str(getattr(getattr(below, "value", None), "value", ""))
-    return re.split(r"(?<=\.)\s", " ".join(text.split()))[0]
+        docstring = str(getattr(getattr(below, "value", None), "value", ""))
+    return re.split(r"(?<=\.)\s", " ".join(docstring.split()))[0]
 
 
 def _assigned(node: ast.stmt) -> set[str]:
@@ -62,7 +63,7 @@ def test_a_public_name_says_in_a_sentence_what_it_is() -> None:
     sentences = {name: _first_sentence(name) for name in sorted(pytest_agenteval._MODULE_OF)}
     assert [each for each in sentences.items() if not each[1].endswith(".")] == []
     rows = set(PAGE.read_text("utf-8").splitlines())
-    assert [row for name, text in sentences.items() if (row := f"| `{name}` | {text} |") not in rows] == []
+    assert [row for name, told in sentences.items() if (row := f"| `{name}` | {told} |") not in rows] == []
 
 
 def test_the_page_of_names_lists_no_other() -> None:
@@ -72,42 +73,24 @@ def test_the_page_of_names_lists_no_other() -> None:
 
 
 def test_nothing_is_imported_before_it_is_used() -> None:
-    """Importing the package imports none of its modules, and a name only what stands behind it."""
+    """The package imports none of its modules, a name only what stands behind it, and a star all."""
     code = """
 import sys, pytest_agenteval
 assert "Grade" in dir(pytest_agenteval)
+names = pytest_agenteval.__all__
 print([name for name in sys.modules if name.startswith("pytest_agenteval.")])
 from pytest_agenteval import Grade
 print("pytest_agenteval.records.evidence" in sys.modules, "pytest_agenteval.registry.registry" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["[]", "True False"]
-
-
-def test_a_star_imports_every_public_name() -> None:
-    """In a notebook, say; the list of all names imports none of them."""
-    code = """
-import sys, pytest_agenteval
-names = pytest_agenteval.__all__
-print([name for name in sys.modules if name.startswith("pytest_agenteval.")])
 from pytest_agenteval import *
 print(set(names) <= globals().keys(), "litellm" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["[]", "True False"]
+    assert done.stdout.splitlines() == ["[]", "True False", "True False"]
 
 
 def test_a_name_that_is_not_offered_is_an_attribute_error() -> None:
     """`hasattr` and `from … import` say of unknown names what they say of any module."""
     assert not hasattr(pytest_agenteval, "Grdae")
-
-
-def _imports(text: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield node.module or ""
 
 
 def _codes() -> Iterator[tuple[str, str]]:
@@ -122,8 +105,8 @@ def _codes() -> Iterator[tuple[str, str]]:
 
 def test_what_is_shown_to_users_imports_from_the_face_only() -> None:
     """README, docs, evals and the outside benchmark do as users are told: one place to import from."""
-    imports = [(where, name) for where, code in _codes() for name in _imports(code)]
-    assert [each for each in imports if each[1].startswith("pytest_agenteval.")] == []
+    imported = [(where, name) for where, code in _codes() for name, _ in imports(code)]
+    assert [each for each in imported if each[1].startswith("pytest_agenteval.")] == []
 
 
 def test_what_pages_name_below_the_package_is_public() -> None:
@@ -138,19 +121,15 @@ def test_what_pages_name_below_the_package_is_public() -> None:
 def test_what_public_docstrings_name_is_public() -> None:
     """Whoever reads of a protocol to keep, or an error to catch, can import it."""
     sources = {module: FACE.parent / f"{module.replace('.', '/')}.py" for module in pytest_agenteval._NAMES}
-    trees = {module: ast.parse(file.read_text("utf-8")) for module, file in sources.items()}
-    ours = {
-        name
-        for file in FACE.parent.rglob("*.py")
-        for name in re.findall(r"^class (\w+)", file.read_text("utf-8"), re.MULTILINE)
-    }
+    trees = {module: parsed(file) for module, file in sources.items()}
+    ours = {name for file in MODULES for name in re.findall(r"^class (\w+)", text(file), re.MULTILINE)}
     hidden = {
         (node.name, word)
         for module, tree in trees.items()
         for node in tree.body
         if isinstance(node, _DOCUMENTED) and node.name in pytest_agenteval._NAMES[module].split()
-        for text in _docstrings(node)
-        for word in re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", text)
+        for docstring in _docstrings(node)
+        for word in re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", docstring)
         if word in ours and word not in pytest_agenteval._MODULE_OF
     }
     assert hidden == set()
@@ -169,12 +148,12 @@ def _docstrings(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> 
 def test_benchmarks_of_ours_take_what_is_public_from_the_face() -> None:
     """What is offered to everybody is imported by the benchmarks that come with the package as by anybody."""
     past_the_face = [
-        f"{file.relative_to(FACE.parent)}: {alias.name}"
-        for file in sorted((FACE.parent / "benchmarks").rglob("*.py"))
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if node.module == f"pytest_agenteval.{pytest_agenteval._MODULE_OF.get(alias.name)}"
+        f"{place(file)}: {name}"
+        for file in MODULES
+        if place(file).startswith("benchmarks/")
+        for module, names in imports(text(file))
+        for name in names
+        if module == f"pytest_agenteval.{pytest_agenteval._MODULE_OF.get(name)}"
     ]
     assert past_the_face == []
 
