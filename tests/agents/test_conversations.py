@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -39,10 +39,11 @@ for line in sys.stdin:
 """
 PERSON = {"persona": "a baker", "goal": "Order 3 loaves.", "stop": "the order is confirmed", "most_turns": 4}
 AGENTS = {
-    "function": "agent: {call: bot:answer}",
-    "async": "agent: {call: bot:waiting}",
-    "command": "agent: {command: [python3, speaker.py]}",
+    "function": "{call: bot:answer, name: function}",
+    "async": "{call: bot:waiting, name: async}",
+    "command": "{command: [python3, speaker.py], name: command}",
 }
+FUNCTION = AGENTS["function"]
 
 
 def turn(message: str, *, done: bool = False) -> ReplyPlan:
@@ -50,150 +51,165 @@ def turn(message: str, *, done: bool = False) -> ReplyPlan:
     return ReplyPlan(text=json.dumps({"done": done, "message": message}))
 
 
-@pytest.fixture
-def user_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    """A model that plays a user who says two things more."""
-    replies = [turn("three loaves"), turn("thank you"), turn("", done=True)]
-    with ModelServer(lambda body, number: replies[number % 3]) as server:
-        yield server
+TURNS = [turn("three loaves"), turn("thank you"), turn("", done=True)]
 
 
-def prepare(pytester: pytest.Pytester, agent: str, server: ModelServer | None = None, **task: Any) -> None:
+def by_persona(body: Mapping[str, Any], number: int) -> ReplyPlan:
+    """Say two things more, but for those who never stop, say what is no turn, or are not there."""
+    told = json.dumps(body["messages"][0])
+    if "chatterbox" in told:
+        return turn("more")
+    if "mumbler" in told:
+        return ReplyPlan(text="hmm")
+    if "ghost" in told:
+        return ReplyPlan(status=400)
+    return TURNS[sum(message["role"] == "user" for message in body["messages"]) - 1]
+
+
+def write_suite(root: Path, name: str, agent: str, **task: Any) -> None:
     """Write a suite with one task, and what acts in it."""
-    alias = (
-        f'[tool.agenteval.models]\nperson = {{id = "openai/p", api_base = "{server.openai_base}"}}'
-        if server
-        else ""
-    )
-    write(pytester.path, {"pyproject.toml": f"[tool.pytest.ini_options]\n{alias}\n"})
-    write(pytester.path, {"evals/bakery/bot.py": BOT, "evals/bakery/speaker.py": COMMAND})
-    write(pytester.path, {"evals/bakery/suite.yaml": f"name: bakery\n{agent}\n"})
+    folder = f"evals/{name}"
     graders = [{"name": "answer_matches", "config": {"patterns": [task.pop("wants", ".")]}}]
-    write(pytester.path, {"evals/bakery/bread.yaml": {"id": "bread", "graders": graders, **task}})
+    task = {"id": name, "graders": graders, **task}
+    agent = agent.replace("name: function", f"name: {name}")
+    files = {"bot.py": BOT, "speaker.py": COMMAND, "suite.yaml": f"name: {name}\nagent: {agent}\n"}
+    write(root, {f"{folder}/{file}": text for file, text in {**files, "task.yaml": task}.items()})
 
 
-def only_trial(root: Path) -> Trial:
-    """Give the one trial of the latest run."""
+def write_person(root: Path, server: ModelServer) -> None:
+    """Write the alias of the model that plays users."""
+    alias = f'person = {{id = "openai/p", api_base = "{server.openai_base}"}}'
+    write(root, {"pyproject.toml": f"[tool.pytest.ini_options]\n[tool.agenteval.models]\n{alias}\n"})
+
+
+def trials(root: Path) -> dict[str, Trial]:
+    """Give the trials of the latest run by their tasks."""
     folders = (root / ".agenteval" / "runs").glob("2*")
     latest = load_run(max(folders, key=lambda folder: (folder / "run.json").stat().st_mtime_ns))
-    (entry,) = latest.entries
-    return latest.trial(entry)
+    return {entry.key.task: latest.trial(entry) for entry in latest.entries}
 
 
-@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
-def test_an_agent_of_the_users_answers_each_turn(pytester: pytest.Pytester, agent: str) -> None:
-    """It is called for each line of the task, with what was said before; the last answer is graded."""
-    prepare(pytester, agent, input={"turns": ["hello", "two rolls"]}, wants="^3: TWO ROLLS$")
+def test_an_agent_of_the_users_answers_each_turn(pytester: pytest.Pytester) -> None:
+    """It is called for each line of the task, with what was said before; the last answer is graded.
 
-    run(pytester, "evals").assert_outcomes(passed=1)
+    What holds its own conversation is called once. A task with a user asks for a model that plays it.
+    """
+    turns = {"turns": ["hello", "two rolls"]}
+    for name, agent in AGENTS.items():
+        write_suite(pytester.path, name, agent, input=turns, wants="^3: TWO ROLLS$")
+    at_once = "{call: bot:all_at_once}"
+    write_suite(pytester.path, "at_once", at_once, input=turns, wants="^hello two rolls$")
+    write_suite(pytester.path, "nobody", FUNCTION, input={"content": "hello"}, user=PERSON)
+
+    result = run(pytester, "evals")
+
+    result.assert_outcomes(passed=4, errors=1)
+    assert trials(pytester.path)["nobody"].ending == "errored"
+    result.stdout.fnmatch_lines(["simulated_user: *--agent-user=MODEL*"])
 
 
-def test_a_function_may_take_all_turns_at_once(pytester: pytest.Pytester) -> None:
-    """What holds its own conversation is called once."""
-    prepare(pytester, "agent: {call: bot:all_at_once}", input={"turns": ["a", "b"]}, wants="^a b$")
+class Played(NamedTuple):
+    """What came of conversations with a model as the user, recorded and replayed, and what it was asked."""
 
-    run(pytester, "evals").assert_outcomes(passed=1)
+    recorded: dict[str, Trial]
+    replayed: dict[str, Trial]
+    screens: list[pytest.RunResult]
+    requests: list[list[Mapping[str, Any]]]
 
 
-@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
-def test_a_model_plays_the_user_and_is_played_without_it(
-    pytester: pytest.Pytester, user_model: ModelServer, agent: str
-) -> None:
+_made: list[Played] = []
+
+
+@pytest.fixture
+def played(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Played:
+    """All of them, recorded once and replayed without the model and its key; made once."""
+    if _made:
+        return _made[0]
+    hello = {"content": "hello"}
+    for name, agent in AGENTS.items():
+        write_suite(pytester.path, name, agent, input=hello, user=PERSON, wants="^5: THANK YOU$")
+    for name, wants in {"chatterbox": "^7: MORE$", "mumbler": ".", "ghost": "."}.items():
+        user = {**PERSON, "persona": name}
+        write_suite(pytester.path, name, FUNCTION, input=hello, user=user, wants=wants)
+    person = "--agent-user=person"
+    with ModelServer(by_persona) as server:
+        write_person(pytester.path, server)
+        first = run(pytester, "evals", person, "--agent-record-chat=once")
+        requests = [request.body["messages"] for request in server.requests]
+    recorded = trials(pytester.path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    replayed = [f"evals/{name}" for name in AGENTS]
+    by_default = run(pytester, *replayed, person, "-q")
+    again = run(pytester, *replayed, person, "--agent-record-chat=none")
+    _made.append(Played(recorded, trials(pytester.path), [first, by_default, again], requests))
+    return _made[0]
+
+
+def test_a_model_plays_the_user_and_is_played_without_it(played: Played) -> None:
     """It answers what the agent says until it is done; what it takes is no usage of the agent's."""
-    prepare(pytester, agent, user_model, input={"content": "hello"}, user=PERSON, wants="^5: THANK YOU$")
-    person = ("evals", "--agent-user=person")
-
-    recorded = run(pytester, *person, "--agent-record-chat=once")
-    user_model.stop()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.delenv("OPENAI_API_KEY", raising=False)
-        by_default = run(pytester, *person, "-q")
-        played = run(pytester, *person, "--agent-record-chat=none")
-
-    for result in (recorded, by_default, played):
-        result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines(["*simulated users: 3 turns, 45 tokens*"])
-    trial = only_trial(pytester.path)
-    assert (trial.usage.tokens, trial.simulating.asks) == (None if agent == AGENTS["command"] else 0, 3)
-    (left,) = [event for event in trial.transcript.events if event.kind == "user_left"]
-    assert left.text == "the simulated user was done"
-    heard = user_model.requests[1].body["messages"]
+    first, *later = played.screens
+    first.assert_outcomes(passed=4, errors=2)
+    for result in later:
+        result.assert_outcomes(passed=3)
+        result.stdout.fnmatch_lines(["*simulated users: 9 turns, 135 tokens*"])
+    for name in AGENTS:
+        for trial in (played.recorded[name], played.replayed[name]):
+            assert (trial.usage.tokens, trial.simulating.asks) == (None if name == "command" else 0, 3)
+            (left,) = [event for event in trial.transcript.events if event.kind == "user_left"]
+            assert left.text == "the simulated user was done"
+    heard = next(messages for messages in played.requests if len(messages) == 5)
     assert [message["role"] for message in heard] == ["system", "assistant", "user", "assistant", "user"]
     assert heard[2]["content"] == "1: HELLO"
 
 
-def test_a_turn_without_a_recording_is_sent_to_the_users_model(
-    pytester: pytest.Pytester, user_model: ModelServer
-) -> None:
-    """Where ``--agent-user`` names a model and no mode is given; the cassette stays as it is."""
-    prepare(pytester, AGENTS["function"], user_model, input={"content": "hello"}, user=PERSON)
-    run(pytester, "evals", "--agent-user=person", "--agent-record-chat=once")
-    (cassette,) = (pytester.path / "cassettes").rglob("*.yaml")
-    before = cassette.read_text("utf-8")
-    write(pytester.path, {"evals/bakery/bot.py": BOT.replace("question.upper()", "len(question)")})
-
-    run(pytester, "evals", "--agent-user=person").assert_outcomes(passed=1)
-
-    assert len(user_model.requests) > 3
-    assert cassette.read_text("utf-8") == before
-
-
-def test_a_user_who_never_stops_says_so_much_and_no_more(pytester: pytest.Pytester) -> None:
+def test_a_user_who_never_stops_says_so_much_and_no_more(played: Played) -> None:
     """``most_turns`` ends the conversation, which is graded as it then is."""
-    with ModelServer([turn("more")]) as server:
-        prepare(
-            pytester, AGENTS["function"], server, input={"content": "hello"}, user=PERSON, wants="^7: MORE$"
-        )
-
-        run(pytester, "evals", "--agent-user=person").assert_outcomes(passed=1)
-
-        assert len(server.requests) == 3
-    assert "4 messages, the most" in only_trial(pytester.path).transcript.events[-1].text
+    trial = played.recorded["chatterbox"]
+    assert (trial.ending, trial.simulating.asks) == ("passed", 3)
+    assert "4 messages, the most" in trial.transcript.events[-1].text
 
 
 @pytest.mark.parametrize(
-    ("reply", "says"),
-    [
-        (ReplyPlan(text="hmm"), "*said what is no turn, 2 times: 'hmm'*"),
-        (ReplyPlan(status=400), "*simulated user:*"),
-    ],
+    ("name", "says"),
+    [("mumbler", "said what is no turn, 2 times: 'hmm'"), ("ghost", "simulated user:")],
 )
-def test_a_user_who_fails_is_no_doing_of_the_agent(
-    pytester: pytest.Pytester, reply: ReplyPlan, says: str
-) -> None:
+def test_a_user_who_fails_is_no_doing_of_the_agent(played: Played, name: str, says: str) -> None:
     """The trial is errored with a cause of its own, and in no average."""
-    with ModelServer([reply]) as server:
-        prepare(pytester, AGENTS["function"], server, input={"content": "hello"}, user=PERSON)
-
-        result = run(pytester, "evals", "--agent-user=person")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"simulated_user: {says}"])
+    trial = played.recorded[name]
+    assert (trial.ending, trial.cause) == ("errored", "simulated_user")
+    assert says in trial.message
 
 
-def test_a_users_registered_model_that_raises_is_no_crash_of_the_agent(pytester: pytest.Pytester) -> None:
-    """Whatever class the exception has, also where the agent catches all of them."""
-    prepare(pytester, AGENTS["function"], input={"content": "hello"}, user=PERSON)
+def test_a_turn_without_a_recording_is_sent_to_the_users_model(pytester: pytest.Pytester) -> None:
+    """Where ``--agent-user`` names a model and no mode is given; the cassette stays as it is."""
+    write_suite(pytester.path, "bakery", FUNCTION, input={"content": "hello"}, user=PERSON)
+    with ModelServer(by_persona) as server:
+        write_person(pytester.path, server)
+        run(pytester, "evals", "--agent-user=person", "--agent-record-chat=once")
+        (cassette,) = (pytester.path / "cassettes").rglob("*.yaml")
+        before = cassette.read_text("utf-8")
+        write(pytester.path, {"evals/bakery/bot.py": BOT.replace("question.upper()", "len(question)")})
+
+        run(pytester, "evals", "--agent-user=person").assert_outcomes(passed=1)
+
+        assert len(server.requests) > 3
+    assert cassette.read_text("utf-8") == before
+
+
+def test_offline_agents_hear_the_first_words_of_a_user_whom_nobody_plays(pytester: pytest.Pytester) -> None:
+    """Nobody pays for the oracle. A registered model that plays a user and raises is no crash of the agent."""
+    reference = {"turns": [{"text": "HELLO"}]}
+    task = {"input": {"content": "hello"}, "user": PERSON, "reference_solution": reference, "wants": "HELLO"}
+    write_suite(pytester.path, "bakery", FUNCTION, **task)
     conftest = (
         "class Broken:\n    async def ask(self, messages, **more):\n        return 1 / 0\n"
         "def pytest_agenteval_register(registry):\n"
         "    registry.model('broken', lambda model, plan: Broken())\n"
     )
     write(pytester.path, {"conftest.py": conftest})
-    result = run(pytester, "evals", "--agent-user=broken")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["simulated_user: *: ZeroDivisionError: division by zero"])
 
+    run(pytester, "evals", "--agent-model=oracle").assert_outcomes(passed=1)
+    broken = run(pytester, "evals", "--agent-user=broken")
 
-def test_without_a_model_a_user_speaks_to_nobody_but_offline_agents(pytester: pytest.Pytester) -> None:
-    """A task with a user asks for one; the oracle, whom nobody pays for, hears the first words."""
-    reference = {"turns": [{"text": "HELLO"}]}
-    task = {"input": {"content": "hello"}, "user": PERSON, "reference_solution": reference, "wants": "HELLO"}
-    prepare(pytester, AGENTS["function"], **task)
-
-    asked = run(pytester, "evals")
-    offline = run(pytester, "evals", "--agent-model=oracle")
-
-    asked.assert_outcomes(errors=1)
-    asked.stdout.fnmatch_lines(["simulated_user: *--agent-user=MODEL*"])
-    offline.assert_outcomes(passed=1)
+    broken.assert_outcomes(errors=1)
+    broken.stdout.fnmatch_lines(["simulated_user: *: ZeroDivisionError: division by zero"])

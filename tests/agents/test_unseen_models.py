@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
-from pytest_agenteval import load_run
+from pytest_agenteval import Trial, load_run
 from tests.agents.endpoints import Received, Reply, serving
 from tests.suites import run, write
 
@@ -57,82 +57,91 @@ def silent(question):
 """
 
 
-@pytest.fixture
-def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A server to which the bot sends its requests, and which answers each of them with -7."""
-
-    def answer(request: Received) -> Reply:
-        usage = {"usage": {"total_tokens": 7}} if request.path == "/counted" else {}
-        return Reply({"text": "-7", **usage})
-
-    with serving(answer) as server:
-        monkeypatch.setenv("BOT_BASE", server.url)
-        yield server.url.removeprefix("http://")
+def answer(request: Received) -> Reply:
+    """Answer each request with -7."""
+    usage = {"usage": {"total_tokens": 7}} if request.path == "/counted" else {}
+    return Reply({"text": "-7", **usage})
 
 
-def prepare(pytester: pytest.Pytester, name: str) -> None:
-    """Write a suite whose agent is a function of the bot."""
-    graders = [{"name": "answer_contains", "config": {"text": "-7"}}]
-    task = {"id": "t", "input": {"content": "Hm?"}, "graders": graders}
-    suite = f"name: s\nkind: regression\nagent: {{call: bot:{name}}}\n"
-    write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/bot.py": BOT, "evals/suite.yaml": suite})
-    write(pytester.path, {"evals/t.yaml": task})
+def write_suites(pytester: pytest.Pytester, *names: str) -> None:
+    """Write a suite for each of these functions of the bot."""
+    for name in names:
+        task = {
+            "id": name,
+            "input": {"content": "Hm?"},
+            "graders": [{"name": "answer_contains", "config": {"text": "-7"}}],
+        }
+        suite = f"name: {name}\nkind: regression\nagent: {{call: bot:{name}}}\n"
+        write(pytester.path, {"pytest.ini": "[pytest]\n", f"evals/{name}/bot.py": BOT})
+        write(pytester.path, {f"evals/{name}/suite.yaml": suite, f"evals/{name}/task.yaml": task})
 
 
 RECORDING = ("--agent-record=once", "--agent-record-chat=once")
+UNSEEN = ("completing", "own_path", "counted")
+MODES = {"recorded": RECORDING, "replayed": (), "live": ("--agent-live",)}
 
 
-@pytest.mark.usefixtures("address")
-@pytest.mark.parametrize("name", ["completing", "own_path", "counted"])
-def test_a_request_that_looks_like_one_of_a_model_is_reported(pytester: pytest.Pytester, name: str) -> None:
-    """It has a model with a prompt or messages, or its response counts tokens; all are unknown then."""
-    prepare(pytester, name)
+class Ran(NamedTuple):
+    """What a run printed, on one line, and its trials by task."""
 
-    for options in [RECORDING, (), *([] if name == "counted" else [("--agent-live",)])]:
-        result = run(pytester, "evals", *options)
-
-        result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines(["! 1 request of models could not be read*"])
-        latest = load_run("latest", results=pytester.path / ".agenteval/runs")
-        assert latest.entries[0].usage.tokens is None
+    screen: str
+    trials: dict[str, Trial]
 
 
-@pytest.mark.usefixtures("address")
-def test_other_requests_are_no_models(pytester: pytest.Pytester) -> None:
-    """A field named ``model`` is not enough for a request of a model."""
-    prepare(pytester, "searching")
-
-    result = run(pytester, "evals", *RECORDING)
-
-    result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("*could not be read*")
+_made: dict[str, Ran] = {}
+_address: list[str] = []
 
 
-def test_a_connection_that_cannot_be_recorded_is_reported_while_recording(
-    pytester: pytest.Pytester, address: str
-) -> None:
+@pytest.fixture
+def runs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> dict[str, Ran]:
+    """All agents, recorded, replayed and live; made once."""
+    if not _made:
+        write_suites(pytester, *UNSEEN, "searching", "by_socket")
+        with serving(answer) as server:
+            monkeypatch.setenv("BOT_BASE", server.url)
+            _address.append(server.url.removeprefix("http://"))
+            for mode, options in MODES.items():
+                result = run(pytester, "evals", *options)
+                latest = load_run("latest", results=pytester.path / ".agenteval/runs")
+                trials = {entry.key.task: latest.trial(entry) for entry in latest.entries}
+                _made[mode] = Ran(" ".join(result.stdout.str().split()), trials)
+    return _made
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_request_that_looks_like_one_of_a_model_is_reported(runs: dict[str, Ran], mode: str) -> None:
+    """It has a model with a prompt or messages, or its response counts tokens; all are unknown then.
+
+    A field named ``model`` is not enough for a request of a model. Live, responses are not looked at.
+    """
+    screen, trials = runs[mode]
+    reported = UNSEEN if mode != "live" else UNSEEN[:2]
+    assert f"! {len(reported)} requests of models could not be read" in screen
+    for name in (*UNSEEN, "searching"):
+        assert trials[name].ending == "passed"
+        is_reported = any(event.kind == "unread_model_request" for event in trials[name].transcript.events)
+        assert (name, is_reported) == (name, name in reported)
+        assert trials[name].usage.tokens is None or name not in reported
+
+
+def test_a_connection_that_cannot_be_recorded_is_reported_while_recording(runs: dict[str, Ran]) -> None:
     """A raw connection, as that of a WebSocket, is refused in a replay."""
-    prepare(pytester, "by_socket")
-
-    recorded = run(pytester, "evals", *RECORDING)
-    replayed = run(pytester, "evals", "--agent-record-chat=none")
-
-    recorded.assert_outcomes(passed=1)
-    output = " ".join(recorded.stdout.str().split())
-    assert f"recorded were opened ({address} in 1 trial): a replay refuses them" in output
-    replayed.assert_outcomes(errors=1)
+    opened = f"recorded were opened ({_address[0]} in 1 trial): a replay refuses them"
+    assert opened in runs["recorded"].screen
+    endings = [runs[mode].trials["by_socket"].ending for mode in MODES]
+    assert endings == ["passed", "errored", "passed"]
 
 
-@pytest.mark.usefixtures("address")
 @pytest.mark.parametrize(
     ("options", "is_reported"), [((), True), (("-v",), True), (("--agent-model=nop",), False)]
 )
 def test_a_run_without_any_request_of_a_model_says_so(
-    pytester: pytest.Pytester, options: tuple[str, ...], is_reported: bool
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], is_reported: bool
 ) -> None:
     """The agent may have sent requests that were not intercepted; offline models send none."""
-    prepare(pytester, "silent")
+    monkeypatch.setenv("BOT_BASE", "http://127.0.0.1:9")
+    write_suites(pytester, "silent")
 
     result = run(pytester, "evals", *options)
 
-    assert ("no model request was seen in s" in result.stdout.str()) is is_reported
+    assert ("no model request was seen in silent" in result.stdout.str()) is is_reported
