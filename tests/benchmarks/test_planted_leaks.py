@@ -1,4 +1,4 @@
-"""Texts of tasks that were planted into prompts are found, and what we ship leaks nothing."""
+"""Texts of tasks that were planted into prompts are found."""
 
 from __future__ import annotations
 
@@ -69,9 +69,3 @@ def test_of_a_hundred_planted_leaks_only_those_beyond_the_search_are_missed(scri
     assert (count, len(written)) == (100, 10)
     assert len(missed) <= 5
     assert set(missed) <= set(beyond)
-
-
-def test_shipped_prompts_leak_nothing() -> None:
-    """With all of their lines new."""
-    for folder in SUITES.values():
-        assert prompt_leaks({}, prompts(), folder) == ()

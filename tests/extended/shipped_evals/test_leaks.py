@@ -1,0 +1,12 @@
+"""The prompts that ship hold no text of a shipped task."""
+
+from __future__ import annotations
+
+from pytest_agenteval.loop.contamination.search import prompt_leaks
+from tests.benchmarks.test_planted_leaks import SUITES, prompts
+
+
+def test_shipped_prompts_leak_nothing() -> None:
+    """With all of their lines new."""
+    for folder in SUITES.values():
+        assert prompt_leaks({}, prompts(), folder) == ()
