@@ -197,7 +197,7 @@ def test_a_turn_without_a_recording_is_sent_to_the_users_model(pytester: pytest.
 
 
 def test_offline_agents_hear_the_first_words_of_a_user_whom_nobody_plays(pytester: pytest.Pytester) -> None:
-    """Nobody pays for the oracle. A registered model that plays a user and raises is no crash of the agent."""
+    """Nobody pays for the oracle. A registered model that plays a user and raises crashes no agent."""
     reference = {"turns": [{"text": "HELLO"}]}
     task = {"input": {"content": "hello"}, "user": PERSON, "reference_solution": reference, "wants": "HELLO"}
     write_suite(pytester.path, "bakery", FUNCTION, **task)
