@@ -94,7 +94,7 @@ def test_what_a_conftest_changes_holds_in_workers(pytester: pytest.Pytester) -> 
     """Also where its trials cannot begin ahead: each is run once."""
     write(pytester.path, looking(NEW, "new"))
 
-    run(pytester, workers=2).assert_outcomes(passed=2)
+    run(pytester, workers=1).assert_outcomes(passed=2)
 
     assert journaled(pytester.path) == ["look[scripted-1]", "look[scripted-2]"]
 
@@ -154,8 +154,8 @@ def pytest_generate_tests(metafunc):
 
 @pytest.mark.parametrize(
     ("conftest", "workers"),
-    [(PARAMETRIZED, 2), (GENERATING, 0)],
-    ids=["fixture-two-workers", "hook"],
+    [(PARAMETRIZED, 1), (GENERATING, 0)],
+    ids=["fixture-one-worker", "hook"],
 )
 def test_somebody_elses_parameters_multiply_the_trials(
     pytester: pytest.Pytester, conftest: str, workers: int

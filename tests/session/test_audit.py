@@ -16,7 +16,7 @@ from tests.suites import collected_ids, only_our_plugin, run, write
 pytest_plugins = ["pytester"]
 
 
-@pytest.fixture(params=[0, 2], ids=["one-process", "two-workers"])
+@pytest.fixture(params=[0, 1], ids=["one-process", "one-worker"])
 def audited(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> tuple[pytest.RunResult, Path]:

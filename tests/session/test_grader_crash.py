@@ -57,11 +57,11 @@ def project(pytester: pytest.Pytester) -> Path:
 
 
 def test_a_crashing_grader_is_an_error_wherever_endings_are_told(
-    pytester: pytest.Pytester, project: Path, workers: int, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ERROR with cause and traceback in terminal, JUnit, job summary and record, with the other grades."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project / "summary.md"))
-    result = run(pytester, "evals", "-v", "--junitxml=j.xml", workers=workers)
+    result = run(pytester, "evals", "-v", "--junitxml=j.xml", workers=1)
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, errors=2)

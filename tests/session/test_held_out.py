@@ -56,13 +56,11 @@ def _run(pytester: pytest.Pytester, name: str, *args: str, workers: int = 0) -> 
     return load_run(pytester.path / ".agenteval/runs" / name)
 
 
-def test_a_run_says_which_split_was_tried_and_how_often(
-    project: Path, pytester: pytest.Pytester, workers: int
-) -> None:
+def test_a_run_says_which_split_was_tried_and_how_often(project: Path, pytester: pytest.Pytester) -> None:
     """Each trial has its task's split; held-out tasks are counted as looks, and others are not."""
-    dev = _run(pytester, "dev", workers=workers)
-    first, second = (_run(pytester, name, "--agent-split=all", workers=workers) for name in ("one", "two"))
-    third = _run(pytester, "three", "--agent-split=held_out", workers=workers)
+    dev = _run(pytester, "dev")
+    first, second = (_run(pytester, name, "--agent-split=all") for name in ("one", "two"))
+    third = _run(pytester, "three", "--agent-split=held_out", workers=1)
 
     assert [(entry.key.task, entry.split) for entry in dev.entries] == [("seen", "dev")]
     assert {entry.key.task: entry.split for entry in first.entries} == {"seen": "dev", "unseen": "held_out"}

@@ -76,7 +76,7 @@ def pytest_itemcollected(item):
 OWN_TESTS = "def test_first(agenteval): ...\ndef test_last(agenteval): ..."
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["tasks", "own-tests"])
+@pytest.mark.parametrize(("own", "workers"), [(False, 1), (True, 0), (False, 0)], ids=str)
 def test_ctrl_c_while_files_are_collected_leaves_no_run(
     pytester: pytest.Pytester, workers: int, own: bool
 ) -> None:

@@ -68,6 +68,7 @@ def _latest(pytester: pytest.Pytester) -> Run:
     return load_run(run_folder(pytester.path))
 
 
+@pytest.mark.parametrize("workers", [0, 1])
 def test_judges_decide_and_are_named(judging_project: pytest.Pytester, workers: int) -> None:
     """An ensemble of two grades: who they are and what they took is said, and kept apart from the agent's."""
     judges = ("--agent-judge=kind", "--agent-judge", "stern")
@@ -126,6 +127,7 @@ def test_who_plays_an_agent_is_no_judge(judging_project: pytest.Pytester, name: 
     assert f"--agent-judge={name}: {name} plays an agent and judges nothing" in str(result.stderr)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
 def test_a_judge_without_a_key_is_refused_only_where_it_would_be_asked(
     judging_project: pytest.Pytester, workers: int
 ) -> None:

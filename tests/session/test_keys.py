@@ -24,6 +24,7 @@ CLAUDE = "--agent-model=scripted,claude"
 MISSING = "--agent-model=claude: no key: the environment variable ANTHROPIC_API_KEY is not set"
 
 
+@pytest.mark.parametrize("workers", [0, 1])
 def test_a_missing_key_ends_the_run_before_any_trial_starts(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
@@ -69,6 +70,7 @@ def test_the_keys_of_a_whole_panel_are_named_at_once(pytester: pytest.Pytester) 
     result.stderr.fnmatch_lines(["*OPENAI_API_KEY*", "*ANTHROPIC_API_KEY*", "*GEMINI_API_KEY*"])
 
 
+@pytest.mark.parametrize("workers", [0, 1])
 def test_a_key_is_wanted_for_what_is_selected_only(pytester: pytest.Pytester, workers: int) -> None:
     """A model whose trials are all deselected needs no key."""
     write(pytester.path, TWO)

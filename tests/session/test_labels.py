@@ -61,7 +61,7 @@ TEXT = (
 )
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, 1])
 def test_a_run_says_whether_agents_acted_where_they_should(pytester: pytest.Pytester, workers: int) -> None:
     """By the files that changed, not by scores: all of these trials passed. Tasks without label count not."""
     write(pytester.path, EVALS)

@@ -27,7 +27,7 @@ def searching(id: str, *words: str) -> dict[str, object]:
     return task(id, script=script, settings={"tools": ["search"]}, wants="Mina")
 
 
-def test_each_miss_is_named_and_the_worst_first(pytester: pytest.Pytester, workers: int) -> None:
+def test_each_miss_is_named_and_the_worst_first(pytester: pytest.Pytester) -> None:
     """Where a miss is shown to the model the trial goes on: its reasons name each, -v the whole run's."""
     write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/conftest.py": CONFTEST})
     write(pytester.path, {"evals/suite.yaml": suite(more="on_miss: tool_error\n")})
@@ -35,7 +35,7 @@ def test_each_miss_is_named_and_the_worst_first(pytester: pytest.Pytester, worke
     run(pytester, "evals", "--agent-record=once")
     write(pytester.path, {"evals/t.json": searching("t", "서울", "서울", "제주", "부산")})
 
-    result = run(pytester, "evals", "-v", "--repetitions=2", workers=workers)
+    result = run(pytester, "evals", "-v", "--repetitions=2", workers=1)
 
     output = result.stdout.str()
     reasons, _, summary = output.partition("not recorded, the most often missed first")

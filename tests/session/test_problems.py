@@ -71,12 +71,12 @@ def test_other_files_are_collected_all_the_same(
     assert result.ret == status
 
 
-def test_a_broken_suite_is_told_once(pytester: pytest.Pytester, workers: int) -> None:
+def test_a_broken_suite_is_told_once(pytester: pytest.Pytester) -> None:
     """However many tasks lie below it, its problems are said once, and none of them is run without it."""
     tasks = {f"evals/{name}/task.json": task(name) for name in "abc"}
     write(pytester.path, {"evals/suite.yaml": "name: s\nknid: capability\n", **tasks})
 
-    result = run(pytester, "--continue-on-collection-errors", workers=workers)
+    result = run(pytester, "--continue-on-collection-errors", workers=1)
 
     result.assert_outcomes(errors=1)
     assert printed_text(result).count("\nevals/suite.yaml:2: knid") == 1

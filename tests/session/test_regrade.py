@@ -52,7 +52,7 @@ def latest(root: Path) -> Any:
     return load_run(find_run(root / RUNS, "latest"))
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, 1])
 def test_todays_graders_look_at_yesterdays_answers(pytester: pytest.Pytester, workers: int) -> None:
     """The script would say something else by now: only the graders are new, and nobody acts."""
     name = first_run(pytester, task("a", says="Hello, Mina!"), task("b", says="Bye."))

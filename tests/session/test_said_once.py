@@ -44,14 +44,12 @@ def project(pytester: pytest.Pytester) -> None:
     )
 
 
-def test_a_miss_says_its_ending_once(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int
-) -> None:
+def test_a_miss_says_its_ending_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """``MISSED 0.00 (reason)`` under -v and in the summary; JUnit's message has word and score."""
     monkeypatch.setenv("COLUMNS", "160")
     project(pytester)
 
-    result = run(pytester, "-v", "-rx", "--junitxml=junit.xml", "a", workers=workers)
+    result = run(pytester, "-v", "-rx", "--junitxml=junit.xml", "a", workers=1)
 
     lines = [line for line in result.outlines if "MISSED" in line and "m.json::" in line]
     assert len(lines) >= 3
@@ -106,7 +104,7 @@ def of_the_screen(lines: list[str]) -> list[str]:
     return [line for line in lines[start:-1] if not line.startswith(("run: ", "next: "))]
 
 
-@pytest.mark.parametrize("width", [40, 100])
+@pytest.mark.parametrize(("width", "workers"), [(40, 0), (100, 1)])
 def test_the_screen_names_the_bucket_that_missed_and_the_next_command(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, width: int, workers: int
 ) -> None:

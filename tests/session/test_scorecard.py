@@ -48,11 +48,11 @@ def test_a_conftests_scorecard_is_one_line_after_the_run(pytester: pytest.Pytest
     brief.stdout.fnmatch_lines(["greetings index 0.50"])
 
 
-def test_talkative_runs_draw_all_of_it(pytester: pytest.Pytester, workers: int) -> None:
+def test_talkative_runs_draw_all_of_it(pytester: pytest.Pytester) -> None:
     """Every metric and the way to the total, whichever process tried the trials."""
     project(pytester, SCORECARD)
 
-    whole = run(pytester, "-v", workers=workers)
+    whole = run(pytester, "-v", workers=1)
 
     whole.stdout.fnmatch_lines(["skills of * with scripted", "  skill *", "  speech said *0.50*"])
     whole.stdout.fnmatch_lines(["  index 0.50 = 1 x speech 0.50"])

@@ -74,10 +74,10 @@ def evals(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.usefixtures("evals")
 def test_every_trial_has_a_tree_of_its_own_and_nothing_stays(
-    pytester: pytest.Pytester, temporary: Path, workers: int
+    pytester: pytest.Pytester, temporary: Path
 ) -> None:
     """Repetitions that run side by side never meet, and the folder for temporary files is as it was."""
-    run(pytester, "evals", "-p", "no:cacheprovider", workers=workers)
+    run(pytester, "evals", "-p", "no:cacheprovider", workers=1)
     ended = trials(pytester.path)
     assert len(journal(pytester.path, "finished")) == 7
     assert ended["one"].outcome.after.text("log.md") == "begun: 111"
@@ -88,9 +88,9 @@ def test_every_trial_has_a_tree_of_its_own_and_nothing_stays(
 
 
 @pytest.mark.usefixtures("evals")
-def test_trees_are_kept_where_somebody_asks(pytester: pytest.Pytester, temporary: Path, workers: int) -> None:
+def test_trees_are_kept_where_somebody_asks(pytester: pytest.Pytester, temporary: Path) -> None:
     """In the run's folder, one for each trial that used one; the record says which."""
-    run(pytester, "evals", "--agent-keep-workspaces", workers=workers)
+    run(pytester, "evals", "--agent-keep-workspaces", workers=1)
     trees = sorted((run_folder(pytester.path) / "workspaces").iterdir())
     assert sorted((tree / "log.md").read_text() for tree in trees) == ["222", *["begun: 111"] * 3]
     ended = trials(pytester.path)
