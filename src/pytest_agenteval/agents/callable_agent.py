@@ -204,7 +204,8 @@ class CallableFactory:
             else:
                 hint = (
                     "say what each is given: "
-                    f"`agent: {{call: {self.name}, args: {{{lacking[0]}: content}}}}`; any other needs a default, or a value: `settings: {{{lacking[-1]}: ...}}`"
+                    f"`agent: {{call: {self.name}, args: {{{lacking[0]}: content}}}}`; "
+                    f"any other needs a default, or a value: `settings: {{{lacking[-1]}: ...}}`"
                 )
             wrong.append((("agent",), expected, f"{self.name}({', '.join(lacking)})", hint))
         return wrong

@@ -21,12 +21,6 @@ from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.tools.tool import ToolResult
 
 ROLES = ("user", "assistant")
-NEAR_ENOUGH = 0.87
-"""How alike a key and its misspelling are; ``context`` is no misspelt ``content``."""
-
-TURN_KEYS = frozenset({"role", "content", "calls"})
-CALL_KEYS = frozenset({"tool", "args", "result", "error"})
-
 Wrong = tuple[KeyPath, str, str, str]
 
 
@@ -100,7 +94,8 @@ def misspelt_words(task_input: Mapping[str, Any]) -> list[Wrong]:
         return []
     from difflib import get_close_matches
 
-    near = {key: get_close_matches(key.lower(), ("content", "turns"), 1, NEAR_ENOUGH) for key in task_input}
+    # So near that ``context`` is no misspelt ``content``.
+    near = {key: get_close_matches(key.lower(), ("content", "turns"), 1, 0.87) for key in task_input}
     expected = "content or turns: what the user says"
     return [
         ((key,), expected, f"{key!r}, which the agent does not read", f"did you mean {meant[0]!r}?")
@@ -116,7 +111,7 @@ def _wrong_turn(path: KeyPath, turn: Any) -> Iterator[Wrong]:
         yield path, "a text, or a map with role and content", repr(turn)[:60], ""
         return
     for key in turn:
-        if key not in TURN_KEYS:
+        if key not in ("role", "content", "calls"):
             yield (*path, key), "one of calls, content, role", f"unknown key {key!r}", ""
     role = turn.get("role", "user")
     if role not in ROLES:
@@ -136,7 +131,7 @@ def _wrong_turn(path: KeyPath, turn: Any) -> Iterator[Wrong]:
             yield (*path, place), "a map with tool, args and result", repr(call)[:60], ""
             continue
         for key in call:
-            if key not in CALL_KEYS:
+            if key not in ("tool", "args", "result", "error"):
                 yield (*path, place, key), "one of args, error, result, tool", f"unknown key {key!r}", ""
         if not isinstance(call.get("args", {}), Mapping):
             yield (*path, place, "args"), "a map of arguments", repr(call["args"])[:60], ""

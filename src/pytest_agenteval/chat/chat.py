@@ -113,14 +113,7 @@ class NoModel(TrialBroken):
 class OwnModelChat:
     """The chat of an agent that asks a model of its own, and so has none here."""
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
-    ) -> Reply:
+    async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         """Raise NoModel."""
         raise NoModel("ctx.chat has no model: the suite's is `own`; name one with --agent-model=NAME")
 

@@ -156,12 +156,6 @@ def _reply_format(ask: ModelRequest) -> tuple[str, str, bool]:
 FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
 """Kinds of events: an attempt that failed, a reply that the agent closed before its end."""
 
-MOST_FORGIVEN = 10
-"""How many failed attempts in a row are not charged to the agent: else it could ask for ever."""
-
-PASSING_FAILURES = frozenset({401, 403, 404, 408, 409, 425, 429, 498, 529})
-"""Statuses that say nothing about the request: it may be answered another time."""
-
 
 class NotAllowed(TrialBroken):
     """An agent asked its own model without permission to."""
@@ -529,7 +523,8 @@ class ModelTraffic:
             # As with our own chats, a failed attempt is not charged; one that the agent gave up is.
             if exchange.started >= self._failed_at:  # else it counts with those that failed meanwhile
                 self._failed_in_a_row, self._failed_at = self._failed_in_a_row + 1, ended
-            spared = forgiven and self._failed_in_a_row <= MOST_FORGIVEN
+            # Only ten in a row: else an agent could ask for ever.
+            spared = forgiven and self._failed_in_a_row <= 10
             self._budget.end_request(exchange.started, ended, failed=spared)
             self._recorder.add_failed_attempts()
             place = _place(exchange.request)
@@ -578,7 +573,8 @@ def _identity(ask: ModelRequest) -> tuple[bool, str]:
 
 
 def _is_passing(response: Response) -> bool:
-    return response.status in PASSING_FAILURES or response.status >= 500
+    # These say nothing about the request: it may be answered another time.
+    return response.status in (401, 403, 404, 408, 409, 425, 429, 498) or response.status >= 500
 
 
 def _place(request: Request) -> str:

@@ -133,9 +133,6 @@ RATE_SETTINGS: Mapping[str, str] = {
 }
 """Settings that limit how much a model is asked, by the field of ``RateLimits`` that each becomes."""
 
-ALSO_IN_PARAMS = frozenset({"reasoning_effort", "extra_body"})
-"""Settings that may stand below ``params``, too, as they did in earlier versions."""
-
 
 def setting_problem(model: Model) -> str:
     """Name a setting without effect, such as one for loading a model that is asked elsewhere."""
@@ -290,7 +287,8 @@ def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[s
             raise UsageMistake(f"{TABLE} {name}: {key}: expected {expected}, found {value!r}")
     params: dict[str, Any] = {**dict(table).get("params", NOTHING)}
     for key in params:
-        if key in SETTINGS and key not in ALSO_IN_PARAMS:
+        # These two may stand below ``params`` too, as they did in earlier versions.
+        if key in SETTINGS and key not in ("reasoning_effort", "extra_body"):
             raise UsageMistake(f"{TABLE} {name}: params.{key}: {key} stands beside params, not in it")
         _check_refused(name, f"params.{key}", key)
     named = _target(name, table.get("id"), offline)

@@ -148,11 +148,6 @@ LOOK_AGAIN_S = 0.5
 """Seconds after which a process that waits for others reports again; it may do so sooner."""
 SOON_S = 0.02
 """Seconds after which a process that was granted nothing reports again at the earliest."""
-PROBE_S = 600.0
-"""Seconds after which a probe without a result counts as lost."""
-MOST_STRIKES = 3
-"""A key or a model that worked before is given up after so many refusals in a row."""
-NEVER_LASTING = frozenset({"auth", "unknown_model"})
 
 
 class TokenBucket(msgspec.Struct):
@@ -310,8 +305,9 @@ def _note_failure(state: ModelState, failure: ModelFailure, limits: RateLimits, 
     state.outages += state.rounds == 0
     if failure.lasts:
         state.strikes += 1
-        good_before = state.replied > 0 and failure.cause in NEVER_LASTING
-        if not good_before or state.strikes >= MOST_STRIKES:
+        good_before = state.replied > 0 and failure.cause in ("auth", "unknown_model")
+        # A key or a model that worked before is given up after three refusals in a row.
+        if not good_before or state.strikes >= 3:
             _mark_down(state, failure)
     elif state.replied == state.rounds == 0:  # an address with nobody there is no outage
         _mark_down(state, failure)
@@ -355,7 +351,9 @@ def _share_of(state: ModelState, report: LimiterReport, member: ProcessState, no
         again_s = state.quiet_until - now
         return RateShare(member.in_flight, 0, 0, again_s, state.replied, is_in_trouble=state.rounds > 0)
     if state.rounds:
-        is_free = not state.probe or now - state.probe_since > PROBE_S or state.probe not in state.members
+        # A probe without a result for ten minutes counts as lost.
+        is_lost = now - state.probe_since > 600.0
+        is_free = not state.probe or is_lost or state.probe not in state.members
         is_mine = is_free and report.waiting > 0
         if is_mine:
             state.probe, state.probe_since = report.process, now

@@ -77,9 +77,10 @@ class ChatTape:
     def request(
         self,
         messages: Sequence[ChatMessage],
-        tools: Sequence[ToolSpec],
-        response_schema: Mapping[str, Any] | None,
-        settings: ChatSettings,
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Request:
         """Write the next ask as the cassette has it, and count it."""
         from pytest_agenteval.cassettes.interaction import chat_request
@@ -131,13 +132,7 @@ class ChatTape:
 
 
 async def taped_ask(
-    tape: ChatTape | None,
-    inner: Chat,
-    messages: Sequence[ChatMessage],
-    *,
-    tools: Sequence[ToolSpec],
-    response_schema: Mapping[str, Any] | None,
-    settings: ChatSettings,
+    tape: ChatTape | None, inner: Chat, messages: Sequence[ChatMessage], **rest: Any
 ) -> Reply:
     """Give the recorded reply, else the model's, which is then recorded; raises CassetteMiss in a replay.
 
@@ -145,15 +140,15 @@ async def taped_ask(
     """
     if tape is None:
         with untaped():
-            return await inner.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
-    request = tape.request(messages, tools, response_schema, settings)
+            return await inner.ask(messages, **rest)
+    request = tape.request(messages, **rest)
     played = tape.play(request)
     if played is not None:
         return played
     if not tape.live:
         raise tape.miss(request)
     with untaped():
-        reply = await inner.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
+        reply = await inner.ask(messages, **rest)
     tape.record(request, reply)
     return reply
 
@@ -201,12 +196,7 @@ class AgentChat:
         self._offline = offline
 
     async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **rest: Any
     ) -> Reply:
         """Give the model's next reply; raises LimitReached where the trial may ask no more."""
         self._budget.step()
@@ -216,14 +206,7 @@ class AgentChat:
         turn, started = recorder.turn, recorder.at()
         recorder.add_prompt(messages)
         try:
-            reply = await taped_ask(
-                self._tape,
-                self._inner,
-                messages,
-                tools=tools,
-                response_schema=response_schema,
-                settings=settings,
-            )
+            reply = await taped_ask(self._tape, self._inner, messages, tools=tools, **rest)
         except (TrialBroken, ProblemsFound) as broken:
             recorder.broken = broken
             if isinstance(broken, CassetteMiss):
@@ -264,19 +247,10 @@ class JudgeChat:
         self._budget = budget or Budget(Allowance())
         self.usage = Usage()
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
-    ) -> Reply:
+    async def ask(self, messages: Sequence[ChatMessage], **rest: Any) -> Reply:
         """Give the judge's reply; raises LimitReached once the judges' budget is spent."""
         self._budget.step()
-        reply = await taped_ask(
-            self._tape, self._inner, messages, tools=tools, response_schema=response_schema, settings=settings
-        )
+        reply = await taped_ask(self._tape, self._inner, messages, **rest)
         self.usage = self.usage + reply.usage
         self._budget.spend(reply.usage)
         if not reply.taped:

@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 SPREAD = 0.1
 LONGEST_HOLD_UP_S = 24 * 3600.0
-SETTLED_AFTER = 2
-"""Attempts after which earlier replies have surely been reported, by other processes too."""
 OVERLOADED = "overloaded"
-FOR_ALL = frozenset({"auth", "unknown_model", "quota"})
-"""Causes that end every request to a model, however long it waits."""
 OUTAGES = frozenset({"connection", "provider", "timeout"})
 """Causes that may mean that a provider is down for everybody."""
 
@@ -97,19 +93,14 @@ class RetryingChat:
         self._sleep, self._note_unanswered = sleep, note_unanswered
 
     async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **rest: Any
     ) -> Reply:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
         with self._budget.held_up(LONGEST_HOLD_UP_S), self._budget.excluded():
             await self._chat.prepare(tools=bool(tools))
         course = _AskProgress(self._limiter)
         try:
-            return await self._ask(course, messages, tools, response_schema, settings)
+            return await self._ask(course, messages, tools, rest)
         except BaseException:  # a limit that cuts the ask off, too
             if course.requests:
                 self._note_unanswered(course.requests)
@@ -120,21 +111,19 @@ class RetryingChat:
         course: _AskProgress,
         messages: Sequence[ChatMessage],
         tools: Sequence[ToolSpec],
-        response_schema: Mapping[str, Any] | None,
-        settings: ChatSettings,
+        rest: Mapping[str, Any],
     ) -> Reply:
         sent = 0
         if self._limiter.limits.tokens_per_minute:  # an estimate: a token is about four bytes
             written = compact_json([list(messages), [spec.declaration() for spec in tools]])
             sent = len(written.encode()) // 4
+        settings: ChatSettings = rest.get("settings", DEFAULT_SETTINGS)
         while True:
             place = await self._place(sent, settings.max_tokens, course)
             began = self._budget.at
             try:
                 with self._budget.held_up(self._chat.longest_s) as this:
-                    reply = await self._chat.ask(
-                        messages, tools=tools, response_schema=response_schema, settings=settings
-                    )
+                    reply = await self._chat.ask(messages, tools=tools, **rest)
                     if reply.seconds is None:
                         this.own = True
                     else:  # the rest was a queue's
@@ -165,7 +154,9 @@ class RetryingChat:
     ) -> None:
         """Record a failed attempt and report to the limiter what it says; raise after the last."""
         limiter, tries_for_all = self._limiter, course.note(failed)
-        failure = ModelFailure(failed.cause, self._message(failed, course.requests), failed.cause in FOR_ALL)
+        # These end every request to the model, however long it waits.
+        lasts = failed.cause in ("auth", "unknown_model", "quota")
+        failure = ModelFailure(failed.cause, self._message(failed, course.requests), lasts)
         is_over = not failed.retryable or course.tries >= self._attempts
         waits = False
         if failed.puts_off:
@@ -234,7 +225,7 @@ class _AskProgress:
         self.goes_first = not for_all and not (failed.puts_off and replied == self._replied_when_put_off)
         if self.goes_first:
             self.tries += 1
-            if self.tries <= SETTLED_AFTER:
+            if self.tries <= 2:  # after two, earlier replies have surely been reported, by others too
                 self._replied_before = replied
         if failed.puts_off:
             self._replied_when_put_off = replied

@@ -376,8 +376,6 @@ class LoopbackRequests(BaseHTTPRequestHandler):
 
 
 POLL_S = 0.1
-MOST_WAITING = 256
-"""Connections that may wait to be taken: every agent of a run may open some at once."""
 
 
 def open_address(
@@ -405,7 +403,7 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = MOST_WAITING
+    request_queue_size = 256  # every agent of a run may open some connections at once
 
     def __init__(self) -> None:
         super().__init__((HOST, 0), LoopbackRequests)

@@ -27,8 +27,6 @@ _WHOLE = frozenset({"application/json", "text/html", "text/xml", "application/xm
 """What is of no use before its end, whether or not its length is told."""
 
 _SERVER_SENT_EVENT = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r|\Z)", re.S)
-_LEAST_FRAME = 16
-"""Bytes of a frame of Amazon's without headers and payload: two lengths and two checksums."""
 
 
 def is_event_stream(headers: Headers) -> bool:
@@ -62,7 +60,8 @@ def _frames(raw: bytes) -> Iterator[bytes]:
     """Give frames of Amazon's event stream, whose first four bytes are their length."""
     while raw:
         length = int.from_bytes(raw[:4], "big")
-        length = length if length >= _LEAST_FRAME else len(raw)
+        # Without headers and payload, a frame is two lengths and two checksums.
+        length = length if length >= 16 else len(raw)
         yield raw[:length]
         raw = raw[length:]
 
@@ -85,7 +84,6 @@ _GZIP = b"\x1f\x8b"
 ENCODED, _BARE_DEFLATE = "encoded", "bare-deflate"
 """The key of a recorded response that names the encodings of its body; deflate without a head of zlib's."""
 
-_ENCODERS = {"br": ("brotli", "brotlicffi"), "zstd": ("zstandard",)}
 _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I)
 
 
@@ -264,7 +262,7 @@ def _encode(name: str, body: bytes) -> bytes | None:
     if name in ("deflate", _BARE_DEFLATE):
         encoder = zlib.compressobj(wbits=zlib.MAX_WBITS if name == "deflate" else -zlib.MAX_WBITS)
         return encoder.compress(body) + encoder.flush()
-    for package in _ENCODERS.get(name, ()):
+    for package in {"br": ("brotli", "brotlicffi"), "zstd": ("zstandard",)}.get(name, ()):
         with suppress(ImportError):
             encoded: bytes = import_module(package).compress(body)
             return encoded

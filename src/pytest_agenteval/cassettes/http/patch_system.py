@@ -393,12 +393,6 @@ def _fs_text(value: Any) -> str:
         return str(value)
 
 
-_GRPC_CALLS = ("__call__", "with_call", "future")
-"""How a method of a server is called; a stub holds what is called, for longer than any trial."""
-_GRPC_WATCHES = ("subscribe", "get_state")
-"""How a channel is looked at, which connects it where ``try_to_connect`` is true: to wait for it does so."""
-
-
 def grpc_patch_points(grpc: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched: calls from threads, then those from loops."""
     from grpc import _channel
@@ -407,10 +401,12 @@ def grpc_patch_points(grpc: Any) -> Iterator[tuple[type, str, Any]]:
     for module in (_channel, aio_channel):
         for kind in vars(module).values():
             if isinstance(kind, type) and kind.__name__.endswith("MultiCallable"):
-                for name in _GRPC_CALLS:
+                # Of the class: a stub holds what is called, for longer than any trial.
+                for name in ("__call__", "with_call", "future"):
                     if kind.__module__ == module.__name__ and name in vars(kind):
                         yield kind, name, _patch_grpc_call
-        for name in _GRPC_WATCHES:
+        # These connect a channel where ``try_to_connect`` is true: to wait for it does so.
+        for name in ("subscribe", "get_state"):
             if name in vars(module.Channel):
                 yield module.Channel, name, _patch_grpc_watching
 

@@ -26,12 +26,8 @@ from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.text.json_values import compact_json
 
 OWN_CALLS = (
-    "function_call",
-    "custom_tool_call",
-    "computer_call",
-    "local_shell_call",
-    "shell_call",
-    "apply_patch_call",
+    *("function_call", "custom_tool_call", "computer_call"),
+    *("local_shell_call", "shell_call", "apply_patch_call"),
 )
 """Calls that the client answers, by an item of the same type with ``_output`` behind it."""
 _RESULTS = ("result", "results", "output", "outputs")

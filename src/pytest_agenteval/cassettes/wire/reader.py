@@ -42,15 +42,8 @@ FORMATS = {
 _sorted = msgspec.json.Encoder(enc_hook=plain_json, order="sorted").encode
 
 IGNORED_SETTINGS = frozenset(
-    {
-        "user",
-        "metadata",
-        "store",
-        "safety_identifier",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-        "service_tier",
-    }
+    {"user", "metadata", "store", "safety_identifier", "service_tier"}
+    | {"prompt_cache_key", "prompt_cache_retention"}
 )
 """Settings that clients make up anew for each run, or that change nothing of what is asked."""
 

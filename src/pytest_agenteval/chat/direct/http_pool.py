@@ -19,8 +19,6 @@ from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_
 IDLE_S = 60.0
 """How long an unused connection stays open."""
 MOST_REDIRECTS = 5
-MOST_STALE = 100
-"""How many reused connections one request may find closed by the server."""
 LONGEST_HEADER = 65_536
 _INNER = re.compile(r" ssl:(?:default|<[^>]*>)|<\w+: 400, message=([^>]*)>|^400, message=")
 """Parts of aiohttp's messages that mislead: its own settings, and a status that no server sent."""
@@ -100,7 +98,7 @@ async def _answer(url: str, body: bytes, headers: Mapping[str, str]) -> Any:
     proxy, proxy_auth = _proxy_of(url)
     options = {"ssl": _tls if url.startswith("https:") else True, "allow_redirects": False}
     options |= {"proxy": proxy, "proxy_auth": proxy_auth}
-    for _ in range(MOST_STALE):
+    for _ in range(100):  # so many reused connections may be found closed by the server
         reused: list[bool] = []
         try:
             return await _session().post(url, data=body, headers=headers, trace_request_ctx=reused, **options)
@@ -173,9 +171,6 @@ def _words(lost: BaseException) -> str:
     return text or type(lost).__name__
 
 
-READ_REST_S = 0.05
-"""How long to wait for the end of a response whose reply is whole."""
-
 _DELTA_FIELDS = ("content", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call")
 _ENDINGS = frozenset(
     {"message_stop", "response.completed", "response.incomplete", "response.failed", "error"}
@@ -187,7 +182,6 @@ _ENDING_WORDS = (
     b"response.failed",
     b'"error"',
 )
-_CALL_KINDS = ("tool_use", "function_call", "custom_tool_call")
 
 
 class EventStreamReader:
@@ -239,7 +233,7 @@ def has_content(event: Json) -> bool:
     if isinstance(delta, str):
         return bool(delta)
     item = as_map(event.get("content_block") or event.get("item"))
-    return item.get("type") in _CALL_KINDS
+    return item.get("type") in ("tool_use", "function_call", "custom_tool_call")
 
 
 async def read_event_stream(response: Any, began: float) -> tuple[bytes, float | None]:
@@ -260,6 +254,6 @@ async def read_event_stream(response: Any, began: float) -> tuple[bytes, float |
         if not listener.ended:
             raise
     with suppress(Exception):
-        async with asyncio.timeout(READ_REST_S):
+        async with asyncio.timeout(0.05):  # the reply is whole: its end is no longer waited for
             await response.content.read()
     return listener.body, listener.first_token_s

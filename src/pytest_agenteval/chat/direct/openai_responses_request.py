@@ -98,8 +98,6 @@ def _further_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> di
 
 _FEWEST_TOKENS = 16
 """The API accepts no lower limit."""
-_WITHOUT_UNIONS = ("gpt-4", "gpt-3.5", "chatgpt-4o", "o1", "o3", "o4")
-"""Families that accept no union of objects as a tool's schema."""
 
 
 def body_of(ask: ModelAsk) -> dict[str, Any]:
@@ -189,7 +187,9 @@ def _tool_settings(ask: ModelAsk, model: str) -> dict[str, Any]:
     """Give the tools; a model that reasons also returns sealed thoughts, to go back with their results."""
     if not ask.tools or not takes_tools(ask):
         return {}
-    flat = model.rpartition("/")[2].removeprefix("ft:").startswith(_WITHOUT_UNIONS)
+    # Families that accept no union of objects as a tool's schema.
+    without_unions = ("gpt-4", "gpt-3.5", "chatgpt-4o", "o1", "o3", "o4")
+    flat = model.rpartition("/")[2].removeprefix("ft:").startswith(without_unions)
     tools = []
     for tool in (openai_tool(tool, flat=flat) for tool in ask.tools):
         function, names = as_map(tool.get("function")), ("name", "description", "parameters", "strict")

@@ -44,9 +44,6 @@ def _is_strict(schema: Any) -> bool:
 
 Schema = Mapping[str, Any]
 
-_INPUT_KEYS = ("type", "properties", "additionalProperties", "required", "$defs", "strict")
-"""The keys that a schema of arguments may have at its top."""
-
 _RULES_IN_WORDS: Mapping[str, str] = {
     "minItems": "minimum number of items: {}",
     "maxItems": "maximum number of items: {}",
@@ -99,7 +96,9 @@ def anthropic_input_schema(schema: Schema) -> dict[str, Any]:
     if "definitions" in whole or isinstance(listed, Mapping):
         bare = {name: whole[name] for name in whole if name not in ("definitions", "components")}
         whole = _inlined(bare, {**(listed or {}), **(whole.get("definitions") or {})})
-    return {name: whole[name] for name in whole if name in _INPUT_KEYS}
+    # A schema of arguments may have no other keys at its top.
+    accepted = ("type", "properties", "additionalProperties", "required", "$defs", "strict")
+    return {name: whole[name] for name in whole if name in accepted}
 
 
 def anthropic_reply_schema(schema: Schema) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.chat import ChatMessage, Reply
 from pytest_agenteval.chat.local.loading import (
     START_SECONDS,
     Loading,
@@ -289,20 +289,13 @@ class VllmChat:
         await self._chat.prepare(tools=tools)
 
     async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **rest: Any
     ) -> Reply:
         """Send one request to the server and give the reply."""
         await self.prepare(tools=bool(tools))
         assert self._chat is not None
         try:
-            return await self._chat.ask(
-                messages, tools=tools, response_schema=response_schema, settings=settings
-            )
+            return await self._chat.ask(messages, tools=tools, **rest)
         except AttemptFailed as failed:
             ended = self._servers.end_of(self._loading)
             if not ended:

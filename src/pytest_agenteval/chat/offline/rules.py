@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.chat import ChatMessage, Reply
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
@@ -181,12 +181,7 @@ class RulesChat:
         self._numbers = count(1)
 
     async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **_: Any
     ) -> Reply:
         """Give the next reply; a token is taken to be four characters, and costs nothing."""
         move: object = None

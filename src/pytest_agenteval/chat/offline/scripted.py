@@ -11,9 +11,9 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.chat import ChatMessage, Reply
 from pytest_agenteval.records.plan import Model, Plan
-from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
+from pytest_agenteval.records.tool_spec import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.errors import NothingToActOut, ScriptEnded
 from pytest_agenteval.text.json_values import compact_json
@@ -54,14 +54,7 @@ class ScriptedChat:
         self._replies = ScriptedReplies()
         self._asks = 0
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
-    ) -> Reply:
+    async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         """Give the next entry; raises ScriptEnded beyond the last, NothingToActOut without a script."""
         if not self._script:
             raise NothingToActOut(f"nothing to act out: {self._file} has no script")
@@ -94,14 +87,7 @@ class OracleChat:
         self._replies = ScriptedReplies()
         self._asks = 0
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
-    ) -> Reply:
+    async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         """Give the next turn; raises NothingToActOut without one, or if a reference leads nowhere."""
         if not self._turns:
             raise NothingToActOut(f"nothing to act out: {self._file} has no reference_solution.turns")
@@ -156,14 +142,7 @@ def oracle(model: Model, plan: Plan) -> OracleChat:
 class NopChat:
     """Gives empty replies without calls."""
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
-    ) -> Reply:
+    async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         """Give an empty reply."""
         return Reply()
 
@@ -180,14 +159,7 @@ EVERYTHING = "\0everything\0"
 class SpoilerChat(OracleChat):
     """Acts out turns as the oracle does; ``EVERYTHING`` becomes all messages of users and tools."""
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
-    ) -> Reply:
+    async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         """Give the next turn; raises NothingToActOut without one."""
         if self._turns:
             place = min(self._asks, len(self._turns) - 1)
@@ -199,7 +171,7 @@ class SpoilerChat(OracleChat):
             calls = _with_conversation_texts(turn.get("calls") or (), conversation.replace("$", "$$"))
             turn = {**turn, "text": text, "calls": calls}
             self._turns = [*self._turns[:place], turn, *self._turns[place + 1 :]]
-        return await super().ask(messages, tools=tools, response_schema=response_schema, settings=settings)
+        return await super().ask(messages)
 
 
 def _with_conversation_texts(value: Any, conversation: str) -> Any:

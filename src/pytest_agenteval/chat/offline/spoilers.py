@@ -86,10 +86,6 @@ def _before_last_action(solution: ReferenceTurns, call: dict[str, Any]) -> Turns
     return turns
 
 
-LEAST_NAME = 3
-"""The fewest letters of a value that counts as a name from the task."""
-
-
 def skip_call(solution: ReferenceTurns) -> Iterator[Spoilt]:
     """Leave out each call that changes something or that the answer rests on."""
     for place in (*solution.acting, *solution.looking):
@@ -110,7 +106,7 @@ def wrong_argument(solution: ReferenceTurns) -> Iterator[Spoilt]:
         is_name = isinstance(value, str) and not is_prose(value) and not days_in(value)
         is_file = is_name and solution.tree.is_file_name(value)
         if is_name and acts:  # it counts where the task says it
-            is_name = is_file or (len(value) >= LEAST_NAME and value.casefold() in solution.task_text)
+            is_name = is_file or (len(value) >= 3 and value.casefold() in solution.task_text)
         wrong = _wrong_value(solution, value) if not acts or is_name else None
         if wrong is not None:
             place = solution.place(spot)
@@ -266,10 +262,6 @@ SPOILERS: Mapping[str, Callable[[ReferenceTurns], Iterator[Spoilt]]] = {
 """Each gives its spoilt forms of a task; none if it does not apply."""
 
 
-MOST_FORMS = 20
-"""The most forms of one spoiler for one task: a reference may be long."""
-
-
 def spoilt_references(task: PlannedTask, writer: FileWriter | None) -> Mapping[str, tuple[Spoilt, ...]]:
     """Give the spoilt forms of a task's reference by the spoiler's name, the same in each run.
 
@@ -282,5 +274,5 @@ def spoilt_references(task: PlannedTask, writer: FileWriter | None) -> Mapping[s
         distinct = [each for each in spoil(solution) if each.turns != solution.turns]
         # Forms with the same turns are one, the first of them.
         once = list({str(each.turns): each for each in reversed(distinct)}.values())
-        forms[name] = tuple(once[::-1][:MOST_FORMS])
+        forms[name] = tuple(once[::-1][:20])  # no more: a reference may be long
     return forms
