@@ -13,25 +13,16 @@ from pytest_agenteval.calibration.labels import CalibrationAnswers, ExampleJudge
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.executor import CalibrationRequest, CalibrationResult
 from pytest_agenteval.engine.tracebacks import exception_line, user_frames_first
-from pytest_agenteval.engine.trial_resources import chat_cassette_file, open_chat
+from pytest_agenteval.engine.trial_resources import TrialJudge, chat_cassette_file, open_chat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model, Plan, PlannedTask
-from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import ErrorDetails
 from pytest_agenteval.text.errors import AgentEvalError, ProblemsFound, TrialBroken
 from pytest_agenteval.text.json_values import text_digest
-
-
-class ExampleJudge(FrozenValue, frozen=True):
-    """A model that judges one example, and the chat to ask it through, which knows what it has taken."""
-
-    model: Model
-    chat: JudgeChat
-
 
 # What stands in the place of an agent's model: nobody acts, the outputs are in the file of labels.
 LABELS = Model("labels", "labels", offline=True)
@@ -102,14 +93,14 @@ async def _all_or_none(asks: Sequence[Coroutine[Any, Any, ExampleJudgement]]) ->
 
 def _judges(
     plan: Plan, example: LabelledExample, context: WorkerContext, recorder: Recorder
-) -> tuple[ExampleJudge, ...]:
+) -> tuple[TrialJudge, ...]:
     """Give the judges of one example, each with a chat whose recordings are this example's."""
     budget = Budget(Allowance())
     judges = []
     for model in plan.conditions.judges:
         role = f"{model.name}: {example.id}"
         chat, tape = open_chat(model, plan, context, budget, recorder, role=role)
-        judges.append(ExampleJudge(model, JudgeChat(chat, recorder=recorder, budget=budget, tape=tape)))
+        judges.append(TrialJudge(model, JudgeChat(chat, recorder=recorder, budget=budget, tape=tape)))
     return tuple(judges)
 
 

@@ -105,7 +105,7 @@ def as_grade(label: str, returned: Any) -> Grade:
     raise InvalidGrade(f"returned {_short_repr(returned)}: {_EXPECTED}")
 
 
-def threshold_of(grader: Any) -> float:
+def _threshold_of(grader: Any) -> float:
     """Return a grader's own threshold, else 1; raises InvalidGrade for what is no number from 0 to 1."""
     own = own_threshold(grader)
     if isinstance(own, Real) and bool(0 <= own <= 1):  # type: ignore[operator]  # Real has no order
@@ -237,7 +237,7 @@ class GraderRun:
         if self.raised is None:
             try:
                 returned = as_grade(planned.label, self.returned)
-                grade, own = truncated_grade(returned), threshold_of(self.grader)
+                grade, own = truncated_grade(returned), _threshold_of(self.grader)
             except Exception as raised:  # a part of it that raises when it is looked at
                 self.raised = raised
         return replace(
@@ -451,7 +451,7 @@ class GradingService:
         grades = tuple([run.grade() for run in runs])
         errors = [error for run in runs if (error := run.error) is not None]
         if not errors:
-            return GradingResult(grades, ungraded_error(grades))
+            return GradingResult(grades, _ungraded_error(grades))
         messages = "\n".join(error.message for error in errors)
         traces = "\n".join(error.traceback for error in errors if error.traceback)
         return GradingResult(
@@ -479,7 +479,7 @@ def _start_all(runs: Sequence[GraderRun]) -> None:
         run.start()
 
 
-def ungraded_error(grades: Sequence[Grade]) -> ErrorDetails | None:
+def _ungraded_error(grades: Sequence[Grade]) -> ErrorDetails | None:
     """Say why grades do not make an ending, where they do not."""
     needed = [grade for grade in grades if grade.required and grade.score is None]
     if needed:

@@ -179,7 +179,7 @@ class StoredJudges:
         roles = [(model, judge_role(model.name, label)) for model in self.models]
         return tuple(TrialJudge(model, self._chat(role)) for model, role in roles if role in self._replies)
 
-    def _chat(self, role: str) -> Chat:
+    def _chat(self, role: str) -> JudgeChat:
         replies_by_prompt = {prompt: deque(replies) for prompt, replies in self._replies[role].items()}
         return JudgeChat(_StoredReplies(replies_by_prompt), recorder=self._recorder, role=role)
 
@@ -226,7 +226,11 @@ async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | Non
         raise
     finally:
         if not plan.conditions.keep_workspaces:
-            await run.remove_workspace()
+            task = asyncio.current_task()
+            if len(run.after.files) < MANY_FILES or (task is not None and task.cancelling()):
+                run.workspace.remove()
+            else:
+                await in_daemon_thread(run.workspace.remove)
     run.save_recordings()  # after the grades: what judges replied is recorded, too
     return run.trial()
 
@@ -333,14 +337,6 @@ class _TrialRun:
             if not any(is_same_model(named.id, name) for name in names):
                 self.recorder.event(OTHER_MODEL, f"{', '.join(used)}, not {named.id}")
         self.recorder.end_pending_calls(cut_off=self.error is not None or bool(self.limit))
-
-    async def remove_workspace(self) -> None:
-        """Delete the workspace: one of many files in a thread, unless the trial is called off."""
-        task = asyncio.current_task()
-        if len(self.after.files) < MANY_FILES or (task is not None and task.cancelling()):
-            self.workspace.remove()
-        else:
-            await in_daemon_thread(self.workspace.remove)
 
     async def _run_agent(self) -> None:
         run, kind = self.instance.agent.run, self.instance.loop
@@ -502,15 +498,14 @@ class _TrialRun:
     def save_recordings(self) -> None:
         """Write what this trial recorded; what cannot be written breaks it, and no other trial."""
         try:
-            if self.context.has_cassettes:
-                self.note_recordings(broken=self.error is not None or bool(self.limit))
-                self.context.save_cassettes(cassette_files(self.plan))
+            self.note_recordings(broken=self.error is not None or bool(self.limit))
+            self.context.save_cassettes(cassette_files(self.plan))
         except Exception as raised:
             # What broke first stands in the trial, the rest is reported when all is closed.
             self.error = self.error or error_details(raised)
         # The agent has sent all its requests; if it was cut off, it might have sent more.
         if self.error is None and not self.limit and self.chat_tapes:
-            self.context.note_whole_chat(chat_cassette_file(self.plan))
+            self.context.whole_chats.add(chat_cassette_file(self.plan))
 
     def note_recordings(self, *, broken: bool) -> None:
         """Note whether the trial came to its end: a recording that broke or was cut short lacks requests."""

@@ -361,10 +361,10 @@ USER_ROLE = "user"
 
 
 class TrialJudge(FrozenValue, frozen=True):
-    """A model that judges one trial for one grader, and the chat to ask it through."""
+    """A model that judges a trial for one grader, or an example, and the chat to ask it through."""
 
     model: Model
-    chat: Chat
+    chat: JudgeChat
 
 
 def judge_role(judge: str, label: str) -> str:

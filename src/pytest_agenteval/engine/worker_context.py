@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -190,23 +190,6 @@ class NoAgent(TrialBroken):
     cause = "agent"
 
 
-def make_agent(factory: Callable[..., Any], task: PlannedTask) -> Agent:
-    """Make a task's agent with its settings."""
-    # Raises ProblemsFound where the author's code refuses them, and NoAgent where what it makes cannot act.
-    try:
-        agent: Agent = factory(**task.settings)
-    except REFUSALS as refused:
-        if not task.settings:  # the fault is its own
-            raise
-        file, line, path = _place_of_settings(task)
-        expected = f"settings that the agent {task.agent!r} can be made with"
-        found = f"{canonical_json(task.settings)}, and it raised {exception_with_place(refused)}"
-        raise ProblemsFound([Problem(file, line, path, expected, found)]) from None
-    if not callable(getattr(agent, AGENT.method, None)):
-        raise NoAgent(f"the agent {task.agent!r} was made as {agent!r}; expected {AGENT.how}")
-    return agent
-
-
 def _place_of_settings(task: PlannedTask) -> tuple[str, int, KeyPath]:
     with suppress(ProblemsFound):  # what has changed since it was planned
         task_file = Path(task.file)
@@ -265,7 +248,7 @@ class WorkerContext:
         self._imports = ImportTime()
         self._stalls = StallWatch(lambda: bool(self._running_agents), self._forgive_stall, self._imports.look)
         self._library: Library | None = None
-        self._whole_chats: set[str] = set()
+        self.whole_chats: set[str] = set()  # files of trials that have sent all their requests
         self._opening, self._making = threading.Lock(), threading.Lock()
         self._tools: dict[tuple[str | McpServer, ...], Mapping[str, Tool]] = {}
         self._servers: ProcessServers | None = None
@@ -342,7 +325,18 @@ class WorkerContext:
             task = replace(task, settings=FrozenMap({**task.settings, **parameters}))
         key = _agent_key(task)
         if key not in self._agents:
-            self._agents[key] = make_agent(factory, task)
+            try:
+                agent: Agent = factory(**task.settings)
+            except REFUSALS as refused:
+                if not task.settings:  # the fault is its own
+                    raise
+                file, line, path = _place_of_settings(task)
+                expected = f"settings that the agent {task.agent!r} can be made with"
+                found = f"{canonical_json(task.settings)}, and it raised {exception_with_place(refused)}"
+                raise ProblemsFound([Problem(file, line, path, expected, found)]) from None
+            if not callable(getattr(agent, AGENT.method, None)):
+                raise NoAgent(f"the agent {task.agent!r} was made as {agent!r}; expected {AGENT.how}")
+            self._agents[key] = agent
         return self._agents[key]
 
     def acting_task(self, plan: Plan) -> PlannedTask:
@@ -410,14 +404,15 @@ class WorkerContext:
             suites = (tool for tools in self._tools.values() for tool in tools.values())
             tools = (*self.registry.tools.values(), *suites)
             # An agent that is not built in may ask whatever it likes by itself.
-            agents = (agent if isinstance(agent, type) else type(agent) for agent in self._agents.values())
+            kinds = [each if isinstance(each, type) else type(each) for each in self._agents.values()]
+            are_ours = all(str(kind.__module__).startswith("pytest_agenteval.") for kind in kinds)
             any_adapter = any(map(is_adapter, self._agents.values()))
-            can = can_replay(tools, agents=any_adapter or not all(map(_is_built_in, agents)))
+            can = can_replay(tools, agents=any_adapter or not are_ours)
             for cassette in cassettes:
                 stale = [place for place, request in enumerate(cassette.requests) if not can(request)]
                 places = tuple(sorted(cassette.unused_slots))
                 unused[cassette.name] = UnusedRecordings(len(cassette), places, tuple(stale))
-        for cassette in self._library.cassettes_at(map(Path, self._whole_chats)):
+        for cassette in self._library.cassettes_at(map(Path, self.whole_chats)):
             from pytest_agenteval.cassettes.interaction import CHAT
 
             # Beside the agent's own there is what judges and simulated users were asked: who these are, each
@@ -481,15 +476,6 @@ class WorkerContext:
             self._setup_forgiven_s.pop(budget, None)
             self._running_agents.pop(budget, None)
 
-    @property
-    def has_cassettes(self) -> bool:
-        """Whether any cassette of this process was opened."""
-        return self._library is not None
-
-    def note_whole_chat(self, name: str) -> None:
-        """Note that the trial whose chats lie in this file has sent all its requests."""
-        self._whole_chats.add(name)
-
     def note_trial(self, names: Iterable[str], trial: str, *, broken: bool) -> None:
         """Remember how a trial ended that may have recorded into these files."""
         if self._library is not None:
@@ -512,10 +498,6 @@ class WorkerContext:
             if self._servers is not None:
                 await self._servers.close()
             await close_clients()
-
-
-def _is_built_in(agent: object) -> bool:
-    return str(getattr(agent, "__module__", "")).startswith("pytest_agenteval.")
 
 
 def _agent_key(task: PlannedTask) -> tuple[str, str, int]:

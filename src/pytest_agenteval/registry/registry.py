@@ -136,29 +136,23 @@ class Registry:
         return tuple(self._broken)
 
     def agent(self, name: str, factory: Callable[..., Agent] | Agent | AgentFunction | str) -> None:
-        """Offer an agent; the factory is called with the settings of suite and task as keywords.
-
-        In its place may stand an agent that is made already, or a function ``(task_input, ctx)`` that acts.
-        """
+        """Offer an agent; the factory is called with the settings of suite and task as keywords."""
+        # In its place may stand an agent that is made already, or a function ``(task_input, ctx)`` that acts.
         _check_registrable(AGENT, name, factory)
         self._agents.take(name, factory)
 
     def agent_form(self, name: str, form: Mapping[str, Any]) -> None:
-        """Take the agent that a suite describes in a form; the same again changes nothing.
-
-        Raises UsageMistake where the name is taken by another agent.
-        """
+        """Take the agent that a suite describes in a form; the same again changes nothing."""
+        # Raises UsageMistake where the name is taken by another agent.
         if name in self._agents:
             raise UsageMistake(f"a registered agent is called {name!r} too: give this one a `name`")
         if self._suite_forms.setdefault(name, form) != form:
             raise UsageMistake(f"another suite's agent is called {name!r} too: give one of them a `name`")
 
     def agent_given(self, name: str, target: Any, paths: Sequence[str] = ()) -> None:
-        """Take what Python code gives as an agent; ``paths`` are where other processes find its module.
-
-        Several may be written at one place, as functions of functions are: the name stands for the last, and
-        plans carry the number of theirs.
-        """
+        """Take what Python code gives as an agent; ``paths`` are where other processes find its module."""
+        # Several may be written at one place, as functions of functions are: the name stands for the last,
+        # and plans carry the number of theirs.
         targets = [given for given, _ in self._code_agents]
         number = next((at for at, given in enumerate(targets) if given is target), len(targets))
         if number == len(targets):
@@ -205,10 +199,8 @@ class Registry:
         return self._code_agents[number][1] if number < len(self._code_agents) else None
 
     def model(self, name: str, factory: ChatFactory | str) -> None:
-        """Offer an offline model: one that needs no key and sends nothing.
-
-        The factory is called with the model and the trial's plan, once for each trial.
-        """
+        """Offer an offline model: one that needs no key and sends nothing."""
+        # The factory is called with the model and the trial's plan, once for each trial.
         self._models.take(name, factory)
 
     @property
@@ -221,18 +213,14 @@ class Registry:
         return self._models.get(name)
 
     def grader(self, name: str, factory: Callable[..., Grader] | Grader | GraderFunction | str) -> None:
-        """Offer a grader; the factory is called with the task's ``config`` as keywords.
-
-        In its place may stand a grader that is made already, or a function ``(evidence)`` that grades.
-        """
+        """Offer a grader; the factory is called with the task's ``config`` as keywords."""
+        # In its place may stand a grader that is made already, or a function ``(evidence)`` that grades.
         _check_registrable(GRADER, name, factory)
         self._graders.take(name, factory)
 
     def grader_given(self, name: str, grader: Any) -> str:
-        """Take a grader that Python code gives, and return the name that it has got.
-
-        That is ``name``, with a number behind it where another grader was written at the same place.
-        """
+        """Take a grader that Python code gives, and return the name that it has got."""
+        # That is ``name``, with a number behind it where another grader was written at the same place.
         number, numbered = 1, name
         while self._code_graders.setdefault(numbered, grader) is not grader:
             number += 1
@@ -242,10 +230,8 @@ class Registry:
         return numbered
 
     def grader_group(self, name: str, members: Sequence[tuple[str, str]]) -> None:
-        """Offer several graders under one name; ``members`` holds each one's name and label.
-
-        A task that names the group is graded by each of them, all with the same ``config``.
-        """
+        """Offer several graders under one name; ``members`` holds each one's name and label."""
+        # A task that names the group is graded by each of them, all with the same ``config``.
         self._graders.take(name, f"a group: {name}")
         self._groups[name] = tuple(members)
 
@@ -264,10 +250,8 @@ class Registry:
         return self._groups.get(name, ())
 
     def tool(self, tool: Tool | str, *, name: str = "") -> None:
-        """Offer a tool to every task, under its own name; a text that says where it is needs ``name``.
-
-        For one that only some suites are to have, see ``toolset``.
-        """
+        """Offer a tool to every task, under its own name; a text that says where it is needs ``name``."""
+        # For one that only some suites are to have, see ``toolset``.
         if isinstance(tool, str) and not name:
             place = caller_place()
             raise UsageMistake(f"the tool {tool!r}: expected name=..., as it is not imported yet; by {place}")
@@ -284,11 +268,9 @@ class Registry:
         return dict(self._tools.claimants)
 
     def toolset(self, name: str, files: Sequence[Place]) -> None:
-        """Offer a set of tools, which a suite takes with ``tools: [name]``.
-
-        ``files`` declare them, in YAML, JSON or Python, as a suite's own files do; they are read when a suite
-        names the set, and its tools stand in the order of the files.
-        """
+        """Offer a set of tools, which a suite takes with ``tools: [name]``."""
+        # ``files`` declare them, in YAML, JSON or Python, as a suite's own files do; they are read when a
+        # suite names the set, and its tools stand in the order of the files.
         self._toolsets.take(name, _list_of(files, f"the toolset {name!r}", "files"))
 
     @property
@@ -348,11 +330,9 @@ class Registry:
         return {name: self._panels.get(name) for name in self._panels.names}
 
     def rules_player(self, tool: str, play: RulesPlayer | str) -> None:
-        """Offer how the offline model ``rules`` plays wherever it is given the tool of this name.
-
-        ``play(messages, tools)`` returns the next move, or None to repeat what the user said last. It sees
-        what a model sees and nothing of the task behind it.
-        """
+        """Offer how the offline model ``rules`` plays wherever it is given the tool of this name."""
+        # ``play(messages, tools)`` returns the next move, or None to repeat what the user said last. It sees
+        # what a model sees and nothing of the task behind it.
         self._players.take(tool, play)
 
     @property
@@ -368,11 +348,9 @@ class Registry:
         return next((self._players.get(tool) for tool in tools if tool in played_tools), None)
 
     def file_writer(self, agent: str, tool: str, *, path: str, text: str, root: str = "") -> None:
-        """Offer how an agent writes a whole file: its tool, and the arguments for the path and the text.
-
-        Audits write files in this way that no task needs. With a ``root``, a folder of the workspace, paths
-        start there and begin with a slash.
-        """
+        """Offer how an agent writes a whole file: its tool, and the arguments for the path and the text."""
+        # Audits write files in this way that no task needs. With a ``root``, a folder of the workspace, paths
+        # start there and begin with a slash.
         self._writers.take(agent, (tool, path, text, root))
 
     def file_writer_of(self, agent: str) -> tuple[str, str, str, str] | None:
@@ -393,11 +371,9 @@ class Registry:
         return self._importers.get(name)
 
     def example(self, name: str, parts: Sequence[str], folders: Sequence[Place]) -> None:
-        """Offer ``agenteval init --example NAME``: folders that are copied into somebody's project.
-
-        ``parts`` name them as they lie there, the suite's own first; ``folders`` are where they may be
-        copied from: the first that has all of them.
-        """
+        """Offer ``agenteval init --example NAME``: folders that are copied into somebody's project."""
+        # ``parts`` name them as they lie there, the suite's own first; ``folders`` are where they may be
+        # copied from: the first that has all of them.
         places = tuple(map(resolve_place, _list_of(folders, f"the example {name!r}", "folders")))
         self._examples.take(name, Example(name, _list_of(parts, f"the example {name!r}", "folders"), places))
 
@@ -411,11 +387,9 @@ class Registry:
         return self._examples.get(name)
 
     def report_format(self, name: str, write: ReportFormat | str, *, sends: bool = False) -> None:
-        """Offer ``agenteval report --as NAME -o DIR``: ``write(runs, folder)`` returns the paths it wrote.
-
-        With ``sends`` there need be no ``-o``: ``write(runs, None)`` sends runs somewhere, and returns a line
-        on each thing that it sent.
-        """
+        """Offer ``agenteval report --as NAME -o DIR``: ``write(runs, folder)`` returns the paths it wrote."""
+        # With ``sends`` there need be no ``-o``: ``write(runs, None)`` sends runs somewhere, and returns a
+        # line on each thing that it sent.
         self._formats.take(name, write)
         if sends:
             self._sending_formats.add(name)
@@ -443,11 +417,9 @@ class Registry:
         graders: Collection[str],
         options: Sequence[ReportOption] | str = (),
     ) -> None:
-        """Offer what a benchmark makes of a suite's trials beside their scores.
-
-        ``maker(entries, **options)`` returns a Scorecard or None; it is called for suites in which a grade
-        has one of the labels ``graders``. ``options`` are what ``agenteval report`` takes for it.
-        """
+        """Offer what a benchmark makes of a suite's trials beside their scores."""
+        # ``maker(entries, **options)`` returns a Scorecard or None; it is called for suites in which a grade
+        # has one of the labels ``graders``. ``options`` are what ``agenteval report`` takes for it.
         by = caller_place()
         from pytest_agenteval.reports.scorecard import RegisteredScorecard
 
@@ -461,10 +433,8 @@ class Registry:
         return tuple(map(self._scorecards.get, self._scorecards.names))
 
     def executor(self, name: str, factory: Callable[..., Any] | str) -> None:
-        """Offer where plans become trials: ``--agent-executor=NAME``, or ``NAME:ARGUMENT``.
-
-        The factory is called with the registry, once in each process of pytest that carries out trials.
-        """
+        """Offer where plans become trials: ``--agent-executor=NAME``, or ``NAME:ARGUMENT``."""
+        # The factory is called with the registry, once in each process of pytest that carries out trials.
         self._executors.take(name, factory)
 
     @property

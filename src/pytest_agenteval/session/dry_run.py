@@ -59,7 +59,7 @@ class PlanRow(NamedTuple):
     amounts: Amounts
 
 
-def plan_table(rows: Sequence[PlanRow], notes: Sequence[TableNote]) -> ReportTable:
+def _plan_table(rows: Sequence[PlanRow], notes: Sequence[TableNote]) -> ReportTable:
     """Give the table, with a line of all together where there are several; columns of zeros are left out."""
     lines = [*rows, total_row(rows)] if len(rows) > 1 else list(rows)
     trials = [
@@ -199,7 +199,7 @@ class DryRun:
             amounts = self._amounts(items, estimator)
             sources.update(amounts.sources)
             rows.append(self._row(f"{suite}[{model_label(model, variant)}]", items, amounts))
-        return plan_table(rows, [note for note in self._notes(rows, sources) if note.bad or not brief])
+        return _plan_table(rows, [note for note in self._notes(rows, sources) if note.bad or not brief])
 
     def _amounts(self, items: Sequence[PlannedItem], estimator: Estimator) -> Amounts:
         """Estimate the trials of a suite with one model that cost anything."""

@@ -287,7 +287,7 @@ class EvalSession:
     @property
     def is_empty_shard(self) -> bool:
         """Whether all items belong to other shards, which is no failure."""
-        return self.sharded is not None and self.sharded.are_empty
+        return self.sharded is not None and bool(self.sharded.others) and not self.sharded.own
 
     def _select_trials(self, trials: list[PlannedItem]) -> list[PlannedItem]:
         try:

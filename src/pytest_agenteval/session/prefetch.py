@@ -60,7 +60,7 @@ class Prefetcher:
         if self._one_by_one or (len(self._jobs) > self._full // 2 and not waiting):
             return []
         if self._upcoming is None:
-            self._upcoming = upcoming_items(current.session)
+            self._upcoming = _upcoming_items(current.session)
         if current in self._coming:  # pytest has passed what stands before it
             while self._coming[0] is not current:
                 self._coming.popleft()
@@ -94,7 +94,7 @@ class Prefetcher:
         return policy != "later"
 
 
-def upcoming_items(session: pytest.Session) -> UpcomingItems:
+def _upcoming_items(session: pytest.Session) -> UpcomingItems:
     """Give the look ahead that fits the process: an xdist worker receives its items bit by bit."""
     for plugin in session.config.pluginmanager.get_plugins():
         # By what it has: xdist executes the module in a worker under another name, and the class that could

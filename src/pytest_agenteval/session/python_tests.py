@@ -40,7 +40,7 @@ class TestMark(NamedTuple):
     threshold: float = 1.0
 
 
-def read_mark(item: pytest.Item) -> TestMark | None:
+def _read_mark(item: pytest.Item) -> TestMark | None:
     """Read a test's mark, if it has one; raises UsageMistake for wrong arguments."""
     mark = item.get_closest_marker("agenteval")
     if mark is None:
@@ -178,7 +178,7 @@ def session_with_tests(config: pytest.Config, tests: Sequence[pytest.Item]) -> E
         return evals
     try:
         for item in tests:
-            if isinstance(item, pytest.Function) and not hasattr(item, "case") and (mark := read_mark(item)):
+            if isinstance(item, pytest.Function) and not hasattr(item, "case") and (mark := _read_mark(item)):
                 setattr(item, MARKED_TEST, MarkedTest(evals, item, mark))
     except UsageMistake as mistake:
         evals.refuse(mistake)

@@ -97,7 +97,7 @@ def begin_run(
     # what suites have to reach. ``extra`` are the trials that run only where the first repetitions decide
     # nothing. Of a shard, ``all_trials`` are those of all shards. ``user`` is the model that plays users.
     if info.resumed_at and (info.folder / PLANNED).exists():
-        go_on_with_run(info, gates, _run_suites(trials, suites))
+        _go_on_with_run(info, gates, _run_suites(trials, suites))
         return
     whole = trials if all_trials is None else all_trials
     models = {item.case.model.name: item.case.model for item in whole}
@@ -156,7 +156,7 @@ def _prices(settings: Settings, models: Iterable[Model]) -> RunPrices | None:
     return RunPrices(price_source(), FrozenMap(own))
 
 
-def go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate], suites: Iterable[RunSuite] = ()) -> None:
+def _go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate], suites: Iterable[RunSuite] = ()) -> None:
     """Write down that the run is resumed; every worker writes the same."""
     # Suites that are collected today have today's kind, threshold and gates; others keep theirs.
     today = {suite.name: suite for suite in suites}

@@ -112,7 +112,7 @@ class TrialRunner:
         self._current: PlannedItem | None = None
         self._closing = ExitStack()
         executor, info = make_executor(settings.executor_name, registry), get_run_info(config)
-        context = executor_context(config, settings, info.started)
+        context = _executor_context(config, settings, info.started)
         # Before the pool's thread starts: what it prints belongs to its trials from the first.
         undo_redirection = redirect_trial_output(config)
         admission = admissions(config, settings, context, registry)
@@ -325,7 +325,7 @@ class TrialRunner:
             pytest.fail(problem, pytrace=False)
 
 
-def executor_context(config: pytest.Config, settings: Settings, started: float) -> ExecutorContext:
+def _executor_context(config: pytest.Config, settings: Settings, started: float) -> ExecutorContext:
     """Describe this run for an executor; ``started`` is when it began, in seconds since 1970."""
     values, patterns = KNOWN_SECRETS.all_known()
     between, info = settings.repetition_range, get_run_info(config)

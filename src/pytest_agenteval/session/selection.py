@@ -136,11 +136,6 @@ class ShardedItems(NamedTuple):
     others: list[pytest.Item]
     all_trials: list[PlannedItem]
 
-    @property
-    def are_empty(self) -> bool:
-        """Whether the shard has nothing to do, where others have."""
-        return bool(self.others) and not self.own
-
 
 def shard_items(items: Sequence[pytest.Item], shard: Shard) -> ShardedItems:
     """Separate the tests of a shard from those of the others; both stay in order."""

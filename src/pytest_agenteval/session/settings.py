@@ -78,14 +78,14 @@ def variants(raw: RawValue) -> tuple[Variant, ...]:
     return read_variants(names(raw), raw.place, raw.folder)
 
 
-def gate_rules(raw: RawValue) -> Mapping[str, Any] | None:
+def _gate_rules(raw: RawValue) -> Mapping[str, Any] | None:
     """Read what suites have to reach; None where every gate is switched off."""
     from pytest_agenteval.session.option_values import read_gate
 
     return read_gate(raw)
 
 
-def own_prices(raw: RawValue) -> Mapping[str, ModelPrice]:
+def _own_prices(raw: RawValue) -> Mapping[str, ModelPrice]:
     """Read what models cost."""
     from pytest_agenteval.session.option_values import read_prices
 
@@ -203,7 +203,7 @@ class Settings(OptionValues):
     gate: Option[Mapping[str, Any] | None] = Option(
         "what each suite has to reach, comma lists, before what its suite.yaml says: score=0.8, "
         "not_worse=true, errored=0.05, ... (docs/gates.md); none switches every gate off",
-        ValueType("KEY=VALUE", gate_rules, "KEY=VALUE, as in score=0.8,not_worse=true; or none"),
+        ValueType("KEY=VALUE", _gate_rules, "KEY=VALUE, as in score=0.8,not_worse=true; or none"),
         {},
         several=True,
     )
@@ -279,7 +279,7 @@ class Settings(OptionValues):
     )
     prices: Option[Mapping[str, ModelPrice]] = Option(
         "what models cost, in USD for a million tokens: input, output, cached, cache_write, tiers, as_of",
-        ValueType("", own_prices, "a table for each model"),
+        ValueType("", _own_prices, "a table for each model"),
         {},
         flag=None,
     )

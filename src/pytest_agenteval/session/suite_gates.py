@@ -39,7 +39,7 @@ from pytest_agenteval.text.errors import (
 WITH_BASELINE = {"not_worse": True, "errored": 0.05}
 
 
-def effective_gate(own: Gate, settings: Settings) -> Gate:
+def _effective_gate(own: Gate, settings: Settings) -> Gate:
     """Put this run's options over a suite's own gate; a baseline without any rule brings two."""
     gate = written_gate(own, settings)
     if settings.gate is None or gate.asks or not (settings.baseline or gate.baseline):
@@ -92,7 +92,7 @@ def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tupl
     for name in tasks.met:
         suite = tasks.suites.suite_of_name(name)
         own = suite.gate if suite else NO_GATE
-        gate = effective_gate(own, settings)
+        gate = _effective_gate(own, settings)
         if gate == NO_GATE:
             continue
         counts = tasks.buckets(name, settings.split)

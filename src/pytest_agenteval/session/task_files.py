@@ -27,7 +27,7 @@ class TableFile(pytest.File):
         raise self.CollectError(f"the rows of {table} are tasks of {suite}: pytest {shlex.quote(suite)}")
 
 
-def table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> TableFile | None:
+def _table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> TableFile | None:
     """Give the collector of a table; None for a file that is no table of its suite."""
     loaded, suite_file = evals.planner.suites.suite_of(path), evals.planner.suites.file_of(path.parent)
     if isinstance(loaded, ProblemsFound) or loaded.suite is None or suite_file is None:
@@ -90,7 +90,7 @@ def generate_cases(metafunc: pytest.Metafunc) -> None:
 def collect_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
     """Collect a file if it may hold tasks, or says that it is a calibration."""
     evals = get_eval_session(parent.config)
-    if parent.session.isinitpath(path) and (table := table_file(evals, path, parent)):
+    if parent.session.isinitpath(path) and (table := _table_file(evals, path, parent)):
         return table
     if path.suffix.lower() in TABLES:
         return None

@@ -82,9 +82,19 @@ def message_lines(config: pytest.Config) -> Iterator[str]:
     messages = _messages_of_others(config).merged(own_messages(config))
     for name, count in messages.blocking_fixtures.items():
         yield f"{pluralize(count, 'trial')} ran one by one: fixture {name}"
-    yield from unused_recording_lines(messages.unused_recordings)
+    yield from _unused_recording_lines(messages.unused_recordings)
     if run_info_key in config.stash:
-        yield from rate_lines(config)
+        for standing in standings_of_run(str(get_run_info(config).rates)).values():
+            parts = [f"{status} x {number}" for status, number in sorted(standing.refused.items())]
+            if standing.least:
+                parts.append(f"held to {standing.least} at once")
+            if standing.down is not None:
+                parts.append("asked no more")
+            elif standing.outages:
+                times = standing.outages
+                parts.append("gone for a while" if times == 1 else f"gone for a while, {times} times")
+            if parts:
+                yield f"{standing.name}: {', '.join(parts)}"
     yield from messages.lines
 
 
@@ -111,7 +121,7 @@ def unknown_promoted(config: pytest.Config) -> list[ProblemsFound]:
     return [ProblemsFound(own) for _, own in groupby(problems, key=lambda problem: problem.file)]
 
 
-def unused_recording_lines(cassettes: Mapping[str, UnusedRecordings]) -> Iterator[str]:
+def _unused_recording_lines(cassettes: Mapping[str, UnusedRecordings]) -> Iterator[str]:
     """Say how many recordings were not used, and in which files most of them are."""
     tools = {name: cassette for name, cassette in cassettes.items() if cassette.kind == "tool"}
     chats = {name: cassette for name, cassette in cassettes.items() if cassette.kind == "chat"}
@@ -168,21 +178,6 @@ def _unused_workspaces(evals: EvalSession) -> Iterator[str]:
 def _messages_of_others(config: pytest.Config) -> WorkerMessages:
     messages: WorkerMessages = config.stash.get(worker_messages_key, WorkerMessages())
     return messages
-
-
-def rate_lines(config: pytest.Config) -> Iterator[str]:
-    """Say how often each model put requests off, and what came of it."""
-    for standing in standings_of_run(str(get_run_info(config).rates)).values():
-        parts = [f"{status} x {number}" for status, number in sorted(standing.refused.items())]
-        if standing.least:
-            parts.append(f"held to {standing.least} at once")
-        if standing.down is not None:
-            parts.append("asked no more")
-        elif standing.outages:
-            times = standing.outages
-            parts.append("gone for a while" if times == 1 else f"gone for a while, {times} times")
-        if parts:
-            yield f"{standing.name}: {', '.join(parts)}"
 
 
 ReportData: TypeAlias = dict[str, Any]

@@ -105,7 +105,7 @@ def encoder_fallback(value: Any) -> Any:
     return repr(value)
 
 
-def float_name(number: float) -> str:
+def _float_name(number: float) -> str:
     """Name a float that is no finite number as a run's files do."""
     return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
@@ -115,7 +115,7 @@ def _json_form(value: Any, around: tuple[int, ...]) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
-        return value if isinstance(value, int) or isfinite(value) else float_name(value)
+        return value if isinstance(value, int) or isfinite(value) else _float_name(value)
     if isinstance(value, Mapping):
         return {_json_key(key): _json_form(inner, around) for key, inner in value.items()}
     if isinstance(value, _LISTS):

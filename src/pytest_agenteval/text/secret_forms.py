@@ -177,10 +177,19 @@ class SecretForms:
         found = {place for hit in hits for place in self._places_of_forms_with(hit)}
         forms = [self._longest_first[place] for place in sorted(found)]
         for form in forms:
-            text = without_spelling(text, form)
+            parts, done, at = [], 0, text.find(form[:SHORTEST])
+            while at >= 0:
+                end = at + SHORTEST
+                while end - at < len(form) and text[end : end + 1] == form[end - at]:
+                    end += 1
+                if end - at == len(form) or end == len(text) or text.startswith(CUT, end):
+                    parts += [text[done:at], MARK]
+                    done = end
+                at = text.find(form[:SHORTEST], max(end if done == end else at + 1, at + 1))
+            text = "".join([*parts, text[done:]])
         if _is_cut(text):
             for form in forms:
-                text = without_spelling_end(text, form)
+                text = _without_spelling_end(text, form)
         return text
 
     def _places_of_forms_with(self, part: str) -> Sequence[int]:
@@ -211,21 +220,7 @@ def _parts(form: str) -> Iterator[str]:
     return (form[at : at + SHORTEST] for at in range(len(form) - SHORTEST + 1))
 
 
-def without_spelling(text: str, form: str) -> str:
-    """Take one spelling out of a text, also where the text was cut within it."""
-    parts, done, at = [], 0, text.find(form[:SHORTEST])
-    while at >= 0:
-        end = at + SHORTEST
-        while end - at < len(form) and text[end : end + 1] == form[end - at]:
-            end += 1
-        if end - at == len(form) or end == len(text) or text.startswith(CUT, end):
-            parts += [text[done:at], MARK]
-            done = end
-        at = text.find(form[:SHORTEST], max(end if done == end else at + 1, at + 1))
-    return "".join([*parts, text[done:]])
-
-
-def without_spelling_end(text: str, form: str) -> str:
+def _without_spelling_end(text: str, form: str) -> str:
     """Take the end of one spelling out of a text that was cut before it."""
     end, at = form[-SHORTEST:], 0
     while (at := text.find(end, at)) >= 0:

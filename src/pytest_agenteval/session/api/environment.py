@@ -67,7 +67,7 @@ class Environment:
         pool = self._pool()
         try:
             pool.hand_over(jobs)
-            return [await wait_on_loop(pool, job) for job in jobs]
+            return [await _wait_on_loop(pool, job) for job in jobs]
         finally:
             await asyncio.to_thread(_close, pool)
 
@@ -89,7 +89,7 @@ def _wait(pool: Pool, job: TrialJob) -> Trial:
     return trial
 
 
-async def wait_on_loop(pool: Pool, job: TrialJob) -> Trial:
+async def _wait_on_loop(pool: Pool, job: TrialJob) -> Trial:
     """Wait for a trial of the pool's loop, without blocking this one."""
     while (trial := pool.wait(job, 0)) is None:
         await asyncio.sleep(POLL)

@@ -68,14 +68,14 @@ def plans_of(
     # The call's model, else the first of the suite, else the agent's own.
     name = options.model or next(iter(models), OWN_MODEL if task.form else DEFAULT_MODEL)
     (model,) = resolve_all((name,), environment.aliases, environment.registry.offline_models)
-    conditions = conditions_of(environment, options)
+    conditions = _conditions_of(environment, options)
     return [
         Plan(task, model, repetition=repetition, conditions=conditions)
         for repetition in range(1, options.repetitions + 1)
     ]
 
 
-def conditions_of(environment: Environment, options: RunOptions) -> Conditions:
+def _conditions_of(environment: Environment, options: RunOptions) -> Conditions:
     """Give the conditions of all trials of a call."""
     registry, aliases = environment.registry, environment.aliases
     names = (options.judge,) if isinstance(options.judge, str) else tuple(options.judge)

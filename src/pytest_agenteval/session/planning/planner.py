@@ -215,7 +215,7 @@ class Planner:
         wrong: list[Problem] = []
         if graders is None:
             with _adding_problems(wrong, loaded):
-                loaded = inline_file_settings(loaded, self._checker, loaded_suite.folder, self._root)
+                loaded = _inline_file_settings(loaded, self._checker, loaded_suite.folder, self._root)
         # Without the texts of its files a grader would be refused for settings that it has.
         is_readable = not wrong
         one = _TaskInSuite(loaded, loaded_suite, settings, agent)
@@ -256,7 +256,7 @@ class Planner:
     ) -> PlannedTask:
         loaded, loaded_suite, settings, agent = one
         task, suite, resources = loaded.task, loaded_suite.suite, loaded_suite.resources
-        task_input, texts = complete_input(self._registry, agent, graders, task, settings.clock, layers)
+        task_input, texts = _complete_input(self._registry, agent, graders, task, settings.clock, layers)
         source, limits = self._source_of(loaded.file), settings.limits
         row_file = loaded.place.file if loaded.place else None
         is_row = row_file is not None and row_file != loaded.file
@@ -501,7 +501,7 @@ def _grader_key(grader: PlannedGrader) -> Hashable:
     return grader.name, grader.label, config, grader.weight, grader.threshold, grader.required
 
 
-def inline_file_settings(
+def _inline_file_settings(
     loaded: LoadedTask, checker: RegistrationCheck, suite_dir: Path | None, root: Path
 ) -> LoadedTask:
     """Put the texts of files in the place of their names; raises ProblemsFound where one cannot be read."""
@@ -529,7 +529,7 @@ def text_of(path: Path) -> str:
         raise ProblemsFound([Problem(short_path(path), None, (), "a text in UTF-8", found)]) from None
 
 
-def complete_input(
+def _complete_input(
     registry: Registry,
     agent: str,
     graders: Sequence[PlannedGrader],

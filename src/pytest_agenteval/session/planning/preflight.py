@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _CLASS_HINT = "its class names those that it asks for: templates = {name: text}, or prompt_names"
 
 
-def check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterable[PlannedTask]) -> None:
+def _check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterable[PlannedTask]) -> None:
     """Raise UsageMistake for each file of a variant that no agent of these tasks asks for."""
     by_agent: dict[str, set[str]] = {}
     hints: dict[str, str] = {}
@@ -82,7 +82,7 @@ def _agent_with_prompts(registry: Registry, task: PlannedTask) -> Any:
         return factory
 
 
-def check_prices(models: Iterable[Model], settings: Settings) -> None:
+def _check_prices(models: Iterable[Model], settings: Settings) -> None:
     """Raise UsageMistake for models of unknown price, where the run has a budget of money."""
     if settings.max_cost is None:
         return
@@ -148,16 +148,6 @@ def called_live(needed: Iterable[tuple[Model, str]], record_chat: str) -> Iterat
             continue
         called.add(model.name)
         yield model
-
-
-def check_loading_options(models: Iterable[Model], settings: Settings) -> None:
-    """Raise UsageMistake for an option that was typed and that none of the run's models can obey."""
-    providers = {provider_of(model.id) for model in models}
-    for name in LOADING_OPTIONS:
-        place = settings.places.get(name, "")
-        if place.startswith("--") and not providers & {*LOADED_BY[name]}:
-            whose = " or ".join(f"{one}/NAME" for one in LOADED_BY[name])
-            raise UsageMistake(f"{place}: expected a model {whose}; found none in this run")
 
 
 def check_local_models(models: Iterable[Model], option: str) -> None:
@@ -288,10 +278,15 @@ class Preflight:
     def _check_agents(self, acting: Sequence[PlannedItem]) -> None:
         settings, user = self._settings, self._cases.user
         if settings.variants and self._agents_act:
-            check_prompts(self._registry, settings.variants, (item.task for item in acting))
+            _check_prompts(self._registry, settings.variants, (item.task for item in acting))
         models = [*(item.case.model for item in acting), *self._cases.judges]
         # Before the keys: a typed option that no model can obey is a slip, whatever else is missing.
-        check_loading_options(models, settings)
+        providers = {provider_of(model.id) for model in models}
+        for name in LOADING_OPTIONS:
+            place = settings.places.get(name, "")
+            if place.startswith("--") and not providers & {*LOADED_BY[name]}:
+                whose = " or ".join(f"{one}/NAME" for one in LOADED_BY[name])
+                raise UsageMistake(f"{place}: expected a model {whose}; found none in this run")
         # An agent that is given as a form calls its models with its own keys.
         live = (item for item in acting if not item.case.model.offline and not item.task.form)
         chats = [(item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live]
@@ -307,7 +302,7 @@ class Preflight:
         """See that each model that may be called can be: by its key, or on this machine."""
         record_chat = self._settings.record_chat
         check_keys(chats, record_chat, option)
-        check_prices(called_live(chats, record_chat), self._settings)
+        _check_prices(called_live(chats, record_chat), self._settings)
         local = [chat for chat in chats if provider_of(chat[0].id)]
         check_local_models(called_live(local, record_chat), option)
 

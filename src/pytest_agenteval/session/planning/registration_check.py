@@ -122,7 +122,7 @@ def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -
     return tuple(by_path.values())
 
 
-def wrong_agent_settings(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+def _wrong_agent_settings(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
     """Say which settings keep an agent from being made, or from being called."""
     filled = [key for key in settings if key in getattr(factory, "fills", ())]
     if filled:
@@ -205,7 +205,7 @@ def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Con
     )
 
 
-def unfilled_parameters(
+def _unfilled_parameters(
     factory: Any, settings: Mapping[str, Any], prompts: Collection[str] = ()
 ) -> list[ConfigProblem]:
     """Say which parameters of a user's function nothing fills, where the suite names the function."""
@@ -313,8 +313,8 @@ class RegistrationCheck:
             # The agent itself comes first: a broken class cannot say which settings it takes.
             if unfit := _unfit_agent(factory, settings):
                 return unfit
-            wrong = wrong_agent_settings(name, factory, settings)
-            if not wrong and (unfilled := unfilled_parameters(factory, settings, prompts)):
+            wrong = _wrong_agent_settings(name, factory, settings)
+            if not wrong and (unfilled := _unfilled_parameters(factory, settings, prompts)):
                 return unfilled
             wrong = tuple(mismatch.below("settings") for mismatch in wrong)
             wrong = wrong or self._unknown_tools(factory, settings, tools)
@@ -348,11 +348,6 @@ class RegistrationCheck:
         """Whether a grader has this setting; of one that is no dataclass this is not known."""
         factory = self._registry.grader_factory(name)
         return is_dataclass(factory) and setting in {field.name for field in fields(factory) if field.init}
-
-    def settings_of_grader(self, name: str) -> Collection[str]:
-        """Give the names of a grader's settings, as far as they are known."""
-        factory = self._grader_factory(name)
-        return setting_names(factory) if factory is not None else ()
 
     def settings_of_agent(self, name: str) -> Collection[str]:
         """Give the names of an agent's settings, as far as they are known."""
@@ -507,7 +502,9 @@ def _placement_hint(problem: Problem, registered: RegistrationCheck, agent: str)
         owner = {}
     owner = owner if isinstance(owner, dict) else {}
     if len(above) > 1 and above[-2] == "graders":
-        is_setting = key in registered.settings_of_grader(str(owner.get("name")))
+        name = str(owner.get("name"))
+        factory = registered._grader_factory(name)
+        is_setting = key in (setting_names(factory) if factory is not None else ())
         return belongs_in_hint("config", key) if is_setting else problem.hint or _BESIDE_CONFIG
     if not all(isinstance(step, int) for step in above):
         return ""
