@@ -36,19 +36,19 @@ class Evidence(Record, frozen=True, dict=True):
             answer, outcome = self.outcome.answer, self.outcome
             before = _normal_tree(outcome.before)
             after = before if outcome.after is outcome.before else _normal_tree(outcome.after)
+            messages = tuple(
+                replace(
+                    message,
+                    content=normal_text(message.content),
+                    calls=tuple(map(_normal_call, message.calls)),
+                )
+                for message in self.messages
+            )
+            answer = replace(answer, text=normal_text(answer.text), state=normal_texts(answer.state))
             normal = self.notes[_NORMAL] = Evidence(
                 normal_texts(self.task_input),
-                replace(
-                    self.transcript,
-                    messages=tuple(map(_normal_message, self.messages)),
-                    calls=tuple(map(_normal_call, self.calls)),
-                ),
-                replace(
-                    outcome,
-                    answer=replace(answer, text=normal_text(answer.text), state=normal_texts(answer.state)),
-                    before=before,
-                    after=after,
-                ),
+                replace(self.transcript, messages=messages, calls=tuple(map(_normal_call, self.calls))),
+                replace(outcome, answer=answer, before=before, after=after),
             )
         return normal
 
@@ -102,11 +102,6 @@ class Evidence(Record, frozen=True, dict=True):
 _NORMAL = "in normal form"
 
 
-def _normal_message(message: Message) -> Message:
-    calls = tuple(map(_normal_call, message.calls))
-    return replace(message, content=normal_text(message.content), calls=calls)
-
-
 def _normal_call(call: ToolCall) -> ToolCall:
     return replace(
         call, tool=normal_text(call.tool), args=normal_texts(call.args), result=normal_texts(call.result)
@@ -114,12 +109,12 @@ def _normal_call(call: ToolCall) -> ToolCall:
 
 
 def _normal_tree(tree: Tree) -> Tree:
-    return Tree({path: _normal_file(file) for path, file in normal_keys(tree.files).items()})
-
-
-def _normal_file(file: FileText) -> FileText:
-    normal = file.text and normal_text(file.text)
-    return file if normal == file.text else replace(file, text=normal)
+    files = normal_keys(tree.files)
+    for path, file in files.items():
+        text = file.text and normal_text(file.text)
+        if text != file.text:
+            files[path] = replace(file, text=text)
+    return Tree(files)
 
 
 class Answer(Record, frozen=True):

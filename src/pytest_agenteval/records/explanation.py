@@ -21,17 +21,13 @@ from pytest_agenteval.text.formatting import (
 
 MOST_REASON = 200
 MOST_SIDE = 200
-MOST_ANSWER = 300
 MOST_CHECKS = 8
 MOST_MESSAGE = 300
 MOST_MESSAGE_LINES = 12
 MOST_TRACEBACK_LINES = 30
 MOST_CALL, MOST_WAY = 300, 1000
-MOST_TRACE = 4000
-"""Characters of a traceback that a report shows; the rest is in the transcript."""
 
 MOST_LINES = 40
-MOST_PER_FILE = 12
 MOST_LINE = 160
 LARGE = 64 * 1024
 """Characters of a file from which on its diff is not shown: ``difflib`` would take too long."""
@@ -112,7 +108,7 @@ def error_text(trial: _EndedTrial, transcript: Transcript | None = None) -> str:
     if first not in head:  # it was too long for one line
         head, body = f"{trial.cause}: {first}", body
     notes = transcript_notes(transcript) if transcript else []
-    trace = printable(trial.traceback[-MOST_TRACE:])
+    trace = printable(trial.traceback[-4000:])  # the rest is in the transcript
     return "\n".join(part for part in (head, body, trace, *grade_lines(trial), *notes) if part)
 
 
@@ -126,23 +122,18 @@ def explain_trial(trial: _WholeTrial, width: int = 100) -> list[str]:
     if trial.limit:
         lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")
     lines += [f"  {one_line(note, MOST_MESSAGE)}" for note in transcript_notes(trial.transcript)]
-    lines += _not_recorded(trial)
-    if trial.outcome.answer.text:
-        lines.append(f"  answer: {one_line(trial.outcome.answer.text, MOST_ANSWER)}")
-    lines += [shorten_middle(f"  {line}", width) for line in workspace_diff(trial.outcome)]
-    return [lines[0], *(piece for line in lines[1:] for piece in wrap(line, width))]
-
-
-def _not_recorded(trial: _WholeTrial) -> Iterator[str]:
-    """Name requests that were not recorded, without the one that an errored trial's message names."""
     times = count_unrecorded(trial.transcript.events)
+    # An errored trial's message names one already.
     calls = [call for call in times if not trial.message.startswith(f"{call.file}: {call.question}")]
     for call in calls[:MOST_CHECKS]:
         often = f", {times[call]} times" if times[call] > 1 else ""
-        yield f"  not recorded{often}: {call.name}"
-        yield from (f"    {way}" for way in call.ways)
+        lines += [f"  not recorded{often}: {call.name}", *(f"    {way}" for way in call.ways)]
     if len(calls) > MOST_CHECKS:
-        yield f"  and {len(calls) - MOST_CHECKS} more that were not recorded"
+        lines.append(f"  and {len(calls) - MOST_CHECKS} more that were not recorded")
+    if trial.outcome.answer.text:
+        lines.append(f"  answer: {one_line(trial.outcome.answer.text, 300)}")
+    lines += [shorten_middle(f"  {line}", width) for line in workspace_diff(trial.outcome)]
+    return [lines[0], *(piece for line in lines[1:] for piece in wrap(line, width))]
 
 
 def transcript_notes(transcript: Transcript) -> list[str]:
@@ -222,17 +213,17 @@ def workspace_diff(outcome: Outcome) -> list[str]:
         room = MOST_LINES - len(lines)
         if room < 4:  # a diff's head takes three lines: what is left would show nothing of the change
             return [*lines, f"... {pluralize(len(paths) - count, 'more file')}"]
-        lines += _file_diff(outcome, path, min(MOST_PER_FILE, room - 1))
+        if any(len(tree.text(path) or "") > LARGE for tree in (outcome.before, outcome.after)):
+            lines.append(_diff_line(f"{path}: too large to show"))
+            continue
+        changes = unified(outcome.before, outcome.after, path) or [
+            f"{path}: differs only in how its lines end"
+        ]
+        most = min(12, room - 1)
+        lines += map(_diff_line, changes[:most])
+        if len(changes) > most:
+            lines.append(f"... {pluralize(len(changes) - most, 'more line')} of {_diff_line(path)}")
     return lines
-
-
-def _file_diff(outcome: Outcome, path: str, most: int) -> list[str]:
-    if any(len(tree.text(path) or "") > LARGE for tree in (outcome.before, outcome.after)):
-        return [_diff_line(f"{path}: too large to show")]
-    lines = unified(outcome.before, outcome.after, path) or [f"{path}: differs only in how its lines end"]
-    left = len(lines) - most
-    more = [f"... {pluralize(left, 'more line')} of {_diff_line(path)}"] if left > 0 else []
-    return [*map(_diff_line, lines[:most]), *more]
 
 
 def _diff_line(line: str) -> str:

@@ -34,7 +34,7 @@ GRADER = Contract("grader", "grade", ("evidence",), frozenset({"evidence"}))
 
 
 class Trait(NamedTuple):
-    """What an agent or a grader may say of itself: its name, what it may be in words, and whether it is."""
+    """What an agent or a grader may declare of itself: its name, its values in words, whether one fits."""
 
     name: str
     expected: str
@@ -80,21 +80,23 @@ def factory_of(contract: Contract, claim: Any) -> Any:
         return claim
     if callable(getattr(claim, contract.method, None)):
         return InstanceFactory(claim, "an object, not as a class")
-    if _acts(claim, contract):
-        return InstanceFactory(FunctionAdapter(claim, contract), "a function")
-    return claim
+    required = _required_parameters(claim)
+    # A function that takes just these parameters is the agent or the grader itself, and no factory.
+    acts = len(required) == len(contract.parameters) and (
+        inspect.iscoroutinefunction(claim) or any(each.name in contract.acting for each in required)
+    )
+    return InstanceFactory(FunctionAdapter(claim, contract), "a function") if acts else claim
 
 
 def construction_fault(contract: Contract, factory: Any, settings: Collection[str]) -> str:
-    """Say what is registered where nothing of this contract can be made of it and of these settings."""
+    """Describe what is registered where nothing of this contract can be made of it and of these settings."""
     if isinstance(factory, type) and not callable(getattr(factory, contract.method, None)):
         return f"a class {factory.__name__} without {contract.method}"
-    placed = [p.name for p in _required_parameters(factory) if p.kind is p.POSITIONAL_ONLY]
-    if placed:
-        return f"{_name_of(factory)}, whose {', '.join(placed)} cannot be given by name"
-    needed = (
-        [parameter.name for parameter in _required_parameters(factory)] if inspect.isfunction(factory) else []
-    )
+    required = _required_parameters(factory)
+    if placed := [each.name for each in required if each.kind is each.POSITIONAL_ONLY]:
+        name = getattr(factory, "__qualname__", repr(factory))
+        return f"{name}, whose {', '.join(placed)} cannot be given by name"
+    needed = [each.name for each in required] if inspect.isfunction(factory) else []
     lacking = [name for name in needed if name not in settings]
     return f"a function that has to be given {', '.join(lacking)}" if lacking else ""
 
@@ -115,19 +117,17 @@ def accepted_settings(factory: Any) -> tuple[Collection[str], Collection[str]] |
 
 
 def misfit_traits(thing: object, traits: Collection[Trait]) -> Iterator[tuple[str, str]]:
-    """Give what is expected and what was found, for each trait that is something else.
+    """Yield what is expected and what was found, for each trait that is something else.
 
     No code of the author's runs: what a class only describes (a property, a slot) is not looked into.
     """
     thing = thing.thing if isinstance(thing, InstanceFactory) else thing
+    absent = object()
     for trait in traits:
-        value = inspect.getattr_static(thing, trait.name, _UNSAID)
+        value = inspect.getattr_static(thing, trait.name, absent)
         described = hasattr(type(value), "__get__") and not callable(value)
-        if value is not _UNSAID and not described and not trait.fits(value):
+        if value is not absent and not described and not trait.fits(value):
             yield f"{trait.name}: {trait.expected}", repr(value)
-
-
-_UNSAID = object()
 
 
 def is_text(value: Any) -> bool:
@@ -151,20 +151,6 @@ def is_map_of_texts(value: Any) -> bool:
     if value is None:
         return True
     return isinstance(value, Mapping) and all(map(is_text, (*value.keys(), *value.values())))
-
-
-def _name_of(factory: Any) -> str:
-    return str(getattr(factory, "__qualname__", repr(factory)))
-
-
-def _acts(function: Any, contract: Contract) -> bool:
-    """Whether a function is the agent or the grader itself, and no factory: its parameters say it."""
-    required = _required_parameters(function)
-    if len(required) != len(contract.parameters):
-        return False
-    return inspect.iscoroutinefunction(function) or any(
-        parameter.name in contract.acting for parameter in required
-    )
 
 
 def _required_parameters(function: Any) -> list[inspect.Parameter]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import attrgetter
 from types import TracebackType
 
 from pytest_agenteval.records.plan import Allowance
@@ -43,7 +42,7 @@ class TimeSpan:
 
 
 class Budget:
-    """What one trial has used of its allowance; asked before each step, told after it.
+    """What one trial has used of its allowance: it is checked before each step and charged after it.
 
     There are two figures, both from ``begin`` on. ``elapsed`` is what people see: all that passes, without
     the wait for a slot or for a client library. ``seconds`` is what a limit counts: forgiven time (back-off,
@@ -157,16 +156,15 @@ class Budget:
 
         To be used within ``held_up``; while another request is under way the time counts.
         """
-        self._change_excluded(1)
+        with self._lock:
+            self._count_excluded()
+            self._excluding += 1
         try:
             yield
         finally:
-            self._change_excluded(-1)
-
-    def _change_excluded(self, change: int) -> None:
-        with self._lock:
-            self._count_excluded()
-            self._excluding += change
+            with self._lock:
+                self._count_excluded()
+                self._excluding -= 1
 
     def _count_excluded(self) -> None:
         now = self.at
@@ -224,7 +222,7 @@ class Budget:
         self.forgive(changed)
 
     def step(self) -> None:
-        """Begin one more step: one asking of the model.
+        """Begin one more step, which is one request to the model.
 
         Raises LimitReached when the allowance of steps, seconds, tokens or money is used up.
         """
@@ -238,7 +236,7 @@ class Budget:
         self.steps += 1
 
     def undo_step(self) -> None:
-        """Take a step back: what was asked brought no reply, and may be asked again."""
+        """Take a step back: the request brought no reply, and may be made again."""
         with self._lock:
             self.steps -= 1
 
@@ -257,12 +255,9 @@ class Budget:
         raise self.reached
 
 
-_began = attrgetter("began")
-
-
 def _covered_seconds(spans: Iterable[TimeSpan]) -> float:
     covered, until = 0.0, float("-inf")
-    for span in sorted(spans, key=_began):
+    for span in sorted(spans, key=lambda span: span.began):
         began, ended = span.began if span.began > until else until, span.ended
         if ended > began:
             covered += ended - began
@@ -271,7 +266,7 @@ def _covered_seconds(spans: Iterable[TimeSpan]) -> float:
 
 
 class CrossLoopSemaphore:
-    """So many places, taken in the order in which they are asked for: ``async with places: ...``.
+    """A number of places, taken in the order in which callers wait: ``async with places: ...``.
 
     An agent in a thread may ask on a loop of its own: asyncio's semaphore belongs to the first loop that
     waits for it, and is not for threads.
@@ -293,22 +288,18 @@ class CrossLoopSemaphore:
         try:
             await turn
         except BaseException:
-            self._give_up(turn)
+            with self._lock:
+                given = turn not in self._waiting
+                if not given:
+                    self._waiting.remove(turn)
+            if given:  # a place that was given meanwhile goes to the next
+                self._pass_on()
             raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._pass_on()
-
-    def _give_up(self, turn: asyncio.Future[None]) -> None:
-        """Wait no longer; a place that was given meanwhile goes to the next."""
-        with self._lock:
-            given = turn not in self._waiting
-            if not given:
-                self._waiting.remove(turn)
-        if given:
-            self._pass_on()
 
     def _pass_on(self) -> None:
         with self._lock:

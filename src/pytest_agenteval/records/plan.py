@@ -111,11 +111,11 @@ _LATER_PART = re.compile(r"(?:[-@:](?:\d{3,}[\d-]*|latest|preview[\w-]*|v\d[\d:]
 """What a provider adds to the name of a model when it replies: a date, a version."""
 
 OWN_MODEL = "own"
-"""The model of an agent that asks its own: which one that is, its requests say."""
+"""The model of an agent that calls its own: which one that is, its requests show."""
 
 
 Via: TypeAlias = Literal["", "direct", "litellm"]
-"""How a real model is asked: over our own connections, or by litellm; empty for one that is neither."""
+"""How a real model is reached: over our own connections, or by litellm; empty for one that is neither."""
 
 
 def is_same_model(named: str, other_name: str) -> bool:
@@ -316,7 +316,7 @@ class Plan(Record, frozen=True):
 
 
 def own_label(model: str, own_models: Sequence[str]) -> str:
-    """Write a model, in its place those that the agent asked by itself, if there are any: ``own: gpt-6``."""
+    """Write a model, in its place those that the agent called by itself, if there are any: ``own: gpt-6``."""
     return f"{OWN_MODEL}: {', '.join(own_models)}" if own_models else model
 
 

@@ -17,7 +17,6 @@ from pytest_agenteval.text.json_values import canonical_json, json_digest, text_
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
-    from jinja2.nodes import Node
 
 
 ENDING = ".jinja"
@@ -55,17 +54,14 @@ class PromptBroken(TrialBroken):
         line = getattr(wrong, "lineno", None) or (lines[-1] if lines else None)
         place = f", line {line}" if line else ""
         missing = getattr(wrong, "templates", None)  # as jinja2's TemplateNotFound has it
-        why = (
-            f"there is no prompt {missing[0]!r} to include"
-            if missing
-            else exception_text(wrong).split("\n")[0].removesuffix(".")
-        )
+        first_line = exception_text(wrong).split("\n")[0].removesuffix(".")
+        why = f"there is no prompt {missing[0]!r} to include" if missing else first_line
         given = f"the agent gives it {', '.join(sorted(values)) or 'no values'}"
         super().__init__(f"the prompt file for {name!r}{place}: {why}; {given}")
 
 
 class NoPrompt(TrialBroken):
-    """An agent asks for a prompt that it has not, and that nobody gives it."""
+    """An agent requests a prompt that it does not have, and that nobody gives it."""
 
     cause = "prompt"
 
@@ -97,7 +93,7 @@ class Prompts:
         return RecordedPrompts(self, record)
 
     def record_read(self, name: str) -> None:
-        """Write down that a prompt is read, where a trial is under way: here is none."""
+        """Write down that a prompt is read, where a trial is under way: here there is none."""
 
     def digest(self) -> str:
         """Give a digest of every text."""
@@ -106,14 +102,11 @@ class Prompts:
     def parts(self, name: str) -> tuple[tuple[str, str], ...]:
         """Give the prompt of that name, and those that it includes, each with a digest of its text."""
         if name not in self._parts:
-            names, left = dict.fromkeys([name]), [name]
+            names, left = [name], [name]
             while left:
-                new = [
-                    part
-                    for part in sorted(included_prompts(self._texts.get(left.pop(), "")))
-                    if part not in names
-                ]
-                names |= dict.fromkeys(new)
+                included = sorted(included_prompts(self._texts.get(left.pop(), "")))
+                new = [part for part in included if part not in names]
+                names += new
                 left += new
             self._parts[name] = tuple(
                 (part, json_digest(self._texts[part])) for part in names if part in self._texts
@@ -128,7 +121,7 @@ class Prompts:
 
         environment = _environment(tuple(sorted(self._texts.items())))
         for name in self._texts:
-            with suppress(TemplateError):  # told when it is asked for, if it ever is
+            with suppress(TemplateError):  # whoever renders it learns of the mistake
                 environment.get_template(name)
 
     def render(self, name: str, /, **values: Any) -> str:
@@ -139,7 +132,7 @@ class Prompts:
             environment = _environment(tuple(sorted(self._texts.items())))
             return environment.get_template(name).render(**values).strip()
         except Exception as wrong:
-            if name not in self._changed:  # the agent's own: its author sees where it was asked for
+            if name not in self._changed:  # the agent's own: its author sees where it was rendered
                 raise
             self.broken = PromptBroken(name, wrong, values)
             raise self.broken from None
@@ -188,7 +181,7 @@ class _RecordedTexts(dict[str, str]):
         return super().get(name, default)
 
     def items(self) -> Any:
-        """Give all of them, to be put together elsewhere: which of them matter is told by ``record_read``."""
+        """Return all of them, to be combined elsewhere: ``record_read`` reports which of them matter."""
         self._names_read.update(self)
         return super().items()
 
@@ -199,7 +192,7 @@ class _RecordedTexts(dict[str, str]):
 
 @cache
 def _environment(texts: tuple[tuple[str, str], ...]) -> Environment:
-    # Kept per set of texts: compiling a template costs more than a whole offline trial.
+    # One for each set of texts: compiling a template costs more than a whole offline trial.
     from jinja2 import DictLoader, StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
@@ -233,12 +226,12 @@ class Form:
 
 def _form(text: str) -> tuple[Template, Mapping[str, int]]:
     from jinja2 import StrictUndefined, TemplateSyntaxError
-    from jinja2.nodes import Name
+    from jinja2.nodes import Name, Node
     from jinja2.sandbox import SandboxedEnvironment
 
     environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     try:
-        nodes = list(_walk(environment.parse(text)))
+        nodes = list(environment.parse(text).find_all(Node))
     except TemplateSyntaxError as wrong:
         raise InvalidForm(wrong.lineno, wrong.message or "no template") from None
     for node in nodes:
@@ -254,12 +247,6 @@ def _form(text: str) -> tuple[Template, Mapping[str, int]]:
 
 
 _IN_FORMS = frozenset({"Template", "Output", "TemplateData", "Name", "If", "Not", "And", "Or"})
-
-
-def _walk(node: Node) -> Iterator[Node]:
-    yield node
-    for child in node.iter_child_nodes():
-        yield from _walk(child)
 
 
 _FILLED_IN = re.compile(r"[{}$%<>]")

@@ -57,7 +57,7 @@ class Record(FrozenValue, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Make a record equal to the one that ``to_json`` was asked of; raises TypeError for anything else.
+        """Make a record equal to the one that ``to_json`` wrote; raises TypeError for anything else.
 
         The error names the key: one that is not known or is missing, or whose value is of another type.
         """
@@ -100,7 +100,7 @@ def _read(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
 
 
 def _hashable(value: Any) -> Any:
-    """Leave maps, lists and sets out of a hash: records that hold them are told apart by the rest."""
+    # Maps, lists and sets are left out of a hash: the rest distinguishes the records that hold them.
     if isinstance(value, tuple):
         return tuple(map(_hashable, value))
     return None if isinstance(value, dict | list | set | frozenset) else value
@@ -120,7 +120,6 @@ def _dataclass_fields(kind: type[FrozenValue]) -> Mapping[str, Any]:
 
 
 def _default(info: msgspec.structs.FieldInfo) -> dict[str, Any]:
-    """Say in the standard library's words what a field is where nothing is given."""
     defaults = {"default": info.default, "default_factory": info.default_factory}
     return {name: value for name, value in defaults.items() if value is not msgspec.NODEFAULT}
 

@@ -1,4 +1,4 @@
-"""The transcript while it is being written: by chat and tool box, so that it survives a crash."""
+"""The transcript while it is being written by chat and tool box, so that it survives a crash."""
 
 from __future__ import annotations
 
@@ -43,21 +43,30 @@ def is_ended(call: ToolCall) -> bool:
 def completed_calls(
     seen: Sequence[ToolCall], returned: Sequence[ToolCall], untimed: Collection[int]
 ) -> list[ToolCall]:
-    """Give the calls that were seen, with what only those of equal id tell: results and times.
+    """Add to the calls that were seen the results and times of returned ones with equal ids.
 
-    ``untimed`` are the places of those that nobody saw being made: a reply asked for them, a later request
-    had their results, and when they were made in between is not known.
+    ``untimed`` are the places of calls that nobody saw being made: a reply requested them and a later request
+    had their results, so when they were made in between is not known.
     """
     remaining = list(returned)
-    others = [_take(remaining, _by_id, call) for call in seen]
-    pairs = enumerate(zip(seen, others, strict=True))
-    return [_completed(call, other) if other and at in untimed else call for at, (call, other) in pairs]
+    completed = []
+    for at, call in enumerate(seen):
+        other = _take(remaining, _by_id, call)
+        if other is not None and at in untimed:
+            timed = other if other.ended else call
+            outcome = call if is_ended(call) else other
+            call = replace(
+                call, result=outcome.result, error=outcome.error, started=timed.started, ended=timed.ended
+            )
+        completed.append(call)
+    return completed
 
 
 def unseen_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list[ToolCall]:
     """Give the calls that are returned and were not seen: by id, else by tool and arguments, else by tool."""
     remaining, unseen = list(seen), list(returned)
-    for identity in (_by_id, _by_arguments, _by_tool):
+    for identity in (_by_id, _by_arguments, lambda call: re.split(r"__|[./]", call.tool)[-1]):
+        # The last one drops the server's name, which clients of MCP put before the tool's.
         unseen = [call for call in unseen if _take(remaining, identity, call) is None]
     return unseen
 
@@ -68,21 +77,19 @@ def united_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list
     A call is the same if its tool and its id are, else if its tool and arguments are.
     """
     remaining = list(seen)
-    same = [_take(remaining, _by_id, call) for call in returned]
-    same = [
-        other or _take(remaining, _by_arguments, call) for call, other in zip(returned, same, strict=True)
-    ]
-    united = [_executed(call, other) for call, other in zip(returned, same, strict=True)]
+    by_id = [_take(remaining, _by_id, call) for call in returned]
+    united = []
+    for call, match in zip(returned, by_id, strict=True):
+        other = match or _take(remaining, _by_arguments, call)
+        if other is not None:  # what was seen to come of it stands
+            outcome = {name: getattr(other, name) for name in ("result", "error", "started", "ended", "tape")}
+            call = replace(call, **outcome)
+        united.append(call)
     return [*united, *remaining]
 
 
 def _by_id(call: ToolCall) -> Any:
     return call.tool, call.id
-
-
-def _by_tool(call: ToolCall) -> Any:
-    """Give a tool's name without that of its server, which clients of MCP put before it."""
-    return re.split(r"__|[./]", call.tool)[-1]
 
 
 def _by_arguments(call: ToolCall) -> Any:
@@ -92,20 +99,6 @@ def _by_arguments(call: ToolCall) -> Any:
 def _take(calls: list[ToolCall], identity: Callable[[ToolCall], Any], like: ToolCall) -> ToolCall | None:
     at = next((at for at, call in enumerate(calls) if identity(call) == identity(like)), None)
     return None if at is None else calls.pop(at)
-
-
-def _completed(call: ToolCall, returned: ToolCall) -> ToolCall:
-    timed = returned if returned.ended else call
-    outcome = call if is_ended(call) else returned
-    return replace(call, result=outcome.result, error=outcome.error, started=timed.started, ended=timed.ended)
-
-
-def _executed(returned: ToolCall, seen: ToolCall | None) -> ToolCall:
-    """Give a returned call with what was seen to come of it."""
-    if seen is None:
-        return returned
-    outcome = {name: getattr(seen, name) for name in ("result", "error", "started", "ended", "tape")}
-    return replace(returned, **outcome)
 
 
 class _Conversation:
@@ -158,15 +151,20 @@ class Recorder:
         return len(self._conversations)
 
     def add_prompt(self, messages: Sequence[Mapping[str, Any]], *, concurrent: bool = False) -> AddedPrompt:
-        """Write down the messages of a request that were not there before; give them and where they are.
+        """Write down the messages of a request that were not there before; return them and where they are.
 
         A request goes on with the conversation of which it holds all, the longest where there are several;
         any other begins a new phase. Where requests are ``concurrent``, it joins none that waits for a reply.
-        The first ``seeded`` messages were given by the task, not said in the trial: an agent that gives the
-        model a history says how long.
+        The task gave the first ``seeded`` messages: an agent that gives the model a history says how long.
         """
         with self._lock:
-            conversation = self._conversation_before(messages, concurrent)
+            # An agent may rewrite its history, as by a summary: what it dropped stays in the transcript.
+            free = [each for each in self._conversations if not (concurrent and each.busy)]
+            known = [each for each in reversed(free) if _goes_on(each.messages, messages)]
+            if not known:
+                known = [_Conversation(self.phase + 1)]
+                self._conversations += known
+            conversation = max(known, key=lambda each: len(each.messages))
             recorded = len(conversation.messages)
             for number, message in enumerate(messages[recorded:], start=recorded):
                 conversation.messages.append(message)
@@ -174,17 +172,8 @@ class Recorder:
             conversation.busy = concurrent
             return AddedPrompt(conversation.phase, messages[recorded:])
 
-    def _conversation_before(self, messages: Sequence[Mapping[str, Any]], concurrent: bool) -> _Conversation:
-        # An agent may rewrite its history, as by a summary: what it dropped was said all the same.
-        open_ones = [each for each in self._conversations if not (concurrent and each.busy)]
-        known = [each for each in reversed(open_ones) if _goes_on(each.messages, messages)]
-        if not known:
-            self._conversations.append(_Conversation(self.phase + 1))
-            return self._conversations[-1]
-        return max(known, key=lambda each: len(each.messages))
-
     def messages_of(self, phase: int) -> list[Mapping[str, Any]]:
-        """Give what has been said in a conversation so far."""
+        """Return the messages of a conversation so far."""
         return list(self._conversations[phase - 1].messages)
 
     def add_failed_attempts(self, number: int = 1) -> None:
@@ -204,12 +193,12 @@ class Recorder:
             self.paid = self.paid + UNREAD_USAGE if is_sent else self.paid
 
     def add_unseen_usage(self) -> None:
-        """Note that models may have been asked where nobody saw it: what the trial took is unknown."""
+        """Note that models may have been called where nobody saw it: what the trial took is unknown."""
         with self._lock:
             self.usage = self.usage + UNSEEN_USAGE
 
     def pay(self, usage: Usage) -> None:
-        """Count what was really paid now, by whomever: what a tape has played costs nothing again."""
+        """Count what was really paid now, by whomever: what a tape plays costs nothing again."""
         with self._lock:
             self.paid = self.paid + usage
 
@@ -237,7 +226,7 @@ class Recorder:
             conversation.messages.append(message)
             conversation.busy = False
             self.last_words = content or self.last_words
-            if phase is None:  # who asks through the trial's own chat answers with what is said last
+            if phase is None:  # an agent that uses the trial's own chat answers with the last message
                 self.answer_so_far = self.last_words
             self._messages.append(Message("assistant", content, calls, ask.turn, phase=conversation.phase))
             self._asks.append(ask)
@@ -246,10 +235,10 @@ class Recorder:
                 self.paid = self.paid + ask.usage
 
     def begin_call(self, call: ToolCall) -> int:
-        """Keep a call's place in the order in which the model listed it; give the place.
+        """Reserve a call's place in the order in which the model listed it; return the place.
 
-        A call that a model's reply held already (of the same id, else of the same tool and arguments) has
-        its place, and no second one.
+        A call that a model's reply already held (of the same id, else of the same tool and arguments) has
+        its place, and gets no second one.
         """
         with self._lock:  # calls may come from several threads
             place = self._pending_place(call) if self._pending_calls else None
@@ -264,12 +253,12 @@ class Recorder:
         with self._lock:
             listed = self._calls[place]
             if (listed.id, listed.turn, listed.index) != (call.id, call.turn, call.index):
-                # A model's reply says where it belongs.
+                # Where it belongs, the model's reply decides.
                 call = replace(call, id=listed.id, turn=listed.turn, index=listed.index)
             self._calls[place] = truncated_call(call)
 
     def begin_call_event(self, call: ToolCall, places: Collection[int]) -> int:
-        """Keep the place of a call that a program tells of, and give it.
+        """Reserve the place of a call that a program reports, and return it.
 
         It is that of the call of this id in a model's reply, else of one of the same tool and arguments that
         waits for its result, else a new one; ``places`` are those of its other calls.
@@ -285,7 +274,7 @@ class Recorder:
             return place
 
     def end_call_event(self, place: int, result: Any, error: ToolError | None, ended: float) -> None:
-        """Put what a program tells of a call's result into its place; what was seen to come of it stands."""
+        """Put the result that a program reports into its call's place; what was seen to come of it stands."""
         with self._lock:
             listed = self._calls[place]
             self._pending_calls.pop(place, None)
@@ -330,15 +319,17 @@ class Recorder:
         """Give the place of a pending call that this one is; it is pending no more."""
         place = self._pending_of(call.id)
         if place is None:
-            place = next((place for place in self._pending_calls if self._is_listed(call, place)), None)
+            arguments = (call.args, call.raw_args)
+            same = (
+                place
+                for place in self._pending_calls
+                if (self._calls[place].args, self._calls[place].raw_args) == arguments
+                and _is_name_of(call.tool, self._calls[place].tool)
+            )
+            place = next(same, None)
         if place is not None:
             del self._pending_calls[place]
         return place
-
-    def _is_listed(self, call: ToolCall, place: int) -> bool:
-        listed = self._calls[place]
-        same_args = (listed.args, listed.raw_args) == (call.args, call.raw_args)
-        return same_args and _is_name_of(call.tool, listed.tool)
 
     def leave_open(self, places: Iterable[int]) -> None:
         """Have these calls wait for a result, but for those of which something is known to have come."""
@@ -349,7 +340,7 @@ class Recorder:
                     self._pending_calls.setdefault(place, self.phase)
 
     def end_pending_calls(self, *, cut_off: bool) -> None:
-        """Close the calls of which nobody told a result.
+        """Close the calls of which nobody reported a result.
 
         Where the agent was ``cut_off``, they did not end. An agent that ended by itself may have answered
         with a result that no model was shown: then nothing is known of it, and that is no error.
@@ -361,7 +352,7 @@ class Recorder:
             self._pending_calls.clear()
 
     def offer_tools(self, tools: Sequence[ToolSpec]) -> None:
-        """Write down which tools a model is told of; one that was written down under its name stands."""
+        """Write down which tools a model is offered; one that was written down under its name stands."""
         if not tools or tools is self._offered:
             return
         with self._lock:
@@ -370,12 +361,12 @@ class Recorder:
             self._tools += tuple(declared_tool(tool) for tool in tools if tool.name not in names)
 
     def add_returned(self, returned: Transcript) -> None:
-        """Take what an agent tells of its own course.
+        """Take over what an agent reports of its own course.
 
         Where replies of models were seen, they stand, and results and times of calls are added, by the calls'
-        ids. Calls that no reply asked for are added only where no reply asked for any: such an agent reads
-        them in texts. Where no reply was seen, all is taken over, and calls that were seen keep what came of
-        them. A call of which no result is told waits for one as a call that was seen does.
+        ids. Calls that no reply requested are added only where no reply requested any: such an agent reads
+        them in texts. Where no reply was seen, all is taken over, and the outcome of a seen call stays. A
+        call without a reported result waits for one as a call that was seen does.
         """
         is_open = [call.error is not None and call.error.type == NOT_FINISHED for call in returned.calls]
         pairs = zip(returned.calls, is_open, strict=True)
@@ -395,7 +386,14 @@ class Recorder:
                 return
             self._calls = [truncated_call(call) for call in united_calls(self._calls, calls)]
             self.leave_open(place for place, waits in enumerate(is_open) if waits)
-            self._messages += map(_truncated_message, returned.messages)
+            self._messages += [
+                replace(
+                    message,
+                    content=truncated_text(message.content),
+                    calls=tuple(map(truncated_call, message.calls)),
+                )
+                for message in returned.messages
+            ]
             self._asks += returned.asks
             self._events += returned.events
             usage = returned.usage
@@ -408,7 +406,7 @@ class Recorder:
             self.last_words = returned.last_words or self.last_words
 
     def add_miss(self, miss: CassetteMiss) -> None:
-        """Write down what was asked and not recorded, and what there is in its place."""
+        """Write down a request that is not recorded, and what there is in its place."""
         problem = miss.problem
         details = {
             "file": problem.file,
@@ -436,7 +434,7 @@ class Recorder:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that the agent asked by itself so far."""
+        """The models that the agent called by itself so far."""
         return models_of(self._asks)
 
     def transcript(self) -> Transcript:
@@ -451,22 +449,21 @@ class Recorder:
         )
 
     def _message(self, message: Mapping[str, Any], seeded: bool, phase: int) -> Message:
+        calls = []
+        for index, call in enumerate(message.get("tool_calls") or ()):
+            function = call["function"]
+            args, raw = parse_arguments(function.get("arguments") or "{}")
+            calls.append(ToolCall(call["id"], 0, index, function["name"], args, raw, by="seed"))
         role = OTHER_ROLES.get(message["role"], message["role"])
         return Message(
-            role if role in get_args(Role) else "user",  # of an agent's own making: said to the model
+            role if role in get_args(Role) else "user",  # of an agent's own making: sent to the model
             truncated_text(_text(message.get("content"))),
-            tuple(_seed_call(call, index) for index, call in enumerate(message.get("tool_calls") or ())),
+            tuple(calls),
             self.turn,
             seeded,
             phase,
             message.get("tool_call_id", ""),
         )
-
-
-def _truncated_message(message: Message) -> Message:
-    content = truncated_text(message.content)
-    calls = tuple(map(truncated_call, message.calls))
-    return replace(message, content=content, calls=calls)
 
 
 def _is_name_of(tool: str, listed: str) -> bool:
@@ -491,9 +488,3 @@ def _text(content: Any) -> str:
         return ""
     parts = [part.get("text", "") for part in content if isinstance(part, Mapping)]
     return "\n".join(part for part in parts if part)
-
-
-def _seed_call(call: Mapping[str, Any], index: int) -> ToolCall:
-    function = call["function"]
-    args, raw = parse_arguments(function.get("arguments") or "{}")
-    return ToolCall(call["id"], 0, index, function["name"], args, raw, by="seed")

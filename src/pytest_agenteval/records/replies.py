@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import UNREAD_USAGE, Usage
@@ -62,17 +62,16 @@ def credible_usage(usage: Usage) -> Usage:
     What is below 0 would take tokens off other replies' when they are added up.
     """
     counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
-    if not all(map(_possible, counts)):
+    possible = (
+        count is None
+        or (isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS)
+        for count in counts
+    )
+    if not all(possible):
         return UNKNOWN
     cost = usage.cost_usd
     priced = cost is None or (isfinite(cost) and cost >= 0)
     return usage if priced else Usage(*counts, None, usage.asks, usage.attempts)
-
-
-def _possible(count: Any) -> bool:
-    if count is None:
-        return True
-    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS
 
 
 class SplitReply(NamedTuple):
@@ -83,7 +82,7 @@ class SplitReply(NamedTuple):
 
 
 def split_thoughts(text: str) -> SplitReply:
-    """Split what a model thought off what it says, by the marks that servers without a parser leave.
+    """Separate a model's thoughts from its answer, by the marks that servers without a parser leave.
 
     A closing mark alone ends a thought that began in the prompt. A thought that never closes goes to the
     end. A mark in the middle of a line opens a thought only if that thought is closed. A mark that is quoted
@@ -93,7 +92,14 @@ def split_thoughts(text: str) -> SplitReply:
     if _DATA_BEGINS.match(text):
         return SplitReply(text, "")
     if _HARMONY.search(_without_quotes(text)) if "<|channel|>" in text else None:
-        return _split_harmony(harmony_messages(text))
+        thoughts, spoken = [], []
+        for each in harmony_messages(text):
+            if each.channel == "analysis" and not each.recipient:
+                thoughts.append(each.body)
+            else:
+                spoken.append(each.written if each.recipient else each.body)
+        answer = "\n".join(filter(None, map(str.strip, spoken)))
+        return SplitReply(answer, _joined_thoughts(thoughts))
     if stripped := _STRIPPED_HARMONY.match(text):
         return SplitReply(stripped[2], stripped[1].strip())
     marks = _marks(text)
@@ -166,7 +172,7 @@ def _split_at(text: str, marks: Sequence[_Mark]) -> SplitReply:
 
 
 def _joined_thoughts(thoughts: Iterable[str]) -> str:
-    return "\n\n".join(filter(None, (thought.strip() for thought in thoughts)))
+    return "\n\n".join(filter(None, map(str.strip, thoughts)))
 
 
 def _marks(text: str) -> list[_Mark]:
@@ -248,15 +254,3 @@ def harmony_messages(text: str) -> list[HarmonyMessage]:
         messages.append(HarmonyMessage(channel, tool, match["body"], match[0]))
     outside = _HARMONY.sub("", text)
     return [HarmonyMessage("", "", outside, outside), *messages] if outside.strip() else messages
-
-
-def _split_harmony(messages: Iterable[HarmonyMessage]) -> SplitReply:
-    answers = [
-        message.written if message.recipient else message.body
-        for message in messages
-        if message.recipient or message.channel != "analysis"
-    ]
-    thoughts = [
-        message.body for message in messages if message.channel == "analysis" and not message.recipient
-    ]
-    return SplitReply("\n".join(filter(None, (text.strip() for text in answers))), _joined_thoughts(thoughts))

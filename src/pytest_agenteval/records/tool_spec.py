@@ -36,7 +36,7 @@ class ToolSpec(Record, frozen=True):
         return {"type": "function", "function": function}
 
 
-MOST_KEPT = 512
+MOST_REMEMBERED = 512
 
 # By identity, beside what it belongs to: all trials of a suite are offered the same tools.
 _declared: dict[int, tuple[ToolSpec, ToolSpec]] = {}
@@ -47,7 +47,7 @@ def declared_tool(tool: ToolSpec) -> ToolSpec:
     """Give a tool as a model knows it: by name, description and schema."""
     held = _declared.get(id(tool))
     if held is None:
-        if len(_declared) >= MOST_KEPT:
+        if len(_declared) >= MOST_REMEMBERED:
             _declared.clear()
         held = _declared[id(tool)] = (tool, ToolSpec(tool.name, tool.description, tool.parameters))
     return held[1]
@@ -58,14 +58,14 @@ def tools_text(tools: tuple[ToolSpec, ...]) -> str:
     key = tuple(map(id, tools))
     held = _texts.get(key)
     if held is None:
-        if len(_texts) >= MOST_KEPT:
+        if len(_texts) >= MOST_REMEMBERED:
             _texts.clear()
         held = _texts[key] = (tools, compact_json([tool.to_json() for tool in tools]))
     return held[1]
 
 
 DEEPEST = 100
-"""How many brackets may stand in one another: more than any tool asks for, and fewer than break a writer."""
+"""How deep brackets may be nested: deeper than any tool needs, and less than breaks a writer."""
 
 NO_OBJECT = "the arguments are not a JSON object"
 
@@ -87,7 +87,7 @@ def parse_arguments(text: str) -> tuple[Mapping[str, Any], str | None]:
 
 
 def arguments_problem(text: str) -> str:
-    """Say to the model why a text can be no arguments."""
+    """Explain to the model why a text cannot be arguments."""
     try:
         read_json(text)
     except _NotTaken as reason:
@@ -99,8 +99,13 @@ def arguments_problem(text: str) -> str:
 
 def read_json(text: str) -> Any:
     """Read what a model wrote as JSON; raises ValueError for what others could not read."""
-    if text.count("{") + text.count("[") > DEEPEST and _depth(text) > DEEPEST:
-        raise _NotTaken(f"more than {DEEPEST} brackets stand in one another")
+    if text.count("{") + text.count("[") > DEEPEST:
+        depth = deepest = 0
+        for match in _BRACKET.finditer(text):
+            depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(match[0], 0)
+            deepest = max(deepest, depth)
+        if deepest > DEEPEST:
+            raise _NotTaken(f"more than {DEEPEST} brackets stand in one another")
     return JSON_DECODER.decode(text)
 
 
@@ -112,14 +117,6 @@ def shown_value(text: str) -> Any:
         return read_json(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for match in _BRACKET.finditer(text):
-        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(match[0], 0)
-        deepest = max(deepest, depth)
-    return deepest
 
 
 class _NotTaken(ValueError):

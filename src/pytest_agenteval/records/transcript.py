@@ -12,8 +12,8 @@ from pytest_agenteval.records.record import NOTHING, FrozenValue, Record
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.formatting import format_duration, pluralize
 
+# Stands behind a sum of which a part is unknown.
 PARTLY_UNKNOWN = " + unknown"
-"""Stands behind a sum of which a part is unknown."""
 
 
 def format_tokens(tokens: Figure) -> str:
@@ -225,10 +225,10 @@ def unanswered_usage(requests: int) -> Usage:
 
 
 UNREAD_USAGE = Usage(None, None, None, None, None, asks=1, attempts=1)
-"""Of one ask that was seen and can be read by nobody."""
+"""Of one request that was seen and can be read by nobody."""
 
 UNSEEN_USAGE = Usage(None, None, None, None, None, None, None)
-"""Of whoever may have asked models where nobody saw it."""
+"""Of whoever may have called models where nobody saw it."""
 
 NOT_FINISHED = "not_finished"
 """The type of a tool call's error where nothing came of the call."""
@@ -259,7 +259,7 @@ UNTAPED_CONNECTION = "untaped_connection"
 """The kind of event that names a connection of which nothing is recorded: a WebSocket's, a database's."""
 
 OTHER_MODEL = "other_model"
-"""The kind of event that says that the agent asked models of its own, and never the one that was named."""
+"""The kind of event for an agent that called models of its own, and never the one that was named."""
 
 DOUBTFUL_EVENTS = frozenset(
     {
@@ -303,12 +303,12 @@ class Ask(Record, frozen=True):
 
 
 def used_other_models(doubtful_events: Iterable[str]) -> bool:
-    """Whether the agent asked models of its own, and never the one that was named."""
+    """Whether the agent called models of its own, and never the one that was named."""
     return any(kind.startswith(OTHER_MODEL) for kind in doubtful_events)
 
 
 def models_of(asks: Sequence[Ask]) -> tuple[str, ...]:
-    """Give the models that an agent asked by itself, as their replies name them, each once."""
+    """Give the models that an agent called by itself, as their replies name them, each once."""
     return tuple(dict.fromkeys(ask.model for ask in asks if ask.model))
 
 
@@ -333,7 +333,7 @@ class Transcript(Record, frozen=True):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that the agent asked by itself, as their replies name them, each once."""
+        """The models that the agent called by itself, as their replies name them, each once."""
         return models_of(self.asks)
 
     def usage_of(self, *kinds: str) -> Usage:

@@ -14,6 +14,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.text.redaction import KNOWN_SECRETS, Secrets, _written_forms
 from pytest_agenteval.text.secret_forms import SHORTEST_NUMBER
 
+# What authors and users named, and what was computed: neither is a place for what an agent says.
 NAMES = ("key", "kind", "bucket", "tags", "file", "limit", "cause", "workspace", "label")
 FIGURES = (
     "attempt",
@@ -27,9 +28,6 @@ FIGURES = (
     "chat_tape",
     "acted",
 )
-"""What authors and users named, and what was computed: neither is a place for what an agent says."""
-
-LEAST_NUMBER = 10 ** (SHORTEST_NUMBER - 1)
 
 
 def redact_trial(trial: Trial, secrets: Secrets = KNOWN_SECRETS) -> Trial:
@@ -59,12 +57,7 @@ def redact_trial(trial: Trial, secrets: Secrets = KNOWN_SECRETS) -> Trial:
 
 
 SPOKEN = tuple(name for name in Trial.__struct_fields__ if name not in (*NAMES, *FIGURES, "outcome"))
-"""The fields that may hold what an agent, a model or a tool said."""
-
-
-def _names(kind: type) -> tuple[str, ...]:
-    """Give the names of the fields of a record of ours; somebody's own is a value that JSON does not know."""
-    return kind.__struct_fields__ if issubclass(kind, Record) else ()
+"""The fields that may hold what came from an agent, a model or a tool."""
 
 
 def _texts(parts: list[Any]) -> list[str]:
@@ -73,11 +66,12 @@ def _texts(parts: list[Any]) -> list[str]:
     The list grows while it is walked: no part of a trial is deep, and each has some hundred.
     """
     texts: list[str] = []
+    least = 10 ** (SHORTEST_NUMBER - 1)
     for part in parts:
         kind: Any = type(part)
         if kind is str:
             texts.append(part)
-        elif part is None or kind is float or kind is bool or (kind is int and part <= LEAST_NUMBER):
+        elif part is None or kind is float or kind is bool or (kind is int and part <= least):
             continue
         elif issubclass(kind, Record):  # somebody's own is a value that JSON does not know
             parts += astuple(part)
@@ -95,7 +89,7 @@ def _texts(parts: list[Any]) -> list[str]:
     return texts
 
 
-# Named once: a union would be made anew at each value. Maps of ours are dicts, which is told quickly.
+# Named once: a union would be made anew at each value. Maps of ours are dicts, which is a quick check.
 _LISTS = (tuple, list, set, frozenset)
 _MAPS = (dict, Mapping)
 
@@ -106,9 +100,9 @@ def _clean(value: Any, secrets: Secrets) -> Any:
     if isinstance(value, tuple):
         return tuple(_clean(part, secrets) for part in value)
     kind: Any = type(value)
-    if not _names(kind):
+    if not issubclass(kind, Record):  # somebody's own is a value that JSON does not know
         return secrets.value(value)
-    return replace(value, **{name: _clean(getattr(value, name), secrets) for name in _names(kind)})
+    return replace(value, **{name: _clean(getattr(value, name), secrets) for name in kind.__struct_fields__})
 
 
 def _is_dirty(tree: Tree, secrets: Secrets) -> bool:
@@ -119,12 +113,8 @@ def _is_dirty(tree: Tree, secrets: Secrets) -> bool:
 
 
 def _clean_tree(tree: Tree, secrets: Secrets) -> Tree:
-    files = {secrets.text(path): _clean_file(file, secrets) for path, file in tree.files.items()}
-    return replace(tree, files=files)
+    def clean_file(file: FileText) -> FileText:
+        text = secrets.text(file.text) if file.text and secrets.dirty(file.text) else file.text
+        return file if text == file.text else replace(file, text=text)
 
-
-def _clean_file(file: FileText, secrets: Secrets) -> FileText:
-    if not file.text or not secrets.dirty(file.text):
-        return file
-    text = secrets.text(file.text)
-    return file if text == file.text else replace(file, text=text)
+    return replace(tree, files={secrets.text(path): clean_file(file) for path, file in tree.files.items()})

@@ -36,7 +36,7 @@ _LISTS = (list, tuple, set, frozenset)
 def truncated(value: Any) -> Any:
     """Give the value or, where it is too deep, too large or holds itself, a copy that is cut and says so.
 
-    >>> bounded("x" * (MOST_CHARS + 1))[-32:]
+    >>> truncated("x" * (MOST_CHARS + 1))[-32:]
     'x… (cut: 4194305 characters long)'
     """
     if value is None or value is NOTHING or isinstance(value, (bool, float)):
@@ -80,26 +80,21 @@ def truncated_answer(answer: Answer) -> Answer:
 def truncated_grade(grade: Grade) -> Grade:
     """Give a grade whose rationale, checks and details are cut to what a trial can hold."""
     rationale, details = truncated_text(grade.rationale), truncated(grade.details)
-    checks = _truncated_checks(grade.checks)
+    checks = grade.checks
+    chars = sum([len(check.claim) + len(check.expected) + len(check.found) for check in checks])
+    if len(checks) > MOST_VALUES or chars > MOST_CHARS:
+        most = MOST_CHARS // (3 * max(1, min(len(checks), MOST_VALUES)))
+
+        def cut(text: str) -> str:
+            return text if len(text) <= most else cut_text(text, most)
+
+        checks = tuple(
+            Check(cut(check.claim), check.passed, cut(check.expected), cut(check.found))
+            for check in checks[:MOST_VALUES]
+        )
     if rationale is grade.rationale and details is grade.details and checks is grade.checks:
         return grade
     return replace(grade, rationale=rationale, details=details, checks=checks)
-
-
-def _truncated_checks(checks: tuple[Check, ...]) -> tuple[Check, ...]:
-    chars = sum([len(check.claim) + len(check.expected) + len(check.found) for check in checks])
-    if len(checks) <= MOST_VALUES and chars <= MOST_CHARS:
-        return checks
-    most = MOST_CHARS // (3 * max(1, min(len(checks), MOST_VALUES)))
-    return tuple(_truncated_check(check, most) for check in checks[:MOST_VALUES])
-
-
-def _truncated_check(check: Check, most: int) -> Check:
-    claim, expected, found = (
-        text if len(text) <= most else cut_text(text, most)
-        for text in (check.claim, check.expected, check.found)
-    )
-    return Check(claim, check.passed, expected, found)
 
 
 def _fits(value: Any) -> bool:
@@ -123,7 +118,12 @@ def _fits(value: Any) -> bool:
             elif isinstance(item, int):
                 if item.bit_length() > MOST_BITS:
                     return False
-            elif not _stays(item):
+            # A view of a map, for instance, can be neither copied nor sent.
+            elif not (
+                item is None
+                or isinstance(item, float)
+                or (not isinstance(item, Mapping) and _can_be_copied(item))
+            ):
                 return False
             if chars > MOST_CHARS or values + len(inner) > MOST_VALUES:
                 return False
@@ -133,29 +133,13 @@ def _fits(value: Any) -> bool:
     return False
 
 
-def _stays(item: Any) -> bool:
-    """Whether what is no text, list or whole number is kept as it is."""
-    if item is None or isinstance(item, float):
-        return True
-    # A view of a map, for instance, can be neither copied nor sent.
-    return not isinstance(item, Mapping) and _can_be_copied(item)
-
-
 def _can_be_copied(value: Any) -> bool:
-    """Whether a grader can be given its own: of a lock or a client it cannot, and would be blamed for it."""
+    """Whether a grader can be given its own copy: of a lock it cannot, and would be blamed for it."""
     try:
         deepcopy(value)
     except Exception:
         return False
     return True
-
-
-def _object_text(value: object) -> str:
-    """Give what a run's files would hold of it; its type where it cannot say even that."""
-    try:
-        return repr(value)
-    except Exception:
-        return f"<{type(value).__name__}>"
 
 
 def _number(number: int) -> int | str:
@@ -172,7 +156,7 @@ class _Truncation:
         self._around: set[int] = set()
 
     def cut(self, value: Any, depth: int) -> Any:
-        """Give what may be kept of a value that lies so deep."""
+        """Return what a value that lies so deep may hold."""
         self._values += 1
         if isinstance(value, str):
             return self._text(value)
@@ -181,7 +165,12 @@ class _Truncation:
         if isinstance(value, int):
             return _number(value)
         if not isinstance(value, Mapping | list | tuple | set | frozenset):
-            return value if _can_be_copied(value) else self._text(_object_text(value))
+            if _can_be_copied(value):
+                return value
+            try:
+                return self._text(repr(value))
+            except Exception:  # it cannot describe even itself
+                return self._text(f"<{type(value).__name__}>")
         if id(value) in self._around:
             return "… (cut: holds itself)"
         if depth >= MOST_DEEP:
