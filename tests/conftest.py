@@ -87,7 +87,6 @@ TOGETHER: dict[str, str] = {
             "chat/test_retries.py",
             "chat/test_streaming.py",
             "engine/test_openai_client.py",
-            "loopback/test_litellm.py",
             "session/test_real_judges.py",
         ),
         "litellm",

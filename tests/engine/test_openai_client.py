@@ -13,7 +13,7 @@ from pytest_agenteval.records.plan import Conditions
 from tests.engine.executing import execute, plan, registry
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
-TRIALS = 20
+TRIALS = 8
 
 
 @pytest.fixture
@@ -25,9 +25,7 @@ def provider() -> Iterator[ModelServer]:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_client_of_a_module_serves_twenty_trials_side_by_side(
-    provider: ModelServer, streamed: bool
-) -> None:
+def test_a_client_of_a_module_serves_eight_trials_side_by_side(provider: ModelServer, streamed: bool) -> None:
     """Each on its own loop; what is streamed comes in parts, and is seen in the transcript like the rest."""
     openai = pytest.importorskip("openai")
     client = openai.AsyncOpenAI(base_url=provider.openai_base, api_key="x", max_retries=0)

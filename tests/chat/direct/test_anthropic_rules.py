@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.wire.normal_form import ReplyParts, WireCall
@@ -60,7 +60,6 @@ def ask(messages: Sequence[Any], *, takes_system: bool = False, **told: Any) -> 
     return ModelAsk("m", messages, abilities={"supports_mid_conversation_system": takes_system}, **told)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(ANY, max_size=8), st.booleans())
 def test_turns_take_turns(messages: list[dict[str, Any]], takes_system: bool) -> None:
     """User and model alternate; the system comes behind the user, and before the model or last."""
@@ -75,7 +74,6 @@ def test_turns_take_turns(messages: list[dict[str, Any]], takes_system: bool) ->
             assert roles[place + 1 : place + 2] in ([], ["assistant"])
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(ANY, max_size=8), st.booleans())
 def test_no_message_and_no_text_is_empty(messages: list[dict[str, Any]], takes_system: bool) -> None:
     """Each message holds a block, each text words, and each id letters that the provider knows."""
@@ -92,7 +90,6 @@ def test_no_message_and_no_text_is_empty(messages: list[dict[str, Any]], takes_s
     assert all(block["text"].strip() for block in body.get("system", ()))
 
 
-@settings(max_examples=200, deadline=None)
 @given(exchanges(), st.booleans())
 def test_results_come_right_after_their_calls(messages: list[dict[str, Any]], takes_system: bool) -> None:
     """Where each call has a result, they begin the next message, whatever the system says in between."""
@@ -104,7 +101,6 @@ def test_results_come_right_after_their_calls(messages: list[dict[str, Any]], ta
             assert [block.get("tool_use_id") for block in answers] == called
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.text("ab._/é", min_size=1, max_size=6) | st.just("x." * 80), unique=True, max_size=8))
 def test_each_tool_keeps_a_name_of_its_own(names: list[str]) -> None:
     """Names on the wire are of the provider's alphabet, differ, and lead back to the tools."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -177,7 +178,7 @@ def test_the_places_and_the_probe_of_a_dead_process_are_taken_back() -> None:
     assert model.tell("2.b", waiting=9).starts == 1
 
 
-@pytest.mark.parametrize("limit", [1, 7, 60, 600])
+@pytest.mark.parametrize("limit", [1, 7, 600])
 def test_in_no_minute_are_there_more_requests_than_the_limit(limit: int) -> None:
     """However eagerly two processes ask; and nearly as many as there may be."""
     model = Model(RateLimits(requests_per_minute=limit, at_once=1000, at_start=1000))
@@ -189,7 +190,7 @@ def test_in_no_minute_are_there_more_requests_than_the_limit(limit: int) -> None
             unreported[process] = share.starts or 0
             begun += [model.now] * (share.starts or 0)
         model.now += 0.05
-    windows = [sum(start <= at < start + 60 for at in begun) for start in begun]
+    windows = [bisect_left(begun, start + 60) - bisect_left(begun, start) for start in begun]
     assert max(windows) <= limit
     assert len(begun) >= 0.8 * 5 * limit
     counts = [each.served for each in model.state.members.values()] if model.state else []

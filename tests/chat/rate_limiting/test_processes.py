@@ -64,22 +64,6 @@ def wait_for(file: Path, requests: int) -> None:
         time.sleep(0.02)
 
 
-def test_who_asks_little_is_not_starved_and_all_together_keep_to_the_width(tmp_path: Path) -> None:
-    """One with fifty requests waiting, one with two: both are asked, and never more than four at once."""
-    with asking(tmp_path, "greedy"):
-        wait_for(tmp_path / "greedy", 10)
-        with asking(tmp_path, "modest", requests=2):
-            wait_for(tmp_path / "modest", 10)
-            before = len(spans(tmp_path / "greedy"))
-            wait_for(tmp_path / "modest", 30)
-            meanwhile = len(spans(tmp_path / "greedy")) - before
-
-    assert 5 <= meanwhile <= 80
-    every = [*spans(tmp_path / "greedy"), *spans(tmp_path / "modest")]
-    at_once = [sum(began <= at < ended for began, ended in every) for at, _ in every]
-    assert max(at_once) == 4
-
-
 def test_what_a_killed_process_held_is_taken_back(tmp_path: Path) -> None:
     """It held every place; another goes on with them."""
     with asking(tmp_path, "first", seconds=3600) as first, asking(tmp_path, "second"):

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.redaction import Redactor
@@ -113,7 +113,6 @@ WIRES = {
 
 
 @pytest.mark.parametrize("kind", WIRES)
-@settings(max_examples=40, deadline=None)
 @given(args=ARGS)
 def test_arguments_are_read_back(kind: str, args: dict[str, Any]) -> None:
     """What a request says of its arguments is what they were, wherever they stand in it."""
@@ -121,7 +120,6 @@ def test_arguments_are_read_back(kind: str, args: dict[str, Any]) -> None:
     assert wire.args(wire.request(args)) == args
 
 
-@settings(max_examples=60, deadline=None)
 @given(word=st.text(st.characters(exclude_categories=["Cs"]), min_size=1), n=st.integers())
 def test_arguments_are_read_back_from_a_path(word: str, n: int) -> None:
     """Parts of a path are escaped, slashes too."""

@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.tools.request_values import TextTemplate
@@ -27,7 +27,6 @@ def _plainly(template: str, inner: str, text: str) -> dict[str, str] | None:
     return dict(zip(names, found.groups(), strict=True)) if found else None
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.sampled_from(PIECES), min_size=1, max_size=6),
     st.lists(TEXTS, min_size=6, max_size=6),

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from .model_server import ModelServer, ReplyPlan
+from tests.loopback.model_server import ModelServer, ReplyPlan
 
 # litellm warns about its own code, which a run that turns warnings into errors would take for ours.
 pytestmark = pytest.mark.filterwarnings("ignore")
