@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+from xml.etree.ElementTree import Element
+
 import pytest
 
+from pytest_agenteval.records.trial import Trial
 from tests.journals import finished, junit, trials
 from tests.suites import task, write
 
@@ -71,145 +76,161 @@ def pytest_agenteval_register(registry):
 """
 
 
-def run(
-    pytester: pytest.Pytester, suite: str, *tasks: object, args: tuple[str, ...] = ()
-) -> pytest.RunResult:
-    """Run scripted tasks, with agents and graders that misbehave at hand."""
-    write(pytester.path, {"conftest.py": AGENTS, "evals/suite.yaml": suite, "evals/tasks.yaml": list(tasks)})
-    return pytester.runpytest_inprocess("evals", "-v", "--junitxml=j.xml", *args)
+NEARLY = [{**TWO_FIFTHS[0], "weight": 996}, {**TWO_FIFTHS[1], "weight": 4}]
+UNSURE = {"name": "unsure"}
+SAYS_NONE = [{"name": "answer_contains", "config": {"text": "None"}}]
+CAUSES = {
+    "crashing": ("crash", "ValueError: the agent's own fault"),
+    "exiting": ("crash", "SystemExit: enough"),
+    "exhausted": ("crash", "RuntimeError: the function raised StopIteration"),
+    "swallowing": ("cassette_miss", "search(q='Mina')"),
+}
+OTHER_KINDS = {"regression": "kind: regression\n", "mixed": "kind: mixed\n", "unsaid": ""}
 
 
-def test_a_trial_whose_grades_reach_their_thresholds_has_passed(pytester: pytest.Pytester) -> None:
+@dataclass
+class Ended:
+    """A run of every ending: what it printed, its journal, its trials and its JUnit cases, by task."""
+
+    result: pytest.RunResult
+    lines: dict[str, dict[str, Any]]
+    trials: dict[str, Trial]
+    cases: dict[str, Element]
+
+
+RUN: list[Ended] = []
+
+
+@pytest.fixture
+def ended(pytester: pytest.Pytester) -> Ended:
+    """Carried out once."""
+    if not RUN:
+        able = [
+            task("good", graders=[*task("t")["graders"], UNSURE]),
+            task("bad", graders=TWO_FIFTHS),
+            task("hair", graders=NEARLY),
+            *(task(name, agent=name) for name in CAUSES),
+            task("undecided", graders=[UNSURE]),
+            task("required", graders=[{**UNSURE, "require": True}, *task("t")["graders"]]),
+            task("silent", agent="silent", graders=SAYS_NONE),
+        ]
+        files = {"conftest.py": AGENTS, "evals/able/suite.yaml": CAPABILITY, "evals/able/tasks.yaml": able}
+        for name, kind in OTHER_KINDS.items():
+            files[f"evals/{name}/suite.yaml"] = f"name: {name}\n{kind}"
+            files[f"evals/{name}/tasks.yaml"] = [task(f"bad_{name}", graders=TWO_FIFTHS)]
+        write(pytester.path, {**files, "greet/task.json": task("bad_alone", graders=TWO_FIFTHS)})
+        result = run(pytester, "evals", "greet", "--agent-model=scripted")
+        root = pytester.path
+        cases = {name.partition("[")[0]: case for name, case in junit(root / "j.xml").items()}
+        RUN.append(Ended(result, finished(root), trials(root), cases))
+    return RUN[0]
+
+
+def run(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
+    """Run with every item's word, and a JUnit file."""
+    return pytester.runpytest_inprocess(*args, "-v", "--junitxml=j.xml")
+
+
+def test_each_ending_is_counted_by_pytest(ended: Ended) -> None:
+    """A miss is an expected failure; a run with errors and failures has exit status 1, and no traceback."""
+    ended.result.assert_outcomes(passed=1, xfailed=3, failed=4, errors=6)
+    assert ended.result.ret == pytest.ExitCode.TESTS_FAILED
+    ended.result.stdout.fnmatch_lines(["*6 errored, in no average: 3 crash, 2 ungraded, 1 cassette_miss*"])
+
+
+def test_a_trial_whose_grades_reach_their_thresholds_has_passed(ended: Ended) -> None:
     """An undecided grade is left out of the score, and takes nothing from a pass."""
-    graders = [*task("t")["graders"], {"name": "unsure"}]
-    result = run(pytester, CAPABILITY, task("good", graders=graders))
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*good?scripted-1? PASSED 1.00*"])
-    ended = finished(pytester.path)["good"]
-    assert (ended["ending"], ended["score"]) == ("passed", 1.0)
-    assert [grade["score"] for grade in ended["grades"]] == [1.0, None]
+    ended.result.stdout.fnmatch_lines(["*good?scripted-1? PASSED 1.00*"])
+    line = ended.lines["good"]
+    assert (line["ending"], line["score"]) == ("passed", 1.0)
+    assert [grade["score"] for grade in line["grades"]] == [1.0, None]
 
 
-def test_a_miss_in_a_capability_suite_is_an_expected_failure(pytester: pytest.Pytester) -> None:
-    """Exit status 0, MISSED with the score, and JUnit names the worst grader and why."""
-    result = run(pytester, CAPABILITY, task("bad", graders=TWO_FIFTHS))
+def test_misses_alone_leave_exit_status_0(pytester: pytest.Pytester) -> None:
+    """A miss in a capability suite is to be expected."""
+    write(pytester.path, {"suite.yaml": CAPABILITY, "tasks.yaml": [task("bad", graders=TWO_FIFTHS)]})
+    result = run(pytester)
+    result.assert_outcomes(xfailed=1)
     assert result.ret == pytest.ExitCode.OK
-    result.assert_outcomes(xfailed=1)
-    result.stdout.fnmatch_lines(["*bad?scripted-1? MISSED 0.40*"])
-    (skipped,) = junit(pytester.path / "j.xml")["bad[scripted-1]"].findall("skipped")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("bad", "0.40: farewell 0.00: no: answer contains 'Goodbye'"), ("hair", "0.99: farewell")],
+)
+def test_a_miss_in_a_capability_suite_is_an_expected_failure(ended: Ended, name: str, says: str) -> None:
+    """MISSED with the score, and JUnit names the worst grader and why; 0.996 is never called a full score."""
+    ended.result.stdout.fnmatch_lines([f"*{name}?scripted-1? MISSED {says[:4]}*"])
+    (skipped,) = ended.cases[name].findall("skipped")
     assert skipped.attrib["type"] == "pytest.xfail"
-    assert skipped.attrib["message"].startswith("MISSED 0.40: farewell 0.00: no: answer contains 'Goodbye'")
+    assert skipped.attrib["message"].startswith(f"MISSED {says}")
 
 
-def test_a_miss_by_a_hair_is_never_called_a_full_score(pytester: pytest.Pytester) -> None:
-    """The word beside the item, its reason and JUnit say the same figure as the table."""
-    nearly = [{**TWO_FIFTHS[0], "weight": 996}, {**TWO_FIFTHS[1], "weight": 4}]
-    result = run(pytester, CAPABILITY, task("bad", graders=nearly))
-    result.assert_outcomes(xfailed=1)
-    result.stdout.fnmatch_lines(["*bad?scripted-1? MISSED 0.99*"])
-    result.stdout.no_fnmatch_line("*MISSED 1.00*")
-    (skipped,) = junit(pytester.path / "j.xml")["bad[scripted-1]"].findall("skipped")
-    assert skipped.attrib["message"].startswith("MISSED 0.99: farewell 0.00")
+@pytest.mark.parametrize("name", [*OTHER_KINDS, "alone"])
+def test_below_the_threshold_is_a_failure_outside_capability(ended: Ended, name: str) -> None:
+    """In a regression or mixed suite, in one that says no kind, and without a suite no miss is expected."""
+    ended.result.stdout.fnmatch_lines([f"*bad_{name}?scripted-1? FAILED 0.40*"])
+    (failure,) = ended.cases[f"bad_{name}"].findall("failure")
+    assert "no: answer contains 'Goodbye'" in str(failure.text)
+    assert "Traceback" not in str(failure.text)
+    assert ended.lines[f"bad_{name}"]["ending"] == "failed"
 
 
-@pytest.mark.parametrize(
-    "suite", ["name: demo\nkind: regression\n", "name: demo\nkind: mixed\n", "name: demo\n"]
-)
-def test_below_the_threshold_is_a_failure_outside_capability(pytester: pytest.Pytester, suite: str) -> None:
-    """A regression suite, a mixed one and one that says no kind: FAILED, exit status 1, no traceback."""
-    result = run(pytester, suite, task("bad", graders=TWO_FIFTHS), args=("--agent-model=scripted",))
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*bad?scripted-1? FAILED 0.40*", "*no: answer contains 'Goodbye'*"])
-    result.stdout.no_fnmatch_line("*Traceback*")
-    assert finished(pytester.path)["bad"]["ending"] == "failed"
-
-
-def test_a_task_without_a_suite_fails_below_its_threshold(pytester: pytest.Pytester) -> None:
-    """Nobody said that a miss is to be expected."""
-    write(pytester.path, {"greet/task.json": task("bad", graders=TWO_FIFTHS)})
-    result = pytester.runpytest_inprocess("greet", "--agent-model=scripted", "-v")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*FAILED 0.40*"])
-
-
-@pytest.mark.parametrize(
-    ("name", "cause", "message"),
-    [
-        ("crashing", "crash", "ValueError: the agent's own fault"),
-        ("exiting", "crash", "SystemExit: enough"),
-        ("exhausted", "crash", "RuntimeError: the function raised StopIteration"),
-        ("swallowing", "cassette_miss", "search(q='Mina')"),
-    ],
-)
-def test_what_breaks_is_an_error_of_its_own_cause(
-    pytester: pytest.Pytester, name: str, cause: str, message: str
-) -> None:
+@pytest.mark.parametrize("name", CAUSES)
+def test_what_breaks_is_an_error_of_its_own_cause(ended: Ended, name: str) -> None:
     """Whatever an agent lets out, or swallows, its trial alone is errored: in no average, error in JUnit."""
-    result = run(pytester, CAPABILITY, task("broken", agent=name), task("good"))
-    result.assert_outcomes(errors=1, passed=1)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    ended = trials(pytester.path)["broken"]
-    assert (ended.ending, ended.score, ended.cause) == ("errored", None, cause)
-    assert message in ended.message
-    assert bool(ended.traceback) == (cause == "crash")
-    (error,) = junit(pytester.path / "j.xml")["broken[scripted-1]"].findall("error")
+    cause, message = CAUSES[name]
+    trial = ended.trials[name]
+    assert (trial.ending, trial.score, trial.cause) == ("errored", None, cause)
+    assert message in trial.message
+    assert bool(trial.traceback) == (cause == "crash")
+    (error,) = ended.cases[name].findall("error")
     assert cause in error.attrib["message"]
-    result.stdout.fnmatch_lines(["*1 of 1 task passed*", "*1 errored, in no average: 1 " + cause])
 
 
-def test_a_crashed_agent_leaves_its_outcome_behind(pytester: pytest.Pytester) -> None:
+def test_a_crashed_agent_leaves_its_outcome_behind(ended: Ended) -> None:
     """The workspace as the crash left it is in the record, and the traceback names the line that raised."""
-    result = run(pytester, CAPABILITY, task("broken", agent="crashing"))
-    ended = trials(pytester.path)["broken"]
-    assert ended.outcome.after.text("note.md") == "written before the crash"
-    result.stdout.fnmatch_lines(["*crash: ValueError: the agent's own fault*", "*conftest.py*in run*"])
+    assert ended.trials["crashing"].outcome.after.text("note.md") == "written before the crash"
+    ended.result.stdout.fnmatch_lines(["*crash: ValueError: the agent's own fault*", "*conftest.py*in run*"])
 
 
-def test_a_cassette_miss_names_the_way_to_record(pytester: pytest.Pytester) -> None:
+def test_a_cassette_miss_names_the_way_to_record(ended: Ended) -> None:
     """The command that records the missing call is told, and no traceback."""
-    result = run(pytester, CAPABILITY, task("broken", agent="swallowing"))
-    result.stdout.fnmatch_lines(["*pytest evals/tasks.yaml -k broken --agent-record=new_episodes*"])
-    result.stdout.no_fnmatch_line("*Traceback*")
+    ended.result.stdout.fnmatch_lines(["*-k swallowing --agent-record=new_episodes*"])
+    assert "Traceback" not in str(ended.cases["swallowing"].findtext("error"))
 
 
 def test_a_starting_tree_that_cannot_be_built_is_an_error(pytester: pytest.Pytester) -> None:
     """A fixture that went away after collection: errored with cause fixture, in one line."""
     going = "import shutil\n\ndef pytest_collection_finish(session):\n    shutil.rmtree('fixtures/base')\n"
     broken = task("broken", agent="crashing", input={"content": "hi", "base_fixture": "base"})
-    write(pytester.path, {"fixtures/base/a.md": "a", "evals/conftest.py": going})
-    result = run(pytester, CAPABILITY, broken)
+    own = {"evals/suite.yaml": CAPABILITY, "evals/tasks.yaml": [broken]}
+    write(
+        pytester.path, {"conftest.py": AGENTS, "fixtures/base/a.md": "a", "evals/conftest.py": going, **own}
+    )
+    result = run(pytester, "evals")
     result.assert_outcomes(errors=1)
     assert finished(pytester.path)["broken"]["cause"] == "fixture"
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-@pytest.mark.parametrize(
-    "graders",
-    [[{"name": "unsure"}], [{"name": "unsure", "require": True}, *task("t")["graders"]]],
-    ids=["all undecided", "a required one undecided"],
-)
-def test_what_cannot_be_graded_is_errored_as_ungraded(
-    pytester: pytest.Pytester, graders: list[object]
-) -> None:
+@pytest.mark.parametrize("name", ["undecided", "required"])
+def test_what_cannot_be_graded_is_errored_as_ungraded(ended: Ended, name: str) -> None:
     """A vacuous pass is none: nothing decided, or a required grade undecided."""
-    result = run(pytester, CAPABILITY, task("unclear", graders=graders))
-    result.assert_outcomes(errors=1)
-    ended = finished(pytester.path)["unclear"]
-    assert (ended["ending"], ended["score"], ended["cause"]) == ("errored", None, "ungraded")
-    assert "could not tell" in ended["message"]
+    line = ended.lines[name]
+    assert (line["ending"], line["score"], line["cause"]) == ("errored", None, "ungraded")
+    assert "could not tell" in line["message"]
 
 
 def test_an_oracle_without_turns_is_errored(pytester: pytest.Pytester) -> None:
     """There is nothing to act out; a pass would prove nothing."""
-    result = run(pytester, CAPABILITY, task("unsolved"), args=("--agent-model=oracle",))
+    write(pytester.path, {"suite.yaml": CAPABILITY, "tasks.yaml": [task("unsolved")]})
+    result = run(pytester, "--agent-model=oracle")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*nothing to act out*no reference_solution.turns*"])
 
 
-def test_an_agent_that_returns_nothing_has_an_empty_answer(pytester: pytest.Pytester) -> None:
+def test_an_agent_that_returns_nothing_has_an_empty_answer(ended: Ended) -> None:
     """No answer is made up from Python's None: here it would even pass."""
-    graders = [{"name": "answer_contains", "config": {"text": "None"}}]
-    result = run(pytester, CAPABILITY, task("silent", agent="silent", graders=graders))
-    result.assert_outcomes(xfailed=1)
-    assert trials(pytester.path)["silent"].outcome.answer.text == ""
+    assert ended.lines["silent"]["ending"] == "missed"
+    assert ended.trials["silent"].outcome.answer.text == ""

@@ -79,6 +79,26 @@ def project(provider: Provider, way: str, *tasks: dict[str, Any], more: str = ""
     }
 
 
+RECORDED: dict[str, tuple[Provider, str]] = {}
+"""For each way: where the server stood, and the cassette of a run that asked it for one city."""
+
+
+def recorded(pytester: pytest.Pytester, way: str, more: str = "") -> Provider:
+    """Write the suite with its cassette, recorded once; the server is gone, and no key is known."""
+    if way not in RECORDED:
+        with pytest.MonkeyPatch.context() as environment, playing(weather) as provider:
+            environment.setenv("WEATHER_KEY", "s3cret-key-1")
+            write(pytester.path, project(provider, way, asking("서울")))
+            run(pytester, "evals", "-q", "--agent-record=once", "--agent-results=none").assert_outcomes(
+                passed=1
+            )
+            tape = (pytester.path / "cassettes/t.yaml").read_text(encoding="utf-8")
+            RECORDED[way] = Provider(provider.base), tape
+    gone, tape = RECORDED[way]
+    write(pytester.path, {**project(gone, way, asking("서울"), more=more), "cassettes/t.yaml": tape})
+    return gone
+
+
 @pytest.mark.parametrize("way", ["declared", "python"])
 def test_what_was_recorded_is_played_when_the_server_is_gone(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, way: str
@@ -89,6 +109,10 @@ def test_what_was_recorded_is_played_when_the_server_is_gone(
         write(pytester.path, project(provider, way, asking("서울", "부산", "서울")))
         run(pytester, "evals", "-q", "--agent-record=once").assert_outcomes(passed=1)
         request_count = len(provider.asked)
+        write(pytester.path, {"evals/t.json": asking("제주")})
+        run(pytester, "evals", "-q", "--agent-results=missed").assert_outcomes(errors=1)
+        assert len(provider.asked) == request_count
+    write(pytester.path, project(provider, way, asking("서울", "부산", "서울")))
     tape = (pytester.path / "cassettes" / "t.yaml").read_text(encoding="utf-8")
     assert "도시" in tape
     assert "s3cret-key-1" not in tape
@@ -114,20 +138,13 @@ def _latest(pytester: pytest.Pytester) -> Any:
 
 
 @pytest.mark.parametrize("way", ["declared", "python"])
-def test_a_call_that_was_not_recorded_is_an_error_that_says_how(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_a_call_that_was_not_recorded_is_an_error_that_says_how(pytester: pytest.Pytester, way: str) -> None:
     """It names the nearest recording, what differs, and the command; nothing is sent."""
-    monkeypatch.setenv("WEATHER_KEY", "s3cret-key-1")
-    with playing(weather) as provider:
-        write(pytester.path, project(provider, way, asking("서울")))
-        run(pytester, "evals", "-q", "--agent-record=once").assert_outcomes(passed=1)
-        write(pytester.path, {"evals/t.json": asking("서울", "제주")})
-        before = len(provider.asked)
+    recorded(pytester, way)
+    write(pytester.path, {"evals/t.json": asking("서울", "제주")})
 
-        result = run(pytester, "evals", "-v")
+    result = run(pytester, "evals", "-v")
 
-        assert len(provider.asked) == before
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
@@ -141,14 +158,9 @@ def test_a_call_that_was_not_recorded_is_an_error_that_says_how(
 
 
 @pytest.mark.parametrize("way", ["declared", "python"])
-def test_where_the_suite_says_so_a_miss_is_a_failed_call(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_where_the_suite_says_so_a_miss_is_a_failed_call(pytester: pytest.Pytester, way: str) -> None:
     """The model is shown an error and goes on; the summary counts what was not recorded."""
-    monkeypatch.setenv("WEATHER_KEY", "s3cret-key-1")
-    with playing(weather) as provider:
-        write(pytester.path, project(provider, way, asking("서울"), more="on_miss: tool_error\n"))
-        run(pytester, "evals", "-q", "--agent-record=once").assert_outcomes(passed=1)
+    recorded(pytester, way, more="on_miss: tool_error\n")
     write(pytester.path, {"evals/t.json": asking("제주", "서울")})
 
     result = run(pytester, "evals", "-v")
@@ -157,14 +169,9 @@ def test_where_the_suite_says_so_a_miss_is_a_failed_call(
     result.stdout.fnmatch_lines(["*1 of 2 calls not recorded*"])
 
 
-def test_a_tools_matching_forgives_what_it_says(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tools_matching_forgives_what_it_says(pytester: pytest.Pytester) -> None:
     """A folded text and an ignored number answer from the same recording."""
-    monkeypatch.setenv("WEATHER_KEY", "s3cret-key-1")
-    with playing(weather) as provider:
-        write(pytester.path, project(provider, "declared", asking("서울")))
-        run(pytester, "evals", "-q", "--agent-record=once").assert_outcomes(passed=1)
+    recorded(pytester, "declared")
     other = asking("서 울")
     other["script"][0]["calls"][0]["args"]["days"] = 5
     write(pytester.path, {"evals/t.json": other})
