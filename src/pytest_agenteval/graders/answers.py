@@ -51,17 +51,15 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
 
 
 def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
-    """Say what is wrong with a value, in the schema's words; the first few, each with its place."""
-    errors = islice(_validator(canonical_json(schema)).iter_errors(value), MAX_PROBLEMS)
-    return [_problem_text(error.absolute_path, error.message) for error in errors]
+    """Describe what is wrong with a value, in the schema's words; the first few, each with its place."""
+    problems = []
+    for error in islice(_validator(canonical_json(schema)).iter_errors(value), MAX_PROBLEMS):
+        place = format_path(error.absolute_path)
+        problems.append(f"{place}: {cut(error.message)}" if place else cut(error.message))
+    return problems
 
 
-def _problem_text(path: Any, message: str) -> str:
-    place = format_path(path)
-    return f"{place}: {cut(message)}" if place else cut(message)
-
-
-# Kept: compiling a schema costs a hundred times more than checking against it.
+# Cached: compiling a schema costs a hundred times more than checking against it.
 @lru_cache(maxsize=256)
 def _validator(text: str) -> Validator:
     from jsonschema import Draft202012Validator, validators
@@ -70,7 +68,7 @@ def _validator(text: str) -> Validator:
     schema = _normal_schema(json.loads(text))
     bounded = with_bounded_patterns(validators.validator_for(schema, default=Draft202012Validator))
     compared = {
-        name: _of_normal_texts(bounded.VALIDATORS[name]) for name in _COMPARING & {*bounded.VALIDATORS}
+        name: _of_normal_texts(check) for name, check in bounded.VALIDATORS.items() if name in _COMPARING
     }
     extend: Any = validators.extend  # not typed
     kind: type[Validator] = extend(bounded, {**compared, "pattern": _check_pattern})
@@ -204,14 +202,13 @@ class AnswerJson:
         return Grade.from_checks("answer_json", self._checks(parse_answer(evidence.answer), evidence.answer))
 
     def _checks(self, parsed: ParsedText, answer: str) -> Iterator[Check]:
-        # What was said instead helps more than where the parser stopped, which comes first.
-        problem = (
-            f"{parsed.problem}: {brief(answer)}" if parsed.problem and answer.strip() else parsed.problem
-        )
+        # The text itself helps more than where the parser stopped, which comes first.
+        problem = parsed.problem
+        if problem and answer.strip():
+            problem = f"{problem}: {brief(answer)}"
         if self.schema is not None:
             wrong = problem or "; ".join(schema_problems(self.schema, parsed.readings[0]))
-            yield Check(
-                "the answer keeps to the schema", not wrong, "JSON that does", wrong or "JSON that does"
-            )
+            found = wrong or "JSON that does"
+            yield Check("the answer keeps to the schema", not wrong, "JSON that does", found)
         if self.values is not None:
             yield from check_values("answer", values("values", self.values), parsed.readings, problem)

@@ -1,4 +1,4 @@
-"""What a grader is."""
+"""What a grader is, and what a judge is."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ def is_quick(grader: object) -> bool:
 
 
 def version_of(grader: object) -> Any:
-    """Give a grader's version, ``"1"`` where it says none."""
+    """Give a grader's version, ``"1"`` where it has none."""
     return getattr(grader, "version", "1")
 
 
 def own_threshold(grader: object) -> Any:
-    """Give the threshold that a grader says, be it a number or not; 1.0 where it says none."""
+    """Give the threshold that a grader names, be it a number or not; 1.0 where it names none."""
     return getattr(grader, "threshold", 1.0)
 
 
 def rubric_digest_of(grader: object) -> Any:
-    """Give the digest of what a grader asks judges; empty where it says none."""
+    """Give the digest of what a grader asks judges; empty where it has none."""
     return getattr(grader, "rubric_digest", "")
 
 
@@ -103,26 +103,26 @@ def tools_setting_of(factory: object) -> str:
 
 
 def agent_of(factory: object) -> str:
-    """Give the name of the agent for whose work a grader is made; empty where it says none."""
+    """Give the name of the agent for whose work a grader is made; empty where it names none."""
     name = getattr(factory, "agent", "")
     return name if isinstance(name, str) else ""
 
 
 class JudgeUnavailable(AgentEvalError):
-    """A judge that cannot be asked now: what it would decide is undecided, as where there is no judge."""
+    """A judge that cannot be reached now: what it would decide is undecided, as where there is no judge."""
 
 
 class Judge(Protocol):
-    """A model that judges: what it is called, and the chat to ask it through."""
+    """A model that judges: its name, and the chat that reaches it."""
 
     @property
     def model(self) -> Model:
-        """What it is called."""
+        """Its name and its parameters."""
         ...
 
     @property
     def chat(self) -> Chat:
-        """How to ask it."""
+        """Where its requests go."""
         ...
 
 

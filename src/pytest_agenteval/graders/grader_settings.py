@@ -80,7 +80,7 @@ def patterns(name: str, given: Sequence[str]) -> tuple[str, ...]:
 
 
 def pattern_at(path: KeyPath, given: str, flags: int = 0) -> Pattern:
-    """Read a regular expression; one that is none is told with the position of its mistake."""
+    """Read a regular expression; the error for one that is none has the position of its mistake."""
     try:
         return author_pattern(text_at(path, given), flags)
     except (re.error, RecursionError, OverflowError) as error:

@@ -104,13 +104,12 @@ class NearNumber(FrozenValue, frozen=True):
 
     def matches(self, found: Any) -> bool:
         """Whether the number lies within the margin, its ends included."""
-        number, meant = number_of(found), number_of(self.number)
-        if number is None or meant is None:
+        number, wanted = number_of(found), number_of(self.number)
+        if number is None or wanted is None:
             return False
-        margin = _EXACTLY.multiply(
-            Decimal(str(self.margin)), meant.copy_abs() if self.relative else Decimal(1)
-        )
-        return _EXACTLY.subtract(number, meant).copy_abs() <= margin
+        whole = wanted.copy_abs() if self.relative else Decimal(1)
+        margin = _EXACTLY.multiply(Decimal(str(self.margin)), whole)
+        return _EXACTLY.subtract(number, wanted).copy_abs() <= margin
 
     def __str__(self) -> str:
         share = " of it" if self.relative else ""
@@ -194,7 +193,7 @@ def values(name: str, given: Setting) -> PathMatchers:
 
 
 def check_value(claim: str, matcher: Matcher, value: Any) -> Check:
-    """Ask whether a value, which may be ABSENT, is one that was meant."""
+    """Check whether a value, which may be ABSENT, is one that was meant."""
     found_text = "nothing" if value is ABSENT else brief(value)
     return Check(claim, matcher.matches(value), str(matcher), found_text)
 
@@ -202,20 +201,19 @@ def check_value(claim: str, matcher: Matcher, value: Any) -> Check:
 def check_values(
     where: str, entries: PathMatchers, readings: Sequence[Any], problem: str = ""
 ) -> tuple[Check, ...]:
-    """Ask for each value at its path, in any reading of the document.
+    """Check each value at its path, in any reading of the document.
 
     Where there is a problem, none is as meant, not even an absent one.
     """
-    if problem:
-        return tuple(Check(f"{where}: {text}", False, str(matcher), problem) for text, _, matcher in entries)
-    return tuple(
-        _check_readings(f"{where}: {text}", path, matcher, readings) for text, path, matcher in entries
-    )
-
-
-def _check_readings(claim: str, path: KeyPath, matcher: Matcher, readings: Sequence[Any]) -> Check:
-    checks = [check_value(claim, matcher, value_at(reading, path)) for reading in readings]
-    return next((check for check in checks if check.passed), checks[0])
+    checks = []
+    for text, path, matcher in entries:
+        claim = f"{where}: {text}"
+        if problem:
+            checks.append(Check(claim, False, str(matcher), problem))
+            continue
+        read = [check_value(claim, matcher, value_at(reading, path)) for reading in readings]
+        checks.append(next((check for check in read if check.passed), read[0]))
+    return tuple(checks)
 
 
 def _folding(setting: Setting, place: KeyPath) -> bool:
@@ -252,7 +250,7 @@ def _near(setting: Setting, place: KeyPath) -> Matcher:
 
 
 def _just(key: str, matcher: Matcher) -> Callable[[Setting, KeyPath], Matcher]:
-    """Read a matcher that has nothing to say but that it is meant."""
+    """Read a matcher whose only value is true."""
 
     def read(setting: Setting, place: KeyPath) -> Matcher:
         if setting[key] is not True:

@@ -63,16 +63,12 @@ def yaml_values(text: str) -> tuple[Any, ...]:
         try:
             readings.append(_Plain(text).value(yaml.load(text, loader)))  # both are safe loaders
         except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-            problem = problem or _reason(error)
+            mark, reason = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+            line = "" if mark is None else f"line {mark.line + 1}: "
+            problem = problem or f"{line}{reason or error or 'nested too deeply'}".splitlines()[0]
     if not readings:
         raise UnreadableDocument(problem)
     return tuple(readings)
-
-
-def _reason(error: Exception) -> str:
-    mark, reason = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    line = "" if mark is None else f"line {mark.line + 1}: "
-    return f"{line}{reason or error or 'nested too deeply'}".splitlines()[0]
 
 
 class _Loader11(_Safe):
@@ -173,7 +169,7 @@ def parse_front_matter(text: str) -> ParsedText:
 def parse_answer(text: str) -> ParsedText:
     """Read an answer that is one JSON value, or one code fence that holds one.
 
-    Strictly, with no key twice: that it is JSON is what was asked for.
+    Strictly, with no key twice: the task wants JSON.
     """
     stripped = text.strip()
     if not stripped:
@@ -191,29 +187,27 @@ def parse_answer(text: str) -> ParsedText:
 def text_checks(
     where: str, parts: Sequence[str], text: str, problem: str = "", *, fold: bool = False
 ) -> list[Check]:
-    """Ask for each part whether a text contains it; where there is a problem, it contains none."""
+    """Check for each part whether a text contains it; where there is a problem, it contains none."""
     folded = fold_text if fold else normal_text
     whole = folded(text)  # once for all parts: the text may have megabytes
+    found = problem or brief(text)
     return [
-        Check(
-            f"{where} contains {part!r}",
-            not problem and folded(part) in whole,
-            repr(part),
-            problem or brief(text),
-        )
+        Check(f"{where} contains {part!r}", not problem and folded(part) in whole, repr(part), found)
         for part in parts
     ]
 
 
 def pattern_checks(where: str, patterns: Sequence[str], text: str, problem: str = "") -> list[Check]:
-    """Ask for each pattern whether it is found in a text; where there is a problem, none is."""
+    """Check for each pattern whether it is found in a text; where there is a problem, none is."""
     normal, composed = normal_text(text), composed_text(text)
     checks = []
     for pattern in patterns:
         compiled = author_pattern(pattern, re.MULTILINE)
         inside = not problem and compiled.search(composed if compiled.names_line_ends else normal) is not None
-        claim = f"{where} matches {brief(pattern)}"
-        checks.append(Check(claim, inside, f"a match of {brief(pattern)}", problem or brief(text)))
+        shown = brief(pattern)
+        checks.append(
+            Check(f"{where} matches {shown}", inside, f"a match of {shown}", problem or brief(text))
+        )
     return checks
 
 

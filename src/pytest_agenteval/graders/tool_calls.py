@@ -30,8 +30,7 @@ def agent_calls(evidence: Evidence, *, succeeded: bool) -> list[ToolCall]:
     ]
 
 
-def tool_list(tools: Iterable[str]) -> str:
-    """List tools in one short line."""
+def _tool_list(tools: Iterable[str]) -> str:
     return cut(", ".join(tools)) or "no call"
 
 
@@ -145,12 +144,12 @@ class CallsInOrder:
         pairs = common_subsequence(list(map(normal_text, self.tools)), called)
         steps, places = {step for step, _ in pairs}, {place for _, place in pairs}
         checks = [
-            Check(f"step {number}: {tool}", number - 1 in steps, tool, tool_list(called))
+            Check(f"step {number}: {tool}", number - 1 in steps, tool, _tool_list(called))
             for number, tool in enumerate(self.tools, start=1)
         ]
         if self.exact:
             others = [tool for place, tool in enumerate(called) if place not in places]
-            checks.append(Check("no other call", not others, "no call", tool_list(others)))
+            checks.append(Check("no other call", not others, "no call", _tool_list(others)))
         whole = max(len(self.tools), len(called)) if self.exact else len(self.tools)
         rationale = Grade.from_checks("calls_in_order", checks).rationale
         return Grade("calls_in_order", len(pairs) / whole, rationale, tuple(checks))
@@ -158,7 +157,15 @@ class CallsInOrder:
 
 def common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
     """Give a longest common subsequence, as pairs of places in both."""
-    longest = _lengths(left, right)
+    # For every two ends of the sequences, how long their longest common subsequence is.
+    rows = [[0] * (len(right) + 1)]
+    for step in reversed(left):
+        below, row = rows[-1], [0]
+        for place in range(len(right) - 1, -1, -1):
+            same = step == right[place]
+            row.append(below[place + 1] + 1 if same else max(below[place], row[-1]))
+        rows.append(row[::-1])
+    longest = rows[::-1]
     pairs, i, j = [], 0, 0
     while i < len(left) and j < len(right):
         if left[i] == right[j]:
@@ -169,18 +176,6 @@ def common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[tuple[
         else:
             j += 1
     return pairs
-
-
-def _lengths(left: Sequence[str], right: Sequence[str]) -> list[list[int]]:
-    """Give, for every two ends of the sequences, how long their longest common subsequence is."""
-    rows = [[0] * (len(right) + 1)]
-    for step in reversed(left):
-        below, row = rows[-1], [0]
-        for place in range(len(right) - 1, -1, -1):
-            same = step == right[place]
-            row.append(below[place + 1] + 1 if same else max(below[place], row[-1]))
-        rows.append(row[::-1])
-    return rows[::-1]
 
 
 NAME = "call_arguments"
@@ -218,7 +213,11 @@ class CallArguments:
         """Compare the arguments of the calls that are asked about."""
         tool = normal_text(self.tool)
         calls = [call for call in agent_calls(evidence, succeeded=self.succeeded) if call.tool == tool]
-        numbered = self._numbered_calls(calls)
+        numbered = list(enumerate(calls, start=1))
+        if isinstance(self.which, int):
+            numbered = numbered[self.which - 1 : self.which]
+        elif self.which in ("first", "last"):
+            numbered = numbered[:1] if self.which == "first" else numbered[-1:]
         expected = matchers("args", self.args)
         if not numbered:
             if self.which == "every":
@@ -235,12 +234,6 @@ class CallArguments:
         # Of several calls the best one counts: an agent that corrects itself did make the right call.
         grades = [Grade.from_checks(NAME, _checks(*call, expected)) for call in numbered]
         return max(grades, key=lambda grade: grade.score or 0.0)
-
-    def _numbered_calls(self, calls: Sequence[ToolCall]) -> list[tuple[int, ToolCall]]:
-        numbered = list(enumerate(calls, start=1))
-        if isinstance(self.which, int):
-            return numbered[self.which - 1 : self.which]
-        return {"first": numbered[:1], "last": numbered[-1:]}.get(self.which, numbered)
 
 
 def _checks(number: int, call: ToolCall, expected: Mapping[str, Matcher]) -> list[Check]:
@@ -299,9 +292,8 @@ class CallCeiling:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Count the agent's calls."""
-        return _ceiling_grade(
-            "call_ceiling", "calls", self.calls, len(agent_calls(evidence, succeeded=False))
-        )
+        used = len(agent_calls(evidence, succeeded=False))
+        return _ceiling_grade("call_ceiling", "calls", self.calls, used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,12 +318,10 @@ class TokenCeiling:
         asks = evidence.transcript.asks
         uncounted = sum(not ask.usage.tokens for ask in asks)
         if uncounted or not asks:
-            return Grade(
-                "token_ceiling", None, f"{uncounted} of {len(asks)} replies came without a count of tokens"
-            )
-        return _ceiling_grade(
-            "token_ceiling", "tokens", self.tokens, sum(ask.usage.known_tokens for ask in asks)
-        )
+            reason = f"{uncounted} of {len(asks)} replies came without a count of tokens"
+            return Grade("token_ceiling", None, reason)
+        used = sum(ask.usage.known_tokens for ask in asks)
+        return _ceiling_grade("token_ceiling", "tokens", self.tokens, used)
 
 
 def _ceiling_grade(grader: str, unit: str, ceiling: int, used: int) -> Grade:

@@ -42,15 +42,22 @@ def matching_paths(path: str, tree: Tree) -> list[str]:
 
 def select_files(path: str, tree: Tree) -> list[SelectedFile]:
     """Read each file that a path or glob means; where it means none, that is the one reading."""
-    files = [_select(file, tree) for file in matching_paths(path, tree)]
-    return files or [SelectedFile(path, problem="no such file")]
+    selected = []
+    for name in matching_paths(path, tree):
+        file = tree.files[name]
+        if file.text is not None:
+            selected.append(SelectedFile(name, file.text))
+        else:
+            what = _WITHOUT_TEXT.get(file.why, "a binary file")
+            selected.append(SelectedFile(name, problem=f"{what} ({file.size} bytes)"))
+    return selected or [SelectedFile(path, problem="no such file")]
 
 
 def best_grade(
-    grader: str, files: Sequence[SelectedFile], ask: Callable[[SelectedFile], Sequence[Check]]
+    grader: str, files: Sequence[SelectedFile], check: Callable[[SelectedFile], Sequence[Check]]
 ) -> Grade:
-    """Ask the same of every file, and give the best grade: of several files, any one is enough."""
-    return best_of(Grade.from_checks(grader, ask(file)) for file in files)
+    """Check every file in the same way, and give the best grade: of several files, any one is enough."""
+    return best_of(Grade.from_checks(grader, check(file)) for file in files)
 
 
 def best_of(grades: Iterable[Grade]) -> Grade:
@@ -63,14 +70,6 @@ _WITHOUT_TEXT = {
     "too large": "a file too large to look at",
     "unreadable": "a file that may not be read",
 }
-
-
-def _select(path: str, tree: Tree) -> SelectedFile:
-    file = tree.files[path]
-    if file.text is not None:
-        return SelectedFile(path, file.text)
-    what = _WITHOUT_TEXT.get(file.why, "a binary file")
-    return SelectedFile(path, problem=f"{what} ({file.size} bytes)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +127,11 @@ class FileUnchanged:
             return Grade("file_unchanged", None, f"no file was there that fits {', '.join(self.paths)}")
         before, after = evidence.before.files, evidence.after.files
         respelt = {normal_text(path): file for path, file in after.items() if path not in before}
-        checks = tuple(
-            _unchanged_check(path, before[path], after.get(path) or respelt.get(normal_text(path)))
-            for path in paths
-        )
+        checks = []
+        for path in paths:
+            old, new = before[path], after.get(path) or respelt.get(normal_text(path))
+            same = _is_same_content(old, new)
+            checks.append(Check(f"{path} is unchanged", same, "the same content", _change(old, new)))
         return Grade.from_checks("file_unchanged", checks)
 
 
@@ -144,10 +144,6 @@ def _presence(path: str, tree: Tree, *, expected: bool) -> Check:
 
 def _all_matching_paths(globs: Sequence[str], tree: Tree) -> set[str]:
     return {path for glob in globs for path in matching_paths(glob, tree)}
-
-
-def _unchanged_check(path: str, old: FileText, new: FileText | None) -> Check:
-    return Check(f"{path} is unchanged", _is_same_content(old, new), "the same content", _change(old, new))
 
 
 def _is_same_content(old: FileText, new: FileText | None) -> bool:

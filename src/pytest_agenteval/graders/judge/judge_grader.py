@@ -76,7 +76,7 @@ def changes(evidence: Evidence) -> str:
 
 
 def conversation(evidence: Evidence) -> str:
-    """Write what was said, without the instructions that the agent was given."""
+    """Write the conversation, without the instructions that the agent was given."""
     return join_within(_message(message) for message in evidence.messages if message.role != "system")
 
 
@@ -133,7 +133,7 @@ class RubricGrader(ABC):
 
     @property
     def rubric_digest(self) -> str:
-        """A digest of all that judges are told, for the ruler's; empty where nobody is asked."""
+        """A digest of all that judges are shown, for the ruler's; empty where nobody is asked."""
         rubric = self.used_rubric()
         return rubric.digest() if rubric else ""
 
@@ -171,9 +171,8 @@ def grade_from_judgement(grader: str, judgement: Judgement, threshold: float) ->
         dimension_check(name, score, threshold) for name, score in scores.items() if score is not None
     )
     score_list = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())
-    return Grade(
-        grader, judgement.score, f"{score_list}: {judgement.rationale}", checks, judgement_details(judgement)
-    )
+    rationale = f"{score_list}: {judgement.rationale}"
+    return Grade(grader, judgement.score, rationale, checks, judgement_details(judgement))
 
 
 def judgement_details(verdict: Any) -> dict[str, Any]:
@@ -182,7 +181,7 @@ def judgement_details(verdict: Any) -> dict[str, Any]:
 
 
 def dimension_check(name: str, score: float | None, threshold: float) -> Check:
-    """Check that a dimension reaches the threshold; one that could not be told does not."""
+    """Check that a dimension reaches the threshold; one that could not be decided does not."""
     passed = score is not None and score >= threshold - ROUNDING
     return Check(f"{name} is good enough", passed, f"{threshold:g} or more", format_score(score))
 
@@ -278,18 +277,13 @@ def _check(rubric: Rubric, against: Mapping[str, str]) -> None:
 def _comparison_grade(comparison: CandidateComparison) -> Grade:
     scores = comparison.scores
     own = scores[OWN]
+    shown = format_score(own)
     score_list = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())
     why = next(iter(comparison.judgements.values())).rationale
     checks = tuple(
-        Check(
-            f"the answer is better than {name}",
-            own > score,
-            f"more than {format_score(score)}",
-            format_score(own),
-        )
+        Check(f"the answer is better than {name}", own > score, f"more than {format_score(score)}", shown)
         for name, score in scores.items()
         if name != OWN and own is not None and score is not None
     )
-    return Grade(
-        NAME, comparison.preference(OWN), f"{score_list}: {why}", checks, judgement_details(comparison)
-    )
+    rationale = f"{score_list}: {why}"
+    return Grade(NAME, comparison.preference(OWN), rationale, checks, judgement_details(comparison))

@@ -1,4 +1,4 @@
-"""Asking judges: one or several, about one answer or about candidates."""
+"""Requests to judges: to one or several, about one answer or about candidates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ShownValues(FrozenValue, frozen=True):
 
     @property
     def digest(self) -> str:
-        """A digest of both: what judges would be asked twice has the same."""
+        """A digest of both: it is equal for what judges would see twice."""
         return json_digest([self.rubric.digest(), dict(self.values)])
 
 
@@ -73,7 +73,7 @@ class SilentJudge:
 
 
 def note_shown(judges: Iterable[Judge], rubric: Rubric, values: Mapping[str, str]) -> None:
-    """Let those who only take note see the values before they are written into a prompt."""
+    """Let silent judges note the values before they are written into a prompt."""
     for judge in judges:
         if isinstance(judge, SilentJudge):
             judge.shown.append(ShownValues(rubric, dict(values)))
@@ -86,8 +86,6 @@ EMPTY = "(an empty reply)"
 Parsed = TypeVar("Parsed")
 # By identity: a chat that somebody wrote may equal another, or have no hash. It is held meanwhile.
 _turns: dict[int, tuple[asyncio.Lock, int]] = {}
-Ballot = Mapping[str, Vote]
-"""What one judge found, by the candidates' real names."""
 SAME = 1e-9
 
 
@@ -101,14 +99,14 @@ async def ask_judges(
     repair: bool = True,
     skip_unreachable: bool = False,
 ) -> Judgement:
-    """Ask every judge about one thing, side by side, and give their votes.
+    """Request a verdict on one thing from every judge, side by side, and give their votes.
 
     ``parse`` reads a reply, or raises UnreadableReply; without it, a verdict quoted from ``values`` is not
-    read as the judge's. An unreadable reply is asked for once more, unless ``repair`` is false; then it is a
+    read as the judge's. An unreadable reply is requested once more, unless ``repair`` is false; then it is a
     vote of nothing with its problem. A provider's failure (ProviderDown) is raised, after the others are
     done; with ``skip_unreachable`` it is such a vote too, and raised only where nobody else could tell. A
-    chat holds one of these conversations at a time, so that its asks have the same numbers when they are
-    replayed: who wants them side by side takes several chats.
+    chat holds one of these conversations at a time, so that its requests have the same numbers when they are
+    replayed: several at once need several chats.
     """
     messages = rubric.messages(values)
     note_shown(judges, rubric, values)
@@ -145,7 +143,10 @@ async def ask_judge(
     *,
     repair: bool = True,
 ) -> tuple[Parsed | None, tuple[str, ...], str]:
-    """Ask one judge, where needed once more; give what was read or None, all replies, and the problem."""
+    """Request a verdict from one judge, where needed once more.
+
+    Returns what was read or None, all replies, and the problem.
+    """
     raw: list[str] = []
     problem = ""
     async with _turn(judge.chat):
@@ -177,7 +178,7 @@ async def gather_all(asks: Iterable[Coroutine[Any, Any, Parsed]]) -> list[Parsed
 async def _turn(chat: Chat) -> AsyncIterator[None]:
     """Hold a chat for one conversation; those who wait get it in the order in which they came.
 
-    Several graders of one trial ask through the same chats. Were their asks mixed, a second ask of one of
+    Several graders of one trial use the same chats. Were their requests mixed, a second request of one of
     them would get its number by the time a reply took, and no replay could find it again.
     """
     lock, users = _turns.get(id(chat), (asyncio.Lock(), 0))
@@ -201,15 +202,14 @@ class CandidateComparison(FrozenValue, frozen=True):
         """Each candidate's mean over the dimensions that could be told for all; None where none could."""
         all_of = [judgement.scores for judgement in self.judgements.values()]
         dimensions = [name for name in all_of[0] if all(scores[name] is not None for scores in all_of)]
-        return {
-            name: sum(judgement.scores[dimension] or 0.0 for dimension in dimensions) / len(dimensions)
-            if dimensions
-            else None
-            for name, judgement in self.judgements.items()
-        }
+        means = {}
+        for name, judgement in self.judgements.items():
+            decided = [judgement.scores[dimension] or 0.0 for dimension in dimensions]
+            means[name] = sum(decided) / len(decided) if decided else None
+        return means
 
     def preference(self, candidate: str) -> float | None:
-        """Say 1 where it beats all others, 0.5 where it shares the first place, else 0; None for unknown."""
+        """Return 1 if it beats all others, 0.5 if it shares the first place, else 0; None for unknown."""
         scores = self.scores
         own = scores[candidate]
         others = [score for name, score in scores.items() if name != candidate and score is not None]
@@ -244,12 +244,27 @@ async def compare(
     *,
     seed: str = "",
 ) -> CandidateComparison:
-    """Ask every judge about all candidates, given by name, side by side; see ``ask_judges``."""
+    """Request of every judge a verdict on all candidates, given by name, side by side; see ``ask_judges``."""
     content = json_digest([rubric.digest(), dict(values), dict(candidates)])
-    ballots = await gather_all(
-        _ballot(rubric, values, candidates, judge, json_digest([content, judge.model.name, seed]))
-        for judge in judges
-    )
+    material = (*values.values(), *candidates.values())
+
+    async def ballot_of(judge: Judge) -> Mapping[str, Vote]:
+        who = judge.model.name
+        order_seed = json_digest([content, who, seed])
+        order = shuffled_names(candidates, order_seed)
+        messages = rubric.messages(values, candidates=[candidates[name] for name in order])
+        parser = partial(parse_comparison, rubric=rubric, candidates=len(order), material=material)
+        schema = rubric.schema(len(order))
+        verdicts, raw, problem = await ask_judge(judge, rubric, messages, schema, parser)
+        if verdicts is None:
+            none = no_judgement(rubric)
+            return {name: Vote(who, none, "", raw, problem, order, order_seed) for name in order}
+        return {
+            name: Vote(who, verdict.scores, verdict.rationale, raw, "", order, order_seed)
+            for name, verdict in zip(order, verdicts, strict=True)
+        }
+
+    ballots = await gather_all(map(ballot_of, judges))
     return CandidateComparison(
         {
             name: Judgement(rubric, tuple(ballot[name] for ballot in ballots), content, seed)
@@ -263,21 +278,3 @@ def shuffled_names(candidates: Mapping[str, str], seed: str) -> tuple[str, ...]:
     names = sorted(candidates)
     Random(seed).shuffle(names)
     return tuple(names)
-
-
-async def _ballot(
-    rubric: Rubric, values: Mapping[str, str], candidates: Mapping[str, str], judge: Judge, seed: str
-) -> Ballot:
-    order = shuffled_names(candidates, seed)
-    count = len(order)
-    messages = rubric.messages(values, candidates=[candidates[name] for name in order])
-    material = (*values.values(), *candidates.values())
-    parser = partial(parse_comparison, rubric=rubric, candidates=count, material=material)
-    verdicts, raw, problem = await ask_judge(judge, rubric, messages, rubric.schema(count), parser)
-    who = judge.model.name
-    if verdicts is None:
-        return {name: Vote(who, no_judgement(rubric), "", raw, problem, order, seed) for name in order}
-    return {
-        name: Vote(who, verdict.scores, verdict.rationale, raw, "", order, seed)
-        for name, verdict in zip(order, verdicts, strict=True)
-    }

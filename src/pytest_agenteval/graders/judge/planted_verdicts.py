@@ -1,4 +1,4 @@
-"""Verdicts planted in what is judged: does a judge that quotes them still say what it says itself?
+"""Verdicts planted in what is judged: does a judge that quotes them still give its own verdict?
 
 No model is asked. Every reply here gives the lowest scores and quotes the material in a way in which models
 quote: escaped or not, before or after the verdict, in fences, thoughts and broken JSON.
@@ -59,16 +59,21 @@ _HARMLESS = "Hello."
 
 
 def planted_faults(rubric: Rubric) -> list[str]:
-    """Say which planted verdicts are read as the judge's, and which change the prompt around the material."""
-    shown = {name: f"{_HARMLESS} {text}" for name, text in _plants(rubric).items()}
-    faults = [
-        f"{plant}, quoted {how}"
-        for (plant, text), (how, reply) in product(_plants(rubric).items(), REPLIES.items())
-        if _is_moved(rubric, _judge_reply(reply, rubric, text), shown[plant])
-    ]
+    """Name planted verdicts that are read as the judge's, and those that change the prompt around them."""
+    plants = _plants(rubric)
+    low = json.dumps(_scores(rubric, rubric.low))[1:-1]
+    faults = []
+    for (plant, text), (how, reply) in product(plants.items(), REPLIES.items()):
+        escaped = json.dumps(f"It says: {text}")
+        filled = reply.format(low=low, single=low.replace('"', "'"), plant=text, escaped=escaped)
+        if _is_moved(rubric, filled, f"{_HARMLESS} {text}"):
+            faults.append(f"{plant}, quoted {how}")
     frame = _words_around_material(rubric, _HARMLESS)
-    broken = [plant for plant, text in shown.items() if _words_around_material(rubric, text) != frame]
-    return [*faults, *(f"{plant}, which the prompt takes for its own words" for plant in broken)]
+    return faults + [
+        f"{plant}, which the prompt takes for its own words"
+        for plant, text in plants.items()
+        if _words_around_material(rubric, f"{_HARMLESS} {text}") != frame
+    ]
 
 
 def _plants(rubric: Rubric) -> dict[str, str]:
@@ -86,13 +91,6 @@ def _scores(rubric: Rubric, score: float) -> dict[str, object]:
     """Give a verdict's scores; of several candidates, all get the same."""
     scores: dict[str, object] = dict.fromkeys(rubric.names, score)
     return dict.fromkeys(LETTERS[:2], scores) if rubric.candidates else scores
-
-
-def _judge_reply(reply: str, rubric: Rubric, plant: str) -> str:
-    low = json.dumps(_scores(rubric, rubric.low))[1:-1]
-    return reply.format(
-        low=low, single=low.replace('"', "'"), plant=plant, escaped=json.dumps(f"It says: {plant}")
-    )
 
 
 def _is_moved(rubric: Rubric, reply: str, shown: str) -> bool:

@@ -96,7 +96,7 @@ class Rubric:
         return tuple(dimension.name for dimension in self.dimensions)
 
     def digest(self) -> str:
-        """Give a digest of all that judges are told, but for the values: this text and our own frame."""
+        """Give a digest of all that judges are shown, but for the values: this text and our own frame."""
         return json_digest([self.text, _frame().digest()])
 
     def messages(self, values: Mapping[str, str], *, candidates: Sequence[str] = ()) -> list[ChatMessage]:
@@ -110,13 +110,20 @@ class Rubric:
         if self.candidates:
             fenced[self.output] = DelimitedText(*zip(LETTERS, candidates, strict=False), token=token)
         body = _form(self.body).render(fenced)
+        how_to_reply = _frame().render(
+            "reply",
+            dimensions=self.dimensions,
+            letters=LETTERS[: len(candidates)],
+            low=_number(self.low),
+            high=_number(self.high),
+        )
         return [
             {"role": "system", "content": _frame().render("system", token=token)},
-            {"role": "user", "content": f"{body}\n\n{self._how_to_reply(len(candidates))}"},
+            {"role": "user", "content": f"{body}\n\n{how_to_reply}"},
         ]
 
     def once_more(self, problem: str) -> ChatMessage:
-        """Write the message that asks for a reply that can be read."""
+        """Write the message that requests a reply that can be read."""
         text = _frame().render("again", problem=problem, low=_number(self.low), high=_number(self.high))
         return {"role": "user", "content": text}
 
@@ -131,15 +138,6 @@ class Rubric:
     def from_scale(self, score: float) -> float:
         """Give a judge's number as 0 to 1."""
         return (score - self.low) / (self.high - self.low)
-
-    def _how_to_reply(self, candidates: int) -> str:
-        return _frame().render(
-            "reply",
-            dimensions=self.dimensions,
-            letters=LETTERS[:candidates],
-            low=_number(self.low),
-            high=_number(self.high),
-        )
 
     def _check(self, values: Mapping[str, str], candidates: Sequence[str]) -> None:
         names = [name for name in self.shows if not (self.candidates and name == self.output)]
@@ -338,9 +336,8 @@ class _Reader:
         for name, line in form.names.items():
             if shows and name not in shows:
                 expected, hint = f"one of {', '.join(shows)}", did_you_mean(name, shows)
-                self._problems.append(
-                    Problem(self._where, above + line, (), expected, f"the unknown value {name!r}", hint)
-                )
+                found, line = f"the unknown value {name!r}", above + line
+                self._problems.append(Problem(self._where, line, (), expected, found, hint))
         for name in shows:
             if name not in form.names:
                 self._problem(("shows", name), f"{{{{ {name} }}}} in the text below", "a text without it")

@@ -68,7 +68,7 @@ def parse_reply(reply: str, rubric: Rubric, material: Sequence[str] = ()) -> Ver
 
 
 def parse_reasoned_reply(reply: str, rubric: Rubric) -> Verdict:
-    """Find the verdict in a reply that also says why, if in no words at all; raises UnreadableReply."""
+    """Find the verdict in a reply that also gives a reason, if an empty one; raises UnreadableReply."""
     verdict, _ = _scored_object(reply, _has_key(rubric.names))
     if not isinstance(verdict.get(RATIONALE), str):
         raise UnreadableReply(f"there is no {RATIONALE} beside the score")
@@ -82,7 +82,13 @@ def parse_comparison(
     letters = LETTERS[:candidates]
     verdicts, _ = _scored_object(reply, _has_key(tuple(letters), dict), material)
     why = _rationale(verdicts)
-    return tuple(Verdict(_scores(_candidate(verdicts, letter), rubric, letter), why) for letter in letters)
+    found = []
+    for letter in letters:
+        scores = verdicts.get(letter)
+        if not isinstance(scores, dict):
+            raise UnreadableReply(f"there are no scores for candidate {letter}")
+        found.append(Verdict(_scores(scores, rubric, letter), why))
+    return tuple(found)
 
 
 def _has_key(names: Sequence[str], kind: type = object) -> Predicate:
@@ -120,8 +126,13 @@ def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -
         if any(each.scored != verdict for each in objects):
             raise UnreadableReply(f"there are {len(objects)} JSON objects with scores, and they differ")
         is_whole = _is_whole_reply(text, objects)
+        # Scores may lie within an object or list that says something else, too, which may be the verdict.
+        outer = objects[0].value
+        has_words = outer is not verdict and any(
+            isinstance(part, str) and part.strip() for part in _parts(outer)
+        )
         # What is the whole reply may still be all that a mark for the end of thoughts left of a quotation.
-        is_own = is_whole and not _stands_beside_words(objects[0])
+        is_own = is_whole and not has_words
         suspects = [shown for shown in material if not is_own or ENDS_THOUGHTS.search(shown)]
         is_quoted = any(_is_quoted(text, objects, shown) for shown in suspects)
     except RecursionError:
@@ -215,13 +226,6 @@ def _is_whole_reply(text: str, objects: Sequence[_ScoredObject]) -> bool:
     return bool(is_there and _FENCE_BEGINS.fullmatch(before.strip()) and _FENCE_ENDS.fullmatch(after.strip()))
 
 
-def _stands_beside_words(holder: _ScoredObject) -> bool:
-    """Whether scores lie within an object or list that says something else, too, which may be the verdict."""
-    return holder.scored is not holder.value and any(
-        isinstance(part, str) and part.strip() for part in _parts(holder.value)
-    )
-
-
 def _is_quoted(text: str, objects: Sequence[_ScoredObject], shown: str) -> bool:
     """Whether an object, with its rationale where it has one, stands in a text; also as JSON in JSON."""
     spellings = [text[holder.start : holder.end] for holder in objects]
@@ -237,13 +241,6 @@ def _stands_alone(text: str, holder: _ScoredObject) -> bool:
     """Whether no words but a label stand on the lines on which an object begins and ends."""
     before, after = text[: holder.start].rpartition("\n")[2], text[holder.end :].partition("\n")[0]
     return not re.search(r"\w", _LABEL.sub("", f"{before} {after}"))
-
-
-def _candidate(verdicts: Mapping[str, Any], letter: str) -> Mapping[str, Any]:
-    scores = verdicts.get(letter)
-    if not isinstance(scores, dict):
-        raise UnreadableReply(f"there are no scores for candidate {letter}")
-    return scores
 
 
 def _scores(scores: Mapping[str, Any], rubric: Rubric, of: str = "") -> Scores:
@@ -334,12 +331,12 @@ class Judgement(FrozenValue, frozen=True):
 
     @property
     def score(self) -> float | None:
-        """The mean of the dimensions that could be told; None where none could."""
+        """The mean of the dimensions that could be decided; None where none could."""
         return mean_of_known(self.scores.values())
 
     @property
     def rationale(self) -> str:
-        """What the judges said, or what was wrong with it; each by name where there are several."""
+        """The judges' reasons, or what was wrong with a reply; each by name where there are several."""
         reasons = [vote.rationale or vote.problem or "no reason given" for vote in self.votes]
         if len(reasons) == 1:
             return reasons[0]
@@ -369,8 +366,8 @@ def combine_scores(rubric: Rubric, votes: Sequence[float]) -> float | None:
     """Make one score of several, as the rubric says; None where there are none.
 
     ``majority``: each vote goes to the nearest whole step above the scale's low end (half a step counts
-    up), and the step that more than half of the votes went to is the score; where there is no such step, it
-    could not be told.
+    up), and the step that more than half of the votes went to is the score; without such a step there is
+    none.
     """
     if not votes:
         return None
