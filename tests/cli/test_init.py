@@ -85,29 +85,6 @@ def test_a_first_suite_passes_at_once(
     assert any(step.startswith(f"pytest {shlex.join(command[1:])} ") for step in steps)
 
 
-@pytest.mark.parametrize("program", ["node", "bash"])
-def test_a_command_is_shown_in_other_languages(
-    program: str, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What stands in suite.yaml behind ``#`` is a whole program, which plays the same recordings."""
-    needed = {"node": ["node"], "bash": ["bash", "curl", "jq"]}[program]
-    if not all(map(shutil.which, needed)):
-        pytest.skip(f"needs {' and '.join(needed)}")
-    init(capsys, "--agent", "command")
-    suite = Path("evals/museum/suite.yaml")
-    text = suite.read_text("utf-8")
-    (named,) = re.findall(rf"agent: {{command: \[{program}, (\S+)\]}}", text)
-    shown = text.partition(f"[{program}, {named}]}}\n#\n")[2].partition("\n#\n")[0]
-    code = "".join(f"{line.removeprefix('#   ')}\n" for line in shown.splitlines())
-    Path("evals/museum", named).write_text(code, encoding="utf-8")
-    agent = f"agent: {{command: [{program}, {named}]}}"
-    suite.write_text(re.sub(r"^agent: .*$", agent, text, flags=re.MULTILINE), encoding="utf-8")
-
-    assert pytester.runpytest("evals", "--agent-record-chat=none", "-k", "sunday").ret == 0
-
-    assert trials(pytester.path)["sunday"].score == 1.0
-
-
 def test_nothing_is_written_over(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     """A second time all that is there is named, and stays; ``--force`` writes it, and adds nothing twice."""
     Path("AGENTS.md").write_text("# Ours\n", encoding="utf-8")

@@ -51,15 +51,14 @@ def printed(capsys: pytest.CaptureFixture[str], *args: str, status: int = 0) -> 
     return output.out if status == 0 else output.err
 
 
-@pytest.mark.parametrize("workers", [0, 2])
 def test_what_always_passed_is_promoted_and_then_fails(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], workers: int
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The change is shown, written only when asked, and taken back byte for byte."""
     file = pytester.path / "evals" / "suite.yaml"
     greetings(pytester.path)
-    for processes in (0, workers):
-        try_all(pytester, workers=processes).assert_outcomes(passed=6, xfailed=2)
+    for workers in (0, 2):
+        try_all(pytester, workers=workers).assert_outcomes(passed=6, xfailed=2)
 
     shown = printed(capsys, "promote", "greetings", "--runs=2", "--model=scripted")
     assert file.read_text() == SUITE

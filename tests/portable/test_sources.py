@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
-from tests.source_code import MODULES, lines_with, parsed, place, text
+from tests.source_code import MODULES, lines_with, place, text
 
 POSIX_ALONE = (
     *("fcntl", "os.fork", "os.killpg", "os.getpgid", "os.setsid", "os.getuid", "os.geteuid", "os.mkfifo"),
@@ -27,40 +29,44 @@ POSIX_MODULES = ("resource", "pwd", "grp", "termios", "pty")
 MODE = re.compile("[rwax]t?[+]?")
 
 
-def _text_calls(tree: ast.AST) -> Iterator[tuple[int, str, set[str]]]:
+def _calls(source: str) -> Iterator[tuple[int, str, ast.Call]]:
+    """Give place, what stands before it, and the call itself, wherever a file may be read or written.
+
+    Only these calls are parsed: to parse every module takes seconds.
+    """
+    for match in re.finditer(r"(?<!def )\b(?:read_text|write_text|open)\(", source):
+        before = re.search(r"[\w)\]]*\.?$", source[: match.start()].rpartition("\n")[2])
+        for end in itertools.islice(re.finditer(r"\)", source[match.end() :]), 20):
+            with suppress(SyntaxError):
+                call = ast.parse(source[match.start() : match.end() + end.end()], mode="eval").body
+                assert isinstance(call, ast.Call)
+                yield match.start(), before[0] if before else "", call
+                break
+
+
+def _text_calls(source: str) -> Iterator[tuple[int, str, set[str]]]:
     """Give line, mode and keywords of every call that reads or writes a file as text."""
-    for call in ast.walk(tree):
-        if not isinstance(call, ast.Call):
-            continue
-        name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    for start, before, call in _calls(source):
+        name = getattr(call.func, "id", "")
         texts = [
             arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
         ]
         keywords = {keyword.arg or "" for keyword in call.keywords}
+        line = source.count("\n", 0, start) + 1
         if name in ("read_text", "write_text"):
             # With a text as its argument it is no path's, or "utf-8" is said.
-            if isinstance(call.func, ast.Attribute) and (name == "write_text" or not texts):
-                yield call.lineno, name[0], keywords
-        elif (
-            name == "open"
-            and not _opens_archive(call)
-            and (not call.args or MODE.fullmatch(texts[-1] if texts else ""))
-        ):
-            yield call.lineno, texts[-1] if texts else "r", keywords
-
-
-def _opens_archive(call: ast.Call) -> bool:
-    """Whether it is tarfile's: bytes, whatever is in them."""
-    return isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "tarfile"
+            if before.endswith(".") and (name == "write_text" or not texts):
+                yield line, name[0], keywords
+        # What tarfile opens are bytes, whatever is in them.
+        elif before != "tarfile." and (not call.args or MODE.fullmatch(texts[-1] if texts else "")):
+            yield line, texts[-1] if texts else "r", keywords
 
 
 def test_every_text_has_an_encoding_and_its_line_breaks() -> None:
     """Without them Windows would read and write what its settings say, with ``\\r\\n``."""
     lacking = []
     for path in MODULES:
-        if not re.search(r"\b(?:read_text|write_text|open)\(", text(path)):
-            continue
-        for line, mode, keywords in _text_calls(parsed(path)):
+        for line, mode, keywords in _text_calls(text(path)):
             needed = {"encoding"} if mode.startswith("r") and "+" not in mode else {"encoding", "newline"}
             if missing := needed - keywords:
                 lacking.append(f"{place(path)}:{line}: a text without {' and '.join(sorted(missing))}")

@@ -1,12 +1,16 @@
-"""setuptools builds a project after ``agenteval init`` as before."""
+"""What ``agenteval init`` writes, as other programs take it: setuptools, node and bash."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.cli.test_init import PACKAGED, PROJECT, SETUPTOOLS, init
+from tests.journals import trials
 from tests.suites import write
 
 pytest_plugins = ["pytester"]
@@ -26,3 +30,26 @@ def test_a_project_can_be_installed_as_before(
 
     assert before.ret == 0
     assert pytester.run(sys.executable, "-c", BUILD).ret == 0
+
+
+@pytest.mark.parametrize("program", ["node", "bash"])
+def test_a_command_is_shown_in_other_languages(
+    program: str, pytester: pytest.Pytester, quick: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What stands in suite.yaml behind ``#`` is a whole program, which plays the same recordings."""
+    needed = {"node": ["node"], "bash": ["bash", "curl", "jq"]}[program]
+    if not all(map(shutil.which, needed)):
+        pytest.skip(f"needs {' and '.join(needed)}")
+    init(capsys, "--agent", "command")
+    suite = Path("evals/museum/suite.yaml")
+    text = suite.read_text("utf-8")
+    (named,) = re.findall(rf"agent: {{command: \[{program}, (\S+)\]}}", text)
+    shown = text.partition(f"[{program}, {named}]}}\n#\n")[2].partition("\n#\n")[0]
+    code = "".join(f"{line.removeprefix('#   ')}\n" for line in shown.splitlines())
+    Path("evals/museum", named).write_text(code, encoding="utf-8")
+    agent = f"agent: {{command: [{program}, {named}]}}"
+    suite.write_text(re.sub(r"^agent: .*$", agent, text, flags=re.MULTILINE), encoding="utf-8")
+
+    assert pytester.runpytest("evals", "--agent-record-chat=none", "-k", "sunday").ret == 0
+
+    assert trials(pytester.path)["sunday"].score == 1.0

@@ -24,7 +24,7 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A repository with two prompts, two tasks and one commit."""
     root = tmp_path_factory.mktemp("repository")
     for name, text in FILES.items():
@@ -35,7 +35,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(root, "config", "user.email", "ada@example.org")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "All of it")
-    return root
+    yield root
+    assert git(root, "worktree", "list").count("\n") == 1
 
 
 @pytest.fixture
@@ -50,7 +51,6 @@ def tree(repository: Repository) -> Iterator[Path]:
     path = repository.root / ".agenteval" / "tree"
     yield path
     repository.remove_tree(path)
-    assert git(repository.root, "worktree", "list").count("\n") == 1
 
 
 def edited(repository: Repository, tree: Path, edit: Callable[[Path], object]) -> Edit:
