@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.forked_workers import run_python
 from tests.frozen.__main__ import EXPECTED
 from tests.frozen.commands import ROOT
 
@@ -18,9 +17,8 @@ def test_a_difference_is_shown_and_ends_with_status_1(tmp_path: Path) -> None:
     text = file.read_text(encoding="utf-8")
     line = next(line for line in text.splitlines() if line.startswith("class Trial("))
     file.write_text(text.replace(line, "class Trail()"), encoding="utf-8")
-    command = [sys.executable, "-m", "tests.frozen", "names", f"--expected={tmp_path}"]
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = run_python("-m", "tests.frozen", "names", f"--expected={tmp_path}", cwd=ROOT)
 
     assert done.returncode == 1, done.stderr
     assert {"--- expected/names/public.txt", "-class Trail()", f"+{line}"} <= {*done.stdout.splitlines()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from pytest_agenteval.records.plan import (
 from pytest_agenteval.registry.registration import load_registry
 from pytest_agenteval.text.errors import UsageMistake
 from tests.engine.executing import execute, plan
+from tests.forked_workers import start_python
 
 texts = st.text(max_size=8)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
@@ -141,16 +141,10 @@ def evals(tmp_path: Path) -> Path:
 
 def elsewhere(asked: dict[str, Any], cwd: Path) -> dict[str, Any]:
     """Carry out a plan in a new process, which knows what is asked and nothing more."""
-    done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE],
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    process = start_python("-c", ELSEWHERE, stdin=-1, stdout=-1, stderr=-1, text=True, cwd=cwd)
+    printed, errors = process.communicate(json.dumps(asked), timeout=60)
+    assert process.returncode == 0, errors
+    found: dict[str, Any] = json.loads(printed)
     return found
 
 

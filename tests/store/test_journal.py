@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_folder import RunHeader, new_run
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
+from tests.forked_workers import start_python
 
 from .samples import FULL, FULL_TODAY, LONG, TRIALS, file, key, plan, trial
 
@@ -197,7 +197,7 @@ def test_two_processes_write_side_by_side(folder: Path, names: tuple[str, str]) 
     """Nothing is lost or mixed; offsets stay right even if two processes share a name by mistake."""
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     started = [
-        subprocess.Popen([sys.executable, "-c", SIDE_BY_SIDE, str(folder), name, task], env=where)
+        start_python("-c", SIDE_BY_SIDE, str(folder), name, task, env=where)
         for name, task in zip(names, ("a", "b"), strict=True)
     ]
     assert [process.wait(120) for process in started] == [0, 0]

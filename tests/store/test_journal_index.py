@@ -46,15 +46,22 @@ def write(folder: Path, process: str, written: list[Trial]) -> Path:
     return folder / f"journal-{process}.jsonl"
 
 
-@pytest.fixture
-def journal(tmp_path: Path) -> Path:
-    """A long journal that was read once, with what is odd about it."""
-    journal = write(new_run(tmp_path, RunHeader("2026-11-21T09:30:15+00:00")), "main", trials(0, MANY))
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a long journal that was read once, with what is odd about it."""
+    folder = new_run(tmp_path_factory.mktemp("long"), RunHeader("2026-11-21T09:30:15+00:00"))
+    journal = write(folder, "main", trials(0, MANY))
     with journal.open("ab") as file:
         file.write(b'{"v": 1, "kind": "started", "atte\n\n{"v": 1, "kind": "paused"}\n')
-    load_run(journal.parent)
+    load_run(folder)
     assert index_path(journal).is_file()
-    return journal
+    return folder
+
+
+@pytest.fixture
+def journal(long_run: Path, tmp_path: Path) -> Path:
+    """A copy of its journal, whose index still holds."""
+    return shutil.copytree(long_run, tmp_path / "run") / "journal-main.jsonl"
 
 
 def without_index(folder: Path) -> Run:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.tasks.documents import lines_of_ids, parse_document, read_document
 from pytest_agenteval.text.errors import KeyPath, ProblemsFound
+from tests.fresh_imports import imported_by
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 YAML_TEXTS = st.text(
@@ -245,7 +244,7 @@ def test_reading_json_loads_no_yaml(tmp_path: Path) -> None:
     (tmp_path / "task.json").write_text('[{"id": "a", "input": {}, "graders": [{"name": "x"}]}]')
     (tmp_path / "suite.json").write_text('{"name": 3}')
     code = f"""
-import pathlib, sys
+import pathlib
 from pytest_agenteval.tasks.load import load_tasks, load_suite
 folder = pathlib.Path({str(tmp_path)!r})
 load_tasks(folder / "task.json")
@@ -253,9 +252,8 @@ try:
     load_suite(folder / "suite.json")
 except Exception as error:
     assert "suite.json:1: name" in str(error)
-assert "yaml" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert imported_by(code, "yaml") == []
 
 
 # Lines, against an emitter that knows where it puts things.

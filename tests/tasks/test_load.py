@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from pytest_agenteval.tasks.suite_spec import Suite, resolve_settings
 from pytest_agenteval.tasks.task_spec import Limits, Task
 from pytest_agenteval.tasks.validation import spec_of
 from pytest_agenteval.text.errors import ProblemsFound
+from tests.forked_workers import run_python
 
 LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}
 
@@ -439,8 +438,10 @@ def test_yaml_is_read_alike_without_libyaml(here: Path) -> None:
     write_file(here / "task.yaml", "id: a\ninput: {t: 1:30, n: 012, yes: no}\ngraders:\n- name: n\n")
     write_file(here / "bad.yaml", "id: a\nid: b\ngraders: !x []\n")
     code = """
-import pathlib, yaml
+import pathlib, sys, yaml
 yaml.__with_libyaml__ = False
+for name in [name for name in sys.modules if name.startswith("pytest_agenteval.tasks")]:
+    del sys.modules[name]
 from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.tasks.load import load_tasks
 from pytest_agenteval.tasks.documents import read_document
@@ -460,4 +461,5 @@ for text, line in bad.items():
 from pytest_agenteval.tasks import yaml_reading
 assert "CParser" not in str(yaml_reading._Reader.__mro__)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=here)
+    done = run_python("-c", code, cwd=here)
+    assert done.returncode == 0, done.stderr

@@ -7,8 +7,6 @@ import dataclasses
 import json
 import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +29,8 @@ from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.text.json_values import jsonable
 from pytest_agenteval.tools.http_declaration import ToolFile
 from pytest_agenteval.tools.openapi import OpenApiFile
+from tests.forked_workers import run_python
+from tests.fresh_imports import imported_by
 
 TURN = {"text": "t", "calls": [{"tool": "t", "args": {"a": [1]}}, {"tool": "u", "args": "{oops"}]}
 LIMITS = {"steps": 1, "seconds": 2, "tokens": 3, "cost_usd": 0.5}
@@ -272,15 +272,17 @@ for _ in range(5):
 """
     whole = [(kind.__module__, kind.__name__, value) for kind, value in WHOLE]
 
-    ran = subprocess.run([sys.executable, "-c", code, json.dumps(whole)], cwd=tmp_path, check=False)
+    ran = run_python("-c", code, json.dumps(whole), cwd=tmp_path)
 
-    assert ran.returncode == 0
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_threads_may_read_files_of_one_kind_at_once(tmp_path: Path) -> None:
     """Python crashed where one thread came by while msgspec learned in another what a kind's fields are."""
     code = """
 import importlib, json, sys, threading
+for name in [name for name in sys.modules if name.startswith("pytest_agenteval")]:
+    del sys.modules[name]
 import pytest_agenteval.tools.openapi, pytest_agenteval.calibration.calibration_file
 from pytest_agenteval.tasks.validation import problems_of, spec_of
 sys.setswitchinterval(1e-6)
@@ -296,9 +298,9 @@ for module, kind, value in json.loads(sys.argv[1]):
 """
     whole = [(kind.__module__, kind.__name__, value) for kind, value in WHOLE]
 
-    ran = subprocess.run([sys.executable, "-c", code, json.dumps(whole)], cwd=tmp_path, check=False)
+    ran = run_python("-c", code, json.dumps(whole), cwd=tmp_path)
 
-    assert ran.returncode == 0
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_what_only_pydantic_reads_means_the_same() -> None:
@@ -350,17 +352,6 @@ def test_a_run_without_mistakes_loads_no_pydantic(tmp_path: Path) -> None:
         "graders: [{name: answer_contains, config: {text: Mina}}]\n",
         encoding="utf-8",
     )
-    code = (
-        "import sys, pytest; status = pytest.main(['-q', 'evals', '-p', 'pytest_agenteval.plugin']);"
-        "print(status, [name for name in ('pydantic', 'pydantic_core') if name in sys.modules])"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        check=False,
-    )
-
-    assert ran.stdout.splitlines()[-1] == "0 []", ran.stdout + ran.stderr
+    code = "import pytest; assert pytest.main(['-q', 'evals', '-p', 'pytest_agenteval.plugin']) == 0"
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    assert imported_by(code, "pydantic", "pydantic_core", cwd=tmp_path, env=env) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -185,8 +184,8 @@ def test_folding_twice_is_folding_once(text: str) -> None:
 
 def test_folding_is_done_with_every_character() -> None:
     """Also where the case of one letter folds to letters that NFKC writes otherwise."""
-    for code in range(sys.maxunicode + 1):
-        once = fold_text(f"a{chr(code)}b")
+    for first in (*range(0, 0x33000, 4096), 0xE0000):  # all others are unassigned, or of private use
+        once = fold_text("".join(f"a{chr(code)}b" for code in range(first, first + 4096)))
         assert fold_text(once) == once
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.request_matching import ParamMatchers
 from pytest_agenteval.tools.http_tool import HttpWire
 from pytest_agenteval.tools.tool_tape import normalize_arguments
+from tests.fresh_imports import imported_by
 
 TOOLS = korean_tools()
 ORACLE = Path(__file__).parents[3] / "oracle" / "ko-cache-keys.json"
@@ -305,14 +304,10 @@ def test_what_a_provider_refuses_is_a_failure(name: str, body: Any, status: int,
 def test_nothing_heavy_is_loaded_before_something_is_sent() -> None:
     """CallMatcher the set, asking and showing need neither an HTTP library nor jsonschema."""
     code = """
-import sys
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 wire = korean_tools()["PlaceSearch_kakao"].wire
 wire.args(wire.request({"keyword": "a"}))
 wire.result(Response(200, "OK", body="{}"))
-heavy = ("httpx", "requests", "aiohttp", "jsonschema", "litellm", "vcr")
-print([name for name in heavy if name in sys.modules])
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "[]\n"
+    assert imported_by(code, "httpx", "requests", "aiohttp", "jsonschema", "litellm", "vcr") == []
