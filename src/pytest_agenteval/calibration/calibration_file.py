@@ -36,7 +36,7 @@ SCORED = "scored"
 """A threshold of its own kind: how many examples have to have a score, for fewer say little."""
 
 
-def is_rising(scale: tuple[float, float]) -> bool:
+def _is_rising(scale: tuple[float, float]) -> bool:
     """Whether the lowest label that can be is below the highest."""
     return scale[0] < scale[1]
 
@@ -58,7 +58,7 @@ class Calibration(Spec, frozen=True, kw_only=True):
     ] = 0.15
     scale: Annotated[
         tuple[Number, Number],
-        Holds(is_rising),
+        Holds(_is_rising),
         expects("a list of two numbers: the lowest label that can be and the highest"),
     ] = (0.0, 1.0)
     pass_threshold: Annotated[
@@ -75,12 +75,11 @@ class Calibration(Spec, frozen=True, kw_only=True):
     tags: Annotated[tuple[Tag, ...], expects("a list of texts without spaces")] = ()
 
     def __post_init__(self) -> None:
-        if not is_rising(self.scale):
+        if not _is_rising(self.scale):
             raise ValueError("not rising")
 
 
-def load_calibration(path: Path) -> tuple[Calibration, ParsedDocument]:
-    """Read a calibration file, or raise every problem in it; the document knows the lines of its keys."""
+def _load_calibration(path: Path) -> tuple[Calibration, ParsedDocument]:
     document = read_document(path)
     return read_spec(Calibration, document), document
 
@@ -146,7 +145,7 @@ def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> Calibratio
 
     ``root`` is the project's folder, which holds the cassettes.
     """
-    calibration, document = load_calibration(path)
+    calibration, document = _load_calibration(path)
     rubric = _rubric(calibration, document, rubrics)
     problems = list(_threshold_problems(calibration, document, rubric))
     labels = path.parent / calibration.labels

@@ -267,7 +267,11 @@ def baseline(args: argparse.Namespace) -> int:
         write_baseline(path, baseline_text(header, own, pooled.looks, pooled.run_of))
         if args.json != STDOUT:
             print_lines(map(StyledLine, _change_lines(changes[-1], args.verbose)))
-    groups = tuple(_pooled_groups(pooled))
+    by_group = {
+        group: run_drifts([entry for entry in pooled.entries if group_of(entry) == group], pooled.run_of)
+        for group in pooled.groups
+    }
+    groups = tuple(PooledGroup(*group, runs) for group, runs in by_group.items() if runs)
     if args.json != STDOUT:
         texts = (*remarks, *(f"{_group_name(each)}: {alike_text(each.runs)}" for each in groups))
         print_lines(StyledLine(line) for text in texts for line in wrapped(printable(text)))
@@ -340,13 +344,6 @@ def _joined_header(headers: Sequence[RunHeader], name: str) -> RunHeader:
     )
 
 
-def _pooled_groups(pooled: ComparedRun) -> Iterator[PooledGroup]:
-    for group in pooled.groups:
-        own = [entry for entry in pooled.entries if group_of(entry) == group]
-        if runs := run_drifts(own, pooled.run_of):
-            yield PooledGroup(*group, runs)
-
-
 def _group_name(group: PooledGroup) -> str:
     return one_line(f"{group.suite} with {model_label(group.model, group.variant)}", MOST_NAME)
 
@@ -398,12 +395,8 @@ def _change_lines(change: BaselineChange, verbose: bool) -> Iterator[str]:
         yield f"{change.file}: written: {tasks}, {pluralize(change.trials, 'trial')}"
         return
     counts = ((change.added, "added"), (change.gone, "gone"))
-    head = ", ".join(
-        [
-            f"{pluralize(len(change.changed), 'task')} changed",
-            *(f"{len(names)} {word}" for names, word in counts if names),
-        ]
-    )
+    changed = f"{pluralize(len(change.changed), 'task')} changed"
+    head = ", ".join([changed, *(f"{len(names)} {word}" for names, word in counts if names)])
     as_before = change.tasks - len(change.changed) - len(change.added)
     yield f"{change.file}: written: {head}, {as_before} as before"
     rows = [

@@ -45,7 +45,7 @@ PAGER_SETTINGS = {"LESS": "FRX", "LV": "-c"}
 
 def add_results_option(parser: argparse.ArgumentParser) -> None:
     """Declare the folder in which runs are looked up."""
-    parser.add_argument("--results", default=nearest_root(), metavar="DIR", help=RESULTS_HELP)
+    parser.add_argument("--results", default=_nearest_root(), metavar="DIR", help=RESULTS_HELP)
 
 
 def find_named_run(results: Path, name: str) -> Path:
@@ -68,7 +68,7 @@ def print_other_runs_of_day(results: Path, name: str) -> None:
         print(f"{name} is {newest}, the newest of that day; also there: {listed}{more}", file=sys.stderr)
 
 
-def nearest_root() -> str:
+def _nearest_root() -> str:
     """Give the folder of runs that is nearest above in the repository, else the one at its top.
 
     pytest keeps runs at its own root, from whichever folder below it is started. Where there is no git,
@@ -165,11 +165,11 @@ def indented_lines(items: Sequence[object], most: int) -> list[str]:
 
 def print_lines(lines: Iterable[StyledLine]) -> None:
     """Print lines, in colour where a person looks at them."""
-    for text in styled_texts(lines):
+    for text in _styled_texts(lines):
         print(text)
 
 
-def styled_texts(lines: Iterable[StyledLine]) -> Iterator[str]:
+def _styled_texts(lines: Iterable[StyledLine]) -> Iterator[str]:
     """Give lines as they are printed: without secrets, and in colour where a person looks at them."""
     looked_at = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     read_by_actions = in_actions()
@@ -205,7 +205,7 @@ def page_lines(lines: Iterable[StyledLine], paged: bool = True) -> None:
             encoding="utf-8",
             errors="backslashreplace",
         )
-        texts = styled_texts(lines)
+        texts = _styled_texts(lines)
         assert pager.stdin is not None
         try:
             with suppress(BrokenPipeError):

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -39,7 +39,6 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.loop.gepa_adapter import GEPAAdapter, GEPADocument
-    from pytest_agenteval.loop.improve.progress import Improvement
 
 
 NOTHING_KEPT, NOT_CONFIRMED, INTERRUPTED = 1, 3, 130
@@ -92,10 +91,11 @@ def improve(args: argparse.Namespace) -> int:
         _resumed_improvement(args) if args.resume else _new_improvement(args)
     )
     improver = Improver(repository, folder, improvement, progress)
+    log = folder / "log.md"
+    log = log.relative_to(Path.cwd()) if log.is_relative_to(Path.cwd()) else log
     try:
         with claim_improvement(folder), signals_as_ctrl_c():
-            log = _path_from_here(folder / "log.md")
-            progress.line(f"improve {improvement.name}: {improvement.suite}; log: {log}")
+            progress.line(f"improve {improvement.name}: {improvement.suite}; log: {log.as_posix()}")
             for remark in remarks:
                 progress.line(f"! {remark}")
             improvement = improver.run()
@@ -104,7 +104,10 @@ def improve(args: argparse.Namespace) -> int:
         words = "better on held-out tasks" if improvement.outcome == "confirmed" else improvement.outcome
         why = held_out.reason if held_out else improvement.ended
         progress.paragraph(f"{words}: {one_line(why, MOST_LINE)} ({spent})")
-        progress.lines(_next_steps(improvement, folder))
+        if improvement.has_accepted:
+            look = f"git diff {improvement.start[:12]}..{improvement.branch}"
+            progress.lines([f"  look:  {look}", f"  merge: git merge {improvement.branch}"])
+        progress.lines([f"  log:   {log.as_posix()}"])
     except KeyboardInterrupt:
         progress.line(f"interrupted; go on: agenteval improve --continue {improvement.name}")
         return INTERRUPTED
@@ -168,13 +171,6 @@ def _resumed_improvement(args: argparse.Namespace) -> Any:
     return repository, folder, replace(improvement, limits=limits), []
 
 
-def _next_steps(improvement: Improvement, folder: Path) -> Iterator[str]:
-    if improvement.has_accepted:
-        yield f"  look:  git diff {improvement.start[:12]}..{improvement.branch}"
-        yield f"  merge: git merge {improvement.branch}"
-    yield f"  log:   {_path_from_here(folder / 'log.md')}"
-
-
 class _ProgressLines:
     """Prints a line for each step: its beginning when the step begins, its result when it ends."""
 
@@ -234,10 +230,6 @@ def _safe_line(text: str) -> str:
     return KNOWN_SECRETS.text(one_line(text, MOST_LINE))
 
 
-def _path_from_here(path: Path) -> str:
-    return (path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path).as_posix()
-
-
 def gepa_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.description = (
@@ -279,7 +271,21 @@ def gepa(args: argparse.Namespace) -> int:
     if missing := missing_command(args.reflection, Path.cwd()):
         raise UsageMistake(f"--reflection: there is no command {missing!r}")
     adapter, reflection = _adapter(args), _Reflection(args.reflection, args.timeout)
-    score, result = _optimize(optimize, adapter, reflection, args)
+    optimizer: Callable[..., Any] = optimize
+    result = optimizer(
+        seed_candidate=adapter.seed_candidate,
+        trainset=adapter.trainset,
+        valset=adapter.valset,
+        adapter=adapter,
+        reflection_lm=reflection,
+        stop_callbacks=[
+            lambda _: adapter.trials >= args.max_trials or adapter.refused_in_a_row >= MOST_REFUSED,
+            lambda _: reflection.is_given_up,
+        ],
+        raise_on_exception=False,
+        logger=_GEPALog(),
+        seed=args.seed,
+    )
     best = result.best_idx
     if reflection.is_given_up and best == 0:
         raise AgentEvalError(f"{reflection.failure} ({MOST_UNANSWERED} questions in a row)")
@@ -288,7 +294,7 @@ def gepa(args: argparse.Namespace) -> int:
         candidates=result.num_candidates,
         refused=adapter.refused,
         trials=adapter.trials,
-        score_before=score,
+        score_before=result.val_aggregate_scores[0],
         score_best=result.val_aggregate_scores[best],
         validation_tasks=len(adapter.valset),
         changed=tuple(
@@ -322,26 +328,6 @@ def _adapter(args: argparse.Namespace) -> GEPAAdapter:
         results=args.results,
         seed=args.seed,
     )
-
-
-def _optimize(
-    optimize: Callable[..., Any], adapter: GEPAAdapter, reflection: _Reflection, args: argparse.Namespace
-) -> tuple[float, Any]:
-    result = optimize(
-        seed_candidate=adapter.seed_candidate,
-        trainset=adapter.trainset,
-        valset=adapter.valset,
-        adapter=adapter,
-        reflection_lm=reflection,
-        stop_callbacks=[
-            lambda _: adapter.trials >= args.max_trials or adapter.refused_in_a_row >= MOST_REFUSED,
-            lambda _: reflection.is_given_up,
-        ],
-        raise_on_exception=False,
-        logger=_GEPALog(),
-        seed=args.seed,
-    )
-    return result.val_aggregate_scores[0], result
 
 
 class _GEPALog:
@@ -494,25 +480,21 @@ def _file_text(file: str | None) -> str:
 def _earlier_rounds(file: str | None) -> list[EarlierRound]:
     if not file:
         return []
+    rounds = []
     try:
-        rounds = json.loads(_file_text(file))["rounds"]
-        return [_earlier_round(each) for each in rounds]
+        for data in json.loads(_file_text(file))["rounds"]:
+            # Of held-out tasks nothing, nor of what copies them.
+            tried = data.get("dev") or data.get("screen") or {}
+            each = {
+                "number": data["number"],
+                "summary": data.get("last_line", ""),
+                "decision": ": ".join(filter(None, (data.get("decision", ""), data.get("reason", "")))),
+                "diff": "" if data.get("leaks_held_out") else data.get("diff", ""),
+                "sentence": tried.get("sentence", ""),
+            }
+            rounds.append(EarlierRound.from_json(each))
     except (ValueError, LookupError, TypeError, AttributeError) as broken:
         raise UsageMistake(
             f"{file}: expected the log.json of agenteval improve, with `rounds`; found {broken}"
         ) from None
-
-
-def _earlier_round(data: dict[str, Any]) -> EarlierRound:
-    """Read a round as ``improve`` logs it: of held-out tasks nothing, nor of what copies them."""
-    decided = (data.get("decision", ""), data.get("reason", ""))
-    tried = data.get("dev") or data.get("screen") or {}
-    return EarlierRound.from_json(
-        {
-            "number": data["number"],
-            "summary": data.get("last_line", ""),
-            "decision": ": ".join(filter(None, decided)),
-            "diff": "" if data.get("leaks_held_out") else data.get("diff", ""),
-            "sentence": tried.get("sentence", ""),
-        }
-    )
+    return rounds

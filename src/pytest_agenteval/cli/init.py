@@ -87,17 +87,16 @@ def init(args: argparse.Namespace) -> int:
     """Write the suite, and say what to type next."""
     project = find_project(args.folder)
     if args.example:
-        plan = plan_example(project, args.example, suite=args.suite, force=args.force)
+        plan = _plan_example(project, args.example, suite=args.suite, force=args.force)
     else:
-        plan = plan_first_suite(project, args.agent, suite=args.suite, force=args.force)
+        plan = _plan_first_suite(project, args.agent, suite=args.suite, force=args.force)
     document = InitDocument(dry_run=args.dry_run, **plan.to_json())
     if args.json:
         write_document(args.json, document)
     if not args.dry_run:
         write_files(plan.files)
     if args.json != STDOUT:
-        for line in _init_lines(document):
-            print(line)
+        print("\n".join(_init_lines(document)))
     return 0
 
 
@@ -128,13 +127,13 @@ def _folder_lines(names: tuple[str, ...]) -> Iterator[str]:
         yield f"{folder}/  {listed}" if folder else listed
 
 
-def cd_prefix(root: Path) -> str:
+def _cd_prefix(root: Path) -> str:
     """Say how to get to the project's root, from where commands find runs and files by short names."""
     here = Path.cwd()
     return "" if here == root else f"cd {shlex.quote(os.path.relpath(root, here))} && "
 
 
-def program_command(name: str, root: Path) -> str:
+def _program_command(name: str, root: Path) -> str:
     """Give what starts a program of this very environment, from the project's root."""
     ours = Path(sys.executable).parent
     on_path = shutil.which(name)
@@ -197,8 +196,7 @@ STARTERS: Mapping[str, Starter] = {
 }
 
 
-def starter_files(kind: str, suite: str, project: Project) -> list[NewFile]:
-    """Give the files of a first suite, and the recordings that its first run plays."""
+def _starter_files(kind: str, suite: str, project: Project) -> list[NewFile]:
     folder = project.evals / suite
     found = shutil.which("python3")
     words = {
@@ -207,7 +205,10 @@ def starter_files(kind: str, suite: str, project: Project) -> list[NewFile]:
         "python": "python3" if found and "WindowsApps" not in found else "python",
     }
     written = (
-        NewFile(_target_path(path, folder, suite, project.root), _filled_template(template, words))
+        NewFile(
+            _target_path(path, folder, suite, project.root),
+            fill(template.read_bytes().decode(), words).encode(),
+        )
         for path, template in _templates(files(__package__) / "templates" / kind)
     )
     return sorted(written, key=lambda file: (not file.path.is_relative_to(folder), file.path))
@@ -229,11 +230,6 @@ def _target_path(path: str, folder: Path, suite: str, root: Path) -> Path:
     return folder / (f"{module_name(suite)}_bot.py" if path == "bot.py" else path)
 
 
-def _filled_template(template: Traversable, words: Mapping[str, str]) -> bytes:
-    text = template.read_bytes().decode("utf-8")
-    return fill(text, words).encode("utf-8")
-
-
 def example_named(name: str, registry: Registry) -> Example:
     """Find an example; raises UsageMistake where nobody offers it."""
     try:
@@ -242,8 +238,7 @@ def example_named(name: str, registry: Registry) -> Example:
         raise UsageMistake(f"--example={name}: {unknown}") from None
 
 
-def example_files(example: Example, project: Project) -> list[NewFile]:
-    """Give the files of an example; raises UsageMistake where they came with no package."""
+def _example_files(example: Example, project: Project) -> list[NewFile]:
     folder = example.folder
     if folder is None:
         parts = ", ".join(example.parts)
@@ -251,14 +246,9 @@ def example_files(example: Example, project: Project) -> list[NewFile]:
     return [
         NewFile(project.root / part / path.relative_to(folder / part), path.read_bytes())
         for part in example.parts
-        for path in _files_below(folder / part)
+        for path in sorted((folder / part).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
     ]
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield path
 
 
 class InitPlan(FrozenValue, frozen=True):
@@ -287,22 +277,21 @@ class InitPlan(FrozenValue, frozen=True):
         return tuple(path_in_root(path, self.project.root) for path in paths)
 
 
-def plan_first_suite(project: Project, kind: str, *, suite: str | None, force: bool) -> InitPlan:
-    """Plan a first suite; raises UsageMistake where its name cannot be taken, or files are there already."""
+def _plan_first_suite(project: Project, kind: str, *, suite: str | None, force: bool) -> InitPlan:
     starter = STARTERS[kind]
     name = suite or starter.suite
     if not _SUITE_NAME.fullmatch(name):
         raise UsageMistake(f"--suite={name}: expected letters, digits, _ and -, with a letter first")
     folder = project.evals / name
     _refuse_taken_name(project, name, folder)
-    files = starter_files(kind, name, project)
+    files = _starter_files(kind, name, project)
     if not force:
         refuse_existing(files, "--force writes over them, --suite NAME gives the suite another name")
     below = path_in_root(folder, project.root)
     arguments = shlex.join([below, *starter.options])
     of_github = workflow(project, name, f"pytest {arguments}")
     stays = of_github.path.exists() and not force
-    pytest = program_command("pytest", project.root)
+    pytest = _program_command("pytest", project.root)
     change = [fill(line, {"folder": below, "pytest": pytest}) for line in starter.change]
     packaging, notes = _packaging_files(project.root, files)
     return InitPlan(
@@ -310,7 +299,7 @@ def plan_first_suite(project: Project, kind: str, *, suite: str | None, force: b
         name,
         files=(*files, *shared_files(project), *packaging, *(() if stays else (of_github,))),
         left=(of_github.path,) if stays else (),
-        run=f"{cd_prefix(project.root)}{pytest} {arguments}",
+        run=f"{_cd_prefix(project.root)}{pytest} {arguments}",
         change=(*change, *notes, *_workflow_notes(project, of_github, arguments, stays=stays)),
     )
 
@@ -343,17 +332,16 @@ def _workflow_notes(project: Project, workflow: NewFile, arguments: str, *, stay
         yield f"the workflow: it does not install the project: setuptools finds several packages ({names})"
 
 
-def plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:
-    """Plan the copy of a shipped suite; raises UsageMistake where it is not there, or files of its are."""
+def _plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:
     if suite:
         raise UsageMistake("--suite: an example keeps its name, by which its recordings are found")
     example = example_named(name, installed_registry())
     below = example.parts[0]
     _refuse_taken_name(project, name, project.root / below)
-    files = example_files(example, project)
+    files = _example_files(example, project)
     if not force:
         refuse_existing(files, "--force writes over them")
-    run = f"{cd_prefix(project.root)}{program_command('pytest', project.root)} {below}"
+    run = f"{_cd_prefix(project.root)}{_program_command('pytest', project.root)} {below}"
     packaging, notes = _packaging_files(project.root, files)
     return InitPlan(project, name, (*files, *shared_files(project), *packaging), (), run, tuple(notes))
 

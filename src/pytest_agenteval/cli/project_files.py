@@ -1,6 +1,7 @@
 """The project that a first suite goes into: its root, its packaging, and the files that it shares.
 
-``agenteval guide`` prints one of them: rules for agents that work on evals, for AGENTS.md."""
+``agenteval guide`` prints one of them: rules for agents that work on evals, for AGENTS.md.
+"""
 
 from __future__ import annotations
 
@@ -130,16 +131,16 @@ def write_files(files: Sequence[NewFile]) -> None:
             raise UsageMistake(f"{name}: cannot be written ({refused.strerror})") from None
 
 
-def appended_file(path: Path, lines: str, mark: str) -> NewFile | None:
+def _appended_file(path: Path, lines: str, mark: str) -> NewFile | None:
     """Give a file with lines added at its end; None where it holds ``mark`` already."""
     before = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
     if mark in before:
         return None
     between = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    return edited_file(path, f"{before}{between}{lines}")
+    return _edited_file(path, f"{before}{between}{lines}")
 
 
-def edited_file(path: Path, text: str) -> NewFile:
+def _edited_file(path: Path, text: str) -> NewFile:
     """Give a file with this text, whose lines end as those do that it has."""
     before, content = path.read_bytes() if path.is_file() else b"", text.encode("utf-8", "surrogateescape")
     content = content.replace(b"\n", b"\r\n") if b"\r\n" in before else content
@@ -175,19 +176,27 @@ def find_project(folder: str | None) -> Project:
     """
     here = Path.cwd()
     if folder is None:
-        root = config_folder(here) or _repository_above(here) or here
+        root = _config_folder(here) or _repository_above(here) or here
     else:
         root = Path(os.path.abspath(here / folder))
         if root.exists() and not root.is_dir():
             raise UsageMistake(f"{folder}: expected a folder; found a file")
-    suites = dict(_suites_below(root)) if root.is_dir() else {}
-    return Project(root, config_folder(root) == root, suites, _repository_above(root) or root)
+    suites: dict[str, Path] = {}
+    for file in SuiteSearch(root).all if root.is_dir() else ():
+        with suppress(ProblemsFound):  # what cannot be read is passed over: it is not ours to mend
+            if suite := read_suite(file, root):
+                suites[suite.name] = file
+    return Project(root, _config_folder(root) == root, suites, _repository_above(root) or root)
 
 
-def config_folder(place: Path) -> Path | None:
+def _config_folder(place: Path) -> Path | None:
     """Give what is pytest's rootdir for what lies in a folder; None where that hangs on how it is called."""
     folders = (place, *place.parents)
-    tests = (_configures_pytest, lambda at: (at / "pyproject.toml").is_file(), _has_setup)
+    tests = (
+        _configures_pytest,
+        lambda at: (at / "pyproject.toml").is_file(),
+        lambda at: (at / "setup.py").is_file(),
+    )
     return next((folder for test in tests for folder in folders if test(folder)), None)
 
 
@@ -197,24 +206,12 @@ def _configures_pytest(folder: Path) -> bool:
     return any(section in _text(folder / name) for name, section in SHARED_CONFIGS.items())
 
 
-def _has_setup(folder: Path) -> bool:
-    return (folder / "setup.py").is_file()
-
-
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def _repository_above(place: Path) -> Path | None:
     return next((folder for folder in (place, *place.parents) if (folder / ".git").exists()), None)
-
-
-def _suites_below(root: Path) -> Iterator[tuple[str, Path]]:
-    """Give each suite's name and file; a file that cannot be read is passed over: it is not ours to mend."""
-    for file in SuiteSearch(root).all:
-        with suppress(ProblemsFound):
-            if suite := read_suite(file, root):
-                yield suite.name, file
 
 
 def module_name(suite: str) -> str:
@@ -227,11 +224,6 @@ def fill(text: str, words: Mapping[str, str]) -> str:
     for name, word in words.items():
         text = text.replace("{{" + name + "}}", word)
     return text
-
-
-def shared_template(name: str) -> str:
-    """Give the text of a template that is of no kind."""
-    return (files(__package__) / "templates" / "shared" / name).read_text(encoding="utf-8")
 
 
 class Discovery(FrozenValue, frozen=True):
@@ -268,19 +260,18 @@ class NamedPackages(FrozenValue, frozen=True):
     file: NewFile | None
 
 
-def is_installed_by_pip(root: Path) -> bool:
-    """Whether the project is one that ``pip install`` takes."""
-    project = read_pyproject(root)
+def _is_installed_by_pip(root: Path) -> bool:
+    project = _read_pyproject(root)
     metadata = "[metadata]" in _text(root / "setup.cfg")
     return "project" in project or "build-system" in project or metadata or (root / "setup.py").is_file()
 
 
 def flat_layout(root: Path) -> Discovery | None:
     """Give what setuptools discovers in a flat layout; None where it discovers nothing by itself."""
-    setuptools = read_pyproject(root).get("tool", {}).get("setuptools", {})
-    system = read_pyproject(root).get("build-system", {})
+    setuptools = _read_pyproject(root).get("tool", {}).get("setuptools", {})
+    system = _read_pyproject(root).get("build-system", {})
     uses_setuptools = str(system.get("build-backend", "setuptools")).startswith("setuptools")
-    if not (is_installed_by_pip(root) and uses_setuptools) or (root / "src").is_dir():
+    if not (_is_installed_by_pip(root) and uses_setuptools) or (root / "src").is_dir():
         return None
     options = re.search(r"^\[options\]$(.*?)(?=^\[|\Z)", _text(root / "setup.cfg"), re.MULTILINE | re.DOTALL)
     named = r"\b(packages|py_modules|package_dir|ext_modules)\s*="
@@ -308,7 +299,7 @@ def named_packages(root: Path, files: Iterable[NewFile]) -> NamedPackages | None
     new = {each[0] for each in parts if len(each) > 1 and each[0].isidentifier()}
     if not new.difference(discovery.packages, NO_PACKAGES.split()):
         return None
-    in_toml = "project" in read_pyproject(root)  # else setuptools before 68 wants a [project] there
+    in_toml = "project" in _read_pyproject(root)  # else setuptools before 68 wants a [project] there
     path = root / ("pyproject.toml" if in_toml else "setup.cfg")
     settings = discovery.settings(in_toml=in_toml)
     before = after = _text(path)
@@ -319,7 +310,7 @@ def named_packages(root: Path, files: Iterable[NewFile]) -> NamedPackages | None
     except (tomllib.TOMLDecodeError, ConfigParserError):
         after = before
     lines = tuple(line for setting in settings.items() for line in setting)
-    return NamedPackages(path.name, lines, edited_file(path, after) if after != before else None)
+    return NamedPackages(path.name, lines, _edited_file(path, after) if after != before else None)
 
 
 def _with_key(text: str, table: str, key: str) -> str:
@@ -330,13 +321,12 @@ def _with_key(text: str, table: str, key: str) -> str:
     return f"{text}{between}{table}\n{key}\n"
 
 
-def declaring_commands(root: Path, package: str) -> Iterator[str]:
-    """Give what installs the package with pip by what the project itself requires."""
+def _declaring_commands(root: Path, package: str) -> Iterator[str]:
     wanted = re.compile(rf"^\s*{re.sub('-', '[-_.]', package)}(?![\w.-])", re.MULTILINE | re.IGNORECASE)
     for file in sorted((*root.glob("*requirements*.txt"), *root.glob("requirements/*.txt"))):
         if wanted.search(_text(file)):
             yield f"pip install -r {file.relative_to(root).as_posix()}"
-    pyproject = read_pyproject(root)
+    pyproject = _read_pyproject(root)
     project: Mapping[str, Any] = pyproject.get("project", {})
     if any(map(wanted.match, _texts(project.get("dependencies")))):
         yield "pip install -e ."
@@ -352,8 +342,7 @@ def _texts(values: Any) -> list[str]:
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
-def read_pyproject(root: Path) -> dict[str, Any]:
-    """Read pyproject.toml; empty where there is none, or it cannot be read."""
+def _read_pyproject(root: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(_text(root / "pyproject.toml"))
     except tomllib.TOMLDecodeError:
@@ -365,18 +354,9 @@ def shared_files(project: Project) -> Iterator[NewFile]:
     if not project.has_config:  # else where pytest is started would say which folder is the root
         evals = project.evals.relative_to(project.root).as_posix()
         yield NewFile(project.root / "pytest.ini", PYTEST_INI.format(evals=evals).encode())
-    yield from filter(
-        None,
-        (
-            appended_file(project.root / ".gitignore", f"{RESULTS_FOLDER}\n", RESULTS_FOLDER.rstrip("/")),
-            appended_file(project.root / "AGENTS.md", guide_page().markdown, GUIDE_MARK),
-        ),
-    )
-
-
-def workflow_file(project: Project) -> Path:
-    """Give the place of the workflow that runs evals: at the top of the repository, where GitHub looks."""
-    return project.repository / ".github" / "workflows" / "evals.yml"
+    ignored = _appended_file(project.root / ".gitignore", f"{RESULTS_FOLDER}\n", RESULTS_FOLDER.rstrip("/"))
+    guide = _appended_file(project.root / "AGENTS.md", guide_page().markdown, GUIDE_MARK)
+    yield from filter(None, (ignored, guide))
 
 
 def workflow(project: Project, suite: str, command: str) -> NewFile:
@@ -384,7 +364,7 @@ def workflow(project: Project, suite: str, command: str) -> NewFile:
     inner = project.root.relative_to(project.repository).as_posix()
     folder = "" if inner == "." else f'    defaults: {{run: {{working-directory: "{inner}"}}}}\n'
     prefix = "" if inner == "." else f"{inner}/"
-    commands = list(install_commands(project.root))
+    commands = list(_install_commands(project.root))
     words = {
         "suite": suite,
         "command": command,
@@ -394,16 +374,19 @@ def workflow(project: Project, suite: str, command: str) -> NewFile:
         "python": "{}.{}".format(*sys.version_info),
         "prefix": prefix,
     }
-    return NewFile(workflow_file(project), fill(shared_template("evals.yml"), words).encode())
+    template = (files(__package__) / "templates" / "shared" / "evals.yml").read_text(encoding="utf-8")
+    # At the top of the repository, where GitHub looks.
+    place = project.repository / ".github" / "workflows" / "evals.yml"
+    return NewFile(place, fill(template, words).encode())
 
 
-def install_commands(root: Path) -> Iterable[str]:
+def _install_commands(root: Path) -> Iterable[str]:
     """Give what installs this package and the project, in one environment.
 
     The package comes by what the project itself requires, else from where it was installed here; where
     neither is known the workflow stops at a line that is to be filled in, and says so.
     """
-    commands = list(declaring_commands(root, PACKAGE))
+    commands = list(_declaring_commands(root, PACKAGE))
     if not commands:
         source = package_source() or f"${{{FILL_IN}:?fill in {FILL_IN} at the top of this workflow}}"
         commands = [f'pip install "{source}"']
@@ -411,7 +394,7 @@ def install_commands(root: Path) -> Iterable[str]:
         commands.append("pip install -r requirements.txt")
     layout = flat_layout(root)
     installed = any(command.startswith("pip install -e ") for command in commands)
-    if is_installed_by_pip(root) and (layout is None or layout.is_clear) and not installed:
+    if _is_installed_by_pip(root) and (layout is None or layout.is_clear) and not installed:
         commands.append("pip install -e .")
     return dict.fromkeys(commands)
 

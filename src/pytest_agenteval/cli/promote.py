@@ -62,7 +62,7 @@ MOST_NAMES = 3
 """Names that the command to be pasted says in full."""
 
 
-def suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
+def _suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
     """Read the suite's runs with the models that count, newest first, one when it is looked at."""
     for folder in whole_runs(Path(args.results)):
         if any(suite.name == name for suite in folder.header.suites):
@@ -72,8 +72,7 @@ def suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
                 yield run
 
 
-def check_model(args: argparse.Namespace) -> None:
-    """Raise UsageMistake where there are runs and none was made with the model that is to count."""
+def _check_model(args: argparse.Namespace) -> None:
     models = {model.name for folder in whole_runs(Path(args.results)) for model in folder.header.models}
     if args.model and models and args.model not in models:
         known = nearest_names(args.model, models)
@@ -154,9 +153,15 @@ class PromotionDocument(Document, frozen=True, kw_only=True):
 
 def promote(args: argparse.Namespace) -> int:
     """Show for each suite what may be promoted and what is lacking, and with ``--write`` do it."""
-    check_model(args)
-    planned = [(file, _promotion(file, args)) for file in suites_meant(args.suite)]
-    suites = [_with_change(file, promotion, args.write) for file, promotion in planned]
+    _check_model(args)
+    suites: list[SuitePromotion] = []
+    # All suites are looked at before the file of any is changed.
+    for file, promotion in [(file, _promotion(file, args)) for file in suites_meant(args.suite)]:
+        before = file.suite.regression
+        wider = Regression(
+            buckets=(*before.buckets, *promotion.buckets), tasks=(*before.tasks, *promotion.tasks)
+        )
+        suites.append(replace(promotion, change=change_suite(file, wider, args.write)))
     if args.json:
         write_document(args.json, PromotionDocument(suites=tuple(suites)))
     if args.json != STDOUT:
@@ -169,7 +174,7 @@ def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
     name, regression = file.suite.name, file.suite.regression
     capability = file.suite.kind == "capability"
     tasks = todays_tasks(file) if capability else []
-    history = suite_history(suite_runs(name, args) if capability else (), tasks, args.runs)
+    history = suite_history(_suite_runs(name, args) if capability else (), tasks, args.runs)
     standings = [standing(bucket, history) for bucket in unpromoted(tasks, regression, single=False)]
     buckets = [each.group.name for each in standings if not each.reason]
     single: list[Standing] = []
@@ -218,12 +223,6 @@ def _group_standing(each: Standing) -> GroupStanding:
     )
 
 
-def _with_change(file: SuiteFile, promotion: SuitePromotion, write: bool) -> SuitePromotion:
-    before = file.suite.regression
-    wider = Regression(buckets=(*before.buckets, *promotion.buckets), tasks=(*before.tasks, *promotion.tasks))
-    return replace(promotion, change=change_suite(file, wider, write))
-
-
 def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterator[str]:
     if suite.kind != "capability":
         yield f"{suite.suite}: of kind {suite.kind}, where every miss fails: nothing to promote"
@@ -238,7 +237,16 @@ def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterato
         yield f"  not counted: offline models ({offline}); --model=NAME counts one"
     if not (suite.buckets or suite.tasks):
         yield f"{suite.suite}: nothing to promote"
-    yield from (_ready_line(each) for each in suite.groups if not each.lacks)
+    for ready in suite.groups:
+        if not ready.lacks:
+            size = ""
+            if ready.tasks + ready.held_out > 1:
+                more = f" and {ready.held_out} held out" if ready.held_out else ""
+                size = f" ({pluralize(ready.tasks, 'task')}{more})"
+            unproven = (
+                f", {ready.unproven} of them without what only a judge decides" if ready.unproven else ""
+            )
+            yield f"  {ready.name}{size}: {pluralize(ready.trials, 'trial')} passed{unproven}"
     if (misses := suite.null_misses) is not None:
         which = "this task" if misses.tasks == 1 else f"these {misses.tasks} tasks"
         more = ""
@@ -256,22 +264,10 @@ def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterato
     yield from change_lines(suite.change)
 
 
-def _ready_line(ready: GroupStanding) -> str:
-    unproven = f", {ready.unproven} of them without what only a judge decides" if ready.unproven else ""
-    return f"  {ready.name}{_size_text(ready)}: {pluralize(ready.trials, 'trial')} passed{unproven}"
-
-
 def _null_miss_text(misses: NullMisses) -> str:
     if misses.chance is None:
         return "one trial each does not show how often they miss by chance"
     return f"a run in which nothing changed fails about {percent_text(misses.chance)} of the time"
-
-
-def _size_text(ready: GroupStanding) -> str:
-    if ready.tasks + ready.held_out == 1:
-        return ""
-    more = f" and {ready.held_out} held out" if ready.held_out else ""
-    return f" ({pluralize(ready.tasks, 'task')}{more})"
 
 
 def _lacking_lines(suite: SuitePromotion) -> Iterator[str]:
@@ -335,7 +331,7 @@ class DemotionDocument(Document, frozen=True, kw_only=True):
 
 def demote(args: argparse.Namespace) -> int:
     """Move names back, with ``--write``; without names show which promoted ones have missed."""
-    check_model(args)
+    _check_model(args)
     suite, names = _suite_and_names(args.names)
     files = suites_meant(suite)
     if names:
@@ -402,7 +398,7 @@ def _demotion(file: SuiteFile, names: Sequence[str], write: bool) -> SuiteDemoti
 def _lapsed(file: SuiteFile, args: argparse.Namespace) -> SuiteDemotion:
     name = file.suite.name
     groups = list(promoted(todays_tasks(file), file.suite.regression))
-    runs = list(islice(suite_runs(name, args), args.runs)) if groups else []
+    runs = list(islice(_suite_runs(name, args), args.runs)) if groups else []
     lapses = [found for group in groups if (found := lapse(group, runs))]
     return SuiteDemotion(
         suite=name,

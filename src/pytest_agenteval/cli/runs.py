@@ -46,8 +46,7 @@ MOST_RUNS = 20
 TREND_RUNS = 10
 
 
-def add_prune_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what says which runs may go."""
+def _add_prune_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("removing old runs").add_argument
     add("--prune", action="store_true", help="say which runs may go: old, not named, no baseline, not referred to, not going on")  # fmt: skip  # noqa: E501
     add("--yes", action="store_true", help="with --prune: remove them")
@@ -159,7 +158,7 @@ def runs_arguments(parser: argparse.ArgumentParser) -> None:
     )
     number("--all", action="store_true", help="all of them")
     add_json_option(parser)
-    add_prune_options(parser)
+    _add_prune_options(parser)
     add("--no-pager", action="store_true", help="print it all, also on a terminal")
     add_results_option(parser)
 

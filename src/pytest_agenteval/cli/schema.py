@@ -103,8 +103,7 @@ def suite_schema() -> dict[str, Any]:
     }
 
 
-def calibration_schema() -> dict[str, Any]:
-    """Give the JSON Schema of a calibration file."""
+def _calibration_schema() -> dict[str, Any]:
     from pytest_agenteval.calibration.calibration_file import Calibration
 
     return {
@@ -114,8 +113,7 @@ def calibration_schema() -> dict[str, Any]:
     }
 
 
-def tools_schema() -> dict[str, Any]:
-    """Give the JSON Schema of a file that declares tools."""
+def _tools_schema() -> dict[str, Any]:
     from pytest_agenteval.tasks.pydantic_models import schema_of
     from pytest_agenteval.tools.http_declaration import ToolFile
 
@@ -145,8 +143,8 @@ def _definitions(kind: type[Spec]) -> dict[str, Any]:
 AUTHORED: dict[str, Callable[[], dict[str, Any]]] = {
     "task": task_schema,
     "suite": suite_schema,
-    "calibration": calibration_schema,
-    "tools": tools_schema,
+    "calibration": _calibration_schema,
+    "tools": _tools_schema,
 }
 """What people write, and what makes the schema of each."""
 

@@ -1,7 +1,8 @@
 """``agenteval validate``, ``audit`` and ``leaks``: what is wrong with tasks, graders and prompts.
 
 To validate, pytest collects task files, because conftests may register graders; nothing is run. An audit runs
-pytest on references, whole and mutated."""
+pytest on references, whole and mutated.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def validate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def validate(args: argparse.Namespace) -> int:
     """Print every problem of the files below the paths; 0 when there is something to run and no problem."""
-    collected = collect_files(args.paths)
+    collected = _collect_files(args.paths)
     is_usage_error = collected.status == USAGE_ERROR  # pytest has printed why
     if args.json and not is_usage_error:
         write_document(args.json, collected.document)
@@ -168,7 +169,7 @@ class CollectedFiles(FrozenValue, frozen=True):
     texts: tuple[str, ...]
 
 
-def collect_files(paths: Sequence[str]) -> CollectedFiles:
+def _collect_files(paths: Sequence[str]) -> CollectedFiles:
     """Have pytest collect what is below the paths, in this process; nothing is run, and nothing printed.
 
     For a mistake in use, status 4, pytest says why. Ctrl-C raises KeyboardInterrupt.

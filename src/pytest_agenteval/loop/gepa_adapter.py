@@ -21,7 +21,7 @@ from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder, run_o
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.trial_view import TrialView, trial_view
+from pytest_agenteval.reports.trial_view import trial_view
 from pytest_agenteval.session.planning.suites import Suites, tasks_of_suite
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
@@ -185,7 +185,11 @@ class GEPAAdapter:
         task = self._loaded[result.task].task
         feedback = trial_feedback(worst, task, failed=failed, passing=passing)
         record = {
-            "Inputs": {"task": KNOWN_SECRETS.text(str(first_user_message(worst)))},
+            "Inputs": {
+                "task": KNOWN_SECRETS.text(
+                    str(next((message.content for message in worst.messages if message.role == "user"), ""))
+                )
+            },
             "Generated Outputs": worst.answer,
             "Feedback": trial_block(feedback) if failed else "passed: what it did must stay as it is",
         }
@@ -246,11 +250,6 @@ def _text(path: str, content: bytes) -> str:
         return content.decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
         raise UsageMistake(f"{path}: expected a prompt in UTF-8; found something else") from None
-
-
-def first_user_message(view: TrialView) -> str:
-    """Give what the agent was given: the user's first message."""
-    return next((message.content for message in view.messages if message.role == "user"), "")
 
 
 def _trials(run: Run, task: GEPATask) -> TaskTrials:

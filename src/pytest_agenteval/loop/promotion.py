@@ -145,8 +145,7 @@ class _OlderRuns:
             yield self._read[place]
 
 
-def trials_by_task(runs: Sequence[SuiteRun]) -> dict[str, list[JournalEntry]]:
-    """Give the trials of each task that have not errored, in the order of the runs."""
+def _trials_by_task(runs: Sequence[SuiteRun]) -> dict[str, list[JournalEntry]]:
     trials: dict[str, list[JournalEntry]] = {}
     for run in runs:
         for entry in run.entries:
@@ -206,8 +205,7 @@ def buckets_of(tasks: Iterable[SuiteTask]) -> tuple[TaskGroup, ...]:
     return tuple(TaskGroup(bucket, tuple(of_bucket)) for bucket, of_bucket in buckets.items())
 
 
-def tasks_alone(tasks: Iterable[SuiteTask]) -> tuple[TaskGroup, ...]:
-    """Give each task as a group of its own."""
+def _tasks_alone(tasks: Iterable[SuiteTask]) -> tuple[TaskGroup, ...]:
     return tuple(TaskGroup(task.id, (task,)) for task in tasks)
 
 
@@ -239,11 +237,11 @@ def null_misses(
     By all dev tasks in the mature runs (``PassRates``), for a run that repeats tasks as the newest does.
     """
     dev = {task.id for task in tasks if not task.is_held_out}
-    trials = {task: own for task, own in trials_by_task(history.mature).items() if task in dev}
+    trials = {task: own for task, own in _trials_by_task(history.mature).items() if task in dev}
     counts = [(sum(map(_passed, trials[task])), len(trials[task])) for task in trials if task in held]
     if not counts:
         return None
-    newest = trials_by_task(history.mature[:1])
+    newest = _trials_by_task(history.mature[:1])
     repetitions = max(1, round(sum(map(len, newest.values())) / len(newest)))
     rates = pass_rates([[*map(_passed, own)] for own in trials.values()])
     return NullMisses(
@@ -292,7 +290,7 @@ def unpromoted(tasks: Sequence[SuiteTask], regression: Regression, *, single: bo
     if not single:
         yield from (bucket for bucket in buckets_of(tasks) if bucket.name not in regression.buckets)
         return
-    for task in tasks_alone(tasks):
+    for task in _tasks_alone(tasks):
         if task.name not in regression.tasks and task.tasks[0].bucket not in regression.buckets:
             yield task
 
@@ -300,12 +298,12 @@ def unpromoted(tasks: Sequence[SuiteTask], regression: Regression, *, single: bo
 def promoted(tasks: Sequence[SuiteTask], regression: Regression) -> Iterator[TaskGroup]:
     """Give the buckets and the single tasks that are promoted, as far as the suite has them."""
     yield from (bucket for bucket in buckets_of(tasks) if bucket.name in regression.buckets)
-    yield from (task for task in tasks_alone(tasks) if task.name in regression.tasks)
+    yield from (task for task in _tasks_alone(tasks) if task.name in regression.tasks)
 
 
 def stragglers(tasks: Iterable[SuiteTask], history: SuiteHistory) -> list[str]:
     """Name the tasks of which 10 trials or more of the mature runs ended, and none passed."""
-    trials = trials_by_task(history.mature)
+    trials = _trials_by_task(history.mature)
     return [
         task.id
         for task in tasks
@@ -318,7 +316,7 @@ def newly_broken(tasks: Iterable[SuiteTask], history: SuiteHistory) -> list[str]
 
     Only with 3 trials or more on either side.
     """
-    new, old = trials_by_task(history.mature[:1]), trials_by_task(history.mature[1:])
+    new, old = _trials_by_task(history.mature[:1]), _trials_by_task(history.mature[1:])
     return [
         task.id
         for task in tasks

@@ -53,15 +53,13 @@ KEYS = {
 MOST_TITLE = 200
 
 
-def key_lines(scale: Scale, width: int) -> Iterator[StyledLine]:
-    """Say what can be typed."""
+def _key_lines(scale: Scale, width: int) -> Iterator[StyledLine]:
     keys = (f"{key} {what}" for key, what in KEYS.items())
     numbers = f"a number from {scale[0]:g} to {scale[1]:g}"
     yield from (StyledLine(line, "dim") for line in flow((numbers, *keys), width))
 
 
-def value_lines(trial: ReviewTrial, rubric: Rubric, title: str, detail: Detail) -> Iterator[StyledLine]:
-    """Show everything that judges are shown, what is judged last."""
+def _value_lines(trial: ReviewTrial, rubric: Rubric, title: str, detail: Detail) -> Iterator[StyledLine]:
     yield StyledLine("")
     yield from wrapped_lines(title, detail.width, "bold", "")
     names = [name for name in rubric.shows if name != rubric.output]
@@ -76,14 +74,12 @@ def value_lines(trial: ReviewTrial, rubric: Rubric, title: str, detail: Detail) 
             yield StyledLine(f"{INDENT}nothing", "dim")
 
 
-def question_lines(rubric: Rubric, dimension: str, width: int) -> Iterator[StyledLine]:
-    """Say what a dimension asks."""
+def _question_lines(rubric: Rubric, dimension: str, width: int) -> Iterator[StyledLine]:
     says = next(each.says for each in rubric.dimensions if each.name == dimension)
     yield from wrapped_lines(f"{dimension}: {one_line(says, 4000)}", width, "", "")
 
 
-def rubric_lines(rubric: Rubric, detail: Detail) -> Iterator[StyledLine]:
-    """Give the rubric's dimensions and its whole text, as its file has it."""
+def _rubric_lines(rubric: Rubric, detail: Detail) -> Iterator[StyledLine]:
     title = f"rubric {rubric.name} {rubric.version}, from {rubric.low:g} to {rubric.high:g}"
     yield from wrapped_lines(title, detail.width, "bold", "")
     for dimension in rubric.dimensions:
@@ -92,7 +88,7 @@ def rubric_lines(rubric: Rubric, detail: Detail) -> Iterator[StyledLine]:
     yield from map(StyledLine, block_lines(rubric.body, Detail(detail.width, full=True), INDENT))
 
 
-def talk_lines(trial: Trial, rubric: Rubric, detail: Detail) -> Iterator[StyledLine]:
+def _talk_lines(trial: Trial, rubric: Rubric, detail: Detail) -> Iterator[StyledLine]:
     """Give the whole conversation, without how the trial ended, its grades and its model."""
     yield from conversation_lines(trial_view(trial), Detail(detail.width, full=True))
 
@@ -186,7 +182,7 @@ class Review:
 
     def sit(self, desk: ReviewTerminal) -> bool:
         """Ask until all is answered, True, or until the person quits or has nothing more to say, False."""
-        desk.show(key_lines(self._scale, desk.width))
+        desk.show(_key_lines(self._scale, desk.width))
         at = self._next(-1)
         while at is not None:
             question = self._questions[at]
@@ -194,11 +190,11 @@ class Review:
             # A trial and its question are shown once, and not again after each key.
             if self._visible is None or self._visible.trial != place:
                 trial = self.trials[place]
-                desk.show(value_lines(trial, self._rubric, self._title(place), Detail(desk.width)))
+                desk.show(_value_lines(trial, self._rubric, self._title(place), Detail(desk.width)))
                 if not self._blind:
                     self._reveal(desk, place)
             if self._visible != question:
-                desk.show(question_lines(self._rubric, dimension, desk.width))
+                desk.show(_question_lines(self._rubric, dimension, desk.width))
             self._visible = question
             low, high = self._scale
             scores = self.labels_of(place).scores
@@ -228,18 +224,18 @@ class Review:
             if answer == "n":
                 self._take_note(desk, question.trial)
             elif answer == "v":
-                desk.page(value_lines(trial, self._rubric, self._title(question.trial), whole))
+                desk.page(_value_lines(trial, self._rubric, self._title(question.trial), whole))
             elif answer == "?":
-                desk.page(rubric_lines(self._rubric, Detail(desk.width)))
+                desk.page(_rubric_lines(self._rubric, Detail(desk.width)))
             else:
                 record = self._trial_of(trial)
                 lost = [StyledLine("the transcript cannot be read", "yellow")]
-                desk.page(talk_lines(record, self._rubric, whole) if record else lost)
+                desk.page(_talk_lines(record, self._rubric, whole) if record else lost)
             return at
         score = _typed_score(answer, self._scale)
         if score is None and answer != "u":
             desk.show([StyledLine(f"{one_line(answer, 40)!r} is no answer here", "yellow")])
-            desk.show(key_lines(self._scale, desk.width))
+            desk.show(_key_lines(self._scale, desk.width))
             return at
         labels = self.labels_of(question.trial)
         note = self._notes.get(question.trial, labels.note)

@@ -299,12 +299,11 @@ def chosen_entries(
         if wanted:
             entries = [entry for entry in entries if _matches_any(value_of(entry), wanted)]
     if words and UNDECIDED not in words:
-        return [entry for entry in entries if ended_as(entry, words)]
+        return [entry for entry in entries if _ended_as(entry, words)]
     return entries
 
 
-def ended_as(entry: JournalEntry, words: Sequence[str]) -> bool:
-    """Whether a trial ended in one of these ways."""
+def _ended_as(entry: JournalEntry, words: Sequence[str]) -> bool:
     return entry.ending in words or ("limited" in words and bool(entry.limit))
 
 
@@ -316,7 +315,7 @@ def chosen_trials(
     A trial's place hangs on the seed and its own name: which others are chosen changes no order.
     """
     if UNDECIDED in words:
-        trials = [trial for trial in trials if ended_as(trial.entry, words) or _is_undecided(trial)]
+        trials = [trial for trial in trials if _ended_as(trial.entry, words) or _is_undecided(trial)]
     return sorted(trials, key=lambda trial: (json_digest([seed, trial.entry.key.label]), trial.id))[:sample]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines, table_markdown
@@ -159,18 +159,15 @@ class _Suite:
 
     def audit(self) -> SuiteAudit:
         below = [entry for entry in self.entries if entry.key.model == ORACLE and not entry.full]
-        spoilt = list(self._spoilt({entry.key.task for entry in below}))
+        # What misses with the whole reference, too, shows nothing.
+        nothing = {entry.key.task for entry in below}
+        spoilt = [
+            entry
+            for entry in self.entries
+            if self._spoiler(entry) and entry.ending != "errored" and entry.key.task not in nothing
+        ]
         unseen = [entry for entry in spoilt if entry.ending == "passed"]
-        for_judges = _left_to_judges(
-            unseen,
-            {
-                (entry.key.task, place)
-                for entry in spoilt
-                if entry.ending != "passed" and (spoiler := self._spoiler(entry))
-                for place in spoiler.places
-            },
-            self._spoilers,
-        )
+        for_judges = self._left_to_judges(spoilt, unseen)
         decidable = [entry for entry in spoilt if entry not in for_judges]
         tried, seen = Counter[str](), Counter[str]()
         for entry in decidable:
@@ -189,15 +186,31 @@ class _Suite:
                 entry for entry in self.entries if entry.key.model == NOP and entry.ending == "passed"
             ),
             self._wrong(
-                entry for entry in self.entries if entry.ending == "errored" and entry.key.model != ORACLE
+                each for each in self.entries if each.ending == "errored" and each.key.model != ORACLE
             ),
         )
 
-    def _spoilt(self, below: Collection[str]) -> Iterator[JournalEntry]:
-        """Give the spoilt trials that show something: what misses with the whole reference, too, does not."""
-        for entry in self.entries:
-            if self._spoiler(entry) and entry.ending != "errored" and entry.key.task not in below:
-                yield entry
+    def _left_to_judges(
+        self, spoilt: Sequence[JournalEntry], unseen: Sequence[JournalEntry]
+    ) -> list[JournalEntry]:
+        """Give those that judges alone could have seen.
+
+        That is: the task's judge graded nothing, no other grader took anything off, and none of them noticed
+        a spoiler of the places that this one changed.
+        """
+        seen_places = {
+            (entry.key.task, place)
+            for entry in spoilt
+            if entry.ending != "passed" and (spoiler := self._spoiler(entry))
+            for place in spoiler.places
+        }
+        left = []
+        for entry in unseen:
+            places = self._spoilers[entry.key.task, entry.key.model, entry.key.repetition].places
+            judged = any(grade.undecided == "no_judge" for grade in entry.grades) and entry.full
+            if judged and places and not any((entry.key.task, place) in seen_places for place in places):
+                left.append(entry)
+        return left
 
     def _spoiler(self, entry: JournalEntry) -> PlannedSpoiler | None:
         return self._spoilers.get((entry.key.task, entry.key.model, entry.key.repetition))
@@ -206,25 +219,18 @@ class _Suite:
         tried, seen = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         for entry in decidable:
             names = self.tasks[entry.key.task].graders if entry.key.task in self.tasks else {}
-            sights: dict[str, bool] = {}
+            saw_spoiler: dict[str, bool] = {}
             for grade in entry.grades:
                 if grade.score is not None:
                     name = names.get(grade.grader, grade.grader)
-                    sights[name] = sights.get(name, False) or not grade.full
-            for name, saw in sights.items():
+                    saw_spoiler[name] = saw_spoiler.get(name, False) or not grade.full
+            for name, saw in saw_spoiler.items():
                 tried[name, player_of(entry)] += 1
                 seen[name, player_of(entry)] += saw
-        return tuple(
-            GraderSight(
-                grader,
-                {
-                    name: Sight(seen[who, name], count)
-                    for (who, name), count in tried.items()
-                    if who == grader
-                },
-            )
-            for grader in sorted({grader for grader, _ in tried})
-        )
+        of_graders: dict[str, dict[str, Sight]] = defaultdict(dict)
+        for (grader, spoiler), count in tried.items():
+            of_graders[grader][spoiler] = Sight(seen[grader, spoiler], count)
+        return tuple(GraderSight(grader, sights) for grader, sights in sorted(of_graders.items()))
 
     def _wrong(self, entries: Iterable[JournalEntry]) -> tuple[WrongTrial, ...]:
         wrong = []
@@ -236,25 +242,6 @@ class _Suite:
             done, player = spoiler.done if spoiler else "", player_of(entry)
             wrong.append(WrongTrial(task.task, task.place, player, done, entry.score, tuple(noticed), reason))
         return tuple(wrong)
-
-
-def _left_to_judges(
-    unseen: Sequence[JournalEntry],
-    seen_places: set[tuple[str, str]],
-    spoilers: Mapping[tuple[str, str, int], PlannedSpoiler],
-) -> list[JournalEntry]:
-    """Give those that judges alone could have seen.
-
-    That is: the task's judge graded nothing, no other grader took anything off, and none of them noticed a
-    spoiler of the places that this one changed.
-    """
-    left = []
-    for entry in unseen:
-        places = spoilers[entry.key.task, entry.key.model, entry.key.repetition].places
-        judged = any(grade.undecided == "no_judge" for grade in entry.grades) and entry.full
-        if judged and places and not any((entry.key.task, place) in seen_places for place in places):
-            left.append(entry)
-    return left
 
 
 def player_of(entry: JournalEntry) -> str:
@@ -291,7 +278,10 @@ def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[Sty
         ):
             if trials:
                 yield StyledLine(f"  {title}", "bold")
-            for place, of_task in _by_task(trials):
+            by_task: dict[str, list[WrongTrial]] = {}
+            for trial in trials:
+                by_task.setdefault(trial.place, []).append(trial)
+            for place, of_task in sorted(by_task.items(), key=lambda task: (-len(task[1]), task[0])):
                 yield StyledLine(f"    {one_line(f'{place} {of_task[0].task}', MOST_LINE)}")
                 for trial in of_task:
                     got = trial.reason or ("no score" if trial.score is None else f"score {trial.score:.2f}")
@@ -314,9 +304,8 @@ def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[Sty
     if audit.rubrics and not moved:
         names = {rubric.rubric for rubric in audit.rubrics}
         tried = sum(rubric.tried for rubric in audit.rubrics)
-        row = (
-            f"{pluralize(len(names), 'rubric')}: none of {tried} planted verdicts is read as the judge's own"
-        )
+        none = f"none of {tried} planted verdicts is read as the judge's own"
+        row = f"{pluralize(len(names), 'rubric')}: {none}"
         yield from wrapped_lines(row, width, "green", indent="")
     if audit.unfinished:
         yield StyledLine(f"{pluralize(audit.unfinished, 'trial')} never ended", "red")
@@ -331,13 +320,10 @@ def suite_table(suite: SuiteAudit) -> ReportTable:
     """Give how many of the spoilers each grader saw, of those that it could decide."""
     spoilers = [name for name in TITLES if name in suite.spoilers]
     graders = suite.graders
-    columns = tuple(
-        TableColumn(
-            TITLES[name],
-            (_cell(suite.spoilers[name]), *(_cell(grader.spoilers.get(name)) for grader in graders)),
-        )
-        for name in spoilers
-    )
+    sights = {
+        name: (suite.spoilers[name], *(each.spoilers.get(name) for each in graders)) for name in spoilers
+    }
+    columns = tuple(TableColumn(TITLES[name], tuple(map(_cell, sights[name]))) for name in spoilers)
     names = (ALL, *(grader.grader for grader in graders))
     count = f"{pluralize(suite.tasks, 'task')}, {suite.sight.tried} spoilt references"
     title = f"{suite.suite or NO_SUITE}: {count}: seen/tried"
@@ -347,14 +333,6 @@ def suite_table(suite: SuiteAudit) -> ReportTable:
 
 def _cell(sight: Sight | None) -> str:
     return f"{sight.seen}/{sight.tried}" if sight is not None and sight.tried else NOT_KNOWN
-
-
-def _by_task(trials: Sequence[WrongTrial]) -> list[tuple[str, list[WrongTrial]]]:
-    """Give trials by task, with the place of each; first the task with most of them."""
-    tasks: dict[str, list[WrongTrial]] = {}
-    for trial in trials:
-        tasks.setdefault(trial.place, []).append(trial)
-    return sorted(tasks.items(), key=lambda task: (-len(task[1]), task[0]))
 
 
 def _verdict(suite: SuiteAudit, least: float) -> StyledLine:

@@ -67,22 +67,14 @@ def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[Styl
         StyledLine(f"{INDENT}compared with {data['labels']['said']}{repeats}"),
     ]
     for judge in dict.fromkeys(agreement["judge"] for agreement in data["measured"]):
-        lines += [StyledLine(INDENT + shorten_middle(judge_label(data, judge), width - len(INDENT)))]
-        columns = tuple(
-            TableColumn(
-                shorten_middle(agreement["dimension"], MOST_NAME),
-                (
-                    str(agreement["scored"]),
-                    *(_figure_cell(agreement["figures"][metric]) for metric in FIGURES),
-                ),
-            )
-            for agreement in _agreements(data, judge)
-        )
-        lines += body_lines(
-            ReportTable("", "value, 95 %", ("scored", *FIGURES.values()), (columns,)),
-            width,
-            indent=2 * INDENT,
-        )
+        lines += [StyledLine(INDENT + shorten_middle(_judge_label(data, judge), width - len(INDENT)))]
+        columns = []
+        for agreement in _agreements(data, judge):
+            cells = (_figure_cell(agreement["figures"][metric]) for metric in FIGURES)
+            name = shorten_middle(agreement["dimension"], MOST_NAME)
+            columns.append(TableColumn(name, (str(agreement["scored"]), *cells)))
+        table = ReportTable("", "value, 95 %", ("scored", *FIGURES.values()), (tuple(columns),))
+        lines += body_lines(table, width, indent=2 * INDENT)
         lines += [line for note in _judge_notes(data, judge) for line in wrapped_lines(note, width, "dim")]
     lines += [line for note in _panel_notes(data) for line in wrapped_lines(note, width)]
     lines += _threshold_lines(data, width)
@@ -90,14 +82,14 @@ def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[Styl
     return [*lines, StyledLine(f"{INDENT}page: {page}")]
 
 
-def judge_label(data: JsonObject, judge: str) -> str:
+def _judge_label(data: JsonObject, judge: str) -> str:
     """Say which model a judge is; all of them together where the name is empty."""
     if not judge:
         return f"{PANEL} ({data['combine']})"
-    return f"judge {judge_model_label(next(row for row in data['judges'] if row['name'] == judge))}"
+    return f"judge {_judge_model_label(next(row for row in data['judges'] if row['name'] == judge))}"
 
 
-def judge_model_label(judge: JsonObject) -> str:
+def _judge_model_label(judge: JsonObject) -> str:
     """Say what model a judge is: ``claude (anthropic/claude-x)``."""
     name, id = (one_line(judge[key], 3 * MOST_NAME) for key in ("name", "id"))
     if judge["offline"]:
@@ -105,7 +97,7 @@ def judge_model_label(judge: JsonObject) -> str:
     return name if name == id else f"{name} ({id})"
 
 
-def format_threshold(threshold: JsonObject) -> str:
+def _format_threshold(threshold: JsonObject) -> str:
     """Write what a threshold requires: ``spearman of coherence 0.7 or more``."""
     side = "or less" if threshold["metric"] in AT_MOST else "or more"
     return f"{threshold['metric']} of {threshold['dimension']} {threshold['threshold']:g} {side}"
@@ -113,14 +105,11 @@ def format_threshold(threshold: JsonObject) -> str:
 
 def format_shortfall(threshold: JsonObject) -> str:
     """Write what a threshold requires and what was found, with enough digits to show the difference."""
-    value, text = threshold["found"]["value"], format_threshold_value(threshold)
-    if (
-        threshold["metric"] != SCORED_METRIC
-        and value is not None
-        and float(format_statistic(value)) == threshold["threshold"]
-    ):
+    value, text = threshold["found"]["value"], _format_threshold_value(threshold)
+    is_figure = threshold["metric"] != SCORED_METRIC and value is not None
+    if is_figure and float(format_statistic(value)) == threshold["threshold"]:
         text = f"{value:.6f}"
-    return f"{format_threshold(threshold)} (found {text})"
+    return f"{_format_threshold(threshold)} (found {text})"
 
 
 def format_unreadable(judge: JsonObject) -> str:
@@ -136,24 +125,23 @@ def format_statistic(value: float | None) -> str:
     return format_figure(abs(value) if value is not None and -0.005 < value < 0 else value)
 
 
-def format_threshold_value(threshold: JsonObject) -> str:
+def _format_threshold_value(threshold: JsonObject) -> str:
     """Say what was found of what a threshold is about: a figure, or a number of examples."""
     estimate = threshold["found"]
     is_count = threshold["metric"] == SCORED_METRIC and estimate["value"] is not None
-    return f"{estimate['value']:.0f}" if is_count else format_estimate(estimate)
+    return f"{estimate['value']:.0f}" if is_count else _format_estimate(estimate)
 
 
-def format_estimate(estimate: JsonObject) -> str:
+def _format_estimate(estimate: JsonObject) -> str:
     """Say what was found: ``0.55, 0.31 to 0.72``, or why there is no figure or no interval."""
     if estimate["value"] is None:
         return f"none: {estimate['reason']}"
-    beside = format_estimate_interval(estimate, " to ") or estimate.get("reason", "")
+    beside = _format_estimate_interval(estimate, " to ") or estimate.get("reason", "")
     value = format_statistic(estimate["value"])
     return f"{value}, {beside}" if beside else value
 
 
-def format_estimate_interval(estimate: JsonObject, between: str = "-") -> str:
-    """Write the interval of a figure, which may reach below 0."""
+def _format_estimate_interval(estimate: JsonObject, between: str = "-") -> str:
     if "low" not in estimate:
         return ""
     if estimate["low"] < 0 and between == "-":
@@ -161,12 +149,12 @@ def format_estimate_interval(estimate: JsonObject, between: str = "-") -> str:
     return f"{format_statistic(estimate['low'])}{between}{format_statistic(estimate['high'])}"
 
 
-def format_noise(noise: JsonObject) -> str:
+def _format_noise(noise: JsonObject) -> str:
     """Write how far a judge's scores move when it grades the same example again."""
     spread, flips = noise["spread"], noise["flips"]
     if spread["value"] is None:
         return f"noise not known: {spread['reason']}"
-    beside = format_estimate_interval(spread, " to ") or spread.get("reason", "")
+    beside = _format_estimate_interval(spread, " to ") or spread.get("reason", "")
     interval = f" ({beside})" if beside else ""
     deviation = f"standard deviation {format_statistic(spread['value'])}{interval}"
     between = f" ({flips['low']:.0%} to {flips['high']:.0%})" if "low" in flips else ""
@@ -175,7 +163,7 @@ def format_noise(noise: JsonObject) -> str:
 
 
 def _figure_cell(estimate: JsonObject) -> str:
-    return f"{format_statistic(estimate['value'])} {format_estimate_interval(estimate)}".strip()
+    return f"{format_statistic(estimate['value'])} {_format_estimate_interval(estimate)}".strip()
 
 
 def _agreements(data: JsonObject, judge: str) -> list[JsonObject]:
@@ -198,7 +186,7 @@ def _judge_notes(data: JsonObject, judge: str) -> Iterator[str]:
             yield f"{name}: no score for {unscored} of {pluralize(agreement['examples'], 'example')}"
         yield from (f"{name}: {text}" for text in _undefined(agreement["figures"]))
         if "noise" in agreement:
-            yield f"{name}, asked {data['repeats']} times: {format_noise(agreement['noise'])}"
+            yield f"{name}, asked {data['repeats']} times: {_format_noise(agreement['noise'])}"
 
 
 def _undefined(figures: JsonObject) -> Iterator[str]:
@@ -213,7 +201,7 @@ def _undefined(figures: JsonObject) -> Iterator[str]:
 def _panel_notes(data: JsonObject) -> Iterator[str]:
     """Say how far the judges agree with each other, and what all of them took."""
     for name, estimate in data["among_judges"].items():
-        yield f"the judges among themselves, {name}: alpha {format_estimate(estimate)}"
+        yield f"the judges among themselves, {name}: alpha {_format_estimate(estimate)}"
     usages = [judge["usage"] for judge in data["judges"] if judge["usage"]]
     if usages:
         each = (Usage(used["tokens"], cost_usd=used["cost_usd"], asks=used["asks"]) for used in usages)
@@ -302,42 +290,32 @@ def calibration_page(data: JsonObject) -> str:
     """
     judges = list(dict.fromkeys(agreement["judge"] for agreement in data["measured"]))
     sources: list[str] = data["labels"]["sources"]
-    return (
-        page_environment()
-        .get_template("calibration.html.jinja")
-        .render(
-            data=data,
-            kit=page_file("kit.css"),
-            names=[judge_model_label(judge) for judge in data["judges"]],
-            # What was constructed is never called a human label.
-            label=f"{sources[0]} label" if len(sources) == 1 else "label",
-            thresholds=[
-                (threshold, format_threshold(threshold), format_threshold_value(threshold))
-                for threshold in data["thresholds"]
-            ],
-            sections=[
-                {
-                    "name": name,
-                    "says": data["dimensions"][name],
-                    "among": format_estimate(data["among_judges"][name])
-                    if name in data["among_judges"]
-                    else "",
-                    "cards": [_card(data, name, judge, judge == judges[-1]) for judge in judges],
-                }
-                for name in data["dimensions"]
-            ],
-            number=format_statistic,
-            count=len(data["disagreements"]),
-            no_disagreement=_no_disagreement(data),
-            unread=[format_unreadable(judge) for judge in data["judges"] if "unread" in judge],
-        )
+    sections = []
+    for name, says in data["dimensions"].items():
+        among = _format_estimate(data["among_judges"][name]) if name in data["among_judges"] else ""
+        cards = [_card(data, name, judge, judge == judges[-1]) for judge in judges]
+        sections.append({"name": name, "says": says, "among": among, "cards": cards})
+    page = page_environment().get_template("calibration.html.jinja")
+    return page.render(
+        data=data,
+        kit=page_file("kit.css"),
+        names=[_judge_model_label(judge) for judge in data["judges"]],
+        # What was constructed is never called a human label.
+        label=f"{sources[0]} label" if len(sources) == 1 else "label",
+        thresholds=[
+            (each, _format_threshold(each), _format_threshold_value(each)) for each in data["thresholds"]
+        ],
+        sections=sections,
+        number=format_statistic,
+        count=len(data["disagreements"]),
+        no_disagreement=_no_disagreement(data),
+        unread=[format_unreadable(judge) for judge in data["judges"] if "unread" in judge],
     )
 
 
 def _no_disagreement(data: JsonObject) -> str:
     """Say what it means that no score lay away from its label: nothing, where there is no score."""
-    decisive = data["measured"][-1]["judge"]
-    agreements = [agreement for agreement in data["measured"] if agreement["judge"] == decisive]
+    agreements = _agreements(data, data["measured"][-1]["judge"])
     scored, labelled = (sum(agreement[key] for agreement in agreements) for key in ("scored", "examples"))
     if not scored:
         return "No example has a score: there is nothing to compare."
@@ -348,26 +326,24 @@ def _no_disagreement(data: JsonObject) -> str:
 
 def _card(data: JsonObject, dimension: str, judge: str, is_decisive: bool) -> dict[str, Any]:
     """Give one judge's plot and figures; thresholds are about the decisive one."""
-    agreement = next(
-        row for row in data["measured"] if (row["dimension"], row["judge"]) == (dimension, judge)
-    )
+    agreement = next(row for row in _agreements(data, judge) if row["dimension"] == dimension)
     thresholds = {
         threshold["metric"]: threshold
         for threshold in data["thresholds"]
         if is_decisive and threshold["dimension"] == dimension
     }
-    tolerance = data["tolerance"]
-    reach = SIDE * min(tolerance, 1.0)
+    # The corners of what lies within the tolerance of the diagonal, from the lower left one.
+    reach = SIDE * min(data["tolerance"], 1.0)
     left, right = (0.0, reach), (SIDE - reach, SIDE)
     corners = [(0.0, 0.0), left, right, (SIDE, SIDE), (SIDE, SIDE - reach), (reach, 0.0)]
     return {
-        "who": judge_label(data, judge),
+        "who": _judge_label(data, judge),
         "found": agreement,
         "dots": list(_dots(data, dimension, judge)),
         "band": " ".join(f"{x:g},{SIDE - y:g}" for x, y in corners),
         "bars": [_bar(name, agreement["figures"][name], thresholds.get(name)) for name in METRICS],
-        "heat": confusion_heat(agreement["confusion"]),
-        "noise": format_noise(agreement["noise"]) if "noise" in agreement else "",
+        "heat": _confusion_heat(agreement["confusion"]),
+        "noise": _format_noise(agreement["noise"]) if "noise" in agreement else "",
     }
 
 
@@ -402,7 +378,7 @@ def _bar(name: str, estimate: JsonObject, threshold: JsonObject | None) -> Figur
         title=METRIC_TITLES[name],
         explained=METRICS[name],
         value=format_statistic(estimate["value"]),
-        interval=format_estimate_interval(estimate, " to "),
+        interval=_format_estimate_interval(estimate, " to "),
         reason=estimate.get("reason", ""),
         at=at(estimate["value"]),
         low=at(estimate.get("low")),
@@ -429,17 +405,12 @@ class Heat(NamedTuple):
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
-def confusion_heat(confusion: JsonObject) -> Heat:
+def _confusion_heat(confusion: JsonObject) -> Heat:
     """Give a confusion with the shade of every cell: the more often a pair was met, the stronger its cell."""
     names = tuple(format_figure(category) for category in confusion["categories"])
-    rows = tuple(
-        (
-            name,
-            tuple(
-                Cell(count, round(100 * count / sum(row)) if count else 0, place == other)
-                for other, count in enumerate(row)
-            ),
-        )
-        for place, (name, row) in enumerate(zip(names, confusion["rows"], strict=True))
-    )
-    return Heat(names, rows)
+    rows = []
+    for place, row in enumerate(confusion["rows"]):
+        shades = (round(100 * count / sum(row)) if count else 0 for count in row)
+        cells = zip(row, shades, (place == other for other in range(len(row))), strict=True)
+        rows.append(tuple(map(Cell._make, cells)))
+    return Heat(names, tuple(zip(names, rows, strict=True)))

@@ -47,6 +47,7 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_documents import RULES
 from pytest_agenteval.text.formatting import (
     NOT_KNOWN,
+    Style,
     StyledLine,
     clamp_width,
     escape_markdown,
@@ -75,14 +76,13 @@ def comparison_lines(
     ``basis`` adds what verdicts rest on: p, and whose the noise is. ``whole`` leaves nothing out.
     """
     width = clamp_width(width)
-    lines = headline_lines(comparison, width)
+    lines = _headline_lines(comparison, width)
     for suite in comparison.suites:
         lines += [StyledLine(""), *_suite_lines(suite, comparison, width, whole, basis or whole)]
     return [*lines, *_remarks(comparison, width, whole)]
 
 
-def headline_lines(comparison: RunComparison, width: int) -> list[StyledLine]:
-    """Give the verdict alone."""
+def _headline_lines(comparison: RunComparison, width: int) -> list[StyledLine]:
     return wrapped_lines(headline(comparison), width, "red" if comparison.worse else "bold", indent="")
 
 
@@ -105,9 +105,8 @@ def _suite_lines(
         yield from wrapped_lines("   ".join([NO_SCORES, *_errored_text(suite)]), width)
         return
     if suite.suite.verdict == "identical":
-        yield from wrapped_lines(
-            f"score {format_figure(suite.suite.new)}, every trial scored as before", width
-        )
+        score = format_figure(suite.suite.new)
+        yield from wrapped_lines(f"score {score}, every trial scored as before", width)
         for text in too_few_text(suite.suite, comparison.tolerance, suite.levels.suite):
             yield from wrapped_lines(text, width)
         return
@@ -145,13 +144,11 @@ def _score_text(suite: SuiteComparison, change: Change) -> str:
 
 
 def _remedy_text(suite: SuiteComparison) -> str:
-    """Say that repetitions may help, where tasks were tried once and all changes are in one direction.
-
-    The fewest that can give a verdict: three where two tasks change, five where one does.
-    """
+    # Repetitions may help where tasks were tried once and all changes are in one direction.
     changes = [task.change for task in suite.tasks if task.change and abs(task.change) > UNCHANGED]
     if len({change > 0 for change in changes}) != 1 or max(most for _, most in suite.repetitions) > 1:
         return ""
+    # The fewest that can give a verdict: three where two tasks change, five where one does.
     return f" (--repetitions {3 if len(changes) > 1 else 5} may find more)"
 
 
@@ -179,14 +176,12 @@ def _sentences(
     yield from map(printable, elsewhere_text(suite))
     yield from held_out_text(suite)
     if suite.sensitivity is not None and change.verdict != "identical":
-        texts: list[str] = []
         if change.verdict == "not worse" or "cannot tell" in (change.verdict, change.like_these):
-            texts += sensitivity_text(suite.sensitivity, comparison.tolerance)
+            yield from sensitivity_text(suite.sensitivity, comparison.tolerance)
         needed = suite.sensitivity.needed
         says_tasks = needed is not None and needed.repetitions is None
         if change.verdict == "cannot tell" and not says_tasks:
-            texts += too_few_text(change, comparison.tolerance, suite.levels.suite)
-        yield from texts
+            yield from too_few_text(change, comparison.tolerance, suite.levels.suite)
         if basis:
             yield from noise_text(suite, comparison)
 
@@ -217,11 +212,8 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
         sizes = sorted({change.tasks for change in others})
         tasks = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
         buckets = f"{pluralize(len(others), 'bucket')} of {tasks} {'task' if sizes[-1] == 1 else 'tasks'}"
-        yield from wrapped_lines(
-            f"-  too few differences for a verdict: {buckets}, {len(moved) or 'none'} of which changed",
-            width,
-            "dim",
-        )
+        text = f"-  too few differences for a verdict: {buckets}, {len(moved) or 'none'} of which changed"
+        yield from wrapped_lines(text, width, "dim")
 
 
 def _furthest(changes: Iterable[Change]) -> list[Change]:
@@ -281,9 +273,8 @@ def _remarks(comparison: RunComparison, width: int, whole: bool) -> Iterator[Sty
     obstacles = comparison.obstacles
     if obstacles:
         yield StyledLine("")
-        yield from wrapped_lines(
-            f"{pluralize(len(tasks_left_out(comparison)), 'task')} not compared:", width, "yellow", indent=""
-        )
+        tasks = pluralize(len(tasks_left_out(comparison)), "task")
+        yield from wrapped_lines(f"{tasks} not compared:", width, "yellow", indent="")
     for text in map(str, obstacles if whole else obstacles[:MOST_OBSTACLES]):
         yield from wrapped_lines(printable(text), width)
     if not whole and len(obstacles) > MOST_OBSTACLES:
@@ -301,46 +292,36 @@ def verdict_lines(comparison: RunComparison, width: int, verbosity: int) -> list
     """Give the verdict with each suite's score and changed buckets; all of it from 1, the verdict below 0."""
     if verbosity > 0:
         return comparison_lines(comparison, width, whole=True)
-    lines = headline_lines(comparison, width)
+    lines = _headline_lines(comparison, width)
     return lines if verbosity < 0 else [*lines, *_brief(comparison, clamp_width(width))]
 
 
 def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
     for suite in comparison.suites:
         if suite.suite is not None and suite.suite.verdict != "identical":
-            parts = [
-                f"{suite_label(suite)}  {format_figure(suite.suite.old)} -> {format_figure(suite.suite.new)}"
-            ]
-            if suite.suite.interval is not None:
-                low, high = (
-                    format_change(end) for end in (suite.suite.interval.low, suite.suite.interval.high)
-                )
-                parts.append(f"{format_change(suite.suite.change)}, between {low} and {high}")
+            whole = suite.suite
+            parts = [f"{suite_label(suite)}  {format_figure(whole.old)} -> {format_figure(whole.new)}"]
+            if whole.interval is not None:
+                low, high = map(format_change, (whole.interval.low, whole.interval.high))
+                parts.append(f"{format_change(whole.change)}, between {low} and {high}")
             if pooled := pooled_text(suite):
                 parts.append(pooled)
             if suite.look is not None:
                 parts.append(f"x {suite.look.repetitions}{look_text(suite.look)}")
-            if any(suite.errored):
-                parts.append(f"errored {suite.errored[0]} -> {suite.errored[1]}")
-            yield from wrapped_lines("   ".join(parts), width)
+            yield from wrapped_lines("   ".join([*parts, *_errored_text(suite)]), width)
             for text in drift_text(suite):
                 yield from wrapped_lines(printable(text), width, "yellow", indent="    ")
             changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
             for change in sorted(changed, key=lambda change: change.change)[:MOST_BUCKETS]:
-                worse = change.verdict == "worse"
                 scores = f"{format_figure(change.old)} -> {format_figure(change.new)}"
-                yield from wrapped_lines(
-                    f"{bucket_name(change)}  {scores}  {verdict_text(change)}",
-                    width,
-                    "red" if worse else "",
-                    indent="    ",
-                )
+                text = f"{bucket_name(change)}  {scores}  {verdict_text(change)}"
+                style: Style = "red" if change.verdict == "worse" else ""
+                yield from wrapped_lines(text, width, style, indent="    ")
     if comparison.obstacles:
         first = printable(str(comparison.obstacles[0]))
         left = len(comparison.obstacles) - 1
-        yield from wrapped_lines(
-            f"not compared: {first}{f', and {left} more (-v)' if left else ''}", width, "yellow"
-        )
+        text = f"not compared: {first}{f', and {left} more (-v)' if left else ''}"
+        yield from wrapped_lines(text, width, "yellow")
     tasks = pluralize(len(tasks_compared(comparison)), "task")
     yield from wrapped_lines(f"{tasks} compared with {printable(comparison.old)}", width, "dim")
 
@@ -425,12 +406,20 @@ def baseline_change(path: Path, entries: Sequence[JournalEntry]) -> BaselineChan
     after = _results_by_task(entries)
     before = _results_by_task(read_baseline(path).entries) if path.exists() else {}
     changed = [name for name in after if name in before and before[name] != after[name]]
+    differing = {
+        name: tuple(
+            words for words, digests in after[name].digests.items() if before[name].digests[words] != digests
+        )
+        for name in changed
+    }
     return BaselineChange(
         file=str(path),
         is_new=not path.exists(),
         trials=len(entries),
         tasks=len(after),
-        changed=tuple(_task_change(name, before[name], after[name]) for name in changed),
+        changed=tuple(
+            BaselineTask(name, before[name].scores, after[name].scores, differing[name]) for name in changed
+        ),
         added=tuple(BaselineTask(name, (), after[name].scores) for name in after if name not in before),
         gone=tuple(BaselineTask(name, before[name].scores, ()) for name in before if name not in after),
     )
@@ -455,8 +444,3 @@ def _results_by_task(entries: Sequence[JournalEntry]) -> dict[str, _TaskResults]
         scores = tuple(trial.score if trial.averaged else None for trial in trials)
         by_task[name] = _TaskResults(scores, digests)
     return by_task
-
-
-def _task_change(name: str, before: _TaskResults, after: _TaskResults) -> BaselineTask:
-    others = (words for words in after.digests if before.digests[words] != after.digests[words])
-    return BaselineTask(name, before.scores, after.scores, tuple(others))

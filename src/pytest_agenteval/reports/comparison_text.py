@@ -9,10 +9,7 @@ from pytest_agenteval.compare.comparison import RunComparison, RunDrift, Sensiti
 from pytest_agenteval.compare.pairing import SentDifference
 from pytest_agenteval.compare.scoring.intervals import tasks_to_exclude
 from pytest_agenteval.compare.verdict import Change, share_of_look
-from pytest_agenteval.reports.run_view import (
-    SuiteView,
-    acting_model,
-)
+from pytest_agenteval.reports.run_view import SuiteView, acting_model
 from pytest_agenteval.store.run_documents import Reading, SuiteLook
 from pytest_agenteval.text.formatting import NOT_KNOWN, format_figure, one_line, pluralize
 
@@ -45,7 +42,7 @@ def format_p(p: float) -> str:
     return f"{p:.2f}" if p >= 0.1 else f"{p:.3f}"
 
 
-def format_about(number: int) -> str:
+def _format_about(number: int) -> str:
     """Write a number that is an estimate, with two digits that count: ``about 140``."""
     digits = len(str(number))
     return f"about {round(number, 2 - digits):,}"
@@ -61,14 +58,12 @@ def sent_text(sent: SentDifference) -> str:
         return f"{text}."
     pairs = zip(sent.old_line, sent.new_line, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    old, new = (_from(line, same) for line in (sent.old_line, sent.new_line))
-    return f'{text}: "{old}" -> "{new}"'
-
-
-def _from(line: str, same: int) -> str:
-    """Give a line, of which the beginning is left out where it is long and the same on both sides."""
-    cut = max(0, same - MOST_LINE // 3) if len(line) > MOST_LINE else 0
-    return one_line(f"…{line[cut:]}" if cut else line, MOST_LINE)
+    lines = []
+    for line in (sent.old_line, sent.new_line):
+        # Where a line is long, the beginning that is the same on both sides is left out.
+        start = max(0, same - MOST_LINE // 3) if len(line) > MOST_LINE else 0
+        lines.append(one_line(f"…{line[start:]}" if start else line, MOST_LINE))
+    return f'{text}: "{lines[0]}" -> "{lines[1]}"'
 
 
 def repetitions_text(suite: SuiteComparison) -> str:
@@ -181,10 +176,10 @@ def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str
     elif sensitivity.needed is None:
         yield f"{text} Run with --repetitions 3 to learn how much of this is noise."
     elif sensitivity.needed.repetitions is None:
-        needed = f"{format_about(sensitivity.needed.tasks)} tasks"
+        needed = f"{_format_about(sensitivity.needed.tasks)} tasks"
         yield f"{text} To find {tolerance:g} you need {needed}; more repetitions do not help."
     else:
-        needed = f"{format_about(sensitivity.needed.repetitions)} repetitions"
+        needed = f"{_format_about(sensitivity.needed.repetitions)} repetitions"
         yield f"{text} To find {tolerance:g} you need {needed}."
 
 
@@ -232,7 +227,13 @@ def headline(comparison: RunComparison) -> str:
     names = dict.fromkeys(_short(suite, comparison) for suite in drifted)
     where = f" in {', '.join(names)}" if len(comparison.suites) > 1 else ""
     unlike = f" (the baseline's runs differ{where})" if drifted else ""
-    return f"{sentence}{_left_out(comparison)}{unlike}."
+    left_out, over = tasks_left_out(comparison), ""
+    if left_out:
+        compared = tasks_compared(comparison)
+        every = pluralize(len(compared | left_out), "task")
+        with_some = " with every model" if compared & left_out else ""
+        over = f" (over {len(compared)} of {every}: {len(left_out)} cannot be compared{with_some})"
+    return f"{sentence}{over}{unlike}."
 
 
 def suite_label(suite: SuiteComparison) -> str:
@@ -364,14 +365,3 @@ def _short(suite: SuiteComparison, comparison: RunComparison) -> str:
     """Name a suite, with its model where several are compared with one suite."""
     times = [other.name for other in comparison.suites].count(suite.name)
     return suite_label(suite) if times > 1 else one_line(suite.name, MOST_NAME)
-
-
-def _left_out(comparison: RunComparison) -> str:
-    """Say over how many tasks the verdict is, where some cannot be compared."""
-    left_out = tasks_left_out(comparison)
-    if not left_out:
-        return ""
-    compared = tasks_compared(comparison)
-    every = pluralize(len(compared | left_out), "task")
-    with_some = " with every model" if compared & left_out else ""
-    return f" (over {len(compared)} of {every}: {len(left_out)} cannot be compared{with_some})"

@@ -6,6 +6,7 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from difflib import Match, SequenceMatcher
+from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
@@ -69,10 +70,9 @@ class Alignment(SequenceMatcher[Hashable]):
         old_low, old_high, new_low, new_high = window
         while old_low < old_high and new_low < new_high and self._old[old_low] == self._new[new_low]:
             old_low, new_low = old_low + 1, new_low + 1
-        while (
-            old_low < old_high and new_low < new_high and self._old[old_high - 1] == self._new[new_high - 1]
-        ):
-            old_high, new_high = old_high - 1, new_high - 1
+        most = min(old_high - old_low, new_high - new_low)
+        while most and self._old[old_high - 1] == self._new[new_high - 1]:
+            old_high, new_high, most = old_high - 1, new_high - 1, most - 1
         before = Match(window.old_low, window.new_low, old_low - window.old_low)
         after = Match(old_high, new_high, window.old_high - old_high)
         return before, Window(old_low, old_high, new_low, new_high), after
@@ -197,22 +197,11 @@ def _lines(file: FileText | None) -> list[str]:
 def hunks_of_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
     """Give where two texts differ, line by line, with some equal lines around."""
     for group in Alignment(old, new).get_grouped_opcodes(CONTEXT):
-        rows = [row for _, *span in group for row in _rows(old, new, *span)]
+        rows: list[Row] = []
+        for _, old_low, old_high, new_low, new_high in group:
+            for before, after in zip_longest(old[old_low:old_high], new[new_low:new_high]):
+                tag: Tag = (
+                    " " if before == after else "+" if before is None else "-" if after is None else "~"
+                )
+                rows.append((tag, before, after))
         yield Hunk(group[0][1] + 1, group[0][3] + 1, tuple(rows))
-
-
-def _rows(
-    old: Sequence[str], new: Sequence[str], old_low: int, old_high: int, new_low: int, new_high: int
-) -> Iterator[Row]:
-    for at in range(max(old_high - old_low, new_high - new_low)):
-        before = old[old_low + at] if old_low + at < old_high else None
-        after = new[new_low + at] if new_low + at < new_high else None
-        yield _tag(before, after), before, after
-
-
-def _tag(before: str | None, after: str | None) -> Tag:
-    if before is None:
-        return "+"
-    if after is None:
-        return "-"
-    return " " if before == after else "~"

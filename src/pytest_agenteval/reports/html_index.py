@@ -18,11 +18,7 @@ from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Ending
-from pytest_agenteval.reports.comparison_text import (
-    headline,
-    suite_comparison,
-    verdict_text,
-)
+from pytest_agenteval.reports.comparison_text import headline, suite_comparison, verdict_text
 from pytest_agenteval.reports.group_statistics import GroupStatistics, TaskName, group_by_task
 from pytest_agenteval.reports.leaderboard import suite_entries
 from pytest_agenteval.reports.report_source import ReportSource
@@ -414,9 +410,7 @@ def select_worst_tasks(
     places = {old: new for new, old in enumerate(chosen)}
     moved = tuple(
         replace(
-            task,
-            trials=tuple(places[at] for at in task.trials),
-            old=tuple(places[at] for at in task.old),
+            task, trials=tuple(places[at] for at in task.trials), old=tuple(places[at] for at in task.old)
         )
         for task in tasks
     )
@@ -432,7 +426,14 @@ def select_worst_tasks(
 
 def _chosen(index: ReportIndex) -> list[int]:
     """Give the places of tasks that fit, in the page's order; suites share the room as equally as can be."""
-    ranked = _worst_first(index)
+    # Of tasks that are equally bad the first of each bucket come first.
+    equals: Counter[tuple[object, ...]] = Counter()
+    keys: list[tuple[tuple[int, float], int]] = []
+    for task in index.tasks:
+        rank = _rank(task, index.trials)
+        equals[task.suite, task.bucket, rank] += 1
+        keys.append((rank, equals[task.suite, task.bucket, rank]))
+    ranked = sorted(range(len(keys)), key=keys.__getitem__)
     taken = [0] * len(index.suites)
     turns: list[tuple[int, int, int]] = []
     for place, at in enumerate(ranked):
@@ -448,17 +449,6 @@ def _chosen(index: ReportIndex) -> list[int]:
             break
         chosen.append(at)
     return sorted(chosen)
-
-
-def _worst_first(index: ReportIndex) -> list[int]:
-    """Order the places of tasks; of those that are equally bad the first of each bucket come first."""
-    equals: Counter[tuple[object, ...]] = Counter()
-    keys: list[tuple[tuple[int, float], int]] = []
-    for task in index.tasks:
-        rank = _rank(task, index.trials)
-        equals[task.suite, task.bucket, rank] += 1
-        keys.append((rank, equals[task.suite, task.bucket, rank]))
-    return sorted(range(len(keys)), key=keys.__getitem__)
 
 
 def _rank(task: TaskRow, trials: Sequence[TrialRow]) -> tuple[int, float]:

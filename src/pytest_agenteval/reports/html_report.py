@@ -39,7 +39,7 @@ from pytest_agenteval.reports.leaderboard import (
 )
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.tables import ReportTable
-from pytest_agenteval.reports.trial_view import TrialView, judges_disagree, trial_view
+from pytest_agenteval.reports.trial_view import judges_disagree, trial_view
 from pytest_agenteval.text.formatting import format_ends, format_figure, pluralize, printable
 from pytest_agenteval.text.json_values import encoder_fallback
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -105,13 +105,6 @@ class BoardTable(FrozenValue, frozen=True):
     notes: tuple[str, ...]
     caveats: tuple[str, ...]
     dots: tuple[BoardDot | None, ...] = ()
-
-
-def board_tables(source: ReportSource) -> list[BoardTable]:
-    """Give a board for each suite with several standings, and the scorecard of one that stands alone."""
-    return [
-        table for board in leaderboards_of(source.all_runs, source.scorecards) for table in _tables(board)
-    ]
 
 
 def _tables(board: Leaderboard) -> Iterator[BoardTable]:
@@ -207,7 +200,7 @@ class ChunkWriter:
             self._chunk += 1
 
 
-def write_chunks(
+def _write_chunks(
     file: IO[bytes], rows: list[TrialRow], sources: Sequence[TrialReference]
 ) -> tuple[list[TrialRow], str]:
     """Write the trials; gives the rows with their places, and a sentence where trials were left out.
@@ -229,7 +222,13 @@ def write_chunks(
         if rows[at].ending == "passed" and writer.bytes >= MOST_IN_FILE:
             left_out += 1
             continue
-        chunk, place = writer.add(document_of(trial_view(trial)))
+        chunk, place = writer.add(
+            page_json(
+                _bounded(
+                    KNOWN_SECRETS.value(msgspec.to_builtins(trial_view(trial), enc_hook=encoder_fallback))
+                )
+            )
+        )
         index_rows[at] = replace(index_rows[at], chunk=chunk, at=place)
     writer.flush()
     sentences = []
@@ -241,11 +240,6 @@ def write_chunks(
     if unreadable:
         sentences.append(f"The transcripts of {pluralize(unreadable, 'trial')} cannot be read.")
     return index_rows, " ".join(sentences)
-
-
-def document_of(view: TrialView) -> bytes:
-    """Give a trial as JSON, without secrets, with texts of at most ``MOST_TEXT`` characters."""
-    return page_json(_bounded(KNOWN_SECRETS.value(msgspec.to_builtins(view, enc_hook=encoder_fallback))))
 
 
 def _bounded(value: Any) -> Any:
@@ -275,10 +269,22 @@ def write_html(path: Path, source: ReportSource) -> None:
     """
     index, trials, not_listed = select_worst_tasks(*report_index(source))
     with tempfile.TemporaryFile() as chunks:
-        index_rows, left_out = write_chunks(chunks, index.trials, trials)
+        index_rows, left_out = _write_chunks(chunks, index.trials, trials)
         chunks.seek(0)
         whole = replace(index, trials=index_rows, left_out=f"{not_listed} {left_out}".strip())
-        script, boards = page_script(), KNOWN_SECRETS.value(msgspec.to_builtins(board_tables(source)))
+        parts = [page_file(name) for name in SCRIPTS]
+        script, boards = (
+            "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();",
+            KNOWN_SECRETS.value(
+                msgspec.to_builtins(
+                    [
+                        table
+                        for board in leaderboards_of(source.all_runs, source.scorecards)
+                        for table in _tables(board)
+                    ]
+                )
+            ),
+        )
         data = KNOWN_SECRETS.value(msgspec.to_builtins(whole))
         page = page_environment().get_template("report.html.jinja")
         text = page.render(
@@ -312,9 +318,3 @@ def _screen(comparison: RunComparison | None) -> str:
         return ""
     lines = [KNOWN_SECRETS.text(line.text) for line in comparison_lines(comparison, WIDE, basis=True)]
     return "\n".join(lines[lines.index("") + 1 :] if "" in lines else lines)
-
-
-def page_script() -> str:
-    """Give the page's one script, which nothing outside of it can see."""
-    parts = [page_file(name) for name in SCRIPTS]
-    return "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();"

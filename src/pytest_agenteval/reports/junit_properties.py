@@ -94,22 +94,15 @@ def verdict_properties(headline: str, old: str, lines: Iterable[str]) -> Iterato
 
 
 def _trial_facts(trial: Trial | JournalEntry) -> Iterator[Property]:
-    """Give how a trial ended, which it was and what it took."""
     key, judging = trial.key, trial.judging
     yield _text("agenteval.ending", trial.ending)
     if trial.score is not None:
         yield _figure("agenteval.score", trial.score)
-    for name, value in (
-        ("agenteval.limit", trial.limit),
-        ("agenteval.cause", trial.cause),
-        ("agenteval.suite", key.suite),
-        ("agenteval.task", key.task),
-        ("agenteval.bucket", trial.bucket),
-        ("agenteval.model", key.model),
-        ("agenteval.variant", key.variant),
-    ):
+    facts = {"limit": trial.limit, "cause": trial.cause, "suite": key.suite, "task": key.task}
+    facts |= {"bucket": trial.bucket, "model": key.model, "variant": key.variant}
+    for name, value in facts.items():
         if value:
-            yield _text(name, value)
+            yield _text(f"agenteval.{name}", value)
     yield _text("agenteval.repetition", str(key.repetition))
     if trial.attempt > 1:
         yield _text("agenteval.attempt", str(trial.attempt))
@@ -223,9 +216,6 @@ def stack_line(file: str, line: int) -> str:
     Folders are taken from the end as long as a reader cannot mistake them for a class; empty without any.
     """
     path = PurePosixPath(file)
-    packages = list(takewhile(_is_package, reversed(path.parts[:-1])))
+    folders = reversed(path.parts[:-1])
+    packages = list(takewhile(lambda folder: folder[0] > "Z" and "." not in folder, folders))
     return f"at {'.'.join(reversed(packages))}({path.name}:{line})" if packages else ""
-
-
-def _is_package(folder: str) -> bool:
-    return folder[0] > "Z" and "." not in folder

@@ -82,7 +82,7 @@ def _suite(
 
 
 def _run_properties(run: Run) -> list[Property]:
-    return [*suite_properties(view_of(run)), *stored_verdict(run.folder)]
+    return [*suite_properties(view_of(run)), *_stored_verdict(run.folder)]
 
 
 def _cases(run: Run) -> Iterator[Element]:
@@ -142,8 +142,7 @@ def _properties(pairs: Iterable[Property]) -> Element:
     return properties
 
 
-def stored_verdict(folder: Path) -> Iterator[Property]:
-    """Give what the run was found to be beside its baseline, if it had one."""
+def _stored_verdict(folder: Path) -> Iterator[Property]:
     try:
         comparison: Any = json.loads((folder / COMPARISON).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -190,10 +189,9 @@ def write_merged_junit(path: Path, files: Iterable[Sequence[Element]], run: Run)
         if case_name not in worst or _rank(case) < _rank(worst[case_name]):
             worst[case_name] = case
     cases = list(worst.values())
+    keys = ((entry.key, entry.location.file) for entry in run.entries)
     places: Mapping[tuple[str, ...], str] = {
-        (key.suite, key.task, key.model, key.variant, str(key.repetition)): entry.location.file
-        for entry in run.entries
-        for key in [entry.key]
+        (key.suite, key.task, key.model, key.variant, str(key.repetition)): file for key, file in keys
     }
     for written in cases:
         facts = {str(each.get("name")): each for each in written.iter("property")}

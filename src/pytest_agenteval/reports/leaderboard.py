@@ -86,13 +86,12 @@ def leaderboards_of(runs: Iterable[Run], scorecards: Sequence[RegisteredScorecar
     """Work out a board for each suite, in order of appearance; no transcript is read."""
     by_suite: dict[str, list[LeaderboardRow]] = {}
     for run in runs:
-        for standing in standings_of(run, scorecards):
+        for standing in _standings_of(run, scorecards):
             by_suite.setdefault(standing.view.suite, []).append(standing)
     return [Leaderboard(suite, tuple(sorted(rows, key=_best_first))) for suite, rows in by_suite.items()]
 
 
-def standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> Iterator[LeaderboardRow]:
-    """Give what a run says of each of its suites with each model and variant."""
+def _standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> Iterator[LeaderboardRow]:
     groups = entries_by_group(run)
     for suite in suite_views(run):
         entries = groups[suite.group]
@@ -125,8 +124,7 @@ def suite_entries(run: Run, suite: SuiteView) -> list[JournalEntry]:
     return entries_by_group(run)[suite.group]
 
 
-def count_graded_differently(standings: Sequence[LeaderboardRow]) -> int:
-    """Count the tasks that several standings have and that were not graded by the same ruler in all."""
+def _count_graded_differently(standings: Sequence[LeaderboardRow]) -> int:
     by_task: dict[str, set[str]] = {}
     for standing in standings:
         for task, rulers in standing.rulers.items():
@@ -151,7 +149,7 @@ def leaderboards_json(boards: Sequence[Leaderboard]) -> dict[str, Any]:
             {
                 "suite": board.suite,
                 "levels": board.has_scorecard,
-                "graded_differently": count_graded_differently(board.standings),
+                "graded_differently": _count_graded_differently(board.standings),
                 "rows": [_row_json(row) for row in board.standings],
             }
             for board in boards
@@ -255,7 +253,7 @@ def scorecard_lines(
 
     What a benchmark has wrong is a line, once; the scorecards of others are drawn.
     """
-    standings = list(standings_of(run, scorecards))
+    standings = list(_standings_of(run, scorecards))
     for broken in dict.fromkeys(standing.broken for standing in standings if standing.broken):
         yield from wrapped_lines(broken, clamp_width(width), "red", indent="")
     yield from standing_lines(standings, width, whole=whole)
@@ -284,24 +282,23 @@ def scorecard_tables(standing: LeaderboardRow, scorecard: Scorecard) -> Iterator
         names=tuple(
             group.name if metric is group.total else f"{group.name} {metric.name}" for group, metric in rows
         ),
-        groups=(metric_columns([metric for _, metric in rows]),),
+        groups=(_metric_columns([metric for _, metric in rows]),),
         notes=tuple(map(TableNote, (*_total_notes(scorecard), *scorecard.notes))),
         caveats=(judge_caveat(total),) if total.lacking else (),
     )
     if beside := dict.fromkeys(metric.name for group in scorecard.groups for metric in group.beside):
         columns = tuple(
-            _column(name, [beside_metric(group, name) for group in scorecard.groups]) for name in beside
+            _column(name, [_beside_metric(group, name) for group in scorecard.groups]) for name in beside
         )
         word = scorecard.group_word
         groups = tuple(group.name for group in scorecard.groups)
         yield ReportTable(f"metrics of every {word}, in no {word}'s value", word, groups, (columns,))
 
 
-def metric_columns(metrics: Iterable[Metric | None]) -> tuple[TableColumn, TableColumn, TableColumn]:
-    """Give a figure for each row: its value, its interval, and over how many tasks it is."""
+def _metric_columns(metrics: Iterable[Metric | None]) -> tuple[TableColumn, TableColumn, TableColumn]:
     metrics = list(metrics)
     return (
-        TableColumn("value", tuple(map(format_metric, metrics))),
+        TableColumn("value", tuple(map(_format_metric, metrics))),
         TableColumn(
             "95 %", tuple(format_interval(metric.interval if metric else None) for metric in metrics)
         ),
@@ -309,12 +306,12 @@ def metric_columns(metrics: Iterable[Metric | None]) -> tuple[TableColumn, Table
     )
 
 
-def format_metric(metric: Metric | None) -> str:
+def _format_metric(metric: Metric | None) -> str:
     """Write the figure of a group or of one of its metrics, marked where some of its tasks lack a judge."""
     return mark_unjudged(format_figure(metric.value), metric.unjudged) if metric else format_figure(None)
 
 
-def format_total(scorecard: Scorecard | None) -> str:
+def _format_total(scorecard: Scorecard | None) -> str:
     """Write a total, marked where a group of any of its parts lacks a judge's grade."""
     total = scorecard.total if scorecard else None
     if scorecard is None or total is None:
@@ -322,7 +319,7 @@ def format_total(scorecard: Scorecard | None) -> str:
     return _marked(scorecard, total.value, (name for part in total.parts for name in part.groups))
 
 
-def beside_metric(group: MetricGroup | None, name: str) -> Metric | None:
+def _beside_metric(group: MetricGroup | None, name: str) -> Metric | None:
     """Give what stands beside a group under a name, None where nothing does."""
     return _metric_named(name, group.beside if group else ())
 
@@ -343,7 +340,7 @@ def _in_brief(standing: LeaderboardRow, scorecard: Scorecard, several: bool) -> 
     lacking = ", ".join(
         f"{name} ({group.reason})" if group and group.reason else name for name, group in missing
     )
-    return f"{name} {total.name} {format_total(scorecard)}{between}{f': lacks {lacking}' if lacking else ''}"
+    return f"{name} {total.name} {_format_total(scorecard)}{between}{f': lacks {lacking}' if lacking else ''}"
 
 
 def _groups_of(standing: LeaderboardRow, scorecard: Scorecard) -> str:
@@ -356,7 +353,7 @@ def _group_text(group: MetricGroup) -> str:
         return f"{group.name} {format_figure(None)} ({group.reason})"
     lacking = [metric.name for metric in group.metrics if metric.value is None]
     without = f" (without {', '.join(lacking)})" if lacking else ""
-    return f"{group.name} {format_metric(group.total)}{without}"
+    return f"{group.name} {_format_metric(group.total)}{without}"
 
 
 def _total_notes(scorecard: Scorecard) -> Iterator[str]:
@@ -365,7 +362,7 @@ def _total_notes(scorecard: Scorecard) -> Iterator[str]:
     if total is None:
         return
     group = scorecard.group(total.beside)
-    figure = format_metric(group.total if group else None)
+    figure = _format_metric(group.total if group else None)
     beside = f"; {total.beside} stands beside it with {figure}" if total.beside else ""
     if total.value is None:
         yield f"no {total.name}: nothing is decided in {', '.join(total.missing)}{beside}"
@@ -374,7 +371,7 @@ def _total_notes(scorecard: Scorecard) -> Iterator[str]:
         f"{part.weight:g} x {part.name} {_marked(scorecard, part.value, part.groups)}" for part in total.parts
     )
     interval = f" (95 % {format_interval(total.interval)})" if total.interval else ""
-    yield f"{total.name} {format_total(scorecard)}{interval} = {parts}{beside}"
+    yield f"{total.name} {_format_total(scorecard)}{interval} = {parts}{beside}"
 
 
 def _marked(scorecard: Scorecard, value: float | None, groups: Iterable[str]) -> str:
@@ -398,13 +395,13 @@ def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
             own = dict.fromkeys(metric.name for group in decided for metric in group.metrics)
             beside = dict.fromkeys(metric.name for group in decided for metric in group.beside)
             columns = (
-                *metric_columns([group.total if group else None for group in groups]),
+                *_metric_columns([group.total if group else None for group in groups]),
                 *(
                     _column(name, [_metric_named(name, group.metrics if group else ()) for group in groups])
                     for name in own
                 ),
             )
-            common = (_column(name, [beside_metric(group, name) for group in groups]) for name in beside)
+            common = (_column(name, [_beside_metric(group, name) for group in groups]) for name in beside)
             yield ReportTable(name, "model", _names(rows), (columns, tuple(common)))
     else:
         yield _by_bucket(board)
@@ -422,7 +419,7 @@ def _by_group(board: Leaderboard) -> ReportTable:
         for name in _group_names(rows)
     )
     figure = next((row.total.name for row in rows if row.total), "")
-    figures = [format_total(row.scorecard) if figure else mean_cell(row.view.total) for row in rows]
+    figures = [_format_total(row.scorecard) if figure else mean_cell(row.view.total) for row in rows]
     intervals = [
         format_interval(row.total.interval if row.total else None)
         if figure
@@ -447,7 +444,7 @@ def _by_group(board: Leaderboard) -> ReportTable:
 
 
 def _column(name: str, metrics: Sequence[Metric | None]) -> TableColumn:
-    return TableColumn(name, tuple(map(format_metric, metrics)))
+    return TableColumn(name, tuple(map(_format_metric, metrics)))
 
 
 def _group_names(rows: Sequence[LeaderboardRow]) -> Iterable[str]:
@@ -539,7 +536,7 @@ def _remarks(board: Leaderboard) -> Iterator[str]:
         missing = [f"{number} {word}" for number, word in counts if number]
         if missing:
             yield f"{name}: {', '.join(missing)} of {total.planned} planned, in no average"
-    differing = count_graded_differently(board.standings)
+    differing = _count_graded_differently(board.standings)
     if differing:
         tasks = pluralize(differing, "task")
         yield f"{tasks} graded by different graders, versions or judges: not comparable"

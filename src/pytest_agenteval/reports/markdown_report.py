@@ -1,7 +1,8 @@
-"""Runs as Markdown: pages, a job's summary, a comment on a pull request; and notes beside lines of task files.
+"""Runs as Markdown: pages, a summary of a job, a comment on a pull request; and notes beside lines of tasks.
 
 The comment is posted once and updated in place. Foreign text stands in code, where GitHub makes no mention,
-no link and no markup of it."""
+no link and no markup of it.
+"""
 
 from __future__ import annotations
 
@@ -227,14 +228,13 @@ def _command(task: MissedTask, task_lines: TaskFileLines, root: Path) -> str:
     return workflow_command(
         task.level,
         "\n".join(filter(None, (ending_reason(worst), of_all + trial_name(worst.key)))),
-        file=path_in_repository(root, worst.file),
+        file=_path_in_repository(root, worst.file),
         line=task_lines.line_of(worst),
         title=one_line(f"{word} {worst.key.suite}/{worst.key.task}", MOST_TITLE),
     )
 
 
-def path_in_repository(root: Path, file: str) -> str:
-    """Give a file's path from the checked-out repository, where the run's rootdir lies in it."""
+def _path_in_repository(root: Path, file: str) -> str:
     workspace = os.environ.get("GITHUB_WORKSPACE", "")
     if not (file and workspace):
         return file
@@ -265,7 +265,7 @@ def comment_markdown(
     Below the table stands what makes figures doubtful. ``comparison`` is that with the run's baseline,
     ``remarks`` are what came of gates, and what benchmarks make of suites: a paragraph for each.
     """
-    verdict = headline(comparison) if comparison is not None else totals_text(view)
+    verdict = headline(comparison) if comparison is not None else _totals_text(view)
     parts = [f"### {_plain(verdict)}"]
     for remark in remarks:
         text = _plain(remark, links=True)
@@ -308,7 +308,7 @@ def code(text: str, most: int) -> str:
     return f"`{one_line(text, most).replace('`', chr(39)) or ' '}`"
 
 
-def totals_text(view: RunView) -> str:
+def _totals_text(view: RunView) -> str:
     """Say how many tasks passed, of how many that were decided, and what was not: without a baseline."""
     totals = [suite.total for suite in view.suites]
     passed, decided = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
@@ -120,19 +120,14 @@ def _endings(progress: Progress, width: int) -> PanelLine:
         (progress.errored, "errored", "red"),
     ]
     figures = [Piece(f"{n:,} {word}", look) for n, word, look in counts if n or word == "passed"]
-    return _line("ended", _spaced(figures), list(_spent(progress)), width)
-
-
-def _spent(progress: Progress) -> Iterator[str]:
-    """Say what was spent: what an agent took is not spent again where its trials are only graded again."""
-    spent, judging = progress.spent, progress.judging
+    spent, judging, texts = progress.spent, progress.judging, []
+    # What an agent took is not spent again where its trials are only graded again.
     if not progress.is_regraded:
-        if spent.tokens:
-            yield format_tokens(spent.tokens)
-        if spent.tokens or spent.cost:
-            yield format_cost(spent.cost)
+        texts += [format_tokens(spent.tokens)] if spent.tokens else []
+        texts += [format_cost(spent.cost)] if spent.tokens or spent.cost else []
     if judging.tokens or judging.cost:
-        yield f"judges {format_cost(judging.cost)}"
+        texts.append(f"judges {format_cost(judging.cost)}")
+    return _line("ended", _spaced(figures), texts, width)
 
 
 def _scores(progress: Progress, width: int) -> PanelLine:

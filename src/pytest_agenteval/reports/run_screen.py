@@ -1,7 +1,8 @@
 """Runs on the terminal: the screen at the end of one, and the list of stored ones.
 
 Names of buckets and runs are never cut: they are there to be copied. With -v the tables of all buckets
-replace the worst. With -q only suites, the model that an agent chose by itself, and warnings are left."""
+replace the worst. With -q only suites, the model that an agent chose by itself, and warnings are left.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from pytest_agenteval.reports.suite_tables import (
 )
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, table_lines
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_documents import RULES, StoredComparison, StoredVerdict, read_comparison
+from pytest_agenteval.store.run_documents import RULES, StoredVerdict, read_comparison
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import (
     BETWEEN,
@@ -334,6 +335,7 @@ def listed_run(run: Run, unreadable: tuple[str, ...] = ()) -> ListedRun:
     """Work out what a list says of a run; ``unreadable`` says what could not be read."""
     suites, groups = tuple(suite_views(run)), entries_by_group(run)
     comparison, problem = read_comparison(run.folder)
+    verdicts = {(each.suite, *each.who): each for each in (comparison.verdicts if comparison else ())[::-1]}
     return ListedRun(
         name=run.folder.name,
         path=str(run.folder),
@@ -342,15 +344,10 @@ def listed_run(run: Run, unreadable: tuple[str, ...] = ()) -> ListedRun:
         exit_status=run.header.exit_status,
         suites=suites,
         ended=tuple(len(groups[suite.group]) for suite in suites),
-        verdicts=tuple(_verdict(comparison, suite) for suite in suites),
+        verdicts=tuple(verdicts.get(suite.group) for suite in suites),
         headline=comparison.headline if comparison else "",
         unreadable=(*unreadable, *filter(None, (problem,))),
     )
-
-
-def _verdict(comparison: StoredComparison | None, suite: SuiteView) -> StoredVerdict | None:
-    verdicts = comparison.verdicts if comparison else ()
-    return next((verdict for verdict in verdicts if (verdict.suite, *verdict.who) == suite.group), None)
 
 
 def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> ReportTable:

@@ -50,7 +50,7 @@ class ActingDecisions(FrozenValue, frozen=True):
     errored: int
 
 
-def decisions_of(entries: Iterable[JournalEntry]) -> ActingDecisions | None:
+def _decisions_of(entries: Iterable[JournalEntry]) -> ActingDecisions | None:
     """Count the decisions of labelled trials by what agents did, whatever they scored; None where no task is.
 
     A trial that errored is no decision: what the agent had not yet done it might have done.
@@ -225,7 +225,7 @@ def view_of(run: Run) -> RunView:
         notes=tuple(f"{model.name}: {note}" for model in header.models if (note := model_note(model))),
         suites=suite_views(run),
         misses=LazySequence(worst_first(run.entries), _miss),
-        warnings=(*_part(header), *_self_judged(header), *prompt_warnings(run)),
+        warnings=(*_part(header), *_self_judged(header), *_prompt_warnings(run)),
         doubtful_events=doubtful_events,
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
         not_run=Counter(trial.reason for trial in run.not_run),
@@ -339,7 +339,7 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
         rows=rows,
         total=total,
         promoted=len(group_by_task([entry for entry in entries if entry.kind == "regression" != kind])),
-        decisions=decisions_of(entries),
+        decisions=_decisions_of(entries),
         own_models=own_models,
         is_without_requests=is_online
         and total.averaged > 0
@@ -370,7 +370,7 @@ MOST_SENT = 60
 """Characters of what was sent instead of a prompt."""
 
 
-def prompt_warnings(run: Run) -> Iterator[str]:
+def _prompt_warnings(run: Run) -> Iterator[str]:
     """Name prompts that no trial of a suite and its agent has read; else variants that sent the same."""
     unread = dict.fromkeys(unread_prompts(run))
     yield from (line for line, _ in unread)

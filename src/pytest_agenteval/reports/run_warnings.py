@@ -51,9 +51,8 @@ def run_warnings(view: RunView) -> Iterator[TableNote]:
         yield TableNote(f"{misses} not recorded", bad=True)
     if limited := _shares(view, "trial", lambda total: sum(total.limited.values()), _planned):
         causes = _sum(suite.total.limited for suite in view.suites)
-        yield TableNote(
-            f"{limited} limited: {tally({f'by {limit}': count for limit, count in causes.items()})}"
-        )
+        by_limit = {f"by {limit}": count for limit, count in causes.items()}
+        yield TableNote(f"{limited} limited: {tally(by_limit)}")
     if unjudged := _shares(view, "trial", _unjudged_trials, lambda total: total.averaged):
         yield TableNote(f"{MARK} not judged: {unjudged}; passes may be fewer; --agent-judge=MODEL")
     yield from _undecided_grades(view)
@@ -127,9 +126,8 @@ def _doubtful_events(view: RunView) -> Iterator[TableNote]:
     if programs := _event_names(view, STARTED_PROGRAM):
         yield TableNote(f"agents started a program ({programs}): what it sends is not seen", bad=True)
     if places := _event_names(view, UNTAPED_CONNECTION):
-        yield TableNote(
-            f"connections that cannot be recorded were opened ({places}): a replay refuses them", bad=True
-        )
+        opened = f"connections that cannot be recorded were opened ({places})"
+        yield TableNote(f"{opened}: a replay refuses them", bad=True)
     if others := _event_names(view, OTHER_MODEL):
         yield TableNote(f"agents never asked the named model ({others}); tables show what was asked")
     if changed := _event_names(view, CHANGED_PROCESS):
@@ -137,9 +135,8 @@ def _doubtful_events(view: RunView) -> Iterator[TableNote]:
         yield TableNote(f"trials side by side changed what they share ({changed}); {way_out}", bad=True)
     for kind, (thing, what) in _EVENTS.items():
         if count := view.doubtful_events.get(kind, 0):
-            yield TableNote(
-                f"{pluralize(count, thing)} {what}", bad=kind not in (CHANGED_PROMPT, UNTOLD_TOKENS)
-            )
+            bad = kind not in (CHANGED_PROMPT, UNTOLD_TOKENS)
+            yield TableNote(f"{pluralize(count, thing)} {what}", bad=bad)
 
 
 def _event_names(view: RunView, kind: str) -> str:

@@ -1,6 +1,6 @@
 """Suites and buckets in tables: a row for each, a column for each figure; which buckets are worst.
 
-A new column is one line in ``figure_columns``, over a field of ``GroupStatistics``.
+A new column is one line in ``_figure_columns``, over a field of ``GroupStatistics``.
 """
 
 from __future__ import annotations
@@ -45,24 +45,22 @@ def suite_table(suite: SuiteView) -> ReportTable:
         title=f"{suite.suite} with {suite.who}{note} ({suite.kinds})",
         head="bucket",
         names=tuple(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows),
-        groups=(tuple(figure_columns(rows, suite.total.k)),),
-        notes=tuple(suite_notes(suite)),
+        groups=(tuple(_figure_columns(rows, suite.total.k)),),
+        notes=tuple(_suite_notes(suite)),
         caveats=(judge_caveat(suite.total),) if suite.total.lacking else (),
     )
 
 
-def figure_columns(rows: Sequence[GroupStatistics], k: int) -> Iterator[TableColumn]:
+def _figure_columns(rows: Sequence[GroupStatistics], k: int) -> Iterator[TableColumn]:
     """Give the columns, in their order; with one repetition there is nothing to say of k."""
     yield TableColumn("tasks", tuple(str(row.tasks) for row in rows), spare=4)
-    yield TableColumn(
-        "passed", tuple(mark_unjudged(str(row.tasks_passed), row.unproven) for row in rows), spare=2
-    )
+    passed = tuple(mark_unjudged(str(row.tasks_passed), row.unproven) for row in rows)
+    yield TableColumn("passed", passed, spare=2)
     yield TableColumn("score", tuple(mean_cell(row) for row in rows))
     yield TableColumn("95 %", tuple(interval_cell(row) for row in rows), spare=6)
     yield TableColumn("trials", tuple(trials_cell(row) for row in rows), spare=7)
-    yield TableColumn(
-        "full", tuple(mark_unjudged(format_figure(row.full), row.unscored) for row in rows), spare=1
-    )
+    full = tuple(mark_unjudged(format_figure(row.full), row.unscored) for row in rows)
+    yield TableColumn("full", full, spare=1)
     yield TableColumn("pass@1", tuple(_rate(row, row.pass_1) for row in rows))
     if k > 1:
         yield TableColumn(f"pass^{k}", tuple(_rate(row, row.pass_hat_k) for row in rows), spare=5)
@@ -101,7 +99,7 @@ def judge_caveat(total: GroupStatistics) -> str:
     return f"{MARK} {without} ({tally(total.lacking)}): {meaning}"
 
 
-def suite_notes(suite: SuiteView) -> Iterator[TableNote]:
+def _suite_notes(suite: SuiteView) -> Iterator[TableNote]:
     """Give what there is to say, the results first, then what is missing, then what it took."""
     total = suite.total
     passed = mark_unjudged(str(total.tasks_passed), total.unproven)
@@ -121,9 +119,8 @@ def suite_notes(suite: SuiteView) -> Iterator[TableNote]:
         yield TableNote(f"{total.interrupted} begun and not ended: what they took is unknown", bad=True)
     k, with_k = total.k, total.pass_at_k.tasks if total.pass_at_k else 0
     if k > 1 and with_k < total.tasks:
-        yield TableNote(
-            f"pass^{k} and pass@{k} are over the {with_k} of {total.tasks} tasks with {k} averaged trials"
-        )
+        of_tasks = f"{with_k} of {total.tasks} tasks with {k} averaged trials"
+        yield TableNote(f"pass^{k} and pass@{k} are over the {of_tasks}")
     if total.limited:
         limits = {f"by {limit}": number for limit, number in total.limited.items()}
         yield TableNote(f"{sum(limits.values())} limited: {tally(limits)}")
@@ -307,10 +304,10 @@ def worst_buckets(view: RunView) -> list[WorstBuckets]:
 
 
 def _worst_of(label: str, suite: SuiteView, most: int, most_large: int) -> WorstBuckets:
-    missed = sorted((row for row in suite.rows if _misses(row)), key=_mean)
+    missed = sorted((row for row in suite.rows if _misses(row)), key=lambda row: row.score or 0.0)
     large = [row for row in missed if row.tasks >= LARGE][:most_large]
     small = [row for row in missed if row.tasks < LARGE][: max(1, most - len(large))]
-    chosen = sorted((*large, *small), key=_mean)
+    chosen = sorted((*large, *small), key=lambda row: row.score or 0.0)
     rows = []
     for (score, interval, passed, _), equal in groupby(chosen, _cells):
         rows.append(BucketRow(tuple(map(_name, equal)), score, interval, passed))
@@ -326,10 +323,6 @@ def _worst_of(label: str, suite: SuiteView, most: int, most_large: int) -> Worst
 
 def _misses(row: GroupStatistics) -> bool:
     return row.pass_1 is not None and row.pass_1.value < 1
-
-
-def _mean(row: GroupStatistics) -> float:
-    return row.score or 0.0
 
 
 def _name(bucket: GroupStatistics) -> str:

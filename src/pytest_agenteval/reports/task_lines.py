@@ -40,7 +40,7 @@ class TaskFileLines:
         grade = next((grade for grade in trial.grades if grade.crashed), None) or worst_grade(trial.grades)
         file: Any = document.value
         task = file[task_path[0]] if task_path else file
-        path = grader_path(task, grade, trial.grades) if grade else None
+        path = _grader_path(task, grade, trial.grades) if grade else None
         return document.line_of((*task_path, *(path or ("id",))))
 
 
@@ -62,7 +62,7 @@ def _has_id(task: Any, id: str) -> bool:
     return isinstance(task, Mapping) and str(task.get("id")) == id
 
 
-def grader_path(task: Mapping[str, Any], grade: Grade, grades: Sequence[Grade]) -> KeyPath | None:
+def _grader_path(task: Mapping[str, Any], grade: Grade, grades: Sequence[Grade]) -> KeyPath | None:
     """Give the path, within a task, of the grader that gave one of a trial's grades, if that is known.
 
     A grade is called as the grader is labelled, else named; one of a group has the group's label in front. A

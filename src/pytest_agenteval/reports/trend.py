@@ -93,7 +93,7 @@ class Sample(FrozenValue, frozen=True):
         return {task for task, tally in self.tasks.items() if tally.averaged}
 
 
-def samples_of(run: Run, suite: str, models: Sequence[str], variants: Sequence[str]) -> Iterator[Sample]:
+def _samples_of(run: Run, suite: str, models: Sequence[str], variants: Sequence[str]) -> Iterator[Sample]:
     """Give a sample for each model and variant with which the run tried the suite.
 
     ``models`` and ``variants`` name those that are wanted; none means all. Transcripts are read only of
@@ -174,7 +174,7 @@ def _vote(run: Run, entry: JournalEntry) -> str:
     """Say whether judges ``agreed`` on a trial or ``split``; nothing where fewer than two could tell."""
     trial = run.trial_if_readable(entry)
     verdicts = [
-        judges_verdicts(grade.details["judgement"], grade.threshold)
+        _judges_verdicts(grade.details["judgement"], grade.threshold)
         for grade in (trial.grades if trial else ())
         if "judgement" in grade.details
     ]
@@ -184,7 +184,7 @@ def _vote(run: Run, entry: JournalEntry) -> str:
     return "split" if any(len(set(passes)) > 1 for passes in of_several) else "agreed"
 
 
-def judges_verdicts(judgement: Mapping[str, Any], threshold: float) -> list[bool]:
+def _judges_verdicts(judgement: Mapping[str, Any], threshold: float) -> list[bool]:
     """Say of each judge who could tell whether the grade would have passed, had nobody else been asked.
 
     ``judgement`` is what ``Judgement.as_details`` gives. What judges think of candidates that are compared is
@@ -245,7 +245,7 @@ Tried = Sequence[tuple[Sample, TaskTally]]
 """A task in each sample that tried it."""
 
 
-def suspects_among(samples: Sequence[Sample]) -> Suspects:
+def _suspects_among(samples: Sequence[Sample]) -> Suspects:
     """Look at every task of these samples, be they of whole runs or of parts."""
     by_task: dict[str, list[tuple[Sample, TaskTally]]] = {}
     for sample in samples:
@@ -261,19 +261,14 @@ def suspects_among(samples: Sequence[Sample]) -> Suspects:
         for task, tried in by_task.items()
         if any(tally.passed for sample, tally in tried if sample.model.id == ORACLE)
     }
+    remarked = [_with_remark(each, by_task[each.task]) for each in missed]
+    split = filter(None, map(_split, by_task, by_task.values()))
+    unsteady = filter(None, map(_unsteady, by_task, by_task.values()))
     return Suspects(
-        missed=_most_first(
-            _with_remark(each, by_task[each.task]) for each in missed if each.task not in solved
-        ),
-        only_oracle=_most_first(
-            _with_remark(each, by_task[each.task]) for each in missed if each.task in solved
-        ),
-        judges_split=_most_first(
-            filter(None, map(_split, by_task, by_task.values())), by=lambda each: each.part / each.whole
-        ),
-        unsteady=_most_first(
-            filter(None, map(_unsteady, by_task, by_task.values())), by=lambda each: each.part
-        ),
+        missed=_most_first(each for each in remarked if each.task not in solved),
+        only_oracle=_most_first(each for each in remarked if each.task in solved),
+        judges_split=_most_first(split, by=lambda each: each.part / each.whole),
+        unsteady=_most_first(unsteady, by=lambda each: each.part),
         saturated=_most_first(
             _suspect(task, tried) for task, tried in counted.items() if _passed(tried) == _trials(tried)
         ),
@@ -466,13 +461,13 @@ def trend_of(
     for folder in folders:
         if not folder.header.regraded:  # it has the trials of another run again
             run = load_run(folder.path)
-            samples += samples_of(run, suite, models, variants)
+            samples += _samples_of(run, suite, models, variants)
             unreadable += [f"{run.folder.name}: {line}" for line in run.odd]
     return Trend(
         suite=suite,
         runs=tuple(dict.fromkeys(sample.run for sample in samples)),
         series=tuple(_all_series(samples)),
-        suspects=suspects_among(_to_work_with(samples)),
+        suspects=_suspects_among(_to_work_with(samples)),
         regraded=tuple(folder.path.name for folder in folders if folder.header.regraded),
         odd=tuple(unreadable),
     )
@@ -534,7 +529,7 @@ def _points(samples: Sequence[Sample], tasks: set[str], k: int) -> Iterator[Poin
                 bucket: Figures(score, _pass_hat_k(sample, k, bucket))
                 for bucket, score in sample.buckets.items()
             },
-            changes=tuple(changes_between(samples[number - 1], sample)) if number else (),
+            changes=tuple(_changes_between(samples[number - 1], sample)) if number else (),
             incomplete=", ".join(filter(None, parts)),
         )
 
@@ -549,14 +544,21 @@ def _pass_hat_k(sample: Sample, k: int, bucket: str | None = None) -> float | No
     return sum(rates) / len(rates) if rates else None
 
 
-def changes_between(before: Sample, after: Sample) -> Iterator[Change]:
+def _changes_between(before: Sample, after: Sample) -> Iterator[Change]:
     """Say what of the tasks that both tried is not as it was, what spoils the comparison first."""
     for what, names in CHANGES.items():
         old, new = _together(before, names), _together(after, names)
         both = sorted(old.keys() & new.keys())
         changed = sum(old[task] != new[task] for task in both)
         if changed:
-            yield Change(what, changed, *_in_short(_of_all(old, both), _of_all(new, both)))
+            old_digest, new_digest = _of_all(old, both), _of_all(new, both)
+            # The first digits, as many as tell the two apart.
+            digits = DIGITS
+            while old_digest[:digits] == new_digest[:digits] and digits < max(
+                map(len, (old_digest, new_digest))
+            ):
+                digits += 1
+            yield Change(what, changed, old_digest[:digits], new_digest[:digits])
 
 
 def _together(sample: Sample, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -571,11 +573,3 @@ def _of_all(digests: Mapping[str, tuple[str, ...]], tasks: Sequence[str]) -> str
     if len(distinct) == 1 and len(only := distinct.pop()) == 1:
         return only[0]
     return json_digest([[task, *digests[task]] for task in tasks])
-
-
-def _in_short(before: str, after: str) -> tuple[str, str]:
-    """Give the first digits of two digests, as many as tell them apart."""
-    digits = DIGITS
-    while before[:digits] == after[:digits] and digits < max(len(before), len(after)):
-        digits += 1
-    return before[:digits], after[:digits]

@@ -34,22 +34,16 @@ def sparkline(scores: Sequence[float | None], ascii_only: bool, breaks: Collecti
     """Draw scores, 0 to 1, one character each; None is a gap, and before each of ``breaks`` stands a bar."""
     levels, gap = (TENTHS, ASCII_GAP) if ascii_only else (LEVELS, GAP)
     marks = [gap if score is None else levels[_step(score, len(levels))] for score in scores]
-    return with_breaks(marks, breaks)
+    return _with_breaks(marks, breaks)
 
 
-def with_breaks(marks: Sequence[str], breaks: Collection[int]) -> str:
-    """Write one mark after the other, with a bar before each whose index is in ``breaks``."""
+def _with_breaks(marks: Sequence[str], breaks: Collection[int]) -> str:
     return "".join(f"{BREAK}{mark}" if at in breaks else mark for at, mark in enumerate(marks))
 
 
 def _step(score: float, steps: int) -> int:
     """Give the step of the scale; what rounding took from a score on a border is given back."""
     return min(max(int(score * steps + 1e-9), 0), steps - 1)
-
-
-def gap_mark(ascii_only: bool) -> str:
-    """Give the character that stands where there is no score."""
-    return ASCII_GAP if ascii_only else GAP
 
 
 MOST_SUSPECTS = 5
@@ -66,13 +60,12 @@ class _Kind(NamedTuple):
     evidence: Callable[[Suspect], str]
 
 
-def suspect_lines(trend: Trend, width: int) -> Iterator[StyledLine]:
+def _suspect_lines(trend: Trend, width: int) -> Iterator[StyledLine]:
     """Give the tasks that are suspect by each kind of evidence; kinds without any stand in one line."""
     suspects = trend.suspects
     runs = pluralize(len(trend.runs), "run")
-    yield from wrapped_lines(
-        f"suspects among the tasks of {trend.suite}, in {runs}", width, "bold", indent=""
-    )
+    title = f"suspects among the tasks of {trend.suite}, in {runs}"
+    yield from wrapped_lines(title, width, "bold", indent="")
     for line in _counted(suspects):
         yield from wrapped_lines(line, width)
     kinds = list(_kinds(suspects))
@@ -113,7 +106,12 @@ def _kinds(suspects: Suspects) -> Iterator[_Kind]:
         solved = "it can be solved, and no model does"
         yield _Kind("only oracle passes", solved, suspects.only_oracle, _passes)
     votes = "by some of the judges it passes, by others not"
-    yield _Kind("judges split", votes, suspects.judges_split, _split)
+    yield _Kind(
+        "judges split",
+        votes,
+        suspects.judges_split,
+        lambda each: f"{each.part} of {pluralize(each.whole, 'judged trial')}, {_where(each)}",
+    )
     unsteady = "repetitions in one run, with one model, passed and missed"
     yield _Kind("repetitions disagree", unsteady, suspects.unsteady, _unsteady)
     if suspects.real:
@@ -126,14 +124,9 @@ def _passes(suspect: Suspect) -> str:
     return f"{suspect.part} of {pluralize(suspect.whole, 'trial')} passed, {_where(suspect)}{beside}"
 
 
-def _split(suspect: Suspect) -> str:
-    return f"{suspect.part} of {pluralize(suspect.whole, 'judged trial')}, {_where(suspect)}"
-
-
 def _unsteady(suspect: Suspect) -> str:
-    return (
-        f"{suspect.part} of {pluralize(suspect.whole, 'time')}, {suspect.remark}, {', '.join(suspect.models)}"
-    )
+    often = f"{suspect.part} of {pluralize(suspect.whole, 'time')}"
+    return f"{often}, {suspect.remark}, {', '.join(suspect.models)}"
 
 
 def _where(suspect: Suspect) -> str:
@@ -159,7 +152,7 @@ def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[
         yield from wrapped_lines(f"left out: {again}", width, indent="")
     yield from wrapped_lines(f"scale: {ASCII_LEGEND if ascii_only else LEGEND}", width, "dim", indent="")
     yield StyledLine("")
-    yield from suspect_lines(trend, width)
+    yield from _suspect_lines(trend, width)
     for problem in trend.odd:
         yield from wrapped_lines(printable(problem), width, "red", indent="")
 
@@ -169,34 +162,19 @@ def _series_lines(suite: str, series: Series, width: int, ascii_only: bool) -> I
         drawing, rows = _Drawing(series, ascii_only), list(_rows(series))
         heads = drawing.heads()
         blank = ("",) * len(heads)
+        lines = (*(line for _, line in heads), *(drawing.sparkline(row.scores) for row in rows))
+        counts = (str(sum(score is not None for score in row.scores)) for row in rows)
+        rates = (format_figure(_decided(row.rates)[-1]) if row.rates else "" for row in rows)
         columns = (
-            TableColumn(
-                "score", (*(line for _, line in heads), *(drawing.sparkline(row.scores) for row in rows))
-            ),
+            TableColumn("score", lines),
             TableColumn("first", (*blank, *(format_figure(_decided(row.scores)[0]) for row in rows))),
             TableColumn("last", (*blank, *(format_figure(_decided(row.scores)[-1]) for row in rows))),
-            TableColumn(
-                "runs", (*blank, *(str(sum(score is not None for score in row.scores)) for row in rows))
-            ),
-            TableColumn(
-                f"pass^{series.k}",
-                (*blank, *(format_figure(_decided(row.rates)[-1]) if row.rates else "" for row in rows)),
-                spare=1,
-            ),
+            TableColumn("runs", (*blank, *counts)),
+            TableColumn(f"pass^{series.k}", (*blank, *rates), spare=1),
         )
-        yield from table_lines(
-            ReportTable(
-                title=_title(suite, series),
-                head="bucket",
-                names=(
-                    *(name for name, _ in heads),
-                    *(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows),
-                ),
-                groups=(columns,),
-                notes=(*drawing.notes(), *_absences(series)),
-            ),
-            width,
-        )
+        names = (*(name for name, _ in heads), *(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows))
+        notes = (*drawing.notes(), *_absences(series))
+        yield from table_lines(ReportTable(_title(suite, series), "bucket", names, (columns,), notes), width)
         return
     yield from wrapped_lines(_title(suite, series), width, "bold", indent="")
     for note in _absences(series):
@@ -223,10 +201,10 @@ class _Drawing:
     def heads(self) -> list[tuple[str, str]]:
         """Give the lines above the figures: the runs' numbers and, where there are any, their marks."""
         numbers = [str((self._first + at) % 10) for at in range(len(self._points))]
-        marks = [_mark(point) or gap_mark(self._ascii_only) for point in self._points]
+        marks = [_mark(point) or (ASCII_GAP if self._ascii_only else GAP) for point in self._points]
         noted = any(map(_mark, self._points))
         lines = [("run", numbers), ("noted", marks)] if noted else [("run", numbers)]
-        return [(name, with_breaks(cells, self._breaks)) for name, cells in lines]
+        return [(name, _with_breaks(cells, self._breaks)) for name, cells in lines]
 
     def sparkline(self, figures: Sequence[float | None]) -> str:
         return sparkline(figures[-MOST_DRAWN:], self._ascii_only, self._breaks)
@@ -286,6 +264,5 @@ def _absences(series: Series) -> Iterator[TableNote]:
         yield TableNote(f"left out: {printable(absence.run)}: {absence.why}")
     if series.left_out:
         runs = pluralize(len(series.left_out), "run")
-        yield TableNote(
-            f"left out in all: {runs} with less than half of the suite; --last N looks further back"
-        )
+        hint = "--last N looks further back"
+        yield TableNote(f"left out in all: {runs} with less than half of the suite; {hint}")

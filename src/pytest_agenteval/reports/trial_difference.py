@@ -62,15 +62,14 @@ def is_wide(detail: Detail) -> bool:
     return detail.width >= SIDE_BY_SIDE and not detail.full
 
 
-def one_side(detail: Detail) -> Detail:
-    """Give the detail of one side: half of the width where both stand beside each other."""
+def _one_side(detail: Detail) -> Detail:
     columns = (detail.width - len(BETWEEN)) // 2 if is_wide(detail) else max(20, detail.width - len(INDENT))
     return Detail(columns, detail.full)
 
 
-def is_hidden(old: Lines, new: Lines, detail: Detail) -> bool:
+def _is_hidden(old: Lines, new: Lines, detail: Detail) -> bool:
     """Whether folding hides in what two sides differ: what is visible of them is the same."""
-    texts = [list(map(_look, side(one_side(detail)))) for side in (old, new)]
+    texts = [list(map(_look, side(_one_side(detail)))) for side in (old, new)]
     return not detail.full and texts[0] == texts[1] != []
 
 
@@ -82,7 +81,7 @@ def _look(line: StyledLine) -> str:
 
 def sides(old: Lines, new: Lines, detail: Detail) -> Iterator[StyledLine]:
     """Give both sides beside each other or, where folding hides in what they differ, just that."""
-    if is_hidden(old, new, detail):
+    if _is_hidden(old, new, detail):
         yield next(iter(old(detail)))._replace(style="dim")
         whole = Detail(detail.width, full=True)
         texts = [[line.text for line in side(whole)] for side in (old, new)]
@@ -96,7 +95,7 @@ def sides(old: Lines, new: Lines, detail: Detail) -> Iterator[StyledLine]:
                 f"{INDENT * 2}{CUT} {pluralize(len(lines) - MOST_LINES, 'more line')} (--full)", "dim"
             )
     else:
-        yield from beside(old(one_side(detail)), new(one_side(detail)), detail)
+        yield from beside(old(_one_side(detail)), new(_one_side(detail)), detail)
 
 
 def beside(old: Iterable[StyledLine], new: Iterable[StyledLine], detail: Detail) -> Iterator[StyledLine]:
@@ -105,7 +104,7 @@ def beside(old: Iterable[StyledLine], new: Iterable[StyledLine], detail: Detail)
         yield from (StyledLine(f"- {line.text}", "red") for line in old)
         yield from (StyledLine(f"+ {line.text}", "green") for line in new)
         return
-    half = one_side(detail).width
+    half = _one_side(detail).width
     for left, right in zip_longest(old, new):
         texts = [cut(line.text, half) if line else "" for line in (left, right)]
         text = f"{pad(texts[0], half)}{BETWEEN}{texts[1]}"
@@ -177,7 +176,11 @@ class TrialDifference(FrozenValue, frozen=True):
 
 def trial_difference(old: TrialView, new: TrialView) -> TrialDifference:
     """Compare two trials, as a rule of one task."""
-    changes = [*_grades(old, new)]
+    olds, news = ({grade.grader: grade for grade in view.grades} for view in (old, new))
+    changes = [
+        GradeChange(grader, olds.get(grader), news.get(grader), _checks(olds.get(grader), news.get(grader)))
+        for grader in dict.fromkeys((*news, *olds))
+    ]
     changed = tuple(
         change
         for change in changes
@@ -190,6 +193,8 @@ def trial_difference(old: TrialView, new: TrialView) -> TrialDifference:
     pairs = enumerate(zip(old_steps, new_steps, strict=False))
     shorter = min(len(old_steps), len(new_steps))
     same = next((at for at, (before, after) in pairs if before.mark != after.mark), shorter)
+    old_left, new_left = old_steps[same:], new_steps[same:]
+    alignment = Alignment([step.mark for step in old_left], [step.mark for step in new_left])
     return TrialDifference(
         ingredients=tuple(
             words
@@ -200,25 +205,23 @@ def trial_difference(old: TrialView, new: TrialView) -> TrialDifference:
         grades=changed,
         same_grades=len(changes) - len(changed),
         same_steps=same,
-        stretches=tuple(_stretches(old_steps[same:], new_steps[same:])),
+        stretches=tuple(
+            Stretch(tag == "equal", old_left[low:high], new_left[new_low:new_high])
+            for tag, low, high, new_low, new_high in alignment.get_opcodes()
+        ),
     )
 
 
-def _grades(old: TrialView, new: TrialView) -> Iterator[GradeChange]:
-    olds, news = ({grade.grader: grade for grade in view.grades} for view in (old, new))
-    for grader in dict.fromkeys((*news, *olds)):
-        before, after = olds.get(grader), news.get(grader)
-        yield GradeChange(grader, before, after, tuple(_checks(before, after)))
-
-
-def _checks(old: GradeView | None, new: GradeView | None) -> Iterator[CheckChange]:
+def _checks(old: GradeView | None, new: GradeView | None) -> tuple[CheckChange, ...]:
     """Give the checks that flipped, and those of a failed side that the other does not have."""
+    changes: list[CheckChange] = []
     olds, news = map(_by_claim, (old, new))
     for claim in dict.fromkeys((*news, *olds)):
         before, after = olds.get(claim), news.get(claim)
         passes = [check.passed for check in (before, after) if check]
         if passes == [False] or len(set(passes)) == 2:
-            yield CheckChange(claim[0], before, after)
+            changes.append(CheckChange(claim[0], before, after))
+    return tuple(changes)
 
 
 def _by_claim(grade: GradeView | None) -> dict[tuple[str, int], Check]:
@@ -237,15 +240,8 @@ def _steps(messages: Sequence[MessageView]) -> Iterator[DifferenceStep]:
             yield DifferenceStep(json_digest([message.role, message.content]), message)
         for call in message.calls:
             error = [call.error.type, call.error.message] if call.error else []
-            yield DifferenceStep(
-                json_digest([call.tool, call.args, call.raw_args, call.result, error]), message, call
-            )
-
-
-def _stretches(old: Sequence[DifferenceStep], new: Sequence[DifferenceStep]) -> Iterator[Stretch]:
-    alignment = Alignment([step.mark for step in old], [step.mark for step in new])
-    for tag, low, high, new_low, new_high in alignment.get_opcodes():
-        yield Stretch(tag == "equal", tuple(old[low:high]), tuple(new[new_low:new_high]))
+            mark = json_digest([call.tool, call.args, call.raw_args, call.result, error])
+            yield DifferenceStep(mark, message, call)
 
 
 MOST_STEPS = 40
@@ -278,15 +274,18 @@ def _grade_lines(difference: TrialDifference, detail: Detail) -> Iterator[Styled
     for change in difference.grades:
         old, new = map(_grade_text, (change.old, change.new))
         grade = f"{one_line(change.grader, MOST_GRADER)}  {old} -> {new}"
-        yield from wrapped_lines(grade, detail.width, _direction(change))
+        scores = [each.score if each else None for each in (change.old, change.new)]
+        style: Style = "yellow"
+        if scores[0] is not None and scores[1] is not None and scores[0] != scores[1]:
+            style = "green" if scores[1] > scores[0] else "red"
+        yield from wrapped_lines(grade, detail.width, style)
         checks = change.checks if detail.full else change.checks[:MOST_CHECKS]
         for check in checks:
             words = " -> ".join(map(_check_word, (check.old, check.new)))
             yield from _plain(block_lines(f"{words}: {check.claim}", detail, INDENT * 2, most=3))
             for label, failed in (("old", check.old), ("new", check.new)):
                 if failed and not failed.passed:
-                    sides = (("expected", failed.expected), (f"{label} found", failed.found))
-                    for side, text in sides:
+                    for side, text in (("expected", failed.expected), (f"{label} found", failed.found)):
                         if text:
                             yield from _plain(labelled(side, text, detail, INDENT * 3, most=3))
         if len(checks) < len(change.checks):
@@ -300,13 +299,6 @@ def _grade_text(grade: GradeView | None) -> str:
     if grade is None:
         return "not graded"
     return "undecided" if grade.score is None else format_figure(grade.score)
-
-
-def _direction(change: GradeChange) -> Style:
-    old, new = (grade.score if grade else None for grade in (change.old, change.new))
-    if old is None or new is None or old == new:
-        return "yellow"
-    return "green" if new > old else "red"
 
 
 def _check_word(check: Check | None) -> str:
@@ -342,7 +334,7 @@ def _stretch(stretch: Stretch, room: int, detail: Detail) -> Iterator[StyledLine
         return
     apart: list[tuple[DifferenceStep | None, DifferenceStep | None]] = []
     for old, new in zip_longest(stretch.old[:room], stretch.new[:room]):
-        if is_hidden(partial(_step_lines, old), partial(_step_lines, new), detail):
+        if _is_hidden(partial(_step_lines, old), partial(_step_lines, new), detail):
             yield from _apart(apart, detail)
             apart = []
             yield from sides(partial(_step_lines, old), partial(_step_lines, new), detail)
@@ -356,7 +348,7 @@ def _apart(
 ) -> Iterator[StyledLine]:
     """Give steps of both sides beside each other; below each other, all old ones come first."""
     groups = [[pair] for pair in pairs] if is_wide(detail) else [pairs]
-    column = one_side(detail)
+    column = _one_side(detail)
     for group in groups:
         old, new = (
             [line for step in side for line in _step_lines(step, column)]

@@ -60,7 +60,7 @@ class Detail(FrozenValue, frozen=True):
     full: bool = False
 
 
-def safe_lines(text: str) -> Iterator[str]:
+def _safe_lines(text: str) -> Iterator[str]:
     """Give the lines of a text, which can neither paint nor act, with tabs as spaces."""
     for line in text.splitlines():
         yield printable(line.expandtabs(TAB))
@@ -71,10 +71,10 @@ def block_lines(
 ) -> Iterator[str]:
     """Give a text as indented lines: the first ``most`` of them, and what shows the rest; or all."""
     if detail.full:
-        yield from (f"{indent}{line}".rstrip() for line in safe_lines(text))
+        yield from (f"{indent}{line}".rstrip() for line in _safe_lines(text))
         return
     text = text.strip("\n")
-    lines = list(safe_lines(text[:FOLDED_CHARACTERS]))
+    lines = list(_safe_lines(text[:FOLDED_CHARACTERS]))
     visible = [piece for line in lines[:most] for piece in wrap(indent + line, detail.width)]
     yield from (piece.rstrip() for piece in visible[: 2 * most])
     if len(text) > FOLDED_CHARACTERS or len(lines) > most or len(visible) > 2 * most:
@@ -83,8 +83,7 @@ def block_lines(
         yield f"{indent}{CUT} {size} in all ({unfolded_by})"
 
 
-def first_line(text: str, most: int) -> str:
-    """Give the beginning of a text on one line of at most ``most`` columns."""
+def _first_line(text: str, most: int) -> str:
     return cut(one_line(text, max(1, min(most, MOST_SHORT))), most)
 
 
@@ -93,15 +92,14 @@ def compact_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=repr)
 
 
-def indented_json(value: Any) -> str:
-    """Write a JSON value over several lines; a text as it is."""
+def _indented_json(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=repr)
 
 
 def arguments_text(args: Mapping[str, Any], raw_args: str | None, most: int) -> str:
     """Write arguments on one line: ``path="a.md", limit=3``; long values share what short ones leave."""
     if raw_args is not None:
-        return first_line(raw_args, most)
+        return _first_line(raw_args, most)
     values = {}
     for name, value in args.items():
         text = compact_json(value[:MOST_SHORT] if isinstance(value, str) else value)
@@ -147,16 +145,23 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
         size = pluralize(message.content.count("\n") + 1, "line")
         head = f"{INDENT}{who}, {size}: "
         room = detail.width - cell_width(head)
-        yield StyledLine(head + first_line(message.content, room), "dim")
+        yield StyledLine(head + _first_line(message.content, room), "dim")
     else:
-        yield from wrapped_lines(f"{who}{_usage_text(message)}", detail.width, "cyan")
+        is_model_turn = message.role == "assistant" and not message.seeded
+        parts = [f"turn {message.turn}"] if message.turn and is_model_turn else []
+        if message.seconds is not None:
+            parts.append(format_duration(message.seconds))
+        if message.usage and message.usage.tokens:
+            parts.append(pluralize(message.usage.tokens, "token"))
+        about = f"  {', '.join(parts)}" if parts else ""
+        yield from wrapped_lines(f"{who}{about}", detail.width, "cyan")
         if message.reasoning and detail.full:
             yield StyledLine(f"{INDENT * 2}(thinking)", "dim")
             reasoning = block_lines(message.reasoning, detail, INDENT * 3)
             yield from (StyledLine(line, "dim") for line in reasoning)
         elif message.reasoning:
             head = f"{INDENT * 2}(thinking) "
-            yield StyledLine(head + first_line(message.reasoning, detail.width - cell_width(head)), "dim")
+            yield StyledLine(head + _first_line(message.reasoning, detail.width - cell_width(head)), "dim")
         yield from map(StyledLine, block_lines(message.content, detail, INDENT * 2))
     if message.role == "assistant" and not (message.content or message.calls or message.reasoning):
         yield StyledLine(f"{INDENT * 2}said nothing", "dim")
@@ -168,75 +173,57 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
         yield StyledLine(f"{INDENT * 2}and {pluralize(remaining, 'more call')} (--full)", "dim")
 
 
-def _usage_text(message: MessageView) -> str:
-    is_model_turn = message.role == "assistant" and not message.seeded
-    parts = [f"turn {message.turn}"] if message.turn and is_model_turn else []
-    if message.seconds is not None:
-        parts.append(format_duration(message.seconds))
-    if message.usage and message.usage.tokens:
-        parts.append(pluralize(message.usage.tokens, "token"))
-    return f"  {', '.join(parts)}" if parts else ""
-
-
 def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
     """Give a call: ``tool(args) -> result`` and whether it was played, or all of it on lines of their own."""
-    if detail.full:
-        yield from _whole_call(call, detail)
+    mark = _call_mark(call)
+    if not detail.full:
+        room = detail.width - len(INDENT) * 2 - (cell_width(mark) + 2 if mark else 0)
+        line = pad(INDENT * 2 + _call_text(call, room), detail.width - cell_width(mark)) + mark
+        yield StyledLine(line.rstrip(), _call_style(call))
         return
-    mark = call_mark(call)
-    room = detail.width - len(INDENT) * 2 - (cell_width(mark) + 2 if mark else 0)
-    line = pad(INDENT * 2 + call_text(call, room), detail.width - cell_width(mark)) + mark
-    yield StyledLine(line.rstrip(), call_style(call))
+    took = format_duration(call.ended - call.started) if call.ended else ""
+    about = ", ".join(filter(None, (mark, took)))
+    head = f"{INDENT * 2}{one_line(call.tool, MOST_TOOL)}" + (f"  {about}" if about else "")
+    yield StyledLine(head, _call_style(call) or "bold")
+    args = call.raw_args if call.raw_args is not None else dict(call.args)
+    yield from map(StyledLine, block_lines(_indented_json(args), detail, INDENT * 3))
+    text = _no_result(call) if call.result is None else _indented_json(call.result)
+    yield StyledLine(f"{INDENT * 2}->", "dim")
+    yield from map(StyledLine, block_lines(call.failure if call.error else text, detail, INDENT * 3))
+    if call.reply:
+        yield StyledLine(f"{INDENT * 2}-> as the model was told", "dim")
+        yield from map(StyledLine, block_lines(call.reply, detail, INDENT * 3))
 
 
-def call_text(call: CallView, room: int) -> str:
+def _call_text(call: CallView, room: int) -> str:
     """Write a call and what came of it on one line of at most ``room`` columns.
 
     Where both do not fit, arguments get what the result leaves, and at least half.
     """
     tool = one_line(call.tool, MOST_TOOL)
-    result = first_line(_short_result(call), room)
+    result = call.failure
+    if call.error is None:
+        value = call.result[:MOST_RESULT] if isinstance(call.result, str) else call.result
+        result = _no_result(call) if value is None else compact_json(value)
+    result = _first_line(result, room)
     room_for_both = room - cell_width(f"{tool}(){ARROW}")
     for_args = max(LEAST_ARGUMENTS, room_for_both - cell_width(result), room_for_both // 2)
     text = f"{tool}({arguments_text(call.args, call.raw_args, for_args)}){ARROW}"
     return cut(text + cut(result, max(LEAST_RESULT, room - cell_width(text))), room)
 
 
-def _short_result(call: CallView) -> str:
-    if call.error is not None:
-        return call.failure
-    result = call.result[:MOST_RESULT] if isinstance(call.result, str) else call.result
-    return _no_result(call) if result is None else compact_json(result)
-
-
 def _no_result(call: CallView) -> str:
     return "nothing" if call.executed else "not carried out"
 
 
-def call_mark(call: CallView) -> str:
+def _call_mark(call: CallView) -> str:
     """Say who made a call that the agent did not, and what its tape had to do with it."""
     return ", ".join(filter(None, ("given" if call.by == "seed" else "", MARKS[call.tape])))
 
 
-def call_style(call: CallView) -> Style:
+def _call_style(call: CallView) -> Style:
     """Give the look of a call: one that failed or was not recorded stands out."""
     return "red" if call.tape == "miss" else "yellow" if call.error else ""
-
-
-def _whole_call(call: CallView, detail: Detail) -> Iterator[StyledLine]:
-    mark = call_mark(call)
-    took = format_duration(call.ended - call.started) if call.ended else ""
-    about = ", ".join(filter(None, (mark, took)))
-    head = f"{INDENT * 2}{one_line(call.tool, MOST_TOOL)}" + (f"  {about}" if about else "")
-    yield StyledLine(head, call_style(call) or "bold")
-    args = call.raw_args if call.raw_args is not None else dict(call.args)
-    yield from map(StyledLine, block_lines(indented_json(args), detail, INDENT * 3))
-    text = _no_result(call) if call.result is None else indented_json(call.result)
-    yield StyledLine(f"{INDENT * 2}->", "dim")
-    yield from map(StyledLine, block_lines(call.failure if call.error else text, detail, INDENT * 3))
-    if call.reply:
-        yield StyledLine(f"{INDENT * 2}-> as the model was told", "dim")
-        yield from map(StyledLine, block_lines(call.reply, detail, INDENT * 3))
 
 
 MOST_FILES = 12
@@ -247,15 +234,13 @@ MOST_PATH = 300
 CHANGES: dict[str, Style] = {"created": "green", "modified": "", "deleted": "red"}
 
 
-def workspace_title(view: TrialView) -> str:
-    """Count the files that came, changed and went: ``1 created, 2 modified``."""
+def _workspace_title(view: TrialView) -> str:
     counts = {change: sum(file.change == change for file in view.files) for change in CHANGES}
     left_out = f", {view.files_left_out} more" if view.files_left_out else ""
     return ", ".join(f"{count} {change}" for change, count in counts.items() if count) + left_out
 
 
-def workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
-    """Give the diff of each file, as much of it as fits on some screens, or all."""
+def _workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
     files = view.files if detail.full else view.files[:MOST_FILES]
     for file in files:
         yield from file_lines(file, detail)
@@ -324,8 +309,12 @@ def reason_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
         yield StyledLine(f"{INDENT * 2}… {remaining} of the traceback above (--full)", "dim")
     yield from (StyledLine(f"{INDENT * 2}{printable(line.expandtabs(4))}", "dim") for line in visible)
     if view.limit:
-        yield StyledLine(f"{INDENT}limit reached: {first_line(view.limit, detail.width - 18)}", "yellow")
-    alike = {} if detail.full else _undecided_alike(view)
+        yield StyledLine(f"{INDENT}limit reached: {_first_line(view.limit, detail.width - 18)}", "yellow")
+    # Grades that could not tell for one reason stand together, in the place of the first of them.
+    groups: dict[tuple[str, str], list[GradeView]] = defaultdict(list)
+    for grade in () if detail.full else filter(_is_bare, view.grades):
+        groups[grade.undecided, grade.rationale].append(grade)
+    alike = {id(group[0]): group for group in groups.values()}
     for grade in view.grades:
         if id(grade) in alike:
             grades = alike[id(grade)]
@@ -346,22 +335,12 @@ def _is_bare(grade: GradeView) -> bool:
     return grade.passed is None and not grade.checks and not grade.votes
 
 
-def _undecided_alike(view: TrialView) -> dict[int, list[GradeView]]:
-    """Put grades together that could not tell for one reason, by the first of them."""
-    groups: dict[tuple[str, str], list[GradeView]] = defaultdict(list)
-    for grade in filter(_is_bare, view.grades):
-        groups[grade.undecided, grade.rationale].append(grade)
-    return {id(group[0]): group for group in groups.values()}
-
-
 def _in_a_line(view: TrialView) -> Iterator[str]:
     """Name the grades of which there is no more to say: passed ones, and those that no score can fail."""
     unremarkable = [grade for grade in view.grades if grade.passed and not grade.votes]
     measures = [grade for grade in unremarkable if grade.threshold <= 0 and not grade.checks]
-    for label, grades in (
-        ("passed", [grade for grade in unremarkable if grade not in measures]),
-        ("measured, any score passes", measures),
-    ):
+    passed = [grade for grade in unremarkable if grade not in measures]
+    for label, grades in (("passed", passed), ("measured, any score passes", measures)):
         names = [f"{one_line(grade.grader, MOST_GRADER_NAME)} {_score(grade)}" for grade in grades]
         if names:
             yield f"{INDENT}{label}: {', '.join(names)}"
@@ -383,7 +362,7 @@ def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
         remaining = pluralize(len(failed) - MOST_CHECKS, "more failed check")
         yield StyledLine(f"{INDENT * 2}and {remaining} (--full)", "dim")
     for vote in grade.votes:
-        yield from vote_lines(vote, detail)
+        yield from _vote_lines(vote, detail)
 
 
 def _check(check: Check, detail: Detail) -> Iterator[str]:
@@ -401,8 +380,7 @@ def labelled(label: str, text: str, detail: Detail, indent: str, most: int = 6) 
     yield from lines[1:]
 
 
-def vote_lines(vote: VoteView, detail: Detail) -> Iterator[StyledLine]:
-    """Give one judge's vote: a score for each dimension and the reason, or the problem."""
+def _vote_lines(vote: VoteView, detail: Detail) -> Iterator[StyledLine]:
     scores = vote.scores_text(MOST_GRADER_NAME) or "none"
     head = f"{INDENT * 2}vote of {one_line(vote.judge, MOST_GRADER_NAME)}: {scores}"
     yield from (StyledLine(line, "bold") for line in wrap(head, detail.width))
@@ -442,22 +420,16 @@ class TrialPlace(FrozenValue, frozen=True):
 
 def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
     """Give all that is known of a trial, the reason first."""
-    yield from head_lines(view, place, detail)
+    yield from _head_lines(view, place, detail)
     yield from section("why", reason_lines(view, detail))
     yield from section("conversation", conversation_lines(view, detail))
     last_text = view.messages[-1].content if view.messages else ""
-    yield from section(
-        "answer",
-        map(
-            StyledLine,
-            block_lines("" if last_text.strip() == view.answer.strip() else view.answer, detail, INDENT),
-        ),
-    )
+    answer = "" if last_text.strip() == view.answer.strip() else view.answer
+    yield from section("answer", map(StyledLine, block_lines(answer, detail, INDENT)))
     if view.state:
-        yield from section("state", map(StyledLine, block_lines(indented_json(view.state), detail, INDENT)))
-    yield from section(
-        cut(f"workspace: {workspace_title(view)}", detail.width), workspace_lines(view, detail)
-    )
+        yield from section("state", map(StyledLine, block_lines(_indented_json(view.state), detail, INDENT)))
+    title = cut(f"workspace: {_workspace_title(view)}", detail.width)
+    yield from section(title, _workspace_lines(view, detail))
     yield from section("events", _events(view, detail))
     yield from section("printed", map(StyledLine, block_lines(view.output, detail, INDENT)))
     yield from section("logged", map(StyledLine, block_lines(view.log, detail, INDENT)))
@@ -479,8 +451,7 @@ def ending_style(view: TrialView) -> Style:
     return {"passed": "green", "missed": "yellow"}.get(view.ending, "red")  # type: ignore[return-value]
 
 
-def head_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
-    """Name the trial, how it ended, with which model in which run, and what it took."""
+def _head_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
     title = f"{ending_word(view.ending, view.score)}  {one_line(view.name, MOST_TRIAL_NAME)}"
     yield from (StyledLine(line, ending_style(view)) for line in wrap(title, detail.width))
     for facts in (who_facts(view, place), resource_facts(view), _trial_facts(view)):
@@ -531,10 +502,10 @@ def _events(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
     for event in visible:
         head = f"{INDENT}{format_duration(event.at):>8}  {one_line(event.kind, 40)}  "
         text = " ".join(event.text.split()) if detail.full else event.text
-        line = printable(head + text) if detail.full else head + first_line(text, detail.width - len(head))
+        line = printable(head + text) if detail.full else head + _first_line(text, detail.width - len(head))
         yield StyledLine(line)
         if detail.full and event.details:
-            yield from map(StyledLine, block_lines(indented_json(event.details), detail, INDENT * 6))
+            yield from map(StyledLine, block_lines(_indented_json(event.details), detail, INDENT * 6))
     if len(visible) < len(events):
         yield StyledLine(f"{INDENT}and {pluralize(len(events) - len(visible), 'more event')} (--full)", "dim")
 
@@ -549,10 +520,7 @@ def _digests(view: TrialView) -> Iterator[StyledLine]:
 
 def _where(view: TrialView, place: TrialPlace) -> Iterator[StyledLine]:
     """Give paths whole: they are there to be copied."""
-    for label, path in (
-        ("task", view.file),
-        ("transcript", place.transcript),
-        ("workspace", view.workspace),
-    ):
+    paths = {"task": view.file, "transcript": place.transcript, "workspace": view.workspace}
+    for label, path in paths.items():
         if path:
             yield StyledLine(f"{INDENT}{label:<12}{printable(path)}")

@@ -1,7 +1,8 @@
 """One trial as every report sees it: the conversation, each call with what came of it, the reasons.
 
 A transcript keeps messages, calls and asks apart, in the order in which they happened. Readers want them
-together: as steps, each reply with what it took, each call with what came of it."""
+together: as steps, each reply with what it took, each call with what came of it.
+"""
 
 from __future__ import annotations
 
@@ -332,21 +333,8 @@ def model_of(trial: Trial) -> str:
 
 
 SAME_IN_TRIAL = (
-    *(
-        "attempt",
-        "bucket",
-        "kind",
-        "file",
-        "tags",
-        "ending",
-        "score",
-        "limit",
-        "cause",
-        "message",
-        "traceback",
-    ),
-    *("started_at", "seconds", "uncharged_seconds", "usage", "judging", "tool_tape", "chat_tape", "digests"),
-    *("output", "log", "workspace", "split"),
+    "attempt bucket kind file tags ending score limit cause message traceback started_at seconds "
+    "uncharged_seconds usage judging tool_tape chat_tape digests output log workspace split"
 )
 """Fields that a view takes from its trial as they are."""
 
@@ -371,7 +359,7 @@ def trial_view(trial: Trial) -> TrialView:
         files=tuple(file_changes(trial.outcome)),
         files_left_out=max(0, changed - MOST_FILES),
         events=trial.transcript.events,
-        **{name: getattr(trial, name) for name in SAME_IN_TRIAL},
+        **{name: getattr(trial, name) for name in SAME_IN_TRIAL.split()},
     )
 
 
@@ -416,35 +404,23 @@ def _conversation(transcript: Transcript) -> Iterator[MessageView]:
     for step in conversation_steps(transcript):
         if step.message is None:
             calls = tuple(map(_call, step.calls))
-            yield MessageView(
-                "assistant",
-                "",
-                calls[0].turn,
-                phase,
-                seeded=all(call.by == "seed" for call in calls),
-                calls=calls,
-            )
-        else:
-            phase = step.message.phase
-            yield _message(step.message, step)
-
-
-def _message(message: Message, step: ConversationStep) -> MessageView:
-    ask = step.ask
-    calls = step.calls or map(
-        ConversationCall, message.calls
-    )  # of others than assistants, who can ask for none
-    return MessageView(
-        role=message.role,
-        content=message.content,
-        turn=message.turn,
-        phase=message.phase,
-        seeded=message.seeded,
-        reasoning=ask.reasoning if ask else "",
-        calls=tuple(map(_call, calls)),
-        usage=ask.usage if ask else None,
-        seconds=ask.ended - ask.started if ask else None,
-    )
+            seeded = all(call.by == "seed" for call in calls)
+            yield MessageView("assistant", "", calls[0].turn, phase, seeded=seeded, calls=calls)
+            continue
+        message, ask, phase = step.message, step.ask, step.message.phase
+        # Messages of others than assistants, who can ask for none, hold their calls themselves.
+        of_message = step.calls or map(ConversationCall, message.calls)
+        yield MessageView(
+            role=message.role,
+            content=message.content,
+            turn=message.turn,
+            phase=phase,
+            seeded=message.seeded,
+            reasoning=ask.reasoning if ask else "",
+            calls=tuple(map(_call, of_message)),
+            usage=ask.usage if ask else None,
+            seconds=ask.ended - ask.started if ask else None,
+        )
 
 
 def _call(step: ConversationCall) -> CallView:
@@ -519,12 +495,12 @@ class TrialsDocument(Document, frozen=True, kw_only=True):
 
 def trials_document(sides: Sequence[tuple[Side | None, Side]]) -> TrialsDocument:
     """Give trials, old and new, each read when it is looked at; None where no old one was named."""
-    return TrialsDocument(trials=LazySequence(sides, _trial_document))
 
+    def document(of_sides: tuple[Side | None, Side]) -> ShownTrial:
+        old, new = of_sides
+        return ShownTrial(**_facts(*new), old=StoredTrial(**_facts(*old)) if old else None)
 
-def _trial_document(sides: tuple[Side | None, Side]) -> ShownTrial:
-    old, new = sides
-    return ShownTrial(**_facts(*new), old=StoredTrial(**_facts(*old)) if old else None)
+    return TrialsDocument(trials=LazySequence(sides, document))
 
 
 def _facts(run: Run, entry: JournalEntry) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""Texts as they are compared: without case, width, accents, kind of kana, spaces, punctuation; and in prompts.
+"""Texts as they are compared, without case, width, accents, kind of kana, spaces, punctuation; and in prompts.
 
 Case folding and compatibility forms are Unicode's own (UAX 15, and chapter 3.13 of its standard). What is
 left are letters, the signs that belong to them, and digits, in any script, with spaces between words.
 
 A copy is eight words in a row, or as many signs as say as much. A word of a script with spaces counts as one.
-What does not begin as anything in the prompts is not even looked for."""
+What does not begin as anything in the prompts is not even looked for.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +126,7 @@ def alphanumeric(text: str) -> str:
     return "".join(fold(text).split())
 
 
-def without_escapes(line: str) -> str:
+def _without_escapes(line: str) -> str:
     """Write out what a line spells by escapes of JSON, Python, HTML or addresses; it stays one line."""
     if not _ESCAPED.search(line):
         return line
@@ -163,7 +164,7 @@ class FoldedLines(FrozenValue, frozen=True):
         return bisect_right(self.lines, place)
 
 
-def fold_lines(lines: list[str]) -> FoldedLines:
+def _fold_lines(lines: list[str]) -> FoldedLines:
     """Put lines together: a word that is broken over two of them is whole again."""
     pieces, place = list[str](), 0
     starts, words, ends = list[int](), list[int](), list[int]()
@@ -177,7 +178,7 @@ def fold_lines(lines: list[str]) -> FoldedLines:
     return FoldedLines("".join(pieces), frozenset(words), frozenset(ends), tuple(starts))
 
 
-def blank_names(text: str) -> str | None:
+def _blank_names(text: str) -> str | None:
     """Give Python code with a blank in the place of each name, line for line; None for what is no Python."""
     text = text.replace("\r", " ")  # which tokenize takes for the end of a line, and we do not
     lines = [list(line) for line in text.split("\n")]
@@ -201,7 +202,7 @@ def is_round(value: str) -> bool:
     return value.isdigit() and len(value.strip("0")) <= 1
 
 
-def is_one_number(value: str, written: str) -> bool:
+def _is_one_number(value: str, written: str) -> bool:
     """Whether the few digits of a number are written as one: `48 091`, and not in two cells of a table."""
     return len(value) > _MOST_PLAIN_DIGITS or _TWO_NUMBERS.search(written) is None
 
@@ -218,12 +219,12 @@ def is_price(value: str, text: str) -> bool:
     )
 
 
-def may_be_year(value: str, written: str) -> bool:
+def _may_be_year(value: str, written: str) -> bool:
     """Whether a number that is written so may be a year: 2026, but not 20:26."""
     return written.isdigit() and _YEAR.fullmatch(value) is not None
 
 
-def short_numbers(line: str, place: int) -> Iterator[tuple[str, int, int]]:
+def _short_numbers(line: str, place: int) -> Iterator[tuple[str, int, int]]:
     """Give the short numbers of a line as they are written, from where to where in a compact text.
 
     The line begins at this place in it.
@@ -344,19 +345,19 @@ def readings(texts: Mapping[str, str], code: Collection[str] = ()) -> Iterator[R
     """
     for file, text in texts.items():
         whole = unicodedata.normalize("NFC", text)
-        nameless = blank_names(whole) if file.endswith(".py") else None
+        nameless = _blank_names(whole) if file.endswith(".py") else None
         yield from _spellings(file, whole if nameless is None else nameless, file in code)
         if nameless is not None:
             lines = whole.split("\n")
-            yield Reading(file, tuple(lines), fold_lines(lines), only_ids=True)
+            yield Reading(file, tuple(lines), _fold_lines(lines), only_ids=True)
 
 
 def _spellings(file: str, text: str, is_code: bool) -> Iterator[Reading]:
     lines = text.split("\n")
-    yield Reading(file, tuple(lines), fold_lines(lines), is_code)
-    plain = [without_escapes(line) for line in lines]
+    yield Reading(file, tuple(lines), _fold_lines(lines), is_code)
+    plain = [_without_escapes(line) for line in lines]
     if plain != lines:
-        yield Reading(file, tuple(plain), fold_lines(plain), is_code)
+        yield Reading(file, tuple(plain), _fold_lines(plain), is_code)
 
 
 class PromptIndex:
@@ -375,7 +376,7 @@ class PromptIndex:
         for number, reading in enumerate(self.readings):
             text = reading.folded.compact
             for line, start in zip(reading.lines, reading.folded.lines, strict=True):
-                for written, first, end in short_numbers(line, start):
+                for written, first, end in _short_numbers(line, start):
                     self._numbers[text[first:end]].append((written, Span(number, first, end)))
 
     def places_of_value(self, value: str) -> Iterator[Span]:
@@ -383,11 +384,11 @@ class PromptIndex:
         # Three or four digits are in many words and numbers: only whole numbers count, and no years.
         if is_short_number(value):
             numbers = self._numbers.get(value, ())
-            yield from (span for written, span in numbers if not may_be_year(value, written))
+            yield from (span for written, span in numbers if not _may_be_year(value, written))
             return
         for span in self._places_of(value, self._heads, LEAST_VALUE):
             is_alone = _stands_alone(self.readings[span.reading].folded, span.start, value)
-            if is_alone and (not value.isdigit() or is_one_number(value, self.words_of(span))):
+            if is_alone and (not value.isdigit() or _is_one_number(value, self.words_of(span))):
                 yield span
 
     def places_of_piece(self, piece: str) -> Iterator[Span]:

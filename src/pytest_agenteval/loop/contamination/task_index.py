@@ -121,12 +121,12 @@ def prose(text: str) -> Prose:
     return Prose(text, tuple((match, alphanumeric(match[0])) for match in _WORD.finditer(text)))
 
 
-def is_day_or_month(value: str) -> bool:
+def _is_day_or_month(value: str) -> bool:
     """Whether a compact text is one of those names that every prompt may have to write."""
     return _CALENDAR.fullmatch(value) is not None
 
 
-def capitals_tell_names(texts: Iterable[Prose]) -> bool:
+def _capitals_tell_names(texts: Iterable[Prose]) -> bool:
     """Whether a capital within a sentence is something special in these texts, or every noun has one."""
     count = capitals = 0
     for text in texts:
@@ -139,7 +139,7 @@ def capitals_tell_names(texts: Iterable[Prose]) -> bool:
 
 def is_name(value: str, texts: Iterable[Prose]) -> bool:
     """Whether these texts write all words of a value with capitals, and not just where a sentence begins."""
-    if is_day_or_month(value):
+    if _is_day_or_month(value):
         return False
     within = False
     for text in texts:
@@ -303,7 +303,7 @@ class TaskIndex:
 
     @cached_property
     def _capitals_tell(self) -> bool:
-        return capitals_tell_names(
+        return _capitals_tell_names(
             text for task in range(len(self.tasks))[:MOST_SAMPLED] for text in self._prose_of(task)
         )
 
@@ -317,7 +317,7 @@ class TaskIndex:
     def is_rare(self, value: str, owners: Sequence[TextOwner]) -> bool:
         """Whether a word is what an answer has to hold, no other task speaks of, and is no very short one."""
         needed = any(owner.kind == "expected_value" and owner.alone for owner in owners)
-        if not needed or letters_of(value) < ENOUGH_ALONE or is_day_or_month(value):
+        if not needed or letters_of(value) < ENOUGH_ALONE or _is_day_or_month(value):
             return False
         return not self._all_texts.is_shared(value, 2)
 

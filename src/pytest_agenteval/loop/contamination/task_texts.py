@@ -87,7 +87,7 @@ class LeaksDocument(Document, frozen=True):
     leaks: tuple[Leak, ...]
 
 
-def is_pattern(key: str, text: str) -> bool:
+def _is_pattern(key: str, text: str) -> bool:
     """Whether a setting of that name is a pattern, or its text can be nothing else."""
     return "pattern" in key or "regex" in key or _MARKS.search(text) is not None
 
@@ -292,7 +292,7 @@ def _facts(config: Mapping[str, Any]) -> Iterator[list[str]]:
     """Give what a grader expects, with its alternatives: a list within a list, or the parts of a pattern."""
     for value, key in _alternatives(config):
         texts = [
-            [*pattern_literals(text)] if is_pattern(own or key, text) else [text]
+            [*pattern_literals(text)] if _is_pattern(own or key, text) else [text]
             for own, text in _leaves(value)
         ]
         yield [text for several in texts for text in several]

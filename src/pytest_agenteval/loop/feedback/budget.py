@@ -115,8 +115,7 @@ def weighted_shares(needs: Sequence[float], weights: Sequence[float], total: flo
     return given
 
 
-def fit_lines(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
-    """Give the first lines that so many tokens hold; the last may be cut."""
+def _fit_lines(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
     fitting: list[str] = []
     for line in lines:
         cost = estimate_tokens(line) + LINE
@@ -132,9 +131,9 @@ def fit_lines(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
 def fit_ends(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
     """Give the first and the last lines that so many tokens hold: the question often stands at the end."""
     if lines_cost(lines) <= tokens or len(lines) < 2:
-        return fit_lines(lines, tokens)
-    last = fit_lines(lines[::-1], tokens * END_SHARE)[::-1]
-    first = fit_lines(lines[: len(lines) - len(last)], tokens - lines_cost(last) - LINE - len(GAP) / 4)
+        return _fit_lines(lines, tokens)
+    last = _fit_lines(lines[::-1], tokens * END_SHARE)[::-1]
+    first = _fit_lines(lines[: len(lines) - len(last)], tokens - lines_cost(last) - LINE - len(GAP) / 4)
     return (*first, GAP, *last) if len(first) + len(last) < len(lines) else (*first, *last)
 
 
@@ -156,8 +155,7 @@ def _trial_cost(trial: TrialFeedback) -> float:
     return _trial_head(trial) + sum(map(_section_cost, trial.sections))
 
 
-def fit_trial(trial: TrialFeedback, tokens: float) -> TrialFeedback:
-    """Give a trial with as much of each section as so many tokens hold; each says what is left out of it."""
+def _fit_trial(trial: TrialFeedback, tokens: float) -> TrialFeedback:
     needs = [_section_cost(section) for section in trial.sections]
     weights = [SECTION_WEIGHTS[section.kind] for section in trial.sections]
     parts = weighted_shares(needs, weights, tokens - _trial_head(trial))
@@ -165,7 +163,7 @@ def fit_trial(trial: TrialFeedback, tokens: float) -> TrialFeedback:
 
 
 def _fit_section(section: Section, tokens: float) -> Section:
-    fit = fit_ends if section.kind == "input" else fit_lines
+    fit = fit_ends if section.kind == "input" else _fit_lines
     lines = fit(section.lines, tokens - TITLE)
     return replace(
         section,
@@ -192,7 +190,7 @@ def _all_trials(bucket: BucketFeedback) -> list[TrialFeedback]:
     return [*bucket.failing, *([bucket.passing] if bucket.passing else [])]
 
 
-def fit_bucket(bucket: BucketFeedback, tokens: float) -> BucketFeedback:
+def _fit_bucket(bucket: BucketFeedback, tokens: float) -> BucketFeedback:
     """Give a bucket with as many trials as so many tokens hold: one failing, one passing, then more."""
     room = tokens - _bucket_head(bucket)
     while True:
@@ -213,7 +211,7 @@ def fit_bucket(bucket: BucketFeedback, tokens: float) -> BucketFeedback:
             if len(bucket.failing) > 1
             else replace(bucket, passing=None)
         )
-    fitted = [fit_trial(trial, part) for trial, part in zip(trials, parts, strict=True)]
+    fitted = [_fit_trial(trial, part) for trial, part in zip(trials, parts, strict=True)]
     count = len(bucket.failing)
     return replace(bucket, failing=tuple(fitted[:count]), passing=fitted[count] if bucket.passing else None)
 
@@ -232,12 +230,11 @@ def fit_buckets(buckets: Sequence[BucketFeedback], tokens: float) -> list[Bucket
             part >= min(need, LEAST_BUCKET + _bucket_head(bucket))
             for part, need, bucket in zip(parts, needs, buckets, strict=False)
         ):
-            return [fit_bucket(bucket, part) for bucket, part in zip(buckets, parts, strict=False)]
+            return [_fit_bucket(bucket, part) for bucket, part in zip(buckets, parts, strict=False)]
     return []
 
 
-def fit_rounds(rounds: Sequence[EarlierRound], tokens: float) -> list[EarlierRound]:
-    """Give earlier rounds with as much of their diffs as so many tokens hold; the newest keep most."""
+def _fit_rounds(rounds: Sequence[EarlierRound], tokens: float) -> list[EarlierRound]:
     newest = list(reversed(rounds))
     needs = [_round_cost(each) for each in newest]
     for many in range(len(newest), 0, -1):
@@ -247,7 +244,7 @@ def fit_rounds(rounds: Sequence[EarlierRound], tokens: float) -> list[EarlierRou
             for part, need, each in zip(parts, needs, newest, strict=False)
         ):
             return [
-                replace(each, diff="\n".join(fit_lines(each.diff.splitlines(), part - _round_head(each))))
+                replace(each, diff="\n".join(_fit_lines(each.diff.splitlines(), part - _round_head(each))))
                 for each, part in zip(newest, parts, strict=False)
             ][::-1]
     return []
@@ -261,14 +258,8 @@ def _round_cost(each: EarlierRound) -> float:
     return _round_head(each) + lines_cost(each.diff.splitlines())
 
 
-def rounds_cost(rounds: Sequence[EarlierRound]) -> float:
-    """Give about how many tokens earlier rounds take whole."""
+def _rounds_cost(rounds: Sequence[EarlierRound]) -> float:
     return sum(map(_round_cost, rounds))
-
-
-def brief_line(bucket: BucketFeedback) -> BucketLine:
-    """Give a bucket by its figures alone."""
-    return BucketLine(bucket.suite, bucket.bucket, bucket.score, bucket.passed, bucket.trials)
 
 
 def bucket_cuts(before: Sequence[BucketFeedback], after: Sequence[BucketFeedback]) -> Iterator[Cut]:
@@ -370,13 +361,16 @@ def _markdown_tokens(feedback: Feedback) -> int:
 def _cut_to(whole: Feedback, room: float) -> Feedback:
     """Give feedback whose buckets, guide and earlier rounds take about so many tokens."""
     guide = whole.guide.splitlines()
-    needs = (sum(map(bucket_cost, whole.buckets)), lines_cost(guide), rounds_cost(whole.earlier_rounds))
+    needs = (sum(map(bucket_cost, whole.buckets)), lines_cost(guide), _rounds_cost(whole.earlier_rounds))
     for_buckets, for_guide, for_rounds = weighted_shares(needs, PART_WEIGHTS, room)
     buckets = fit_buckets(whole.buckets, for_buckets)
-    rounds = fit_rounds(whole.earlier_rounds, for_rounds)
-    short_guide = fit_lines(guide, for_guide)
+    rounds = _fit_rounds(whole.earlier_rounds, for_rounds)
+    short_guide = _fit_lines(guide, for_guide)
     names = max(LEAST_NAMES, whole.budget // TOKENS_OF_A_NAME)
-    in_brief = [brief_line(bucket) for bucket in whole.buckets[len(buckets) :]]
+    in_brief = [
+        BucketLine(bucket.suite, bucket.bucket, bucket.score, bucket.passed, bucket.trials)
+        for bucket in whole.buckets[len(buckets) :]
+    ]
     cut = replace(
         whole,
         buckets=tuple(buckets),
@@ -403,7 +397,7 @@ def _all_cuts(whole: Feedback, cut: Feedback) -> Iterator[Cut]:
     ):
         if fewer := len(before) - len(after):
             yield Cut(where, f"{fewer} of {len(before)}")
-    if lost := rounds_cost(whole.earlier_rounds) - rounds_cost(cut.earlier_rounds):
+    if lost := _rounds_cost(whole.earlier_rounds) - _rounds_cost(cut.earlier_rounds):
         gone = len(whole.earlier_rounds) - len(cut.earlier_rounds)
         what = (
             f"{gone} of {len(whole.earlier_rounds)} rounds, and lines of diffs" if gone else "lines of diffs"

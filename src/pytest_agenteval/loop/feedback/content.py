@@ -1,7 +1,8 @@
 """What feedback holds: plain frozen values, as ``feedback.json`` has them, and the same as Markdown.
 
 What a trial, a task or a coding command wrote is data. In a line of ours it stands in a code span; of its own
-lines each begins with ``| `` within a fence: none of them ends it, makes a heading, or looks like ours."""
+lines each begins with ``| `` within a fence: none of them ends it, makes a heading, or looks like ours.
+"""
 
 from __future__ import annotations
 
@@ -252,8 +253,8 @@ def _template(text: str) -> Template:
 
     environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(
-        code=code_span,
-        data=data_block,
+        code=_code_span,
+        data=_data_block,
         trial=trial_block,
         figure=format_figure,
         ending=lambda trial: ending_word(trial.ending, trial.score),
@@ -261,17 +262,17 @@ def _template(text: str) -> Template:
         not_shown=not_shown,
         by_folder=by_folder,
         by_rule=by_rule,
-        particular=particular_prompts,
+        particular=_particular_prompts,
     )
     return environment.from_string(text or own_text("feedback.md.jinja"))
 
 
-def code_span(text: Any) -> str:
+def _code_span(text: Any) -> str:
     """Put a foreign text on one line of Markdown, where nothing of it acts."""
     return f"`{one_line(str(text), MOST_NAME).replace('`', chr(39)) or ' '}`"
 
 
-def data_block(lines: str | Sequence[str]) -> str:
+def _data_block(lines: str | Sequence[str]) -> str:
     """Put foreign lines into a fence, each behind a mark, so that none of them ends it."""
     return _fenced(DATA_MARK + line for line in _lines(lines))
 
@@ -343,7 +344,7 @@ def by_rule(
     return list(groups.items())
 
 
-def particular_prompts(trial: TrialFeedback, feedback: Feedback) -> list[str]:
+def _particular_prompts(trial: TrialFeedback, feedback: Feedback) -> list[str]:
     """Give the prompts that a trial read and another one of its agent did not, or not before that reply."""
     buckets = [bucket for bucket in feedback.buckets if trial in (*bucket.failing, bucket.passing)]
     suites = {bucket.suite for bucket in buckets}

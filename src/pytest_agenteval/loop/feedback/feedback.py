@@ -92,16 +92,11 @@ class PromptText(FrozenValue, frozen=True):
     digest: str
 
 
-def given_prompts(texts: Mapping[str, str]) -> list[PromptText]:
-    """Give prompt files that somebody names by their paths."""
-    return [_prompt_text_of(path, text) for path, text in texts.items()]
-
-
 def _prompt_text_of(path: str, text: str, name: str = "") -> PromptText:
     return PromptText(path, name or Path(path).name.partition(".")[0], json_digest(text))
 
 
-def prompts_of_today(
+def _prompts_of_today(
     entries: Iterable[JournalEntry], tasks: TodaysTasks, factory: Callable[[str], Any]
 ) -> list[PromptText]:
     """Give the prompt files that suites and tasks name, and those beside the modules of agents.
@@ -149,7 +144,7 @@ def _prompt_text(path: Path) -> str:
         return ""
 
 
-def prompt_list(trials: Sequence[Trial], today: Sequence[PromptText]) -> tuple[tuple[PromptFile, ...], str]:
+def _prompt_list(trials: Sequence[Trial], today: Sequence[PromptText]) -> tuple[tuple[PromptFile, ...], str]:
     """Give the prompts that trials read, most often read first, and in words what is known of that.
 
     Where no read is recorded these are the files of today, of which nobody knows whether they were read.
@@ -183,7 +178,7 @@ def _read_prompt(name: str, mark: str, times: int, today: Sequence[PromptText]) 
     return PromptFile(name, mark, "", times, "its file is not known")
 
 
-def grader_counts(
+def _grader_counts(
     entries: Sequence[JournalEntry], trials: Iterable[Trial], tasks: Iterable[Task], registry: Registry
 ) -> tuple[GraderCount, ...]:
     """Give the graders that any of a bucket's trials did not pass, the most often failed first.
@@ -230,14 +225,13 @@ def _failed_claims(trials: Iterable[Trial]) -> Iterator[tuple[str, str]]:
                 yield grade.grader, one_line(failed[0].claim, MOST_ASKS)
 
 
-def rule_sentence(graders: Sequence[GraderCount], named: str = "") -> str:
+def _rule_sentence(graders: Sequence[GraderCount], named: str = "") -> str:
     """Say what the grader asks that failed most often, or the one named, in its first sentence."""
     asking = next((grader for grader in graders if grader.asks and named in ("", grader.grader)), None)
     return f"{asking.grader}: {_FIRST_SENTENCE.split(asking.asks, maxsplit=1)[0]}" if asking else ""
 
 
-def task_descriptions(tasks: Sequence[Task]) -> str:
-    """Say how a bucket's failing tasks are described."""
+def _task_descriptions(tasks: Sequence[Task]) -> str:
     descriptions = list(
         dict.fromkeys(
             one_line(task.description, MOST_RULE).rstrip(".") for task in tasks if task.description.strip()
@@ -301,14 +295,14 @@ class _WholeFeedback:
         changing = {suite: changing_tools(of_suite) for suite, of_suite in views.items()}
         # Tasks of a suite share long openings, such as instructions and starting trees.
         buckets = without_repeats([self._bucket(choice, changing) for choice in choices])
-        prompts, reads = prompt_list(
+        prompts, reads = _prompt_list(
             shown,
-            given_prompts(self._options.prompts)
+            [_prompt_text_of(path, text) for path, text in self._options.prompts.items()]
             if self._options.prompts
-            else prompts_of_today(self._selection.entries, self._tasks, self._agent),
+            else _prompts_of_today(self._selection.entries, self._tasks, self._agent),
         )
         asks = {grader.grader: grader.asks for bucket in reversed(buckets) for grader in bucket.graders}
-        counts = grader_counts(selection.entries, (), (), self._registry)
+        counts = _grader_counts(selection.entries, (), (), self._registry)
         return Feedback(
             run=self._run.name,
             suites=tuple(dict.fromkeys(bucket.suite for bucket in selection.buckets))
@@ -353,7 +347,7 @@ class _WholeFeedback:
         bucket, chosen, passing = choice.bucket, choice.failing, choice.passing
         failing = bucket.failing(self._options.grader)
         own = [task for entry in failing if (task := self._tasks.task(entry))]
-        graders = grader_counts(bucket.entries, chosen, own, self._registry)
+        graders = _grader_counts(bucket.entries, chosen, own, self._registry)
         tools = changing.get(bucket.suite, frozenset())
         return BucketFeedback(
             suite=bucket.suite,
@@ -362,8 +356,8 @@ class _WholeFeedback:
             passed=bucket.passed,
             trials=len(bucket.entries),
             tasks=bucket.tasks,
-            rule=rule_sentence(graders, self._options.grader),
-            descriptions=task_descriptions(own),
+            rule=_rule_sentence(graders, self._options.grader),
+            descriptions=_task_descriptions(own),
             failing_tasks=len({entry.key.task for entry in failing}),
             graders=graders,
             failing=tuple(self._failing(trial, bucket, tools) for trial in chosen),

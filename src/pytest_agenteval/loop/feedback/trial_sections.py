@@ -3,7 +3,8 @@
 What is sure comes before what is likely: a call that holds what a failed check found, or that failed for
 good; then a call that never came, with what a failed check expected; then where the trial leaves the way of
 one that passed; then what it changed otherwise than the reference solution, which is one way of many, or
-called otherwise; then the answer that a failed check quotes; then a limit that was reached."""
+called otherwise; then the answer that a failed check quotes; then a limit that was reached.
+"""
 
 from __future__ import annotations
 
@@ -90,14 +91,12 @@ def agent_calls(view: TrialView) -> list[CallView]:
     return [call for call in calls if call.by == "agent"]
 
 
-def compared_call(call: CallView) -> ComparedCall:
-    """Give a call as it is compared."""
+def _compared_call(call: CallView) -> ComparedCall:
     return ComparedCall.of(call.tool, call.raw_args or call.args)
 
 
-def compared_calls(view: TrialView) -> list[ComparedCall]:
-    """Give the agent's calls as they are compared."""
-    return [compared_call(call) for call in agent_calls(view)]
+def _compared_calls(view: TrialView) -> list[ComparedCall]:
+    return [_compared_call(call) for call in agent_calls(view)]
 
 
 def reference_calls(task: Task | None) -> list[ComparedCall]:
@@ -110,36 +109,37 @@ def reference_calls(task: Task | None) -> list[ComparedCall]:
 def changing_tools(views: Iterable[TrialView]) -> frozenset[str]:
     """Give the tools of which a call holds a line that came into a file of the workspace."""
     return frozenset(
-        call.tool for view in views for call in agent_calls(view) if wrote_line(call, added_lines(view.files))
+        call.tool
+        for view in views
+        for call in agent_calls(view)
+        if _wrote_line(call, _added_lines(view.files))
     )
 
 
-def added_lines(files: Iterable[FileChange]) -> frozenset[str]:
-    """Give the lines that came into files."""
+def _added_lines(files: Iterable[FileChange]) -> frozenset[str]:
     rows = (row for file in files for hunk in file.hunks for row in hunk.rows)
     added = ((new or "").strip() for tag, _, new in rows if tag in "~+")
     return frozenset(line for line in added if len(line) >= SHORTEST_LINE)
 
 
-def wrote_line(call: CallView, lines: Collection[str]) -> bool:
+def _wrote_line(call: CallView, lines: Collection[str]) -> bool:
     """Whether a call that worked holds one of these lines."""
-    texts = "\n".join(argument_texts(call.args)) if call.error is None else ""
+    texts = "\n".join(_argument_texts(call.args)) if call.error is None else ""
     return any(line in texts for line in lines)
 
 
-def argument_texts(value: Any) -> Iterator[str]:
-    """Give every text within arguments."""
+def _argument_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        yield from (text for part in value.values() for text in argument_texts(part))
+        yield from (text for part in value.values() for text in _argument_texts(part))
     elif isinstance(value, list | tuple):
-        yield from (text for part in value for text in argument_texts(part))
+        yield from (text for part in value for text in _argument_texts(part))
 
 
-def parting_from_trial(view: TrialView, passing: TrialView) -> FirstWrong | None:
+def _parting_from_trial(view: TrialView, passing: TrialView) -> FirstWrong | None:
     """Say where the calls leave those of a trial that passed, by their tools first, as arguments differ."""
-    own, other = compared_calls(view), compared_calls(passing)
+    own, other = _compared_calls(view), _compared_calls(passing)
     if not other or own == other:
         return None
     tools, others = [each.tool for each in own], [each.tool for each in other]
@@ -162,7 +162,7 @@ def _place_text(own: Sequence[ComparedCall], at: int, calls: int) -> str:
     return f"after call {calls} no other came and the trial ended" if calls else "no call was made"
 
 
-def parting_from_reference(
+def _parting_from_reference(
     view: TrialView, reference: Sequence[ComparedCall], changing: Collection[str]
 ) -> FirstWrong | None:
     """Say which call the reference solution does not make, or which of its calls the trial lacks.
@@ -170,7 +170,7 @@ def parting_from_reference(
     Calls of tools that change the workspace come first: how an agent looks about is its own matter. The
     order counts only where both make the same calls.
     """
-    own = list(enumerate(compared_calls(view), start=1))
+    own = list(enumerate(_compared_calls(view), start=1))
     changes = [(number, each) for number, each in own if each.tool in changing]
     others = [each for each in reference if each.tool in changing]
     if changes and others and (wrong := _unlike_call(changes, others, len(own))):
@@ -227,8 +227,8 @@ def first_wrong(
     ways: tuple[Callable[[], FirstWrong | None], ...] = (
         lambda: _certain_call(view, reference),
         lambda: _missing_call(view, reference, changing),
-        lambda: parting_from_trial(view, passing) if passing else None,
-        lambda: parting_from_reference(view, reference, changing),
+        lambda: _parting_from_trial(view, passing) if passing else None,
+        lambda: _parting_from_reference(view, reference, changing),
         lambda: _quoted_answer(view),
         lambda: (
             FirstWrong("limit", f"a limit was reached: {one_line(view.limit, 80)}") if view.limit else None
@@ -244,7 +244,7 @@ def _certain_call(view: TrialView, reference: Sequence[ComparedCall]) -> FirstWr
     # Reversed, so that of several findings at one call the first one stays.
     blamed = {
         number: finding
-        for finding in reversed(list(missed_checks(view)))
+        for finding in reversed(list(_missed_checks(view)))
         if not quotes(view.answer, finding[1].found)
         and (number := _first_call_with(view, calls, finding[1], reference))
     }
@@ -280,9 +280,9 @@ def _first_call_with(
     ]
     found = _unquoted(check.found)
     # What a check finds in a changed file comes from the call that wrote it, not from one that read it.
-    lines = added_lines(file for file in view.files if file.path.endswith(found))
+    lines = _added_lines(file for file in view.files if file.path.endswith(found))
     number, call = next(
-        ((number, call) for number, call in holding if wrote_line(call, lines)),
+        ((number, call) for number, call in holding if _wrote_line(call, lines)),
         next(iter(holding), (None, None)),
     )
     is_right = call and any(
@@ -296,7 +296,7 @@ def _missing_call(
 ) -> FirstWrong | None:
     """Give the call of the reference solution with what a failed check expected, where none had that."""
     calls = agent_calls(view)
-    for grader, check in missed_checks(view):
+    for grader, check in _missed_checks(view):
         expected = _unquoted(check.expected)
         if len(expected) < SHORTEST_PART or _WORDS.match(expected) or quotes(view.answer, check.found):
             continue
@@ -309,15 +309,14 @@ def _missing_call(
     return None
 
 
-def missed_checks(view: TrialView) -> Iterator[tuple[str, Check]]:
-    """Give each failed check of a grade that was not passed, with its grader."""
+def _missed_checks(view: TrialView) -> Iterator[tuple[str, Check]]:
     for grade in view.grades:
         if grade.passed is False:
             yield from ((grade.grader, check) for check in failed_checks(grade.checks))
 
 
 def _compared_call_text(call: CallView) -> str:
-    return compared_call(call).text(MOST_ARGS_BESIDE)
+    return _compared_call(call).text(MOST_ARGS_BESIDE)
 
 
 def _check_text(number: int, call: CallView, grader: str, check: Check) -> str:
@@ -332,7 +331,7 @@ def _holds_finding(args: Any, text: str) -> bool:
     parts = {
         part for part in (found, *_LIST.split(found)) if len(part) >= SHORTEST and not _WORDS.match(part)
     }
-    leaves = [leaf for leaf in map(str.strip, argument_texts(args)) if not _WORDS.match(leaf)]
+    leaves = [leaf for leaf in map(str.strip, _argument_texts(args)) if not _WORDS.match(leaf)]
     return bool(parts) and any(
         leaf in parts
         or (len(found) >= SHORTEST_PART and found in leaf)
@@ -342,7 +341,7 @@ def _holds_finding(args: Any, text: str) -> bool:
 
 
 def _arguments_hold(args: Any, text: str) -> bool:
-    return len(text) >= SHORTEST and any(text in leaf for leaf in argument_texts(args))
+    return len(text) >= SHORTEST and any(text in leaf for leaf in _argument_texts(args))
 
 
 def _unquoted(text: str) -> str:
@@ -350,7 +349,7 @@ def _unquoted(text: str) -> str:
 
 
 def _quoted_answer(view: TrialView) -> FirstWrong | None:
-    for grader, check in missed_checks(view):
+    for grader, check in _missed_checks(view):
         if quotes(view.answer, check.found):
             claim = one_line(check.claim, MOST_CLAIM)
             return FirstWrong("check", f"the answer, as {one_line(grader, 60)} found it: no: {claim}")

@@ -384,13 +384,6 @@ class FailingTrial(FrozenValue, frozen=True):
     failures: Failures
 
 
-def failures_of(trial: Trial) -> Failures:
-    """Give the graders that a trial did not pass, and their failed checks by what they claim."""
-    failed = [grade for grade in trial.grades if grade.passed is False]
-    checks = ((grade.grader, check.claim) for grade in failed for check in failed_checks(grade.checks))
-    return frozenset((*((grade.grader, "") for grade in failed), *checks))
-
-
 def failure_distance(one: Failures, other: Failures) -> float:
     """Give how different two trials failed, from 0 to 1: Jaccard's distance of what failed in them."""
     either = one | other
@@ -432,7 +425,13 @@ def _readable(run: Run, entries: Iterable[JournalEntry]) -> list[FailingTrial]:
     for entry in entries:
         trial = run.trial_if_readable(entry) if len(trials) < MOST_READ else None
         if trial is not None:
-            trials.append(FailingTrial(trial, failures_of(trial)))
+            failed = [grade for grade in trial.grades if grade.passed is False]
+            checks = (
+                (grade.grader, check.claim) for grade in failed for check in failed_checks(grade.checks)
+            )
+            trials.append(
+                FailingTrial(trial, frozenset((*((grade.grader, "") for grade in failed), *checks)))
+            )
     return trials
 
 

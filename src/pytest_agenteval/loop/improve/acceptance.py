@@ -40,8 +40,7 @@ LEVEL = 0.05
 """How often, one-sided, something that is no better may be confirmed: at all looks at the held-out split."""
 
 
-def tasks_in(comparison: RunComparison, focus: FocusBuckets) -> list[TaskChange]:
-    """Give the tasks of these buckets, of every suite that is compared."""
+def _tasks_in(comparison: RunComparison, focus: FocusBuckets) -> list[TaskChange]:
     return [task for suite in comparison.suites for task in suite.tasks if task.bucket in focus]
 
 
@@ -68,13 +67,13 @@ def new_mean(pairs: Sequence[PairedScores]) -> float:
     return mean([mean(new) for _, new in pairs])
 
 
-def obstacle_of(comparison: RunComparison) -> str:
+def _obstacle_of(comparison: RunComparison) -> str:
     """Say what keeps a comparison from deciding anything; nothing where it can."""
     obstacles = comparison.obstacles
     if not comparison.has_scores:
         return "no task has scores on both sides"
     if lost := (*comparison.unmatched_old, *comparison.unmatched_new):
-        return f"{listed_names([one_line(name, MOST_NAME) for name in lost])}: tried on one side only"
+        return f"{_listed_names([one_line(name, MOST_NAME) for name in lost])}: tried on one side only"
     if not obstacles:
         return ""
     what = f"{one_line(obstacles[0].task, MOST_NAME)}: {one_line(obstacles[0].problem, MOST_NAME)}"
@@ -87,13 +86,11 @@ def with_model(comparison: RunComparison, suite: SuiteComparison, what: str) -> 
     return f"{what} with {model}" if len(comparison.suites) > 1 and model else what
 
 
-def suite_name(suite: SuiteComparison) -> str:
-    """Give a suite's name on one line, cut where it is long."""
+def _suite_name(suite: SuiteComparison) -> str:
     return one_line(suite.name, MOST_NAME)
 
 
-def listed_names(names: Sequence[str]) -> str:
-    """Give names in a row: the first of them, and how many more there are."""
+def _listed_names(names: Sequence[str]) -> str:
     left = len(names) - MOST_NAMES
     return ", ".join([*names[:MOST_NAMES], *([f"and {left} more"] if left > 0 else [])])
 
@@ -137,26 +134,30 @@ class RoundDecision(FrozenValue, frozen=True):
 
 def focus_change(comparison: RunComparison, focus: FocusBuckets) -> FocusChange:
     """Give what became of the tasks of these buckets, over all models that are compared."""
-    tasks = tasks_in(comparison, focus)
+    tasks = _tasks_in(comparison, focus)
     pairs = paired_scores(tasks)
     errored = sum(score is None for task in tasks for score in (*task.old, *task.new))
     if not pairs:
         return FocusChange(0, None, None, None, errored)
     at_worst = paired_scores(tasks, *AT_WORST)
-    return FocusChange(
-        len(pairs), old_mean(pairs), new_mean(pairs), new_mean(at_worst) - old_mean(at_worst), errored
-    )
+    change_at_worst = new_mean(at_worst) - old_mean(at_worst)
+    return FocusChange(len(pairs), old_mean(pairs), new_mean(pairs), change_at_worst, errored)
 
 
 def decide_screen(comparison: RunComparison, focus: FocusBuckets) -> RoundDecision:
     """Decide after the focus alone was tried: what is not better there in the mean is discarded."""
     change = focus_change(comparison, focus)
-    if obstacle := obstacle_of(comparison):
+    if obstacle := _obstacle_of(comparison):
         return RoundDecision("discarded", obstacle, change)
-    reason = _why_not_risen(change)
-    return RoundDecision(
-        "discarded" if reason else "kept for now", reason or f"the focus rose ({change.figures})", change
-    )
+    if change.change is None or change.change_at_worst is None:
+        return RoundDecision("discarded", "no task of the focus has scores on both sides", change)
+    if change.change <= NO_CHANGE:
+        return RoundDecision("discarded", f"the focus did not rise ({change.figures})", change)
+    if change.change_at_worst <= NO_CHANGE:
+        trials = f"{pluralize(change.errored, 'trial')} of the focus errored"
+        reason = f"{trials}: nobody can tell whether it rose ({change.figures} without)"
+        return RoundDecision("discarded", reason, change)
+    return RoundDecision("kept for now", f"the focus rose ({change.figures})", change)
 
 
 def decide_round(comparison: RunComparison, focus: FocusBuckets) -> RoundDecision:
@@ -169,37 +170,23 @@ def decide_round(comparison: RunComparison, focus: FocusBuckets) -> RoundDecisio
     screen = decide_screen(comparison, focus)
     if not screen.accepted:
         return screen
-    changes = list(_named_changes(comparison))
+    changes: list[tuple[Change, str]] = []
+    for suite in comparison.suites:
+        for change in suite.changes:
+            name = f"{_suite_name(suite)} as a whole" if change is suite.suite else bucket_name(change)
+            changes.append((change, with_model(comparison, suite, name)))
     worse = tuple(
         f"{name} ({format_figure(change.old)} -> {format_figure(change.new)})"
         for change, name in changes
         if change.verdict == "worse"
     )
     if worse:
-        return RoundDecision("discarded", f"worse: {listed_names(worse)}", screen.focus, worse)
+        return RoundDecision("discarded", f"worse: {_listed_names(worse)}", screen.focus, worse)
     # Worse by its scores, but errored trials leave the verdict open.
     if doubtful := [name for change, name in changes if change.undone and change.change < 0]:
-        reason = f"{listed_names(doubtful)} would be worse; trials that errored leave it open"
+        reason = f"{_listed_names(doubtful)} would be worse; trials that errored leave it open"
         return RoundDecision("discarded", reason, screen.focus)
     return RoundDecision("kept for now", f"{screen.reason}, no fall was shown", screen.focus)
-
-
-def _why_not_risen(focus: FocusChange) -> str:
-    if focus.change is None or focus.change_at_worst is None:
-        return "no task of the focus has scores on both sides"
-    if focus.change <= NO_CHANGE:
-        return f"the focus did not rise ({focus.figures})"
-    if focus.change_at_worst <= NO_CHANGE:
-        trials = pluralize(focus.errored, "trial")
-        return f"{trials} of the focus errored: nobody can tell whether it rose ({focus.figures} without)"
-    return ""
-
-
-def _named_changes(comparison: RunComparison) -> Iterator[tuple[Change, str]]:
-    for suite in comparison.suites:
-        for change in suite.changes:
-            name = f"{suite_name(suite)} as a whole" if change is suite.suite else bucket_name(change)
-            yield change, with_model(comparison, suite, name)
 
 
 class HeldOutTest(FrozenValue, frozen=True):
@@ -245,7 +232,7 @@ def confirm(comparison: RunComparison, focus: FocusBuckets, looks: int) -> Confi
         with_model(comparison, suite, fall) for suite in comparison.suites for fall in _falls(suite)
     )
     return Confirmation(
-        confirmed=any(test.confirmed for test in tests) and not worse and not obstacle_of(comparison),
+        confirmed=any(test.confirmed for test in tests) and not worse and not _obstacle_of(comparison),
         reason=_confirmation_reason(comparison, tests, worse, level),
         looks=looks,
         level=level,
@@ -282,9 +269,9 @@ def repetitions_to_confirm(
 def _held_out_tests(
     comparison: RunComparison, suite: SuiteComparison, focus: FocusBuckets, level: float
 ) -> Iterator[HeldOutTest]:
-    whole = f"{suite_name(suite)} as a whole"
+    whole = f"{_suite_name(suite)} as a whole"
     yield _held_out_test(with_model(comparison, suite, whole), suite.tasks, level)
-    names = listed_names([one_line(bucket, MOST_NAME) or NO_BUCKET for bucket in focus])
+    names = _listed_names([one_line(bucket, MOST_NAME) or NO_BUCKET for bucket in focus])
     of_focus = [task for task in suite.tasks if task.bucket in focus]
     yield _held_out_test(with_model(comparison, suite, names), of_focus, level)
 
@@ -316,7 +303,7 @@ def _falls(suite: SuiteComparison) -> Iterator[str]:
     findings = suite_findings(scores)
     if findings.these.direction < 0:
         everything = [pair for pairs in scores.values() for pair in pairs]
-        yield f"{suite_name(suite)} as a whole ({_old_and_new(everything)})"
+        yield f"{_suite_name(suite)} as a whole ({_old_and_new(everything)})"
     for name, finding in findings.buckets.items():
         if finding.direction < 0:
             yield f"{one_line(name, MOST_NAME) or NO_BUCKET} ({_old_and_new(scores[name])})"
@@ -329,25 +316,22 @@ def _old_and_new(pairs: Sequence[PairedScores]) -> str:
 def _confirmation_reason(
     comparison: RunComparison, tests: Sequence[HeldOutTest], worse: Sequence[str], level: float
 ) -> str:
-    if obstacle := obstacle_of(comparison):
+    if obstacle := _obstacle_of(comparison):
         return obstacle
     if worse:
-        return f"worse on held-out tasks: {listed_names(worse)}"
+        return f"worse on held-out tasks: {_listed_names(worse)}"
     telling = [test for test in tests if test.confirmed] or tests
-    figures = listed_names([_test_figures(test) for test in telling])
+    figures = _listed_names([_test_figures(test) for test in telling])
     return f"{figures}; needed: a rise with p {format_p(level)} or less"
 
 
 def _test_figures(test: HeldOutTest) -> str:
     if not test.tasks:
         return f"{test.name}: no held-out task"
+    # Of fewer tasks than signs can be flipped of, nothing follows for others.
+    tasks = f"on these {test.tasks} held-out tasks" if test.tasks > 1 else "on this held-out task"
+    if test.tasks >= FEWEST_FOR_SIGNS:
+        tasks = f"over {test.tasks} held-out tasks"
     change = f"{format_figure(test.old)} -> {format_figure(test.new)}"
     small = "" if test.testable else ", too little moved for any verdict"
-    return f"{test.name} {change} {_tasks_text(test.tasks)} (p {format_p(test.p)}{small})"
-
-
-def _tasks_text(count: int) -> str:
-    """Say whose change it is: of fewer tasks than signs can be flipped of, nothing follows for others."""
-    if count >= FEWEST_FOR_SIGNS:
-        return f"over {count} held-out tasks"
-    return "on this held-out task" if count == 1 else f"on these {count} held-out tasks"
+    return f"{test.name} {change} {tasks} (p {format_p(test.p)}{small})"

@@ -124,35 +124,27 @@ def held_out_files(tasks: Iterable[WorktreeTask], files: Iterable[str]) -> list[
     """
     every = list(tasks)
     own = {task.written_in for task in every if task.held_out}
-    dev = [
-        PurePosixPath(task.written_in) for task in every if not task.held_out and task.written_in not in own
-    ]
+    of_dev = {task.written_in for task in every if not task.held_out} - own
+    dev = [PurePosixPath(file) for file in of_dev]
     folders = {
         folder
         for file in own
         if is_task_name(Path(file))
         and not any(each.is_relative_to(folder := PurePosixPath(file).parent) for each in dev)
     }
-    files_of_own = {task.file for task in every if task.held_out}
-    recordings = {
-        recording for file in files_of_own for recording in _recording_prefixes(PurePosixPath(file))
-    }
+    recordings: list[str] = []
+    for file in {task.file for task in every if task.held_out}:
+        parts = PurePosixPath(file).parts
+        place = PurePosixPath(*(parts[parts.index("evals") + 1 :] if "evals" in parts else parts))
+        place = place.parent if is_task_name(Path(place.name)) else place.with_suffix("")
+        recordings += (f"/cassettes/{place}.", f"/cassettes/{place}/")
     return [
         file
         for file in files
         if file in own
         or any(PurePosixPath(file).is_relative_to(folder) for folder in folders)
-        or any(f"/{file}".find(f"/{recording}") >= 0 for recording in recordings)
+        or any(recording in f"/{file}" for recording in recordings)
     ]
-
-
-def _recording_prefixes(file: PurePosixPath) -> Iterator[str]:
-    """Give how the paths of a task's recordings begin below the project's root."""
-    parts = file.parts
-    below = parts[parts.index("evals") + 1 :] if "evals" in parts else parts
-    place = PurePosixPath(*below)
-    place = place.parent if is_task_name(Path(place.name)) else place.with_suffix("")
-    yield from (f"cassettes/{place}{end}" for end in "./")
 
 
 def prompts_to_replace(
@@ -163,21 +155,16 @@ def prompts_to_replace(
     Empty where replacing them by name would not be what the files are: a file has no name, its name is that
     of another file for some task, or no file can bear it.
     """
-    places: dict[str, set[str | None]] = {}
     every = list(tasks)
-    for name in {name for task in every for name in task.prompts}:
-        places[name] = {task.prompts.get(name) for task in every}
+    names = {name for task in every for name in task.prompts}
+    places = {name: {task.prompts.get(name) for task in every} for name in names}
     named = {name: path for name, paths in places.items() for path in paths if path in changed}
-    whole = all(places[name] == {path} for name, path in named.items()) and set(named.values()) == set(
-        changed
-    )
-    if not whole or not all(path in texts for path in changed) or not all(map(_is_file_name, named)):
+    if set(named.values()) != set(changed) or not all(path in texts for path in changed):
         return {}
+    for name, path in named.items():
+        if places[name] != {path} or not name or set("./\\") & set(name) or not name.isprintable():
+            return {}
     return {name: texts[path] for name, path in named.items() if path is not None}
-
-
-def _is_file_name(name: str) -> bool:
-    return bool(name) and not set("./\\") & set(name) and name.isprintable()
 
 
 def _path_from_top(path: Path, tree: Path) -> str:
@@ -199,11 +186,7 @@ class Attempts:
         self._results = Path(improvement.results)
 
     def order(
-        self,
-        what: str,
-        split: Literal["dev", "held_out"],
-        repetitions: int,
-        paths: Iterable[str] = (),
+        self, what: str, split: Literal["dev", "held_out"], repetitions: int, paths: Iterable[str] = ()
     ) -> RunOrder:
         """Give an order to try the whole suite, or only these files of it."""
         return RunOrder(
@@ -275,8 +258,14 @@ class Attempts:
         Raises RunFailed where pytest could not.
         """
         began = time.monotonic()
-        (old, new), prompts = trees, self._replaceable(tasks, *commits)
-        # With prompts by name both sides run in the old tree.
+        (old, new), changed = trees, self._repository.changed_paths(*commits)
+        prompts: Mapping[str, str] = {}
+        # With prompts by name both sides run in the old tree, where these are all that differs.
+        if {*self._repository.files(commits[0])}.intersection(self._repository.files(commits[1])) >= {
+            *changed
+        }:
+            texts = self._repository.texts(commits[1], changed)
+            prompts = prompts_to_replace(tasks.tasks, changed, texts)
         if not prompts:
             self.check_out(new, commits[1])
         paired = run_pair(old, new, order, prompts)
@@ -296,22 +285,13 @@ class Attempts:
             note="; ".join(_pair_notes(paired)),
         )
 
-    def _replaceable(self, tasks: WorktreeSuite, old: str, new: str) -> Mapping[str, str]:
-        """Give the new prompts by name, where these are all that differs between two commits."""
-        changed = self._repository.changed_paths(old, new)
-        both = set(self._repository.files(old)) & set(self._repository.files(new))
-        if not both.issuperset(changed):
-            return {}
-        return prompts_to_replace(tasks.tasks, changed, self._repository.texts(new, changed))
-
 
 def _pair_notes(paired: PairedRuns) -> Iterator[str]:
     """Say what makes a comparison doubtful: nothing differs at all, or more trials error on the new side."""
     if paired.identical and not any(suite.differs for suite in paired.comparison.suites):
         yield NO_EFFECT
-    old, new = (
-        [entry for entry in run.entries if entry.ending == "errored"] for run in (paired.old, paired.new)
-    )
+    runs = (paired.old, paired.new)
+    old, new = ([entry for entry in run.entries if entry.ending == "errored"] for run in runs)
     if len(new) > len(old):
         words = one_line(new[0].message, MOST_MESSAGE)
         yield f"{pluralize(len(new), 'trial')} errored with the new prompts: {new[0].cause}: {words}"

@@ -13,7 +13,7 @@ import shlex
 import stat
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -204,16 +204,14 @@ def check_edit(repository: Repository, before: RepositoryState, pathspecs: Seque
     settings = _watched_digests(repository, before.tree, before.tree_dir, before.config_files)
     names = {**before.settings, **settings}
     if tampered := [name for name in names if settings.get(name) != before.settings.get(name)]:
-        return Edit(
-            (), f"files that git or pytest obeys were changed, look at them: {listed_paths(tampered)}"
-        )
+        names_of = listed_paths(tampered)
+        return Edit((), f"files that git or pytest obeys were changed, look at them: {names_of}")
     if named := _take_back_commits(repository, before) or _lost_refs(repository, before):
         return Edit((), named)
     changes = repository.changes(before.start, before.tree, pathspecs)
     if outside := [change.path for change in changes if not change.matching]:
-        return Edit(
-            (), f"{pluralize(len(outside), 'file')} outside the prompts changed: {listed_paths(outside)}"
-        )
+        count = pluralize(len(outside), "file")
+        return Edit((), f"{count} outside the prompts changed: {listed_paths(outside)}")
     if refused := [reason for change in changes if (reason := _refused_change(change, before.tree))]:
         return Edit((), listed_paths(refused))
     return Edit(tuple(change.path for change in changes))
@@ -269,7 +267,10 @@ def _file_text(path: Path) -> str:
 def _watched_digests(
     repository: Repository, tree: Path, tree_dir: Path, config_files: Sequence[Path]
 ) -> dict[str, str]:
-    common = [path for name in WATCHED for path in _files_below(repository.common_dir / name)]
+    common = []
+    for path in (repository.common_dir / name for name in WATCHED):
+        common.append(path)
+        common += [Path(place, name) for place, _, files in os.walk(path) for name in files]
     own = [tree_dir / name for name in ("gitdir", "commondir", "config.worktree")]
     return {
         str(path): f"link to {os.readlink(path)}"
@@ -278,12 +279,6 @@ def _watched_digests(
         for path in (*common, *own, *config_files, tree / ".git")
         if path.is_file() or path.is_symlink()
     }
-
-
-def _files_below(path: Path) -> Iterator[Path]:
-    yield path
-    if path.is_dir():
-        yield from (Path(place, name) for place, _, files in os.walk(path) for name in files)
 
 
 def _refused_change(change: ChangedFile, tree: Path) -> str:
@@ -348,9 +343,8 @@ class RoundChange:
             return replace(done, step="decided", decision="refused", reason=reason)
         if not edit.files:
             return replace(done, step="decided", decision="nothing changed")
-        commit = self._repository.commit_files(
-            current.base, tree, edit.files, f"Round {current.number} of {self._of.name}\n"
-        )
+        message = f"Round {current.number} of {self._of.name}\n"
+        commit = self._repository.commit_files(current.base, tree, edit.files, message)
         diff = self._repository.diff(current.base, commit)
         return self._searched(replace(done, step="changed", commit=commit, files=edit.files, diff=diff))
 
@@ -370,9 +364,8 @@ class RoundChange:
             prompts=self._repository.texts(self._of.kept, files),
             root=next((each for each in above if (each / file).is_file()), place),
         )
-        write_feedback(
-            make_feedback(run, options, [_earlier_round(each) for each in self._of.rounds[:-1]]), feedback
-        )
+        rounds = [_earlier_round(each) for each in self._of.rounds[:-1]]
+        write_feedback(make_feedback(run, options, rounds), feedback)
         # The tree starts from a commit without history and without these files, so that git cannot show them.
         hidden = held_out_files(self._tasks.tasks, repository.files(current.base))
         start = repository.without(current.base, hidden)
@@ -447,11 +440,11 @@ def _leak_text(leak: Leak) -> str:
 
 def _earlier_round(each: Round) -> EarlierRound:
     """Give a round as feedback for the next one: without held-out tasks, and without what copies them."""
-    sentence = each.dev.sentence if each.dev else each.screen.sentence if each.screen else ""
+    tried = each.dev or each.screen
     return EarlierRound(
         number=each.number,
         summary=one_line(each.last_line, MOST_LINE),
         decision=f"{each.decision}: {each.reason}" if each.reason else each.decision,
         diff="" if each.leaks_held_out else each.diff,
-        sentence=sentence,
+        sentence=tried.sentence if tried else "",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -100,17 +100,7 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
     """
     suite_file = Path(os.path.realpath(request.suite_file))
     repository = Repository.around(suite_file.parent)
-    if changed := repository.uncommitted():
-        names = listed_paths(changed, MOST_NAMES)
-        rule = "expected no uncommitted changes, for trees are made of commits"
-        raise UsageMistake(f"{rule}; found {names}; commit or stash them")
-    for option in request.options:
-        if option.partition("=")[0] in OWN_OPTIONS:
-            raise UsageMistake(f"-- {option}: improve says this to pytest itself")
-        if option.partition("=")[0] in STOPPING_OPTIONS or re.fullmatch("-[lqsv]*x[lqsvx]*", option):
-            raise UsageMistake(f"-- {option}: old and new have to be tried on the same tasks, to the last")
-    if missing := missing_command(request.command, request.here):
-        raise UsageMistake(f"--coding-agent: there is no command {missing!r}")
+    _check_request(request, repository)
     start = repository.commit_of("HEAD")
     inside = suite_file.relative_to(os.path.realpath(repository.root)).as_posix()
     # Worktrees are made of commits, and would lack a suite that is not committed.
@@ -120,8 +110,7 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
     # From the top to where the user stands; the top itself where that is elsewhere.
     real, top = Path(os.path.realpath(request.here)), Path(os.path.realpath(repository.root))
     folder = real.relative_to(top).as_posix() if real.is_relative_to(top) else "."
-    _check_globs(repository, start, request.globs, folder, tasks, inside)
-    _check_focus(request.focus, tasks)
+    _check_tasks(repository, start, request, folder, tasks, inside)
     improvement = Improvement(
         name=f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}",
         started_at=datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -142,14 +131,34 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
     improvement = replace(improvement, branch=f"{BRANCH}{improvement.name}")
     if request.run:
         improvement = _with_stored_run(improvement, request)
-    place = _make_folder(repository.root, improvement.name)
-    return repository, place, improvement, list(_start_warnings(repository, tasks, inside))
+    warnings = []
+    beside = repository.untracked([f":(top,literal){Path(inside).parent.as_posix()}"])
+    if beside:
+        files, names = pluralize(len(beside), "file"), listed_paths(beside, MOST_NAMES)
+        warnings.append(f"{files} of the suite that git does not know take no part: {names}")
+    if not tasks.held_out:
+        warnings.append(f"{tasks.name} has no held-out task (split: held_out): nothing can be confirmed")
+    return repository, _make_folder(repository.root, improvement.name), improvement, warnings
 
 
-def _check_globs(
-    repository: Repository, start: str, globs: Sequence[str], folder: str, tasks: WorktreeSuite, suite: str
+def _check_request(request: ImproveRequest, repository: Repository) -> None:
+    if changed := repository.uncommitted():
+        names = listed_paths(changed, MOST_NAMES)
+        rule = "expected no uncommitted changes, for trees are made of commits"
+        raise UsageMistake(f"{rule}; found {names}; commit or stash them")
+    for option in request.options:
+        if option.partition("=")[0] in OWN_OPTIONS:
+            raise UsageMistake(f"-- {option}: improve says this to pytest itself")
+        if option.partition("=")[0] in STOPPING_OPTIONS or re.fullmatch("-[lqsv]*x[lqsvx]*", option):
+            raise UsageMistake(f"-- {option}: old and new have to be tried on the same tasks, to the last")
+    if missing := missing_command(request.command, request.here):
+        raise UsageMistake(f"--coding-agent: there is no command {missing!r}")
+
+
+def _check_tasks(
+    repository: Repository, start: str, request: ImproveRequest, folder: str, tasks: WorktreeSuite, suite: str
 ) -> None:
-    for glob in globs:
+    for glob in request.globs:
         outside = os.path.isabs(glob) or os.path.normpath(os.path.join(folder, glob)).startswith("..")
         files = [] if outside else repository.files(start, pathspecs_of([glob], folder))
         if not files:
@@ -159,13 +168,10 @@ def _check_globs(
             raise UsageMistake(
                 f"--prompts {glob!r}: expected prompts only; it matches {listed_paths(own, MOST_NAMES)}"
             )
-
-
-def _check_focus(focus: Sequence[str], tasks: WorktreeSuite) -> None:
     buckets = tasks.dev_buckets
     if not tasks.dev:
         raise UsageMistake(f"{tasks.name} has no task of split dev: there is nothing to work with")
-    for name in focus:
+    for name in request.focus:
         if name not in buckets:
             hint = did_you_mean(name, buckets) or f"buckets: {nearest_names(name, buckets)}"
             raise UsageMistake(f"--focus {name!r}: {tasks.name} has no such bucket of split dev; {hint}")
@@ -253,19 +259,6 @@ def _with_stored_run(improvement: Improvement, request: ImproveRequest) -> Impro
         feedback_run=str(folder.absolute()),
         feedback_variant="" if "" in variants else variants[0],
     )
-
-
-def _start_warnings(repository: Repository, tasks: WorktreeSuite, suite: str) -> list[str]:
-    remarks = []
-    beside = repository.untracked([f":(top,literal){Path(suite).parent.as_posix()}"])
-    if beside:
-        files = pluralize(len(beside), "file")
-        remarks.append(
-            f"{files} of the suite that git does not know take no part: {listed_paths(beside, MOST_NAMES)}"
-        )
-    if not tasks.held_out:
-        remarks.append(f"{tasks.name} has no held-out task (split: held_out): nothing can be confirmed")
-    return remarks
 
 
 class ProgressListener(Protocol):
@@ -391,9 +384,11 @@ class Improver:
         rounds, limits = self._state.rounds, self._state.limits
         if not rounds or rounds[-1].step == "decided":
             most = limits.rounds if limits.max_rounds is None else min(limits.rounds, limits.max_rounds)
+            kept = rounds[-1] if rounds and rounds[-1].decision == "kept for now" else None
+            focus = kept.dev.focus_new if kept and kept.dev else None
             if rounds and rounds[-1].decision == "nothing changed":
                 self._save(ended="the coding agent changed nothing more")
-            elif rounds and _is_focus_full(rounds[-1]):
+            elif focus is not None and focus > 1 - NO_CHANGE:
                 self._save(ended="the focus passed in full")
             elif self._state.rounds_without_keep >= WITHOUT_KEEP:
                 self._save(ended=f"{WITHOUT_KEEP} rounds in a row without a keep")
@@ -491,10 +486,9 @@ class Improver:
         decide = partial(decide_screen if part == "screen" else decide_round, focus=self._state.focus)
         files = [task.file for task in tasks.focus(self._state.focus)] if part == "screen" else ()
         order = self._attempts.order(f"{current.number}-{part}", "dev", self._state.repetitions, files)
-        new = self._tree_of(current)
-        commits = (current.base, current.commit)
+        commits, trees = (current.base, current.commit), (self._old_tree, self._tree_of(current))
         try:
-            return self._attempts.pair(tasks, commits, (self._old_tree, new), order, decide)
+            return self._attempts.pair(tasks, commits, trees, order, decide)
         except RunFailed as failed:
             return one_line(str(failed), MOST_LINE)
 
@@ -502,9 +496,3 @@ class Improver:
         rounds = [self._tree_of(each) for each in self._state.rounds[-1:]]
         for tree in (self._old_tree, self._folder / "start", *rounds):
             self._repository.remove_tree(tree)
-
-
-def _is_focus_full(last: Round) -> bool:
-    """Whether the last accepted round passed the focus in full."""
-    focus = last.dev.focus_new if last.dev and last.decision == "kept for now" else None
-    return focus is not None and focus > 1 - NO_CHANGE

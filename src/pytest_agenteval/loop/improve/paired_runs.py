@@ -176,11 +176,8 @@ def run_pair(old: Path, new: Path, order: RunOrder, prompts: Mapping[str, str] =
         side = compared_run(run)
         compared = compare_runs(side.with_variant(BASE), side.with_variant(NEW_VARIANT), compared="variant")
         return PairedRuns(compared, variant_of(run, ""), variant_of(run, NEW_VARIANT), spent_on(run))
-    orders = [
-        (tree, replace(order, name=f"{order.name}-{side}"))
-        for tree, side in ((old, "old"), (new, NEW_VARIANT))
-    ]
-    before, after = _run_all(orders)
+    sides = ((old, "old"), (new, NEW_VARIANT))
+    before, after = _run_all([(tree, replace(order, name=f"{order.name}-{side}")) for tree, side in sides])
     comparison = compare_runs(compared_run(before), compared_run(after))
     return PairedRuns(comparison, before, after, spent_on(before) + spent_on(after))
 
@@ -215,7 +212,11 @@ def spent_on(run: Run) -> Spent:
 
 def _run_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
     """Start a pytest in each tree, and give their runs when all of them have ended."""
-    names = [_free_name(order.results, order.name) for _, order in orders]
+    names = []
+    for _, order in orders:
+        # A name that no run has: one that was interrupted keeps its own.
+        free = (f"{order.name}-{number}" if number > 1 else order.name for number in range(1, 1000))
+        names.append(next(each for each in free if not (order.results / each).exists()))
     with ExitStack() as started:
         running: list[InnerPytest] = []
         for (tree, order), name in zip(orders, names, strict=True):
@@ -223,15 +224,9 @@ def _run_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
             beside = next((each for each in names if each != name), "")
             folder = tree / order.folder
             folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
-            own = [
-                f"--agent-split={order.split}",
-                f"--repetitions={order.repetitions}",
-                *rootdir_options(tree, order),
-            ]
-            paths = paths_from_folder(order)
             order.outputs.mkdir(parents=True, exist_ok=True)
             inner = InnerPytest(
-                [*NO_RERUNS, *own, *order.options, *paths],
+                [*NO_RERUNS, *_arguments(tree, order)],
                 folder=folder,
                 results=order.results,
                 name=name,
@@ -252,21 +247,24 @@ def _wait_for_run(inner: InnerPytest) -> int:
     try:
         return inner.wait()
     except AgentEvalError as failed:
-        raise RunFailed(f"pytest left no run: {pytest_complaint(inner.output)}") from failed
+        raise RunFailed(f"pytest left no run: {_pytest_complaint(inner.output)}") from failed
 
 
-def _free_name(results: Path, name: str) -> str:
-    """Give a name that no run has: one that was interrupted keeps its own."""
-    names = (f"{name}-{number}" if number > 1 else name for number in range(1, 1000))
-    return next(each for each in names if not (results / each).exists())
-
-
-def paths_from_folder(order: RunOrder) -> list[str]:
+def _paths_from_folder(order: RunOrder) -> list[str]:
     """Give the paths as arguments for pytest, for which names of folders above may mean something."""
     return [os.path.relpath(path, order.folder) for path in order.paths]
 
 
-def rootdir_options(tree: Path, order: RunOrder) -> Iterator[str]:
+def _arguments(tree: Path, order: RunOrder) -> list[str]:
+    own = [
+        f"--agent-split={order.split}",
+        f"--repetitions={order.repetitions}",
+        *_rootdir_options(tree, order),
+    ]
+    return [*own, *order.options, *_paths_from_folder(order)]
+
+
+def _rootdir_options(tree: Path, order: RunOrder) -> Iterator[str]:
     """Give the option that keeps pytest's root in the tree, where it would look for one further up.
 
     It is the folder that pytest works in, for a ``$`` in its whole name would be taken for a variable.
@@ -280,14 +278,14 @@ def rootdir_options(tree: Path, order: RunOrder) -> Iterator[str]:
 
 def _finished_run(inner: InnerPytest, status: int) -> Run:
     if status not in COMPLETED:
-        raise RunFailed(f"pytest ended with exit status {status}: {pytest_complaint(inner.output)}")
+        raise RunFailed(f"pytest ended with exit status {status}: {_pytest_complaint(inner.output)}")
     run = load_run(inner.run)
     if run.never_ended:
         raise RunFailed(f"{run.name}: {run.never_ended} ({os.path.relpath(inner.output)})")
     return run
 
 
-def pytest_complaint(output: Path) -> str:
+def _pytest_complaint(output: Path) -> str:
     """Give the line of what pytest printed that says what is wrong, and the file that holds all of it."""
     text = output.read_text(encoding="utf-8", errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -301,15 +299,9 @@ def pytest_complaint(output: Path) -> str:
 
 def count_collected(tree: Path, order: RunOrder) -> int:
     """Give how many trials one side of an order has; raises RunFailed where pytest cannot collect them."""
-    own = [
-        f"--agent-split={order.split}",
-        f"--repetitions={order.repetitions}",
-        *rootdir_options(tree, order),
-    ]
-    paths = paths_from_folder(order)
     only = ("--agent-results=none", "--collect-only")
     collecting = start_pytest(
-        [*QUIET, *NO_REPORTS, *only, *own, *order.options, *paths],
+        [*QUIET, *NO_REPORTS, *only, *_arguments(tree, order)],
         output=subprocess.PIPE,
         folder=tree / order.folder,
         environment={**inner_environment(), "PYTHONPATH": python_path(order.checkout, tree)},

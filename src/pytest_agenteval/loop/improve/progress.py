@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -174,7 +175,7 @@ def write_log(improvement: Improvement, folder: Path) -> None:
     texts = {
         STATE: json.dumps(jsonable(improvement), ensure_ascii=False) + "\n",
         LOG_JSON: "".join(document_text(improvement)),
-        LOG: KNOWN_SECRETS.text("\n".join(log_lines(improvement)) + "\n"),
+        LOG: KNOWN_SECRETS.text("\n".join(_log_lines(improvement)) + "\n"),
     }
     try:
         for name, text in texts.items():
@@ -194,11 +195,13 @@ def read_state(folder: Path) -> Improvement:
         raise UsageMistake(f"{path}: expected how far an improvement is; it cannot be read ({why})") from None
 
 
-def log_lines(improvement: Improvement) -> Iterator[str]:
-    """Give the log as lines of Markdown."""
+def _log_lines(improvement: Improvement) -> Iterator[str]:
     yield f"# {escape_markdown(improvement.name)}: {escape_markdown(improvement.suite)}"
     yield ""
-    yield f"{_outcome_text(improvement)}"
+    words = improvement.outcome or "under way, or interrupted"
+    ended = f" ({escape_markdown(improvement.ended)})" if improvement.ended else ""
+    took = f"{pluralize(improvement.trials, 'trial')}, {format_duration(improvement.seconds)}"
+    yield f"**{words}**{ended}; {took}"
     yield ""
     limits = improvement.limits
     yield f"- began {improvement.started_at} at commit `{improvement.start}`"
@@ -227,13 +230,6 @@ def log_lines(improvement: Improvement) -> Iterator[str]:
     yield f"    git merge {improvement.branch}"
 
 
-def _outcome_text(improvement: Improvement) -> str:
-    trials, seconds = pluralize(improvement.trials, "trial"), format_duration(improvement.seconds)
-    words = improvement.outcome or "under way, or interrupted"
-    ended = f" ({escape_markdown(improvement.ended)})" if improvement.ended else ""
-    return f"**{words}**{ended}; {trials}, {seconds}"
-
-
 def _round_lines(each: Round) -> Iterator[str]:
     yield f"## Round {each.number}: {each.decision or 'interrupted'}"
     yield ""
@@ -259,7 +255,7 @@ def _round_lines(each: Round) -> Iterator[str]:
     if each.diff:
         yield ""
         text = printable(each.diff[:MOST_DIFF])
-        fence = "`" * max(3, 1 + max((len(run) for run in _backtick_runs(text)), default=0))
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         yield f"{fence}diff"
         yield from text.splitlines()
         yield fence
@@ -312,10 +308,3 @@ def _code_span(text: str) -> str:
     """Put foreign text into a code span, in which only backticks could act."""
     line = printable(" ".join(text.split()))[:300].replace("`", "'")
     return f"`{line}`" if line else "(empty)"
-
-
-def _backtick_runs(text: str) -> Iterator[str]:
-    run = ""
-    for char in text:
-        run = run + char if char == "`" else ""
-        yield run

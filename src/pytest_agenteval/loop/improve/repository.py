@@ -26,7 +26,9 @@ QUIET = (
 STASH = "refs/stash"
 GLOBAL = ("config", "attributes", "ignore")
 OWN_VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
-NOBODY = {"NAME": "agenteval", "EMAIL": "agenteval@localhost"}
+NOBODY = {f"GIT_{role}_NAME": "agenteval" for role in ("AUTHOR", "COMMITTER")} | {
+    f"GIT_{role}_EMAIL": "agenteval@localhost" for role in ("AUTHOR", "COMMITTER")
+}
 PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 REGULAR = "100644"
 NO_FILE = "000000"
@@ -122,9 +124,8 @@ class Repository:
         """Make a commit on a parent in which these files are as they stand in a tree; give its name."""
         with self._index(parent) as index:
             listed = "".join(f"{path}\0" for path in paths)
-            self._git(
-                "update-index", "-z", "--add", "--remove", "--stdin", index=index, tree=tree, stdin=listed
-            )
+            add = ("update-index", "-z", "--add", "--remove", "--stdin")
+            self._git(*add, index=index, tree=tree, stdin=listed)
             return self._commit(index, message, parent)
 
     def commit_again(self, commit: str, parent: str, message: str) -> str:
@@ -234,18 +235,13 @@ class Repository:
     def _commit(self, index: Path, message: str, parent: str) -> str:
         tree = self._text("write-tree", index=index)
         parents = ("-p", parent) if parent else ()
-        return self._text("commit-tree", tree, *parents, "-F", "-", stdin=message, variables=self._author())
-
-    def _author(self) -> Mapping[str, str]:
-        """Give an author for commits where git knows none."""
+        author: Mapping[str, str] = {}
         try:
             self._git("var", "GIT_AUTHOR_IDENT")
             self._git("var", "GIT_COMMITTER_IDENT")
-        except GitFailed:
-            return {
-                f"GIT_{role}_{key}": text for role in ("AUTHOR", "COMMITTER") for key, text in NOBODY.items()
-            }
-        return {}
+        except GitFailed:  # git knows no author here
+            author = NOBODY
+        return self._text("commit-tree", tree, *parents, "-F", "-", stdin=message, variables=author)
 
     @contextmanager
     def _index(self, commit: str) -> Iterator[Path]:

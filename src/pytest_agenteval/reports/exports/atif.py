@@ -43,7 +43,7 @@ def ours(**fields: Any) -> Fields | None:
     return {OURS: known} if known else None
 
 
-def unusual_places(transcript: Transcript, steps: Sequence[ConversationStep]) -> Mapping[int, int]:
+def _unusual_places(transcript: Transcript, steps: Sequence[ConversationStep]) -> Mapping[int, int]:
     """Give the numbers of messages and of calls, by identity, where their order is not that of the steps."""
     messages: list[object] = []
     calls: list[object] = []
@@ -59,10 +59,9 @@ def unusual_places(transcript: Transcript, steps: Sequence[ConversationStep]) ->
     }
 
 
-def answer_extra(
+def _answer_extra(
     answer: Message | None, asking: Message | None, ask: Ask | None, places: Mapping[int, int]
 ) -> Fields | None:
-    """Give what is not as usual of the message that tells a call's result."""
     if answer is None or asking is None:
         return None
     usual = asking.turn + 1 if ask else asking.turn
@@ -141,7 +140,7 @@ class _Steps:
         self._phased = any(message.phase > 1 for message in trial.transcript.messages)
         self._request_times = {ask.turn: ask.started for ask in reversed(trial.transcript.asks)}
         self._steps = conversation_steps(trial.transcript)
-        self._places = unusual_places(trial.transcript, self._steps)
+        self._places = _unusual_places(trial.transcript, self._steps)
 
     def all_fields(self) -> list[Fields]:
         return list(map(self._fields, self._steps))
@@ -218,7 +217,7 @@ class _Steps:
                 yield result | filled(extra=self._result_extra(call, step))
 
     def _result_extra(self, call: ConversationCall, step: ConversationStep) -> Fields | None:
-        message = answer_extra(call.answer, step.message, step.ask, self._places)
+        message = _answer_extra(call.answer, step.message, step.ask, self._places)
         execution = call.execution
         if execution is None:
             return ours(message=message)

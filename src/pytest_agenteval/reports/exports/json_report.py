@@ -121,12 +121,11 @@ def comparison_schema() -> Schema:
 
 
 def _columns(columns: Iterable[Column]) -> dict[str, Schema]:
-    return {column.name: {"description": column.meaning, **_type(column)} for column in columns}
-
-
-def _type(column: Column) -> Schema:
-    schema = _TYPES[column.type]
-    return {**schema, "type": [schema["type"], "null"]} if column.optional else schema
+    described: dict[str, Schema] = {}
+    for column in columns:
+        schema = {"description": column.meaning, **_TYPES[column.type]}
+        described[column.name] = {**schema, "type": [schema["type"], "null"]} if column.optional else schema
+    return described
 
 
 def _comparison() -> tuple[Schema, dict[str, Schema]]:
@@ -150,10 +149,10 @@ def write_json(path: Path, source: ReportSource) -> None:
         export_file(path) as place,
         place.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file,
     ):
-        file.writelines(report_json(source))
+        file.writelines(_report_json(source))
 
 
-def report_json(source: ReportSource) -> Iterator[str]:
+def _report_json(source: ReportSource) -> Iterator[str]:
     """Give the document piece by piece: a run of many trials is never in memory twice."""
     runs, comparison = source.all_runs, source.comparison
     boards = leaderboards_json(leaderboards_of(runs, source.scorecards))
@@ -200,7 +199,5 @@ def _trial(run: Run, entry: JournalEntry) -> dict[str, Any]:
 
 
 def _values(columns: Sequence[Column], source: TrialSource) -> dict[str, Any]:
-    values = {column.name: column.of(source) for column in columns}
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()
-    }
+    values = ((column.name, column.of(source)) for column in columns)
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values}

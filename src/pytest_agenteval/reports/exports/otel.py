@@ -78,8 +78,7 @@ def provider_name(model: RunModel) -> str:
     return next((name for start, name in FAMILIES.items() if model.id.startswith(start)), "litellm")
 
 
-def chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str]:
-    """Give what a model was sent, the whole conversation up to there, and what it replied."""
+def _chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str]:
     reply_message = transcript.messages[reply]
     history = [message for message in transcript.messages[:reply] if message.phase == reply_message.phase]
     output = _message(reply_message)
@@ -91,8 +90,7 @@ def chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str]
     }
 
 
-def trial_content(trial: Trial) -> dict[str, str]:
-    """Give what an agent was given to say, up to the first reply, and its answer."""
+def _trial_content(trial: Trial) -> dict[str, str]:
     messages, replies = trial.transcript.messages, reply_asks(trial.transcript)
     prompt = messages[: min(replies, default=len(messages))]
     answer = {"role": "assistant", "parts": [{"type": "text", "content": trial.outcome.answer.text}]}
@@ -103,8 +101,7 @@ def trial_content(trial: Trial) -> dict[str, str]:
     }
 
 
-def call_content(call: ToolCall) -> dict[str, str | None]:
-    """Give what a tool was called with and, where it did not fail, what came of it."""
+def _call_content(call: ToolCall) -> dict[str, str | None]:
     result = call.result if isinstance(call.result, str) else compact_json(call.result)
     return {
         CALL_ARGUMENTS: call.raw_args or compact_json(call.args),
@@ -160,19 +157,13 @@ class _Trace:
             names.AGENT_VERSION: trial.digests.code or self._package,
             **(_usage(trial.usage) if trial.usage.asks else {}),
             **self._about_trial(),
-            **(trial_content(trial) if self._content else {}),
+            **(_trial_content(trial) if self._content else {}),
         }
-        errored = trial.ending == "errored"
-        if errored:
+        error = trial.message if trial.ending == "errored" else None
+        if error is not None:
             attributes[names.ERROR_TYPE] = trial.cause or "_OTHER"
-        return self._span(
-            f"invoke_agent {trial.key.agent}",
-            "agent",
-            (0.0, self._end_s),
-            attributes,
-            events=tuple(self._events()),
-            error=trial.message if errored else None,
-        )
+        name, times = f"invoke_agent {trial.key.agent}", (0.0, self._end_s)
+        return self._span(name, "agent", times, attributes, events=tuple(self._events()), error=error)
 
     def chats(self) -> Iterator[TraceSpan]:
         numbers = {id(ask): number for number, ask in reply_asks(self._trial.transcript).items()}
@@ -190,7 +181,7 @@ class _Trace:
             if reply is not None:
                 attributes["agenteval.phase"] = self._trial.transcript.messages[reply].phase
                 if self._content:
-                    attributes |= chat_content(self._trial.transcript, reply, ask)
+                    attributes |= _chat_content(self._trial.transcript, reply, ask)
             name = f"chat {self._model.id}"
             times = (ask.started, ask.ended)
             kind: Literal["client", "internal"] = "internal" if self._model.offline else "client"
@@ -207,7 +198,7 @@ class _Trace:
                 names.ERROR_TYPE: call.error.type if call.error else None,
                 "agenteval.turn": call.turn,
                 "agenteval.tape": call.tape if call.tape != "none" else None,
-                **(call_content(call) if self._content else {}),
+                **(_call_content(call) if self._content else {}),
             }
             times = (call.started, call.ended)
             error = call.error.message if call.error else None
@@ -226,10 +217,8 @@ class _Trace:
     ) -> TraceSpan:
         parent = "" if place == "agent" else self._span_id("agent")
         start, end = self._ns(max(0.0, times[0])), self._ns(max(0.0, *times))
-        values = _without_blanks(attributes)
-        return TraceSpan(
-            self._trace_id, self._span_id(place), parent, name, kind, start, end, values, events, error
-        )
+        ids, values = (self._trace_id, self._span_id(place), parent), _without_blanks(attributes)
+        return TraceSpan(*ids, name, kind, start, end, values, events, error)
 
     def _span_id(self, place: str) -> str:
         return hashlib.sha256(f"{self._trace_id}/{place}".encode()).hexdigest()[:16]
@@ -274,35 +263,26 @@ class _Trace:
             at_ns = self._ns(min(max(event.at, 0.0), self._end_s))
             yield SpanEvent(f"agenteval.{event.kind}", at_ns, {"agenteval.text": event.text})
         if trial.ending == "errored":
-            yield SpanEvent(
-                "exception",
-                end_ns,
-                _without_blanks(
-                    {
-                        "exception.type": trial.cause or "_OTHER",
-                        "exception.message": trial.message,
-                        "exception.stacktrace": trial.traceback,
-                    }
-                ),
-            )
+            about = {
+                "exception.type": trial.cause or "_OTHER",
+                "exception.message": trial.message,
+                "exception.stacktrace": trial.traceback,
+            }
+            yield SpanEvent("exception", end_ns, _without_blanks(about))
         for grade in trial.grades:
-            label = {True: "pass", False: "fail", None: "undecided"}[grade.passed]
-            yield SpanEvent(
-                "gen_ai.evaluation.result",
-                end_ns,
-                _without_blanks(
-                    {
-                        "gen_ai.evaluation.name": grade.grader,
-                        "gen_ai.evaluation.score.value": grade.score,
-                        "gen_ai.evaluation.score.label": label,
-                        "gen_ai.evaluation.explanation": grade.rationale,
-                        names.ERROR_TYPE: grade.undecided if grade.crashed else None,
-                        "agenteval.threshold": grade.threshold,
-                        "agenteval.weight": grade.weight,
-                        "agenteval.undecided": grade.undecided,
-                    }
-                ),
-            )
+            found = {
+                "gen_ai.evaluation.name": grade.grader,
+                "gen_ai.evaluation.score.value": grade.score,
+                "gen_ai.evaluation.score.label": {True: "pass", False: "fail", None: "undecided"}[
+                    grade.passed
+                ],
+                "gen_ai.evaluation.explanation": grade.rationale,
+                names.ERROR_TYPE: grade.undecided if grade.crashed else None,
+                "agenteval.threshold": grade.threshold,
+                "agenteval.weight": grade.weight,
+                "agenteval.undecided": grade.undecided,
+            }
+            yield SpanEvent("gen_ai.evaluation.result", end_ns, _without_blanks(found))
 
 
 def _without_blanks(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -349,10 +329,10 @@ def _traces(run: Run) -> Iterator[tuple[TraceSpan, ...]]:
     for entry in run.entries:
         trial = run.trial_if_readable(entry)
         if trial is not None:
-            yield tuple(map(clean_span, trial_spans(run, trial, content=content)))
+            yield tuple(map(_clean_span, trial_spans(run, trial, content=content)))
 
 
-def clean_span(span: TraceSpan) -> TraceSpan:
+def _clean_span(span: TraceSpan) -> TraceSpan:
     """Give a span without secrets; half of a surrogate pair, which no protocol takes, becomes ``?``."""
     events = tuple(SpanEvent(**_clean(asdict(event))) for event in span.events)
     fields = {name: _clean(getattr(span, name)) for name in ("name", "attributes", "error")}

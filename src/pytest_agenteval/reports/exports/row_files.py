@@ -1,12 +1,13 @@
 """Rows of runs as CSV (RFC 4180) and Parquet, and answers to SQL over them.
 
-A file is written whole or not at all, and holds no secret. The database of a query can reach nothing else."""
+A file is written whole or not at all, and holds no secret. The database of a query can reach nothing else.
+"""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -51,7 +52,7 @@ def export_file(path: Path) -> Iterator[Path]:
         raise UsageMistake(f"{path}: cannot be written ({refused.strerror or refused})") from None
 
 
-def distinct_runs(runs: Iterable[OneRun]) -> Iterator[OneRun]:
+def _distinct_runs(runs: Iterable[OneRun]) -> Iterator[OneRun]:
     """Give runs one after the other, each once; raises UsageMistake for two that share a name.
 
     Rows say by their run's name whose they are.
@@ -67,9 +68,9 @@ def distinct_runs(runs: Iterable[OneRun]) -> Iterator[OneRun]:
             raise UsageMistake(f"two runs are called {run.name}, {where}: their rows could not be told apart")
 
 
-def clean_rows(kind: RowKind, runs: Iterable[RowContext]) -> Iterator[Row]:
+def _clean_rows(kind: RowKind, runs: Iterable[RowContext]) -> Iterator[Row]:
     """Give rows without what is known to be secret now: runs may be older than what is known."""
-    for row in kind.rows(distinct_runs(runs)):
+    for row in kind.rows(_distinct_runs(runs)):
         # One look at the whole row, not one at each cell: it is a fifth of the time.
         texts = (cell if isinstance(cell, list) else [cell] for cell in row if isinstance(cell, str | list))
         dirty = KNOWN_SECRETS.dirty("\n".join(chain.from_iterable(texts)))
@@ -92,7 +93,7 @@ def write_csv(path: Path, source: ReportSource) -> None:
     with export_file(path) as place, place.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
         lines.writerow([column.name for column in kind.columns])
-        for row in clean_rows(kind, source.all_runs):
+        for row in _clean_rows(kind, source.all_runs):
             lines.writerow(map(_cell, kind.columns, row))
 
 
@@ -100,7 +101,7 @@ def _cell(column: Column, value: Any) -> Any:
     if value is None:
         return ""
     if column.type == "text":
-        return spreadsheet_text(value)
+        return _spreadsheet_text(value)
     if column.type == "flag":
         return "true" if value else "false"
     if column.type == "texts":
@@ -108,7 +109,7 @@ def _cell(column: Column, value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def spreadsheet_text(text: str) -> str:
+def _spreadsheet_text(text: str) -> str:
     """Give a text so that spreadsheets show it and do not calculate: with an apostrophe where one is due."""
     text = text.replace("\0", "\\x00")  # at which many readers take a text for ended
     return f"'{text}" if _FORMULA.match(text) else text
@@ -134,11 +135,11 @@ def write_parquet(path: Path, source: ReportSource) -> None:
         place.open("wb") as file,  # whose error says why in words, where pyarrow's has a sentence of its own
         parquet.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
-        for batch in _batches(schema, clean_rows(kind, source.all_runs)):
+        for batch in _batches(schema, _clean_rows(kind, source.all_runs)):
             writer.write_batch(batch)
 
 
-def arrow_rows(kind: RowKind, runs: Iterable[Run]) -> RecordBatchReader:
+def _arrow_rows(kind: RowKind, runs: Iterable[Run]) -> RecordBatchReader:
     """Give the rows of runs batch by batch, to be read once; raises UsageMistake without pyarrow."""
     schema = _schema(kind, "SQL", "sql")
     from pyarrow import RecordBatchReader
@@ -150,9 +151,8 @@ def _schema(kind: RowKind, what: str, extra: str) -> Schema:
     try:
         import pyarrow
     except ImportError as missing:
-        raise UsageMistake(
-            f"{what} needs pyarrow ({missing}): pip install 'pytest-agenteval[{extra}]'"
-        ) from missing
+        hint = f"pip install 'pytest-agenteval[{extra}]'"
+        raise UsageMistake(f"{what} needs pyarrow ({missing}): {hint}") from missing
     types: dict[str, Any] = {
         "text": pyarrow.string(),
         "texts": pyarrow.list_(pyarrow.string()),
@@ -173,10 +173,8 @@ def _batches(schema: Schema, rows: Iterable[Row]) -> Iterator[RecordBatch]:
     from pyarrow import RecordBatch, array
 
     for batch in _parts(rows):
-        cells = zip(*batch, strict=True)
-        yield RecordBatch.from_arrays(
-            [array(values, field.type) for values, field in zip(cells, schema, strict=True)], schema=schema
-        )
+        columns = zip(zip(*batch, strict=True), schema, strict=True)
+        yield RecordBatch.from_arrays([array(cells, field.type) for cells, field in columns], schema=schema)
 
 
 def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -244,14 +242,14 @@ def result_csv(result: QueryResult) -> str:
     """Give CSV as ``write_csv`` writes it, with all digits."""
     text = StringIO(newline="")
     lines = csv.writer(text)
-    lines.writerow(map(spreadsheet_text, result.columns))
+    lines.writerow(map(_spreadsheet_text, result.columns))
     lines.writerows([map(_csv_cell, row) for row in result.rows])
     return text.getvalue()
 
 
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, str):
-        return spreadsheet_text(value)
+        return _spreadsheet_text(value)
     return compact_json(value) if isinstance(value, bool | list | dict) else value
 
 
@@ -260,9 +258,12 @@ def result_lines(result: QueryResult, width: int | None) -> Iterator[StyledLine]
 
     Texts give way where there is no room in ``width`` columns; None is room for everything.
     """
-    rows = [[_result_cell(value) for value in row] for row in result.rows]
+    rows = [list(map(_result_cell, row)) for row in result.rows]
     table = [[one_line(name, MOST_CELL) for name in result.columns], *rows]
-    figures = [_all_figures(row[at] for row in result.rows) for at in range(len(result.columns))]
+    figures = []
+    for at in range(len(result.columns)):
+        present = [row[at] for row in result.rows if row[at] is not None]
+        figures.append(bool(present) and all(isinstance(value, int | float) for value in present))
     widths = [max(map(cell_width, column)) for column in zip(*table, strict=True)]
     if width is not None:
         # The widest text gives way again and again, until all has room or no text can give way.
@@ -271,7 +272,11 @@ def result_lines(result: QueryResult, width: int | None) -> Iterator[StyledLine]
             if not texts:
                 break
             widths[max(texts, key=widths.__getitem__)] -= 1
-    head, *body = [_line(row, widths, figures) for row in table]
+    lines = []
+    for row in table:
+        cells = zip(row, widths, figures, strict=True)
+        lines.append((" " * GAP).join(pad(cut(cell, width), width, right) for cell, width, right in cells))
+    head, *body = map(str.rstrip, lines)
     yield StyledLine(head, "dim")
     yield from map(StyledLine, body)
     yield StyledLine(pluralize(len(rows), "row"), "dim")
@@ -283,18 +288,6 @@ def _result_cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if 0 < abs(value) < 0.001 else f"{value:.4f}"
     return one_line(value if isinstance(value, str) else compact_json(value), MOST_CELL)
-
-
-def _all_figures(values: Iterator[Any]) -> bool:
-    present = [value for value in values if value is not None]
-    return bool(present) and all(isinstance(value, int | float) for value in present)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], figures: Sequence[bool]) -> str:
-    padded = [
-        pad(cut(cell, width), width, right) for cell, width, right in zip(cells, widths, figures, strict=True)
-    ]
-    return (" " * GAP).join(padded).rstrip()
 
 
 _TASK = ("run", "suite", "bucket", "task", "agent", "model", "variant")
@@ -362,9 +355,8 @@ def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
             if len(statements) != 1:
                 raise UsageMistake(f"expected one query; found {len(statements)}")
             if statements[0].type.name not in _READING:
-                raise UsageMistake(
-                    f"expected a query that reads, as select does; found {one_line(query, MOST_QUERY)!r}"
-                )
+                found = one_line(query, MOST_QUERY)
+                raise UsageMistake(f"expected a query that reads, as select does; found {found!r}")
             database.sql(query)
             words = set(re.findall(r"\w+", query.lower()))
             if "tasks" in words:
@@ -372,9 +364,9 @@ def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
             # Kinds whose names stand in the query as something else do no harm.
             tables = [kind for kind in ROW_KINDS.values() if kind.name in words]
             database.begin()
-            for run in distinct_runs(runs):
+            for run in _distinct_runs(runs):
                 for kind in tables:
-                    database.register("rows_of_a_run", arrow_rows(kind, [run]))
+                    database.register("rows_of_a_run", _arrow_rows(kind, [run]))
                     database.execute(f"insert into {kind.name} select * from rows_of_a_run")
                     database.unregister("rows_of_a_run")
             database.commit()
@@ -382,9 +374,8 @@ def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
             try:
                 columns = [list(map(json_value, column.to_pylist())) for column in table.columns]
             except OverflowError as late:  # Python knows no year 10000, and no infinity among times
-                raise UsageMistake(
-                    "a time outside of the years 1 to 9999: write it as text, as in t::varchar"
-                ) from late
+                hint = "write it as text, as in t::varchar"
+                raise UsageMistake(f"a time outside of the years 1 to 9999: {hint}") from late
             return QueryResult(tuple(_unique_names(table.column_names)), tuple(zip(*columns, strict=True)))
         except duckdb.Error as refused:
             message = re.split(r"\n+LINE \d+:", str(refused), maxsplit=1)[0]
