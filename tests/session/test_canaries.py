@@ -17,7 +17,7 @@ import yaml
 from pytest_agenteval.store.run_reader import load_run
 from tests.forked_workers import run_python
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.redaction.spelled import SPELLED
+from tests.text.spelled import SPELLED
 
 # Put together here: nobody's scanner has to be told that these are none.
 DIGITS = "0123456789" * 4

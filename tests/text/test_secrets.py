@@ -23,8 +23,8 @@ from pytest_agenteval.records.evidence import Answer, FileText, Grade, Outcome, 
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.text.redaction import KNOWN_SECRETS, Secrets
 from pytest_agenteval.text.secret_forms import MARK, worth_hiding
-from tests.redaction.spelled import SPELLED
 from tests.store.samples import trial
+from tests.text.spelled import SPELLED
 
 LONG = "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cF"
 

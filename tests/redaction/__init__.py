@@ -1,1 +1,0 @@
-"""Secrets: their shapes and spellings, and texts without them."""

@@ -1,0 +1,1 @@
+"""Texts, values and patterns; secrets, and texts without them."""
