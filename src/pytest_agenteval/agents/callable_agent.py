@@ -104,11 +104,9 @@ class CallableFactory:
         if acting is None:
             raise UsageMistake(f"{name} is {target!r}, which is no function, and has no run")
         self._acting = acting
-        self._parameters = _parameters(
-            acting,
-            bound=self.makes is None
-            or isinstance(inspect.getattr_static(self.makes, "run", None), staticmethod | classmethod),
-        )
+        run = None if self.makes is None else inspect.getattr_static(self.makes, "run", None)
+        bound = self.makes is None or isinstance(run, staticmethod | classmethod)
+        self._parameters = _parameters(acting, bound=bound)
         self._own = _parameters(target) if self.makes is not None else {}
         self._sources = {key: args.get(key, key) for key in self._parameters}
         self._sources = {key: source for key, source in self._sources.items() if source in FILLED}
@@ -213,11 +211,8 @@ class CallableFactory:
     def _unfilled_own(self, settings: Mapping[str, Any], prompts: Collection[str]) -> list[str]:
         """Name the required parameters of the constructor that neither a setting nor a prompt fills."""
         filled = {**settings, **self.made_with_prompts(dict.fromkeys(prompts, ""))}
-        return [
-            key
-            for key, parameter in self._own.items()
-            if parameter.kind in _NAMED_KINDS and parameter.default is parameter.empty and key not in filled
-        ]
+        named = {key: each for key, each in self._own.items() if each.kind in _NAMED_KINDS}
+        return [key for key, each in named.items() if each.default is each.empty and key not in filled]
 
     def made_with_prompts(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Give the parameters of the constructor that are called like a prompt its text."""
@@ -238,15 +233,13 @@ class CallableFactory:
         """Name the required parameters that neither the trial nor a setting nor a prompt fills."""
         known = {*prompts, *(self.templates or ())}
         needed = (*_NAMED_KINDS, inspect.Parameter.POSITIONAL_ONLY)
-        return [
+        required = [
             key
-            for key, parameter in self._parameters.items()
-            if parameter.kind in needed
-            and parameter.default is parameter.empty
-            and key not in self._sources
-            and key not in settings
-            and known.isdisjoint(_prompts_of_parameter(key))
+            for key, each in self._parameters.items()
+            if each.kind in needed and each.default is each.empty
         ]
+        unset = [key for key in required if key not in self._sources and key not in settings]
+        return [key for key in unset if known.isdisjoint(_prompts_of_parameter(key))]
 
     def content_parameter(self, settings: Mapping[str, Any], prompts: Collection[str]) -> str:
         """Name the one parameter that can only be what the task asks, whatever it is called; else nothing.

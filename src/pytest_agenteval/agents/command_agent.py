@@ -212,15 +212,8 @@ class CommandProcess:
         self._mark = mark
         prepare_to_own()
         try:
-            self._process = subprocess.Popen(
-                list(command),
-                cwd=folder,
-                env=dict(environ),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                **GROUP,
-            )
+            pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+            self._process = subprocess.Popen(list(command), cwd=folder, env=dict(environ), **pipes, **GROUP)
         except (OSError, ValueError) as refused:  # ValueError: a zero byte in a name
             raise NotStarted(f"the command {command[0]!r} cannot be started: {refused}") from None
         own_group(self._process)
@@ -319,12 +312,8 @@ class CommandTrial:
         self._address: TrialAddress | None = None
         self._process: CommandProcess | None = None
         self._trajectory = self._tools_url = ""
-        self._stdout = CommandOutput(
-            ctx.transcript,
-            shape=form.get("output", "events"),
-            log=self._log,
-            on_answer=partial(tell, "answer"),
-        )
+        shape, answered = form.get("output", "events"), partial(tell, "answer")
+        self._stdout = CommandOutput(ctx.transcript, shape=shape, log=self._log, on_answer=answered)
 
     def make_folders(self) -> None:
         """Make the workspace, and beside it what else the program is given: a home, a place for its files."""
@@ -380,11 +369,9 @@ class CommandTrial:
         from_suite = {**inherited, **dict(form.get("env", {}))}
         # A real key reaches no program, by whichever name it is passed on, nor within another value.
         secret = sorted({environ[name] for name in keys if environ.get(name)}, key=len, reverse=True)
-        without_keys = {
-            name: DUMMY if name in keys else _without_keys(value, secret)
-            for name, value in from_suite.items()
-        }
-        return {**without_keys, **of_trial}
+        for name, value in from_suite.items():
+            from_suite[name] = DUMMY if name in keys else _without_keys(value, secret)
+        return {**from_suite, **of_trial}
 
     def wait(self) -> None:
         """Wait until the program has ended, and tell."""

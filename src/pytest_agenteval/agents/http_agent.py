@@ -461,12 +461,8 @@ class _Talk:
             for _ in range(seed_conversation(turns[:seeded], self._messages, self._ctx.transcript)):
                 await self._ctx.turns()
         trial = self._ctx.trial
-        self._values |= {
-            **task_input,
-            "input": dict(task_input),
-            "task": trial.task,
-            "repetition": trial.repetition,
-        }
+        self._values |= {**task_input, "input": dict(task_input)}
+        self._values |= {"task": trial.task, "repetition": trial.repetition}
         if not (self._ctx.model.offline or self._ctx.model.id == OWN_MODEL):
             self._values["model"] = self._ctx.model.id
 
@@ -479,21 +475,17 @@ class _Talk:
         turn = recorder.turn
         recorder.add_prompt(self._messages)
         # Calls of an earlier conversation are none that another agent could know.
-        turns = [
-            {"role": each["role"], "content": each["content"]}
-            for each in self._messages
-            if each["role"] != "tool" and each.get("content")
-        ]
+        spoken = [each for each in self._messages if each["role"] != "tool" and each.get("content")]
+        turns = [{"role": each["role"], "content": each["content"]} for each in spoken]
         values = {**self._values, "content": text, "turns": turns, "turn": turn}
         started = recorder.at()
         request, response, taped = await self._endpoint.ask(values, self._session, ctx)
         self.last = reply = self._replies.read(request, response)
-        calls = tuple(
-            replace(call, id=call.id or f"call_{turn}_{index + 1}", turn=turn, index=index)
-            for index, call in enumerate(reply.calls)
-        )
-        for call in calls:
-            recorder.end_call(recorder.begin_call(call), call)
+        calls = []
+        for index, call in enumerate(reply.calls):
+            id = call.id or f"call_{turn}_{index + 1}"
+            calls.append(replace(call, id=id, turn=turn, index=index))
+            recorder.end_call(recorder.begin_call(calls[-1]), calls[-1])
         message = {"role": "assistant", "content": reply.text}
         usage, prices = reply.usage, recorder.prices
         if usage.cost_usd != 0:  # which is a price, where the endpoint says it

@@ -97,11 +97,9 @@ def misspelt_words(task_input: Mapping[str, Any]) -> list[Wrong]:
     # So near that ``context`` is no misspelt ``content``.
     near = {key: get_close_matches(key.lower(), ("content", "turns"), 1, 0.87) for key in task_input}
     expected = "content or turns: what the user says"
-    return [
-        ((key,), expected, f"{key!r}, which the agent does not read", f"did you mean {meant[0]!r}?")
-        for key, meant in near.items()
-        if meant
-    ]
+    words = [(key, meant[0]) for key, meant in near.items() if meant]
+    found = "which the agent does not read"
+    return [((key,), expected, f"{key!r}, {found}", f"did you mean {word!r}?") for key, word in words]
 
 
 def _wrong_turn(path: KeyPath, turn: Any) -> Iterator[Wrong]:

@@ -58,12 +58,7 @@ _LIKE_OPENAI: Mapping[str, str] = {
     "together_ai": "https://api.together.xyz/v1",
     "xai": "https://api.x.ai/v1",
 }
-_WIRES: Mapping[str, str] = {
-    "anthropic": "anthropic",
-    "gemini": "gemini",
-    "ollama": "ollama",
-    "ollama_chat": "ollama",
-}
+_WIRES = {"anthropic": "anthropic", "gemini": "gemini", "ollama": "ollama", "ollama_chat": "ollama"}
 
 
 def model_upstreams(model: Model, environ: Mapping[str, str]) -> tuple[Upstream, ...]:

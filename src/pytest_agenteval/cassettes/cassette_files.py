@@ -63,11 +63,9 @@ def read_with_vcrpy(text: str, is_json: bool, name: str) -> Mapping[str, Any]:
                 "headers": dict(request.headers),
             }
             if "status_code" in response:  # of httpx, by vcrpy 4 and 5
-                response = {
-                    "status": {"code": response["status_code"], "message": ""},
-                    "headers": response.get("headers"),
-                    "body": {"string": response.get("content")},
-                }
+                status, body = {"code": response["status_code"], "message": ""}, response.get("content")
+                headers = response.get("headers")
+                response = {"status": status, "headers": headers, "body": {"string": body}}
             else:
                 response = {**response, "body": {"string": _unwrapped_body(response.get("body") or {})}}
             interactions.append({"request": plain, "response": response})

@@ -258,11 +258,9 @@ def json_text(interactions: Iterable[Interaction], rest: Mapping[str, Any]) -> s
             "body": request.body,
             "headers": _lists(request.headers),
         }
-        received = {
-            "status": {"code": response.status, "message": response.message},
-            "headers": _lists(response.headers),
-            "body": {"string": response.body},
-        }
+        status = {"code": response.status, "message": response.message}
+        body = {"string": response.body}
+        received = {"status": status, "headers": _lists(response.headers), "body": body}
         plain.append({"request": sent, "response": {**received, **response.extra}})
     whole = {"interactions": plain, "version": VERSION, **rest}
     return json.dumps(whole, ensure_ascii=False, indent=1, default=str) + "\n"

@@ -96,11 +96,8 @@ class ParamMatchers:
     def nearness(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> Nearness:
         """Rank accepted calls: equal in all, in how many parameters, how near in their texts and numbers."""
         same = sum(name in recorded and json_equal(recorded[name], value) for name, value in args.items())
-        letters = sum(
-            abs(len(_folded(recorded[name])) - len(_folded(args[name])))
-            for name in self.texts
-            if name in args
-        )
+        texts = [(_folded(recorded[name]), _folded(args[name])) for name in self.texts if name in args]
+        letters = sum(abs(len(there) - len(here)) for there, here in texts)
         numbers = (_numbers_apart(recorded[name], args[name]) for name in self.numbers if name in args)
         return same == len(recorded.keys() | args.keys()), same, -letters, -sum(numbers, Decimal(0))
 

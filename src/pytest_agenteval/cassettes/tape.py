@@ -100,11 +100,8 @@ def _nearest_ask(missed: Request, recorded: Sequence[Request]) -> str:
     if not chats:
         return "no recorded chats"
     nearest = max(chats, key=lambda request: _agreement(chat_place(missed), chat_place(request)))
-    apart = [
-        f"{word}: {there}"
-        for word, here, there in zip(CHAT_PLACE, chat_place(missed), chat_place(nearest), strict=True)
-        if here != there
-    ]
+    places = zip(CHAT_PLACE, chat_place(missed), chat_place(nearest), strict=True)
+    apart = [f"{word}: {there}" for word, here, there in places if here != there]
     differs = ", ".join(apart or _changes(missed, nearest))
     return f"{_count(len(chats), 'ask')} recorded; the nearest differs in {differs}"
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.plan import NO_PRICES, ModelPrice, Prices, own_price
 from pytest_agenteval.records.replies import PricedApart
-from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Ask, Transcript, Usage
 
 TABLE = "model_prices_and_context_window_backup.json"
 _INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
@@ -246,12 +246,11 @@ def _reply_cost(usage: Usage, apart: PricedApart, rates: TokenRates) -> float:
 
 def with_prices(transcript: Transcript, prices: Prices = NO_PRICES) -> Transcript:
     """Give a transcript with costs for replies that have a model and tokens, but no cost."""
-    asks = tuple(
-        replace(ask, usage=with_price(ask.model, ask.usage, prices=prices))
-        if ask.model and ask.usage.cost_usd is None
-        else ask
-        for ask in transcript.asks
-    )
+    asks: tuple[Ask, ...] = ()
+    for ask in transcript.asks:
+        if ask.model and ask.usage.cost_usd is None:
+            ask = replace(ask, usage=with_price(ask.model, ask.usage, prices=prices))
+        asks += (ask,)
     if asks == transcript.asks or transcript.usage != sum((ask.usage for ask in transcript.asks), NO_USAGE):
         return transcript
     return replace(transcript, asks=asks, usage=sum((ask.usage for ask in asks), NO_USAGE))

@@ -116,13 +116,8 @@ class ChatTape:
             for call in reply.calls:
                 args = {"args": dict(call.args)} if call.raw_args is None else {"raw_args": call.raw_args}
                 calls.append({"id": call.id, "tool": call.tool, **args})
-            fields = {
-                "text": reply.text,
-                "calls": calls,
-                "finish": reply.finish,
-                "reasoning": reply.reasoning,
-                "first_token_s": reply.first_token_s,
-            }
+            fields: dict[str, Any] = {"text": reply.text, "calls": calls, "finish": reply.finish}
+            fields |= {"reasoning": reply.reasoning, "first_token_s": reply.first_token_s}
             filled = {name: value for name, value in fields.items() if value or name == "text"}
             self._tape.record(request, chat_response({**filled, "usage": reply.usage.to_json()}))
 
@@ -156,17 +151,10 @@ async def taped_ask(
 def _reply_from_json(fields: Mapping[str, Any]) -> Reply:
     """Read a reply back; one written by hand may leave out anything."""
     usage = {"asks": 1, "attempts": 1, **fields.get("usage", {})}
-    calls = [
-        ToolCall(
-            call.get("id", f"call_{index + 1}"),
-            0,
-            index,
-            call["tool"],
-            call.get("args", NOTHING),
-            call.get("raw_args"),
-        )
-        for index, call in enumerate(fields.get("calls", ()))
-    ]
+    calls = []
+    for index, call in enumerate(fields.get("calls", ())):
+        id, args = call.get("id", f"call_{index + 1}"), call.get("args", NOTHING)
+        calls.append(ToolCall(id, 0, index, call["tool"], args, call.get("raw_args")))
     return Reply(
         text=fields.get("text", ""),
         calls=tuple(calls),

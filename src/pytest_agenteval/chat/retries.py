@@ -170,14 +170,9 @@ class RetryingChat:
         else:
             limiter.reply(place)
         course.wait_s = 0.0 if is_over or waits or failed.puts_off else self._wait_s(failed, course.tries)
-        details = {
-            "model": self._chat.model.name,
-            "attempt": course.requests,
-            "status": failed.status,
-            "cause": failed.cause,
-            "seconds": round(seconds, 3),
-            "wait_s": round(course.wait_s, 3),
-        }
+        details = {"model": self._chat.model.name, "attempt": course.requests, "status": failed.status}
+        times = {"seconds": round(seconds, 3), "wait_s": round(course.wait_s, 3)}
+        details |= {"cause": failed.cause, **times}
         text = f"attempt {course.tries} of {self._attempts}: {failed.message}"
         self._recorder.event("chat_retry", text, details)
         if is_over and not waits:

@@ -120,15 +120,9 @@ class ServerProcess:
         found = shutil.which(command[0], path=variables["PATH"]) or command[0]
         program = str(beside) if beside.is_file() else found
         try:
-            self._process = subprocess.Popen(
-                [program, *command[1:]],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=folder,
-                env=variables,
-                **GROUP,
-            )
+            pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+            whole = [program, *command[1:]]
+            self._process = subprocess.Popen(whole, cwd=folder, env=variables, **pipes, **GROUP)
         except OSError as why:
             raise McpServerDown(f"the MCP server `{server.title}` cannot be started: {why}") from None
         assert self._process.stdin is not None

@@ -96,25 +96,15 @@ class OfferedTools:
             from pytest_agenteval import __version__
 
             version = params.get("protocolVersion")
-            return {
-                "protocolVersion": version if version in VERSIONS else VERSIONS[0],
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": "agenteval", "version": __version__},
-            }
+            spoken = {"protocolVersion": version if version in VERSIONS else VERSIONS[0]}
+            server = {"name": "agenteval", "version": __version__}
+            return {**spoken, "capabilities": {"tools": {}}, "serverInfo": server}
         if method == "tools/list":
-            return {
-                "tools": [
-                    {
-                        "name": spec.name,
-                        "description": spec.description,
-                        "inputSchema": {
-                            "type": "object",
-                            **(dict(spec.parameters) or {"type": "object", "properties": {}}),
-                        },
-                    }
-                    for spec in self._box.specs
-                ]
-            }
+            tools = []
+            for spec in self._box.specs:
+                schema = {"type": "object", **(dict(spec.parameters) or {"properties": {}})}
+                tools.append({"name": spec.name, "description": spec.description, "inputSchema": schema})
+            return {"tools": tools}
         if method == "tools/call":
             called = self._call(params)
             content = [{"type": "text", "text": called.content}]

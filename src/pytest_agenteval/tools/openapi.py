@@ -229,11 +229,8 @@ def _without_read_only(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
         return schema
-    read_only = {
-        name
-        for name, inner in properties.items()
-        if isinstance(inner, Mapping) and inner.get("readOnly") is True
-    }
+    maps = {name: inner for name, inner in properties.items() if isinstance(inner, Mapping)}
+    read_only = {name for name, inner in maps.items() if inner.get("readOnly") is True}
     if not read_only:
         return schema
     needed = [name for name in schema.get("required") or () if name not in read_only]

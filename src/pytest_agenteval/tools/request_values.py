@@ -96,11 +96,8 @@ class TextTemplate(TemplateValue):
 
     def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
         """Give the arguments that may be absent."""
-        return tuple(
-            piece.name
-            for piece in self._pieces
-            if piece.name and piece.default is None and piece.name not in sure
-        )
+        names = [piece.name for piece in self._pieces if piece.name and piece.default is None]
+        return tuple(name for name in names if name not in sure)
 
     def read(self, sent: Any) -> Args | None:
         """Find the arguments in the text."""

@@ -110,11 +110,8 @@ def normalize_arguments(args: Mapping[str, Any], schema: Mapping[str, Any]) -> d
     properties = schema.get("properties")
     if not properties:
         return dict(args)
-    whole = {
-        name: shape["default"]
-        for name, shape in properties.items()
-        if isinstance(shape, dict | Mapping) and "default" in shape
-    }
+    shapes = {name: shape for name, shape in properties.items() if isinstance(shape, dict | Mapping)}
+    whole = {name: shape["default"] for name, shape in shapes.items() if "default" in shape}
     whole.update({name: value for name, value in args.items() if name in properties})
     return {name: _as_type(value, properties[name]) for name, value in whole.items()}
 

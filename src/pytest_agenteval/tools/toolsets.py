@@ -81,13 +81,9 @@ def tool_of(
         arguments: type[BaseModel] = create_model(function.__name__, __config__=config, **fields)
     except (PydanticUserError, TypeError) as error:
         _refuse(function, str(error).split("\n")[0])
-    spec = ToolSpec(
-        name or function.__name__,
-        inspect.getdoc(function) or "",
-        _schema(function, arguments),
-        taped=taped or uses_http,
-        blocking=not inspect.iscoroutinefunction(function),
-    )
+    about = (name or function.__name__, inspect.getdoc(function) or "", _schema(function, arguments))
+    waits = inspect.iscoroutinefunction(function)
+    spec = ToolSpec(*about, taped=taped or uses_http, blocking=not waits)
     return Tool(spec, _call(function, arguments), uses_http=uses_http, matching=matching or NOTHING)
 
 
@@ -173,13 +169,13 @@ def _without_titles(schema: Any) -> Any:
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    return {
-        key: {name: _without_titles(inner) for name, inner in value.items()}
-        if key in ("properties", "$defs") and isinstance(value, dict)
-        else _without_titles(value)
-        for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str))
-    }
+    plain: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs") and isinstance(value, dict):
+            plain[key] = {name: _without_titles(inner) for name, inner in value.items()}
+        elif key != "title" or not isinstance(value, str):
+            plain[key] = _without_titles(value)
+    return plain
 
 
 def _refuse(function: Callable[..., Any], why: str) -> NoReturn:

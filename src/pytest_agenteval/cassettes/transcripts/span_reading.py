@@ -55,18 +55,14 @@ class SpanCall(FrozenValue, frozen=True):
 
 def is_reply(span: TraceSpan) -> bool:
     """Whether a span stands for a request of a model."""
-    return (
-        span.attributes.get(names.OPERATION) in MODEL_OPERATIONS
-        or span.attributes.get(OPENINFERENCE_KIND) == "LLM"
-    )
+    attributes = span.attributes
+    return attributes.get(names.OPERATION) in MODEL_OPERATIONS or attributes.get(OPENINFERENCE_KIND) == "LLM"
 
 
 def is_call(span: TraceSpan) -> bool:
     """Whether a span stands for a call of a tool."""
-    return (
-        span.attributes.get(names.OPERATION) == names.TOOL
-        or span.attributes.get(OPENINFERENCE_KIND) == "TOOL"
-    )
+    attributes = span.attributes
+    return attributes.get(names.OPERATION) == names.TOOL or attributes.get(OPENINFERENCE_KIND) == "TOOL"
 
 
 def reply_of(span: TraceSpan) -> SpanReply:
@@ -158,11 +154,8 @@ def _genai_messages(message: Mapping[str, Any]) -> Iterator[OpenAIMessage]:
         result = part.get("response", part.get("result"))
         yield {"role": "tool", "tool_call_id": str(part.get("id") or ""), "content": shown_text(result)}
     text = "\n".join(_texts(parts))
-    calls = [
-        _call(part.get("id"), part.get("name"), part.get("arguments"))
-        for part in parts
-        if part.get("type") == "tool_call"
-    ]
+    requests = [part for part in parts if part.get("type") == "tool_call"]
+    calls = [_call(part.get("id"), part.get("name"), part.get("arguments")) for part in requests]
     if text or calls or not results:
         yield _message_of(str(role), text, calls)
 
@@ -174,24 +167,17 @@ def _openinference_message(message: Mapping[str, Any]) -> OpenAIMessage:
     if message.get("role") in ("tool", "function"):
         return {"role": "tool", "tool_call_id": str(message.get("tool_call_id") or ""), "content": text}
     requests = [each.get("tool_call") for each in _maps(message.get("tool_calls"))]
-    calls = [
-        _call(
-            call.get("id"),
-            (call.get("function") or {}).get("name"),
-            (call.get("function") or {}).get("arguments"),
-        )
-        for call in _maps(requests)
-    ]
+    calls = []
+    for call in _maps(requests):
+        function = call.get("function") or {}
+        calls.append(_call(call.get("id"), function.get("name"), function.get("arguments")))
     return _message_of(str(message.get("role") or "user"), text, calls)
 
 
 def _message_of(role: str, text: str, calls: list[dict[str, Any]]) -> OpenAIMessage:
     roles = {"assistant": "assistant", "model": "assistant", "ai": "assistant", "system": "system"}
-    message: OpenAIMessage = {
-        "role": roles.get(role, "system" if role == "developer" else "user"),
-        "content": text,
-    }
-    return message | ({"tool_calls": calls} if calls else {})
+    role = roles.get(role, "system" if role == "developer" else "user")
+    return {"role": role, "content": text, **({"tool_calls": calls} if calls else {})}
 
 
 def _call(id: Any, name: Any, arguments: Any) -> dict[str, Any]:
@@ -315,16 +301,10 @@ class _SpanReader:
                 self._show(message["tool_call_id"], message["content"])
         recorder.turn += 1
         recorder.add_prompt(reply.prompt)
-        requests = tuple(
-            ToolCall(
-                call["id"],
-                recorder.turn,
-                index,
-                call["function"]["name"],
-                *parse_arguments(call["function"]["arguments"]),
-            )
-            for index, call in enumerate(reply.message.get("tool_calls") or ())
-        )
+        requests: tuple[ToolCall, ...] = ()
+        for index, call in enumerate(reply.message.get("tool_calls") or ()):
+            name, arguments = call["function"]["name"], parse_arguments(call["function"]["arguments"])
+            requests += (ToolCall(call["id"], recorder.turn, index, name, *arguments),)
         self._calls += [replace(call, error=UNFINISHED) for call in requests]
         usage = reply.usage if reply.usage.known_tokens else UNKNOWN_USAGE
         times = self._seconds(span.start_ns), self._seconds(span.end_ns)

@@ -204,20 +204,15 @@ def url_placeholder(kind: str, url: object, name: str = "") -> str:
     if url[:5].lower() != "data:":
         return placeholder(kind, name, url if len(url) <= _LONGEST else f"{url[:_LONGEST]}…")
     match = _DATA_URL.match(url)
-    return (
-        base64_placeholder(kind, url[match.end() :], match[1], name)
-        if match
-        else placeholder(kind, name, "data")
-    )
+    if match is None:
+        return placeholder(kind, name, "data")
+    return base64_placeholder(kind, url[match.end() :], match[1], name)
 
 
 def data_placeholder(kind: str, data: str, name: str = "") -> str:
     """Tell an attachment by its base64 text, which may stand in an address of its own."""
-    return (
-        url_placeholder(kind, data, name)
-        if data[:5].lower() == "data:"
-        else base64_placeholder(kind, data, name=name)
-    )
+    is_url = data[:5].lower() == "data:"
+    return url_placeholder(kind, data, name) if is_url else base64_placeholder(kind, data, name=name)
 
 
 def size_of_base64(data: str) -> str:

@@ -111,12 +111,8 @@ def _template_message(
     role, text = message["role"], _content_text(message.get("content"))
     if role == "tool":
         id = str(message.get("tool_call_id", ""))
-        return {
-            "role": role,
-            "content": text,
-            "tool_call_id": short_ids.get(id, id),
-            "name": names.get(id, ""),
-        }
+        answered = {"tool_call_id": short_ids.get(id, id), "name": names.get(id, "")}
+        return {"role": role, "content": text, **answered}
     calls = message.get("tool_calls") or ()
     ready: dict[str, Any] = {"role": "system" if role == "developer" else role, "content": text}
     if not calls:

@@ -111,11 +111,9 @@ class HfChat:
             conversation = template_messages(messages, response_schema, self._thoughts)
             declared = [tool.declaration() for tool in offered]
             effort = params.get("reasoning_effort")
-            template_kwargs = {
-                **({"reasoning_effort": effort} if effort else {}),
-                **((params.get("extra_body") or {}).get(TEMPLATE_KWARGS) or {}),
-                **(params.get(TEMPLATE_KWARGS) or {}),
-            }
+            in_body = (params.get("extra_body") or {}).get(TEMPLATE_KWARGS) or {}
+            template_kwargs = {**({"reasoning_effort": effort} if effort else {}), **in_body}
+            template_kwargs |= params.get(TEMPLATE_KWARGS) or {}
             prompt = await in_daemon_thread(ready.model.prompt, conversation, declared, template_kwargs)
             request = self._request(ready.model, prompt, params)
             async with asyncio.timeout(self._timeout_s):

@@ -164,16 +164,9 @@ UNKNOWN_CONTEXT = 32768
 
 LAST_LETTERS = 200
 HELLO = ({"role": "user", "content": "Hello"},)
-ANY_TOOL = (
-    {
-        "type": "function",
-        "function": {
-            "name": "any_tool",
-            "description": "any",
-            "parameters": {"type": "object", "properties": {"key": {"type": "string", "description": "any"}}},
-        },
-    },
-)
+_ANY_PARAMETERS = {"type": "object", "properties": {"key": {"type": "string", "description": "any"}}}
+_ANY_FUNCTION = {"name": "any_tool", "description": "any", "parameters": _ANY_PARAMETERS}
+ANY_TOOL = ({"type": "function", "function": _ANY_FUNCTION},)
 
 
 def missing_packages(quantization: str) -> list[str]:
@@ -242,11 +235,8 @@ class TransformersModel:
         ends = named if isinstance(named, list) else [named]
         self._ends = frozenset(end for end in (*ends, self._tokenizer.eos_token_id) if end is not None)
         # The padding left of a prompt is masked, so any token will do.
-        self._pad = (
-            next(iter(self._ends), 0)
-            if self._tokenizer.pad_token_id is None
-            else self._tokenizer.pad_token_id
-        )
+        pad = self._tokenizer.pad_token_id
+        self._pad = next(iter(self._ends), 0) if pad is None else pad
         config = self._model.config
         with suppress(AttributeError):
             config = config.get_text_config()
@@ -290,14 +280,8 @@ class TransformersModel:
     def _tokens(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[int]:
-        encoded = self._tokenizer.apply_chat_template(
-            list(messages),
-            tools=list(tools) or None,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            **kwargs,
-        )
+        how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, **kwargs}
+        encoded = self._tokenizer.apply_chat_template(list(messages), tools=list(tools) or None, **how)
         return [int(token) for token in encoded["input_ids"]]
 
     def _template_tokens(self, *conversation: Any) -> list[int]:

@@ -199,14 +199,10 @@ class ModelServers:
             folder = self._place("")
             mark, _, value = process_marker(folder, name).partition("=")
             keeper = [sys.executable, "-m", "pytest_agenteval.chat.local.server_keeper"]
-            process = subprocess.Popen(
-                [*keeper, str(folder), name, str(self._owner), *serve_command(loading, port)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**serve_environment(loading, self._keys), mark: value},
-                **GROUP,
-            )
+            command = [*keeper, str(folder), name, str(self._owner), *serve_command(loading, port)]
+            environment = {**serve_environment(loading, self._keys), mark: value}
+            closed: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+            process = subprocess.Popen(command, env=environment, **closed, **GROUP)
             server = ModelServer(port, process.pid)
             state.write_text(json.dumps(server._asdict()), encoding="utf-8", newline="\n")
             return server

@@ -407,19 +407,8 @@ def _python_call(node: ast.expr, tools: Collection[ToolSpec]) -> WrittenCall:
 CallReader: TypeAlias = Callable[[str, Collection[ToolSpec]], CallsInText | None]
 
 CALL_FORMATS: Sequence[CallReader] = (
-    deepseek,
-    invoke_tags,
-    gemma,
-    qwen_coder,
-    function_tags,
-    glm,
-    mistral,
-    hermes_like,
-    llama,
-    functionary,
-    fenced_calls,
-    bare_json,
-    bare_python,
+    *(deepseek, invoke_tags, gemma, qwen_coder, function_tags, glm, mistral),
+    *(hermes_like, llama, functionary, fenced_calls, bare_json, bare_python),
 )
 """Readers of the forms of calls, the clearest mark first; the first that finds a call decides."""
 

@@ -37,16 +37,12 @@ class ValuePlace(NamedTuple):
 def reference_turns(reference: Mapping[str, Any] | None) -> Turns:
     """Give a copy of a reference's turns; none without a reference."""
     turns = (reference or {}).get("turns") or ()
-    return [
-        {
-            "text": turn.get("text") or "",
-            "calls": [
-                {"tool": call["tool"], "args": deepcopy(_plain_turn_value(call.get("args") or {}))}
-                for call in turn.get("calls") or ()
-            ],
-        }
-        for turn in turns
-    ]
+    copied: Turns = []
+    for turn in turns:
+        args = [(call["tool"], _plain_turn_value(call.get("args") or {})) for call in turn.get("calls") or ()]
+        calls = [{"tool": tool, "args": deepcopy(given)} for tool, given in args]
+        copied.append({"text": turn.get("text") or "", "calls": calls})
+    return copied
 
 
 def _plain_turn_value(value: Any) -> Any:

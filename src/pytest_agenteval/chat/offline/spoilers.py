@@ -49,11 +49,8 @@ def neighbour_overwritten(solution: ReferenceTurns) -> Iterator[Spoilt]:
     if writer is None or not written:
         return
     kind = written[-1].rpartition(".")[2]
-    others = [
-        path
-        for path in solution.tree.texts
-        if path not in written and path.startswith(writer.root) and path.endswith(f".{kind}")
-    ]
+    alike = [path for path in solution.tree.texts if path.endswith(f".{kind}")]
+    others = [path for path in alike if path not in written and path.startswith(writer.root)]
     if others:
         nearest = max(others, key=lambda path: len(commonpath([path, written[-1]])))
         call = writer.call(nearest, "# Notes\n\nRewritten.\n")
@@ -161,11 +158,9 @@ def number_plus_one(solution: ReferenceTurns) -> Iterator[Spoilt]:
 
 
 def _amounts(solution: ReferenceTurns) -> Iterator[tuple[ValuePlace, int | float]]:
-    return (
-        (spot, value)
-        for spot, value in solution.values(solution.writing)
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    )
+    for spot, value in solution.values(solution.writing):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield spot, value
 
 
 def date_off_by_a_day(solution: ReferenceTurns) -> Iterator[Spoilt]:
