@@ -1,7 +1,7 @@
 """Break the package in many small ways, run the tests on each, and name what nobody noticed.
 
     python -m tests.extended.mutants                       100 mutants over the eight rooms, seed 1
-    python -m tests.extended.mutants --room scoring --count 40 --seed 7
+    python -m tests.extended.mutants --room compare --count 40 --seed 7
     python -m tests.extended.mutants --replay FILE         those that lived, again
 
 The package is broken in a copy, never here. A mutant is tried on the tests that are named after its
@@ -32,7 +32,7 @@ from tests.extended.mutants.mutations import Mutation, mutations_of
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "src" / "pytest_agenteval"
 SURVIVORS = Path(__file__).with_name("survivors.yaml")
-ROOMS = ("scoring", "engine", "session", "store", "cassettes", "chat", "tasks", "graders")
+ROOMS = ("compare", "engine", "session", "store", "cassettes", "chat", "tasks", "graders")
 SLOW = ("tests/session", "tests/benchmarks", "tests/cli")
 MOST_LIVING = 0.08
 LONGEST_S = 1800
