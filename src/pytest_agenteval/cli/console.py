@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import StyledLine, clamp_width
+from pytest_agenteval.text.formatting import StyledLine, clamp_width, in_actions, without_commands
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
-from pytest_agenteval.text.workflow_commands import in_actions, without_commands
 
 if TYPE_CHECKING:
     from pytest_agenteval.records.record import Document

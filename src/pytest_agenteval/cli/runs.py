@@ -28,7 +28,7 @@ from pytest_agenteval.cli.console import (
     write_document,
     write_text,
 )
-from pytest_agenteval.processes.shared_state import PresenceLock
+from pytest_agenteval.processes.files import PresenceLock
 from pytest_agenteval.reports.run_screen import ListedRun, listed_run, run_list_document, run_list_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, remove_run

@@ -74,9 +74,8 @@ def counted_models(header: RunHeader, named: str = "") -> frozenset[str]:
     """
     if header.regraded:
         return frozenset()
-    return frozenset(
-        model.name for model in header.models if (model.name == named if named else not model.offline)
-    )
+    counted = (each for each in header.models if (each.name == named if named else not each.offline))
+    return frozenset(model.name for model in counted)
 
 
 def suite_run(run: Run, suite: str, models: Collection[str]) -> SuiteRun | None:
@@ -205,10 +204,6 @@ def buckets_of(tasks: Iterable[SuiteTask]) -> tuple[TaskGroup, ...]:
     return tuple(TaskGroup(bucket, tuple(of_bucket)) for bucket, of_bucket in buckets.items())
 
 
-def _tasks_alone(tasks: Iterable[SuiteTask]) -> tuple[TaskGroup, ...]:
-    return tuple(TaskGroup(task.id, (task,)) for task in tasks)
-
-
 def standing(group: TaskGroup, history: SuiteHistory) -> Standing:
     """Say how far a group has come, and what it lacks."""
     dev = {task.id for task in group.tasks if not task.is_held_out}
@@ -290,15 +285,15 @@ def unpromoted(tasks: Sequence[SuiteTask], regression: Regression, *, single: bo
     if not single:
         yield from (bucket for bucket in buckets_of(tasks) if bucket.name not in regression.buckets)
         return
-    for task in _tasks_alone(tasks):
-        if task.name not in regression.tasks and task.tasks[0].bucket not in regression.buckets:
-            yield task
+    for task in tasks:
+        if task.id not in regression.tasks and task.bucket not in regression.buckets:
+            yield TaskGroup(task.id, (task,))
 
 
 def promoted(tasks: Sequence[SuiteTask], regression: Regression) -> Iterator[TaskGroup]:
     """Give the buckets and the single tasks that are promoted, as far as the suite has them."""
     yield from (bucket for bucket in buckets_of(tasks) if bucket.name in regression.buckets)
-    yield from (task for task in _tasks_alone(tasks) if task.name in regression.tasks)
+    yield from (TaskGroup(task.id, (task,)) for task in tasks if task.id in regression.tasks)
 
 
 def stragglers(tasks: Iterable[SuiteTask], history: SuiteHistory) -> list[str]:
@@ -320,10 +315,7 @@ def newly_broken(tasks: Iterable[SuiteTask], history: SuiteHistory) -> list[str]
     return [
         task.id
         for task in tasks
-        if is_broken(
-            [*map(_passed, old.get(task.id, []))],
-            [*map(_passed, new.get(task.id, []))],
-        )
+        if is_broken([*map(_passed, old.get(task.id, []))], [*map(_passed, new.get(task.id, []))])
     ]
 
 

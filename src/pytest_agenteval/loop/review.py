@@ -21,7 +21,7 @@ from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.lazy_names import UnknownName
 from pytest_agenteval.reports.trial_screen import Detail, block_lines, conversation_lines
-from pytest_agenteval.reports.trial_view import VoteView, trial_view
+from pytest_agenteval.reports.trial_view import trial_view
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.formatting import (
     INDENT,
@@ -88,11 +88,6 @@ def _rubric_lines(rubric: Rubric, detail: Detail) -> Iterator[StyledLine]:
     yield from map(StyledLine, block_lines(rubric.body, Detail(detail.width, full=True), INDENT))
 
 
-def _talk_lines(trial: Trial, rubric: Rubric, detail: Detail) -> Iterator[StyledLine]:
-    """Give the whole conversation, without how the trial ended, its grades and its model."""
-    yield from conversation_lines(trial_view(trial), Detail(detail.width, full=True))
-
-
 def verdict_lines(
     trial: Trial | None, shown: ReviewTrial, labels: PersonLabels, scale: Scale, width: int
 ) -> Iterator[StyledLine]:
@@ -100,25 +95,21 @@ def verdict_lines(
     key = shown.entry.key
     grades = trial_view(trial).grades if trial else ()
     votes = [vote for grade in grades if grade.grader == shown.grader for vote in grade.votes]
+    low, high = scale
     for vote in votes:
-        text = f"judge {one_line(vote.judge, MOST_NAME)}: {_vote_text(vote, labels.scores, scale)}"
+        scores = []
+        for name, score in vote.scores.items():
+            theirs = "unknown" if score is None else f"{low + score * (high - low):.3g}"
+            mine = labels.scores.get(name)
+            yours = "" if mine is None else f" (you {mine:g})"
+            scores.append(f"{one_line(name, MOST_NAME)} {theirs}{yours}")
+        why = one_line(vote.rationale or vote.problem, MOST_SAID)
+        text = f"judge {one_line(vote.judge, MOST_NAME)}: {', '.join(scores)}{f': {why}' if why else ''}"
         yield from wrapped_lines(text, width, "dim")
     if not votes:
         yield StyledLine(f"{INDENT}no judge had scored it", "dim")
     name = one_line(model_label(key.model, key.variant), MOST_NAME)
     yield from wrapped_lines(f"model {name}, {one_line(shown.id, MOST_NAME)}", width, "dim")
-
-
-def _vote_text(vote: VoteView, mine: Mapping[str, float | None], scale: Scale) -> str:
-    low, high = scale
-    scores = (
-        f"{one_line(name, MOST_NAME)} "
-        + ("unknown" if score is None else f"{low + score * (high - low):.3g}")
-        + (f" (you {mine[name]:g})" if mine.get(name) is not None else "")
-        for name, score in vote.scores.items()
-    )
-    why = one_line(vote.rationale or vote.problem, MOST_SAID)
-    return f"{', '.join(scores)}{f': {why}' if why else ''}"
 
 
 class ReviewTerminal(Protocol):
@@ -166,9 +157,8 @@ class Review:
     ) -> None:
         self._rubric, self._file, self._scale = rubric, labels, labels.scale
         self.trials, self._trial_of, self._blind = trials, trial_of, blind
-        self._questions = [
-            ReviewQuestion(place, name) for place in range(len(trials)) for name in rubric.names
-        ]
+        places = range(len(trials))
+        self._questions = [ReviewQuestion(place, name) for place in places for name in rubric.names]
         self.ids = [labels.id_for(trial.id, trial.values) for trial in trials]
         self._notes: dict[int, str] = {}
         self._visible: ReviewQuestion | None = None
@@ -230,7 +220,8 @@ class Review:
             else:
                 record = self._trial_of(trial)
                 lost = [StyledLine("the transcript cannot be read", "yellow")]
-                desk.page(_talk_lines(record, self._rubric, whole) if record else lost)
+                # Not how the trial ended, its grades and its model.
+                desk.page(conversation_lines(trial_view(record), whole) if record else lost)
             return at
         score = _typed_score(answer, self._scale)
         if score is None and answer != "u":
@@ -337,14 +328,18 @@ class ReviewSummary(Document, frozen=True, kw_only=True):
 
 def summarize(run: str, pool: ReviewPool, review: Review, labels: LabelFile, calibrate: str) -> ReviewSummary:
     """Put together how a sitting stands."""
-    left = review.left
+    left, labelled = review.left, []
+    for place in sorted(review.labelled):
+        entry, given = review.trials[place].entry, review.labels_of(place)
+        names = (review.ids[place], entry.key.suite, entry.key.task, entry.bucket)
+        labelled.append(LabelledTrial(*names, given.scores, given.note))
     return ReviewSummary(
         run=run,
         rubric=pool.rubric.name,
         file=short_path(labels.path),
         labeller=labels.labeller,
         scale=labels.scale,
-        labelled=tuple(_labelled_trial(review, place) for place in sorted(review.labelled)),
+        labelled=tuple(labelled),
         done=len(review.trials) - left,
         left=left,
         skipped=len(review.skipped),
@@ -352,12 +347,6 @@ def summarize(run: str, pool: ReviewPool, review: Review, labels: LabelFile, cal
         agreement=tuple(agreement_with_others(labels.path, pool.rubric)),
         calibrate=calibrate,
     )
-
-
-def _labelled_trial(review: Review, place: int) -> LabelledTrial:
-    entry, labels = review.trials[place].entry, review.labels_of(place)
-    key = entry.key
-    return LabelledTrial(review.ids[place], key.suite, key.task, entry.bucket, labels.scores, labels.note)
 
 
 def opening_lines(summary: ReviewSummary, repaired: bool) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
@@ -58,7 +59,9 @@ class PlannedTasks:
         self._planner = Planner(self.registry, self.root)
         self._tasks: dict[tuple[str, str, str], PlannedTask] = {}
         for path in files:
-            self._plan(path)
+            with suppress(ProblemsFound):
+                planned = self._planner.tasks(path, named=True)
+                self._tasks |= {(task.suite, task.id, task.agent): task for task, _ in planned}
 
     def of(self, entry: JournalEntry) -> PlannedTask | None:
         """Give the task of a trial; None where there is no such task any more."""
@@ -71,22 +74,12 @@ class PlannedTasks:
         folder = None if isinstance(suite, ProblemsFound) else suite.folder
         return folder or path.parent
 
-    def _plan(self, path: Path) -> None:
-        try:
-            planned = self._planner.tasks(path, named=True)
-        except ProblemsFound:
-            return
-        self._tasks |= {(task.suite, task.id, task.agent): task for task, _ in planned}
-
 
 def _files_root(names: Iterable[str]) -> Path:
     """Give the folder, this one or one above it, from which the first file that is there is named."""
     here = Path.cwd()
-    for name in names:
-        for folder in (here, *here.parents):
-            if (folder / name).is_file():
-                return folder
-    return here
+    folders = (folder for name in names for folder in (here, *here.parents) if (folder / name).is_file())
+    return next(folders, here)
 
 
 class ReviewTrial(FrozenValue, frozen=True):
@@ -143,9 +136,11 @@ class _PoolBuilder:
     async def pool(self, entries: Sequence[JournalEntry], wanted: Rubric | str) -> ReviewPool:
         name = wanted if isinstance(wanted, str) else wanted.name
         planned = list(self._planned(entries))
-        questions = [
-            each for entry, task in planned for each in await self._questions_by_rubric(entry, task, name)
-        ]
+        questions: list[_JudgeQuestion] = []
+        for entry, task in planned:
+            graders = [grader for grader in task.graders if self._may_ask(grader, name)]
+            of_trial = await self._questions(entry, task, graders) if graders else []
+            questions += [each for each in of_trial if name in ("", each.shown.rubric.name, each.grader)]
         if isinstance(wanted, Rubric):
             self._askers.pop(name, None)
             questions = [each for each in questions if each.shown.rubric.digest() == wanted.digest()]
@@ -158,9 +153,8 @@ class _PoolBuilder:
             try:
                 JudgeGrader(rubric=rubric.text)
             except ValueError as refused:
-                raise UsageMistake(
-                    f"no grader of these trials asks by it, and of others: {refused}"
-                ) from None
+                why = f"no grader of these trials asks by it, and of others: {refused}"
+                raise UsageMistake(why) from None
             grader = PlannedGrader("judge", rubric.name, {"rubric": rubric.text})
             questions = [
                 each for entry, task in planned for each in await self._questions(entry, task, [grader])
@@ -202,14 +196,6 @@ class _PoolBuilder:
         now = input_digest(task, self._digests)
         return "whose task has changed" if entry.digests.input and entry.digests.input != now else ""
 
-    async def _questions_by_rubric(
-        self, entry: JournalEntry, task: PlannedTask, rubric: str
-    ) -> list[_JudgeQuestion]:
-        """Give what the task's own graders ask judges by this rubric, or by any where it is empty."""
-        graders = [planned for planned in task.graders if self._may_ask(planned, rubric)]
-        questions = await self._questions(entry, task, graders) if graders else []
-        return [each for each in questions if rubric in ("", each.shown.rubric.name, each.grader)]
-
     def _may_ask(self, planned: PlannedGrader, rubric: str) -> bool:
         grader = self._grading.grader(planned)
         if not asks_judges(grader):
@@ -239,10 +225,8 @@ class _PoolBuilder:
         rubrics = {each.shown.rubric.digest(): each.shown.rubric for each in questions}
         names = ", ".join(dict.fromkeys(rubric.name for rubric in rubrics.values()))
         if not rubrics:
-            raise UsageMistake(
-                f"no grader of these trials shows judges anything{self._reasons()}: "
-                "--rubric R names a rubric, or a .jinja file"
-            )
+            hint = "--rubric R names a rubric, or a .jinja file"
+            raise UsageMistake(f"no grader of these trials shows judges anything{self._reasons()}: {hint}")
         if len(rubrics) == 1:
             return next(iter(rubrics.values()))
         if ", " in names:
@@ -293,9 +277,8 @@ def chosen_entries(
         for pattern in wanted:
             if not any(_matches_any(name, (pattern,)) for name in names):
                 hint = did_you_mean(pattern, names) or f"there are {', '.join(filter(None, names)) or 'none'}"
-                raise UsageMistake(
-                    f"--{kind} {pattern}: no trial of {run.name} has it; {one_line(hint, MOST_LISTED)}"
-                )
+                hint = one_line(hint, MOST_LISTED)
+                raise UsageMistake(f"--{kind} {pattern}: no trial of {run.name} has it; {hint}")
         if wanted:
             entries = [entry for entry in entries if _matches_any(value_of(entry), wanted)]
     if words and UNDECIDED not in words:

@@ -54,9 +54,9 @@ from pytest_agenteval.text.formatting import (
     one_line,
     pluralize,
     printable,
+    workflow_command,
 )
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
-from pytest_agenteval.text.workflow_commands import workflow_command
 
 MOST_MISSES = 50
 MOST_TRACEBACK_LINES = 8

@@ -43,9 +43,15 @@ def read_files(globs: Iterable[str]) -> dict[str, str]:
     for pattern in globs:
         named = [path for path in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(path)]
         if not named:
-            raise UsageMistake(f"{pattern}: {_no_file_reason(pattern)}")
-        for path in named:
-            texts[short_path(Path(os.path.abspath(path)))] = _read_text(Path(path))
+            why = f"no file there; write a glob from {Path.cwd()}, in quotes"
+            if os.path.isdir(pattern):
+                why = f"a folder; for the files below it write {os.path.join(pattern, '**')!r}"
+            raise UsageMistake(f"{pattern}: {why}")
+        for path in map(Path, named):
+            try:
+                texts[short_path(Path(os.path.abspath(path)))] = _decoded(path.read_bytes())
+            except OSError as refused:
+                raise UsageMistake(f"{path}: cannot be read ({refused.strerror})") from None
     return texts
 
 
@@ -62,9 +68,8 @@ def files_at_commit(
     arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}"]
     commit = (_git(arguments, Path.cwd()) or b"").decode().strip() if top else ""
     if since and not commit:
-        raise UsageMistake(
-            f"--since {since}: {'no such commit' if top else 'there is no git repository here'}"
-        )
+        why = "no such commit" if top else "there is no git repository here"
+        raise UsageMistake(f"--since {since}: {why}")
     if not top or not commit:
         return FilesAtCommit("", {})
     root = Path(top.decode("utf-8", "surrogateescape").rstrip("\n"))
@@ -79,37 +84,19 @@ def files_at_commit(
         for name in set(names).difference(known)
         if not os.path.lexists(root / name) and not (root / name).is_relative_to(below)
     ]
-    moved = {
-        name: text for name, text in _texts_at_commit(root, commit, gone) if _has_moved(text, new.values())
-    }
-    return FilesAtCommit(commit, {**dict(_texts_at_commit(root, commit, known)), **moved})
-
-
-def _no_file_reason(pattern: str) -> str:
-    if os.path.isdir(pattern):
-        return f"a folder; for the files below it write {os.path.join(pattern, '**')!r}"
-    return f"no file there; write a glob from {Path.cwd()}, in quotes"
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return _decoded(path.read_bytes())
-    except OSError as refused:
-        raise UsageMistake(f"{path}: cannot be read ({refused.strerror})") from None
+    texts = dict(_texts_at_commit(root, commit, known))
+    new_lines = [{line.strip() for line in text.splitlines()} for text in new.values()]
+    for name, text in _texts_at_commit(root, commit, gone):
+        lines = {line.strip() for line in text.splitlines()} - {""}
+        if any(len(lines & each) >= MOVED_SHARE * len(lines) > 0 for each in new_lines):
+            texts[name] = text
+    return FilesAtCommit(commit, texts)
 
 
 def _decoded(data: bytes) -> str:
     """Read UTF-8, or UTF-16 where the first bytes say so."""
     is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return data.decode("utf-16" if is_wide else "utf-8-sig", errors="replace")
-
-
-def _has_moved(text: str, new: Collection[str]) -> bool:
-    lines = {line.strip() for line in text.splitlines()} - {""}
-    return any(
-        len(lines.intersection(line.strip() for line in each.splitlines())) >= MOVED_SHARE * len(lines) > 0
-        for each in new
-    )
 
 
 def _texts_at_commit(root: Path, commit: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:

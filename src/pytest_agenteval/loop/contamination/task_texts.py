@@ -104,7 +104,11 @@ def pattern_literals(pattern: str) -> Iterator[str]:
     piece, never = list[str](), 0
     for match in _PART.finditer(pattern):
         kind, part = str(match.lastgroup), match[0]
-        never = _depth_of_never(never, kind)
+        # How many brackets are open within one that says what must not be there.
+        if kind == "never" or (never and kind == "open"):
+            never += 1
+        elif never and kind == "close":
+            never -= 1
         if never:
             continue
         if kind == "sign":
@@ -121,13 +125,6 @@ def pattern_literals(pattern: str) -> Iterator[str]:
             yield from _joined_piece(piece[:-1] if kind == "times" else piece)
             piece = []
     yield from _joined_piece(piece)
-
-
-def _depth_of_never(depth: int, kind: str) -> int:
-    """Count the brackets that are open within one that says what must not be there."""
-    if kind == "never" or (depth and kind == "open"):
-        return depth + 1
-    return depth - 1 if depth and kind == "close" else depth
 
 
 def _joined_piece(piece: list[str]) -> Iterator[str]:
@@ -161,8 +158,12 @@ def read_suites(place: Path) -> list[SuiteWithTasks]:
         files_and_suites = [(above, load_suite(above))]
     if not files_and_suites:
         raise UsageMistake(f"there is no suite.yaml below {short_path(place)}")
-    suites = Suites(root)
-    return [_load_tasks(file, suite, suites, root) for file, suite in files_and_suites]
+    suites, loaded = Suites(root), []
+    for file, suite in files_and_suites:
+        tasks = tuple(tasks_of_suite(suites, file, suite))
+        layers = (workspace_layers(each.task, file.parent, each.file, root) for each in tasks)
+        loaded.append(SuiteWithTasks(suite, tasks, tuple(layers)))
+    return loaded
 
 
 def workspace_texts(folder: Path) -> Iterator[str]:
@@ -176,12 +177,6 @@ def workspace_texts(folder: Path) -> Iterator[str]:
                     yield path.read_bytes().decode("utf-8")
             except (OSError, UnicodeDecodeError):
                 continue
-
-
-def _load_tasks(file: Path, suite: Suite, suites: Suites, root: Path) -> SuiteWithTasks:
-    tasks = tuple(tasks_of_suite(suites, file, suite))
-    layers = (workspace_layers(each.task, file.parent, each.file, root) for each in tasks)
-    return SuiteWithTasks(suite, tasks, tuple(layers))
 
 
 def _project_root(place: Path) -> Path:
@@ -219,31 +214,22 @@ def protected_texts(task: Task) -> Iterator[TaskText]:
         alone = len(texts) == 1 or len({text.casefold()[:LEAST_STEM] for text in texts}) == 1
         yield from (TaskText(kind, text, number, alone) for text in texts)
         if kind == "expected_value":
-            yield from (part for text in texts for part in _file_names(text, number))
-            dates = (date for text in texts for date in _dates(text))
-            yield from (TaskText(kind, date, number, False) for date in dates)
-    yield from (TaskText("task_id", part, 0, False, "joined") for part in _id_endings(task.id))
+            yield from (part for text in texts for part in _other_forms(text, number))
+    # An id without its first words, which are the suite's, as long as three are left.
+    for word in [*_ID_WORD.finditer(task.id)][1 : 1 - _LEAST_ID_WORDS]:
+        yield TaskText("task_id", task.id[word.start() :], 0, False, "joined")
 
 
-def _file_names(path: str, fact: int) -> Iterator[TaskText]:
-    """Give the name of a file that is expected, with and without its ending."""
-    name = PurePosixPath(path).name
-    if name != path and _FILE_NAME.fullmatch(name):
+def _other_forms(text: str, fact: int) -> Iterator[TaskText]:
+    """Give the name of an expected file, with and without its ending, or a day as others write it."""
+    name = PurePosixPath(text).name
+    if name != text and _FILE_NAME.fullmatch(name):
         yield TaskText("expected_value", name, fact, False)
         yield TaskText("expected_value", PurePosixPath(name).stem, fact, False, "title")
-
-
-def _dates(text: str) -> Iterator[str]:
-    """Give a day with its parts in the other orders that people write."""
     if match := _DAY.fullmatch(text.strip()):
         year, month, day = match.groups()
-        yield from (f"{day}.{month}.{year}", f"{month}/{day}/{year}")
-
-
-def _id_endings(id: str) -> Iterator[str]:
-    """Give an id without its first words, which are the suite's, as long as three are left."""
-    words = [*_ID_WORD.finditer(id)]
-    yield from (id[word.start() :] for word in words[1 : 1 - _LEAST_ID_WORDS])
+        for date in (f"{day}.{month}.{year}", f"{month}/{day}/{year}"):
+            yield TaskText("expected_value", date, fact, False)
 
 
 def labels(task: Task) -> Iterator[str]:

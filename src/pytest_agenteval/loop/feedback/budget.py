@@ -165,20 +165,14 @@ def _fit_trial(trial: TrialFeedback, tokens: float) -> TrialFeedback:
 def _fit_section(section: Section, tokens: float) -> Section:
     fit = fit_ends if section.kind == "input" else _fit_lines
     lines = fit(section.lines, tokens - TITLE)
-    return replace(
-        section,
-        lines=lines,
-        left_out=section.left_out + len(section.lines) - len([line for line in lines if line != GAP]),
-    )
+    left_out = section.left_out + len(section.lines) - len([line for line in lines if line != GAP])
+    return replace(section, lines=lines, left_out=left_out)
 
 
 def _bucket_head(bucket: BucketFeedback) -> float:
     asks = "".join(f"{grader.grader}{grader.asks}" for grader in bucket.graders[:MOST_GRADERS])
-    return (
-        estimate_tokens(bucket.suite + bucket.bucket + bucket.rule + bucket.descriptions + asks)
-        + 4 * TITLE
-        + 12 * min(MOST_GRADERS, len(bucket.graders))
-    )
+    texts = bucket.suite + bucket.bucket + bucket.rule + bucket.descriptions + asks
+    return estimate_tokens(texts) + 4 * TITLE + 12 * min(MOST_GRADERS, len(bucket.graders))
 
 
 def bucket_cost(bucket: BucketFeedback) -> float:
@@ -195,9 +189,8 @@ def _fit_bucket(bucket: BucketFeedback, tokens: float) -> BucketFeedback:
     room = tokens - _bucket_head(bucket)
     while True:
         trials = _all_trials(bucket)
-        weights = [*TRIAL_WEIGHTS, *[1.0] * len(trials)][: len(bucket.failing)] + [PASSING_WEIGHT] * bool(
-            bucket.passing
-        )
+        weights = [*TRIAL_WEIGHTS, *[1.0] * len(trials)][: len(bucket.failing)]
+        weights += [PASSING_WEIGHT] if bucket.passing else []
         needs = [_trial_cost(trial) for trial in trials]
         parts = weighted_shares(needs, weights, room)
         least = [
@@ -206,11 +199,10 @@ def _fit_bucket(bucket: BucketFeedback, tokens: float) -> BucketFeedback:
         ]
         if len(trials) == 1 or all(part >= low for part, low in zip(parts, least, strict=True)):
             break
-        bucket = (
-            replace(bucket, failing=bucket.failing[:-1], more=bucket.more + 1)
-            if len(bucket.failing) > 1
-            else replace(bucket, passing=None)
-        )
+        if len(bucket.failing) > 1:
+            bucket = replace(bucket, failing=bucket.failing[:-1], more=bucket.more + 1)
+        else:
+            bucket = replace(bucket, passing=None)
     fitted = [_fit_trial(trial, part) for trial, part in zip(trials, parts, strict=True)]
     count = len(bucket.failing)
     return replace(bucket, failing=tuple(fitted[:count]), passing=fitted[count] if bucket.passing else None)
@@ -235,18 +227,15 @@ def fit_buckets(buckets: Sequence[BucketFeedback], tokens: float) -> list[Bucket
 
 
 def _fit_rounds(rounds: Sequence[EarlierRound], tokens: float) -> list[EarlierRound]:
-    newest = list(reversed(rounds))
-    needs = [_round_cost(each) for each in newest]
+    newest = rounds[::-1]
+    needs, heads = [_rounds_cost([each]) for each in newest], list(map(_round_head, newest))
     for many in range(len(newest), 0, -1):
         parts = weighted_shares(needs[:many], [1 / place for place in range(1, many + 1)], tokens)
-        if all(
-            part >= min(need, _round_head(each))
-            for part, need, each in zip(parts, needs, newest, strict=False)
-        ):
-            return [
-                replace(each, diff="\n".join(_fit_lines(each.diff.splitlines(), part - _round_head(each))))
-                for each, part in zip(newest, parts, strict=False)
-            ][::-1]
+        if all(part >= min(need, head) for part, need, head in zip(parts, needs, heads, strict=False)):
+            fitted = []
+            for each, part, head in zip(newest, parts, heads, strict=False):
+                fitted.append(replace(each, diff="\n".join(_fit_lines(each.diff.splitlines(), part - head))))
+            return fitted[::-1]
     return []
 
 
@@ -254,18 +243,18 @@ def _round_head(each: EarlierRound) -> float:
     return estimate_tokens(each.summary + each.decision + each.sentence) + 4 * TITLE
 
 
-def _round_cost(each: EarlierRound) -> float:
-    return _round_head(each) + lines_cost(each.diff.splitlines())
-
-
 def _rounds_cost(rounds: Sequence[EarlierRound]) -> float:
-    return sum(map(_round_cost, rounds))
+    return sum(_round_head(each) + lines_cost(each.diff.splitlines()) for each in rounds)
 
 
 def bucket_cuts(before: Sequence[BucketFeedback], after: Sequence[BucketFeedback]) -> Iterator[Cut]:
     """Say for each bucket what of it was left out, and of which trial."""
     for whole, part in zip(before, after, strict=False):
-        lost = [*_lost_trials(whole, part), *_lost_lines(whole, part)]
+        fewer = len(whole.failing) - len(part.failing)
+        lost = [pluralize(fewer, "failing trial")] if fewer else []
+        if whole.passing and not part.passing:
+            lost.append("the trial that passed")
+        lost += _lost_lines(whole, part)
         if lost:
             tokens = bucket_cost(whole) - bucket_cost(part)
             yield Cut(f"{part.suite}/{part.bucket}", "; ".join(lost), max(1, round(tokens)))
@@ -273,13 +262,6 @@ def bucket_cuts(before: Sequence[BucketFeedback], after: Sequence[BucketFeedback
     if rest:
         what = f"all but figures of {pluralize(len(rest), 'bucket')}"
         yield Cut("buckets that are less bad", what, round(sum(map(bucket_cost, rest))))
-
-
-def _lost_trials(whole: BucketFeedback, part: BucketFeedback) -> Iterator[str]:
-    if fewer := len(whole.failing) - len(part.failing):
-        yield pluralize(fewer, "failing trial")
-    if whole.passing and not part.passing:
-        yield "the trial that passed"
 
 
 def _lost_lines(whole: BucketFeedback, part: BucketFeedback) -> Iterator[str]:
@@ -297,25 +279,23 @@ def _lost_lines(whole: BucketFeedback, part: BucketFeedback) -> Iterator[str]:
 def without_repeats(buckets: Sequence[BucketFeedback]) -> tuple[BucketFeedback, ...]:
     """Say of lines that an earlier input of the suite has, in that order, how many they are."""
     seen: dict[str, LineWindows] = {bucket.suite: set() for bucket in buckets}
-    return tuple(_shortened_bucket(bucket, seen[bucket.suite]) for bucket in buckets)
-
-
-def _shortened_bucket(bucket: BucketFeedback, seen: LineWindows) -> BucketFeedback:
-    failing = tuple(_shortened_trial(trial, seen) for trial in bucket.failing)
-    passing = _shortened_trial(bucket.passing, seen) if bucket.passing else None
-    return replace(bucket, failing=failing, passing=passing)
+    shortened = []
+    for bucket in buckets:
+        failing = tuple(_shortened_trial(trial, seen[bucket.suite]) for trial in bucket.failing)
+        passing = _shortened_trial(bucket.passing, seen[bucket.suite]) if bucket.passing else None
+        shortened.append(replace(bucket, failing=failing, passing=passing))
+    return tuple(shortened)
 
 
 def _shortened_trial(trial: TrialFeedback, seen: LineWindows) -> TrialFeedback:
-    return replace(trial, sections=tuple(_shortened_section(section, seen) for section in trial.sections))
-
-
-def _shortened_section(section: Section, seen: LineWindows) -> Section:
-    if section.kind != "input":
-        return section
-    lines = tuple(_marked_lines(section.lines, seen))
-    seen.update(_line_windows(section.lines))
-    return replace(section, lines=lines)
+    sections = []
+    for section in trial.sections:
+        if section.kind == "input":
+            lines = tuple(_marked_lines(section.lines, seen))
+            seen.update(_line_windows(section.lines))
+            section = replace(section, lines=lines)
+        sections.append(section)
+    return replace(trial, sections=tuple(sections))
 
 
 def _line_windows(lines: Sequence[str]) -> list[tuple[str, ...]]:
@@ -391,20 +371,15 @@ def _all_cuts(whole: Feedback, cut: Feedback) -> Iterator[Cut]:
         yield Cut("buckets that are less bad", f"names of {unnamed}")
     if fewer := len(whole.passed) - len(cut.passed):
         yield Cut("buckets that passed", f"names of {fewer}")
-    for where, before, after in (
-        ("prompts", whole.prompts, cut.prompts),
-        ("graders", whole.graders, cut.graders),
-    ):
-        if fewer := len(before) - len(after):
-            yield Cut(where, f"{fewer} of {len(before)}")
+    if fewer := len(whole.prompts) - len(cut.prompts):
+        yield Cut("prompts", f"{fewer} of {len(whole.prompts)}")
+    if fewer := len(whole.graders) - len(cut.graders):
+        yield Cut("graders", f"{fewer} of {len(whole.graders)}")
     if lost := _rounds_cost(whole.earlier_rounds) - _rounds_cost(cut.earlier_rounds):
         gone = len(whole.earlier_rounds) - len(cut.earlier_rounds)
-        what = (
-            f"{gone} of {len(whole.earlier_rounds)} rounds, and lines of diffs" if gone else "lines of diffs"
-        )
-        yield Cut("earlier rounds", what, round(lost))
+        rounds = f"{gone} of {len(whole.earlier_rounds)} rounds, and " if gone else ""
+        yield Cut("earlier rounds", f"{rounds}lines of diffs", round(lost))
     if whole.guide != cut.guide:
         lines = len(whole.guide.splitlines()) - len(cut.guide.splitlines())
-        yield Cut(
-            "guide", f"{lines} lines at its end", estimate_tokens(whole.guide) - estimate_tokens(cut.guide)
-        )
+        tokens = estimate_tokens(whole.guide) - estimate_tokens(cut.guide)
+        yield Cut("guide", f"{lines} lines at its end", tokens)

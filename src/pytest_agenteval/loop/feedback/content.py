@@ -234,9 +234,8 @@ def feedback_markdown(feedback: Feedback) -> str:
             raise
         line = getattr(wrong, "lineno", None)
         place = f", line {line}" if line else ""
-        raise UsageMistake(
-            f"the template of feedback{place}: {one_line(str(wrong), MOST_NAME)}; it is given `feedback`"
-        ) from None
+        why = f"{one_line(str(wrong), MOST_NAME)}; it is given `feedback`"
+        raise UsageMistake(f"the template of feedback{place}: {why}") from None
     return KNOWN_SECRETS.text(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
 
 
@@ -296,9 +295,8 @@ def _trial_lines(trial: TrialFeedback) -> Iterator[str]:
     if wrong := trial.first_wrong:
         yield f"first decision that went wrong (told by: {wrong.basis})"
         yield from (DATA_MARK + line for line in _lines(wrong.text))
-    yield from (
-        line for section in trial.sections if section not in given for line in _section_lines(section)
-    )
+    others = [section for section in trial.sections if section not in given]
+    yield from (line for section in others for line in _section_lines(section))
 
 
 def _section_lines(section: Section) -> Iterator[str]:
@@ -323,15 +321,12 @@ def by_folder(prompts: Sequence[PromptFile]) -> list[tuple[str, str, list[Prompt
     """Put prompts of one folder together that as many trials read, with what is known of that."""
     groups: dict[tuple[str, str], list[PromptFile]] = {}
     for prompt in prompts:
-        folder = prompt.file.rpartition("/")[0] if prompt.file else ""
-        groups.setdefault((folder, _reads(prompt)), []).append(prompt)
+        reads = (
+            f"read in {pluralize(prompt.read_in, 'trial')}" if prompt.read_in else "not read in these trials"
+        )
+        key = (prompt.file.rpartition("/")[0], "" if prompt.read_in is None else reads)
+        groups.setdefault(key, []).append(prompt)
     return [(*key, group) for key, group in groups.items()]
-
-
-def _reads(prompt: PromptFile) -> str:
-    if prompt.read_in is None:
-        return ""
-    return f"read in {pluralize(prompt.read_in, 'trial')}" if prompt.read_in else "not read in these trials"
 
 
 def by_rule(
@@ -348,12 +343,8 @@ def _particular_prompts(trial: TrialFeedback, feedback: Feedback) -> list[str]:
     """Give the prompts that a trial read and another one of its agent did not, or not before that reply."""
     buckets = [bucket for bucket in feedback.buckets if trial in (*bucket.failing, bucket.passing)]
     suites = {bucket.suite for bucket in buckets}
-    trials = [
-        each
-        for bucket in feedback.buckets
-        if bucket.suite in suites
-        for each in (*bucket.failing, *filter(None, (bucket.passing,)))
-    ]
+    same_agent = [bucket for bucket in feedback.buckets if bucket.suite in suites]
+    trials = [each for bucket in same_agent for each in (*bucket.failing, bucket.passing) if each]
     return [name for name in trial.prompts_read if any(name not in each.prompts_read for each in trials)]
 
 

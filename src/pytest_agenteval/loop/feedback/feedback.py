@@ -112,15 +112,9 @@ def _prompts_of_today(
         agents.add(entry.key.agent)
     for agent in sorted(agents):
         files = {path: name for name, path in _template_files(factory(agent))} | files
-    read = [
-        _prompt_text_of(short_path(path), text, name)
-        for path, name in files.items()
-        if (text := _prompt_text(path))
-    ]
-    return [
-        *read,
-        *(_prompt_text_of(short_path(path), text, name) for (name, path), text in settings.items()),
-    ]
+    read = [(path, text, name) for path, name in files.items() if (text := _prompt_text(path))]
+    read += [(path, text, name) for (name, path), text in settings.items()]
+    return [_prompt_text_of(short_path(path), text, name) for path, text, name in read]
 
 
 def _template_files(agent: Any) -> Iterator[tuple[str, Path]]:
@@ -156,7 +150,12 @@ def _prompt_list(trials: Sequence[Trial], today: Sequence[PromptText]) -> tuple[
     if not reads:
         return tuple(replace(_unread_prompt(each), read_in=None) for each in today), NOT_RECORDED
     ordered = sorted(reads.items(), key=lambda read: (-read[1], read[0]))
-    prompts = tuple(_read_prompt(name, mark, times, today) for (name, mark), times in ordered)
+    prompts = []
+    for (name, mark), times in ordered:
+        same = [each.path for each in today if each.digest == mark]
+        named = [each.path for each in today if each.name == name]
+        note = "" if same else "the file has another text today" if named else "its file is not known"
+        prompts.append(PromptFile(name, mark, (same or named or [""])[0], times, note))
     unread = [each for each in today if all(each.name != name for name, _ in reads)]
     others = tuple(_unread_prompt(each) for each in unread)
     return (*prompts, *others), f"recorded in {pluralize(len(trials), 'trial')} of these buckets"
@@ -166,16 +165,6 @@ def _unread_prompt(each: PromptText) -> PromptFile:
     if each.name.startswith(SETTINGS):  # which are no prompts whose reads are recorded
         return PromptFile(each.name, each.digest, each.path, note=f"`{each.name}`")
     return PromptFile(each.name, each.digest, each.path, 0)
-
-
-def _read_prompt(name: str, mark: str, times: int, today: Sequence[PromptText]) -> PromptFile:
-    same = [each for each in today if each.digest == mark]
-    named = [each for each in today if each.name == name]
-    if same:
-        return PromptFile(name, mark, same[0].path, times)
-    if named:
-        return PromptFile(name, mark, named[0].path, times, "the file has another text today")
-    return PromptFile(name, mark, "", times, "its file is not known")
 
 
 def _grader_counts(
@@ -190,20 +179,18 @@ def _grader_counts(
     for entry in entries:
         failed.update(grade.grader for grade in entry.grades if grade.passed is False)
         decided.update(grade.grader for grade in entry.grades if grade.passed is not None)
-    docs = {label: doc for task in tasks for label, doc in _grader_docs(task, registry)}
-    claims = dict(_failed_claims(trials))
+    docs: dict[str, str] = {}
+    for spec in (spec for task in tasks for spec in task.graders):
+        for name, label in registry.group(spec.name) or ((spec.name, spec.title),):
+            docs[label] = _grader_doc(name, registry)
+    claims: dict[str, str] = {}
+    for grade in (grade for trial in trials for grade in trial.grades):
+        if failed_of_grade := failed_checks(grade.checks):
+            claims[grade.grader] = one_line(failed_of_grade[0].claim, MOST_ASKS)
     return tuple(
         GraderCount(name, times, decided[name], docs.get(name) or claims.get(name, ""))
         for name, times in failed.most_common()
     )
-
-
-def _grader_docs(task: Task, registry: Registry) -> Iterator[tuple[str, str]]:
-    """Give what each of a task's graders says of itself, by the name that its grades have."""
-    for spec in task.graders:
-        members = registry.group(spec.name)
-        for name, label in members or ((spec.name, spec.title),):
-            yield label, _grader_doc(name, registry)
 
 
 def _grader_doc(name: str, registry: Registry) -> str:
@@ -218,13 +205,6 @@ def _grader_doc(name: str, registry: Registry) -> str:
     return one_line((inspect.getdoc(thing) or "").partition("\n\n")[0], MOST_ASKS)
 
 
-def _failed_claims(trials: Iterable[Trial]) -> Iterator[tuple[str, str]]:
-    for trial in trials:
-        for grade in trial.grades:
-            if failed := failed_checks(grade.checks):
-                yield grade.grader, one_line(failed[0].claim, MOST_ASKS)
-
-
 def _rule_sentence(graders: Sequence[GraderCount], named: str = "") -> str:
     """Say what the grader asks that failed most often, or the one named, in its first sentence."""
     asking = next((grader for grader in graders if grader.asks and named in ("", grader.grader)), None)
@@ -232,11 +212,8 @@ def _rule_sentence(graders: Sequence[GraderCount], named: str = "") -> str:
 
 
 def _task_descriptions(tasks: Sequence[Task]) -> str:
-    descriptions = list(
-        dict.fromkeys(
-            one_line(task.description, MOST_RULE).rstrip(".") for task in tasks if task.description.strip()
-        )
-    )
+    texts = (task.description for task in tasks if task.description.strip())
+    descriptions = list(dict.fromkeys(one_line(text, MOST_RULE).rstrip(".") for text in texts))
     more = f"; and {len(descriptions) - MOST_TASKS} more" if len(descriptions) > MOST_TASKS else ""
     return "; ".join(descriptions[:MOST_TASKS]) + more
 
@@ -251,11 +228,9 @@ def make_feedback(
     """
     tasks = TodaysTasks(run, options.root)
     whole = _WholeFeedback(run, tasks, options, select_trials(run, tasks, options))
-    return fit_to_budget(
-        from_builtins(
-            Feedback, KNOWN_SECRETS.value(to_builtins(whole.feedback(hide_held_out(earlier_rounds, tasks))))
-        )
-    )
+    feedback = to_builtins(whole.feedback(hide_held_out(earlier_rounds, tasks)))
+    # Secrets go before anything is cut: half of one is not known again.
+    return fit_to_budget(from_builtins(Feedback, KNOWN_SECRETS.value(feedback)))
 
 
 class _ShownBucket(FrozenValue, frozen=True):
@@ -295,12 +270,9 @@ class _WholeFeedback:
         changing = {suite: changing_tools(of_suite) for suite, of_suite in views.items()}
         # Tasks of a suite share long openings, such as instructions and starting trees.
         buckets = without_repeats([self._bucket(choice, changing) for choice in choices])
-        prompts, reads = _prompt_list(
-            shown,
-            [_prompt_text_of(path, text) for path, text in self._options.prompts.items()]
-            if self._options.prompts
-            else _prompts_of_today(self._selection.entries, self._tasks, self._agent),
-        )
+        today = [_prompt_text_of(path, text) for path, text in options.prompts.items()]
+        today = today or _prompts_of_today(selection.entries, self._tasks, self._agent)
+        prompts, reads = _prompt_list(shown, today)
         asks = {grader.grader: grader.asks for bucket in reversed(buckets) for grader in bucket.graders}
         counts = _grader_counts(selection.entries, (), (), self._registry)
         return Feedback(
@@ -313,10 +285,8 @@ class _WholeFeedback:
             buckets=buckets,
             in_brief=(),
             passed=tuple(
-                BucketLine(
-                    bucket.suite, bucket.name, round(bucket.score, 4), bucket.passed, len(bucket.entries)
-                )
-                for bucket in passed
+                BucketLine(each.suite, each.name, round(each.score, 4), each.passed, len(each.entries))
+                for each in passed
             ),
             graders=tuple(replace(count, asks=asks.get(count.grader, "")) for count in counts),
             prompts=prompts,

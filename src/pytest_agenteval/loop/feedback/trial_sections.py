@@ -9,7 +9,7 @@ called otherwise; then the answer that a failed check quotes; then a limit that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.loop.feedback.content import FirstWrong, Section, SectionKind, TrialFeedback
@@ -108,12 +108,8 @@ def reference_calls(task: Task | None) -> list[ComparedCall]:
 
 def changing_tools(views: Iterable[TrialView]) -> frozenset[str]:
     """Give the tools of which a call holds a line that came into a file of the workspace."""
-    return frozenset(
-        call.tool
-        for view in views
-        for call in agent_calls(view)
-        if _wrote_line(call, _added_lines(view.files))
-    )
+    calls = ((call, _added_lines(view.files)) for view in views for call in agent_calls(view))
+    return frozenset(call.tool for call, lines in calls if _wrote_line(call, lines))
 
 
 def _added_lines(files: Iterable[FileChange]) -> frozenset[str]:
@@ -145,7 +141,9 @@ def _parting_from_trial(view: TrialView, passing: TrialView) -> FirstWrong | Non
     tools, others = [each.tool for each in own], [each.tool for each in other]
     # Other arguments matter only where the tools are the same.
     at = _first_difference(tools, others) if tools != others else _first_difference(own, other)
-    here = _place_text(own, at, at)
+    here = f"after call {at} no other came and the trial ended" if at else "no call was made"
+    if at < len(own):
+        here = f"call {at + 1} is {own[at].text(MOST_ARGS_BESIDE)}"
     there = f"{other[at].text()} in its place" if at < len(other) else "no further call"
     name = f"repetition {passing.repetition} of the same task, which passed,"
     return FirstWrong("passing trial", f"{here}; {name} has {there}", at + 1)
@@ -154,12 +152,6 @@ def _parting_from_trial(view: TrialView, passing: TrialView) -> FirstWrong | Non
 def _first_difference(own: Sequence[object], other: Sequence[object]) -> int:
     pairs = enumerate(zip(own, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(own), len(other)))
-
-
-def _place_text(own: Sequence[ComparedCall], at: int, calls: int) -> str:
-    if at < len(own):
-        return f"call {at + 1} is {own[at].text(MOST_ARGS_BESIDE)}"
-    return f"after call {calls} no other came and the trial ended" if calls else "no call was made"
 
 
 def _parting_from_reference(
@@ -175,9 +167,13 @@ def _parting_from_reference(
     others = [each for each in reference if each.tool in changing]
     if changes and others and (wrong := _unlike_call(changes, others, len(own))):
         return wrong
-    return (
-        (_unlike_call(own, reference, len(own)) or _call_out_of_order(own, reference)) if reference else None
-    )
+    if reference and (wrong := _unlike_call(own, reference, len(own))):
+        return wrong
+    for (number, each), there in zip(own, reference, strict=False):
+        if not each.fits(there):
+            here = f"call {number} is {each.text(MOST_ARGS_BESIDE)}"
+            return FirstWrong("reference", f"{here}; {REFERENCE} has {there.text()} first", number)
+    return None
 
 
 def _unlike_call(
@@ -203,39 +199,30 @@ def _unlike_call(
     return None
 
 
-def _call_out_of_order(
-    own: Sequence[tuple[int, ComparedCall]], other: Sequence[ComparedCall]
-) -> FirstWrong | None:
-    for (number, each), there in zip(own, other, strict=False):
-        if not each.fits(there):
-            here = f"call {number} is {each.text(MOST_ARGS_BESIDE)}"
-            return FirstWrong("reference", f"{here}; {REFERENCE} has {there.text()} first", number)
-    return None
-
-
 def first_wrong(
-    view: TrialView,
-    passing: TrialView | None,
-    task: Task | None,
-    changing: Collection[str] = (),
+    view: TrialView, passing: TrialView | None, task: Task | None, changing: Collection[str] = ()
 ) -> FirstWrong:
     """Name the first decision that went wrong and what tells so; of ``passing``, a trial of the same task.
 
     ``changing`` are the tools that are known to change the workspace.
     """
     reference = reference_calls(task)
-    ways: tuple[Callable[[], FirstWrong | None], ...] = (
-        lambda: _certain_call(view, reference),
-        lambda: _missing_call(view, reference, changing),
-        lambda: _parting_from_trial(view, passing) if passing else None,
-        lambda: _parting_from_reference(view, reference, changing),
-        lambda: _quoted_answer(view),
-        lambda: (
-            FirstWrong("limit", f"a limit was reached: {one_line(view.limit, 80)}") if view.limit else None
-        ),
+    wrong = (
+        _certain_call(view, reference)
+        or _missing_call(view, reference, changing)
+        or (_parting_from_trial(view, passing) if passing else None)
+        or _parting_from_reference(view, reference, changing)
     )
+    if wrong:
+        return wrong
+    for grader, check in _missed_checks(view):
+        if quotes(view.answer, check.found):
+            claim = one_line(check.claim, MOST_CLAIM)
+            return FirstWrong("check", f"the answer, as {one_line(grader, 60)} found it: no: {claim}")
+    if view.limit:
+        return FirstWrong("limit", f"a limit was reached: {one_line(view.limit, 80)}")
     unknown = "nothing recorded tells which decision it was: read the failed checks beside the calls"
-    return next((wrong for way in ways if (wrong := way())), FirstWrong("nothing", unknown))
+    return FirstWrong("nothing", unknown)
 
 
 def _certain_call(view: TrialView, reference: Sequence[ComparedCall]) -> FirstWrong | None:
@@ -255,13 +242,15 @@ def _certain_call(view: TrialView, reference: Sequence[ComparedCall]) -> FirstWr
             why = one_line(call.failure, MOST_SIDE)
             following = f"next came {_compared_call_text(later[0])}" if later else "no call came after it"
             same = [each for each in reference if each.tool == call.tool] or reference
-            text = (
-                f"call {number}, {_compared_call_text(call)}, failed ({why}) and never worked later; {following}"
-                + (f"; {REFERENCE} has {same[0].text()}" if same else "")
-            )
-            return FirstWrong("tool error", text, number)
+            beside = f"; {REFERENCE} has {same[0].text()}" if same else ""
+            text = f"call {number}, {_compared_call_text(call)}, failed ({why}) and never worked later"
+            return FirstWrong("tool error", f"{text}; {following}{beside}", number)
         if number in blamed:
-            return FirstWrong("check", _check_text(number, call, *blamed[number]), number)
+            grader, check = blamed[number]
+            claim, found = one_line(check.claim, MOST_CLAIM), one_line(check.found, MOST_SIDE)
+            what = f"a failed check of {one_line(grader, 60)} found (no: {claim}; found {found})"
+            text = f"call {number}, {_compared_call_text(call)}: the first call with what {what}"
+            return FirstWrong("check", text, number)
     return None
 
 
@@ -281,14 +270,11 @@ def _first_call_with(
     found = _unquoted(check.found)
     # What a check finds in a changed file comes from the call that wrote it, not from one that read it.
     lines = _added_lines(file for file in view.files if file.path.endswith(found))
-    number, call = next(
-        ((number, call) for number, call in holding if _wrote_line(call, lines)),
-        next(iter(holding), (None, None)),
-    )
-    is_right = call and any(
-        each.tool == call.tool and _arguments_hold(each.args, found) for each in reference
-    )
-    return None if is_right else number
+    writing = [(number, call) for number, call in holding if _wrote_line(call, lines)]
+    for number, call in (writing or holding)[:1]:
+        if not any(each.tool == call.tool and _arguments_hold(each.args, found) for each in reference):
+            return number
+    return None
 
 
 def _missing_call(
@@ -319,18 +305,11 @@ def _compared_call_text(call: CallView) -> str:
     return _compared_call(call).text(MOST_ARGS_BESIDE)
 
 
-def _check_text(number: int, call: CallView, grader: str, check: Check) -> str:
-    claim, found = one_line(check.claim, MOST_CLAIM), one_line(check.found, MOST_SIDE)
-    what = f"a failed check of {one_line(grader, 60)} found (no: {claim}; found {found})"
-    return f"call {number}, {_compared_call_text(call)}: the first call with what {what}"
-
-
 def _holds_finding(args: Any, text: str) -> bool:
     """Whether arguments hold what a check found, a part of the list that it found, or most of it."""
     found = _unquoted(text)
-    parts = {
-        part for part in (found, *_LIST.split(found)) if len(part) >= SHORTEST and not _WORDS.match(part)
-    }
+    every = (found, *_LIST.split(found))
+    parts = {part for part in every if len(part) >= SHORTEST and not _WORDS.match(part)}
     leaves = [leaf for leaf in map(str.strip, _argument_texts(args)) if not _WORDS.match(leaf)]
     return bool(parts) and any(
         leaf in parts
@@ -346,14 +325,6 @@ def _arguments_hold(args: Any, text: str) -> bool:
 
 def _unquoted(text: str) -> str:
     return text.strip().strip("'\"")
-
-
-def _quoted_answer(view: TrialView) -> FirstWrong | None:
-    for grader, check in _missed_checks(view):
-        if quotes(view.answer, check.found):
-            claim = one_line(check.claim, MOST_CLAIM)
-            return FirstWrong("check", f"the answer, as {one_line(grader, 60)} found it: no: {claim}")
-    return None
 
 
 def quotes(answer: str, found: str) -> bool:
@@ -442,13 +413,8 @@ def _input_lines(view: TrialView, task: Task | None) -> Iterator[str]:
     messages = list(_input_messages(view.messages))
     if not messages:
         for name, value in (task.input if task else {}).items():
-            yield _cut(
-                one_line(
-                    f"{name}: {value if isinstance(value, str) else compact_json(jsonable(value))}",
-                    2 * MOST_LINE,
-                ),
-                MOST_LINE,
-            )
+            text = value if isinstance(value, str) else compact_json(jsonable(value))
+            yield _cut(one_line(f"{name}: {text}", 2 * MOST_LINE), MOST_LINE)
         return
     for message in messages:
         lines = list(_text_lines(message.content))
@@ -507,16 +473,14 @@ def _call_text(call: CallView) -> str:
     """Write a call with its arguments, cut, and what came of it."""
     args = call.raw_args if call.raw_args is not None else compact_json(jsonable(call.args))
     sent = _cut(one_line(args, 2 * MOST_ARGS), MOST_ARGS)
-    return f"{one_line(call.tool, MOST_MARK)}({sent}) -> {_result(call)}"
-
-
-def _result(call: CallView) -> str:
     if call.error is not None:
-        return f"failed, {one_line(call.failure, MOST_RESULT)}"
-    if not call.executed:
-        return "not carried out"
-    result = call.result if isinstance(call.result, str) else compact_json(call.result)
-    return one_line(call.reply or result, MOST_RESULT)
+        result = f"failed, {one_line(call.failure, MOST_RESULT)}"
+    elif not call.executed:
+        result = "not carried out"
+    else:
+        text = call.result if isinstance(call.result, str) else compact_json(call.result)
+        result = one_line(call.reply or text, MOST_RESULT)
+    return f"{one_line(call.tool, MOST_MARK)}({sent}) -> {result}"
 
 
 def _reference_lines(task: Task | None) -> Iterator[str]:
@@ -528,9 +492,8 @@ def _reference_lines(task: Task | None) -> Iterator[str]:
 
 def _file_lines(view: TrialView) -> Iterator[str]:
     for file in view.files:
-        yield f"{file.change} {one_line(file.path, MOST_CHECK_SIDE)}" + (
-            f" ({file.note})" if file.note else ""
-        )
+        note = f" ({file.note})" if file.note else ""
+        yield f"{file.change} {one_line(file.path, MOST_CHECK_SIDE)}{note}"
         yield from (_cut(printable(line), MOST_LINE) for line in _diff_lines(file))
     if view.files_left_out:
         yield f"and {view.files_left_out} more files"

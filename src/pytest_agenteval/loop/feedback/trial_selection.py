@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -55,11 +56,8 @@ class TodaysTasks:
         files = {entry.file for entry in run.entries if entry.file}
         self._root = next((at for at in roots if any((at / file).is_file() for file in files)), roots[0])
         self._suites = tuple(self._folders(self._root / file for file in sorted(files)))
-        self._tasks: Mapping[tuple[str, str], tuple[LoadedTask, _SuiteFolder]] = {
-            (each.suite.name, loaded.task.id): (loaded, each)
-            for each in self._suites
-            for loaded in each.tasks
-        }
+        every = ((of, loaded) for of in self._suites for loaded in of.tasks)
+        self._tasks = {(of.suite.name, loaded.task.id): (loaded, of) for of, loaded in every}
 
     def _folders(self, files: Iterable[Path]) -> Iterator[_SuiteFolder]:
         suites, seen = Suites(self._root), set[Path]()
@@ -134,17 +132,12 @@ class TodaysTasks:
         for loaded, of in self._tasks.values():
             is_held_out = loaded.task.split == "held_out"
             (held_out if is_held_out else dev).update((loaded.task.id, *_texts_of(loaded.task)))
-            for layer in self._layers(loaded, of):
-                trees[layer] = trees.get(layer, True) and is_held_out
+            with suppress(ProblemsFound):
+                for layer in workspace_layers(loaded.task, of.file.parent, loaded.file, self._root):
+                    trees[layer] = trees.get(layer, True) and is_held_out
         # A tree that dev tasks start from as well gives nothing away.
         held_out.update(text for tree, only in trees.items() if only for text in _texts_below(tree))
         return frozenset(held_out - dev)
-
-    def _layers(self, loaded: LoadedTask, of: _SuiteFolder) -> tuple[Path, ...]:
-        try:
-            return workspace_layers(loaded.task, of.file.parent, loaded.file, self._root)
-        except ProblemsFound:
-            return ()
 
 
 def _tasks_below(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:
@@ -186,13 +179,15 @@ def hide_held_out(rounds: Sequence[EarlierRound], tasks: TodaysTasks) -> tuple[E
     """Take out each line that has a line of a held-out task, or what ``leaks`` would find of one."""
     if not rounds:
         return ()
-    suites = [suite for folder in tasks.suite_folders for suite in _readable_suites(folder)]
-    texts = {
+    suites: list[SuiteWithTasks] = []
+    for folder in tasks.suite_folders:
+        with suppress(AgentEvalError):  # a suite with problems: its lines are known all the same
+            suites += read_suites(folder)
+    clean = {
         f"{at}/{name}": _hide_lines(getattr(each, name), tasks.held_out_texts)
         for at, each in enumerate(rounds)
         for name in ROUND_TEXTS
     }
-    clean = dict(texts)
     while leaks := _held_out_leaks(clean, suites):
         for leak in leaks:
             lines = clean[leak.file].split("\n")
@@ -202,13 +197,6 @@ def hide_held_out(rounds: Sequence[EarlierRound], tasks: TodaysTasks) -> tuple[E
         replace(each, **{name: clean[f"{at}/{name}"] for name in ROUND_TEXTS})
         for at, each in enumerate(rounds)
     )
-
-
-def _readable_suites(folder: Path) -> Iterator[SuiteWithTasks]:
-    try:
-        yield from read_suites(folder)
-    except AgentEvalError:  # a suite with problems: its lines are known all the same
-        return
 
 
 def _hide_lines(text: str, lines: frozenset[str]) -> str:
@@ -286,9 +274,8 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
     """Choose the trials; raises UsageMistake for a name that nothing has, or that is missing."""
     suites = list(dict.fromkeys(entry.key.suite for entry in run.entries))
     if options.suite and options.suite not in suites:
-        raise UsageMistake(
-            f"run {run.name} has no suite {options.suite!r}; it has {nearest_names(options.suite, suites)}"
-        )
+        there = nearest_names(options.suite, suites)
+        raise UsageMistake(f"run {run.name} has no suite {options.suite!r}; it has {there}")
     entries = [entry for entry in run.entries if options.suite in ("", entry.key.suite)]
     model = _only_name(run, "model", options.model, [entry.key.model for entry in entries])
     entries = [entry for entry in entries if entry.key.model == model]
@@ -299,7 +286,9 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
     # Whoever saw held-out trials would tune prompts to them, and nothing could be confirmed any more.
     dev = [entry for entry in entries if splits[entry.key] == "dev"]
     if not dev:
-        raise UsageMistake(f"run {run.name}: no trial of split dev; {_split_counts(splits.values())}")
+        counts = Counter(split or "of a split that nobody can tell" for split in splits.values())
+        why = tally(counts) or "no trial has ended"
+        raise UsageMistake(f"run {run.name}: no trial of split dev; {why}")
     every = {name for entry in dev for name in _bucket_names(entry)}
     for name in options.buckets:
         if name not in every:
@@ -312,9 +301,8 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
     ]
     known = {grade.grader for entry in chosen for grade in entry.grades}
     if options.grader and options.grader not in known:
-        raise UsageMistake(
-            f"run {run.name} has no grader {options.grader!r}; it has {nearest_names(options.grader, known)}"
-        )
+        there = nearest_names(options.grader, known)
+        raise UsageMistake(f"run {run.name} has no grader {options.grader!r}; it has {there}")
     unknown = [entry for entry in entries if not splits[entry.key]]
     held_out = sum(split == "held_out" for split in splits.values())
     grouped: dict[tuple[str, str], list[JournalEntry]] = {}
@@ -352,12 +340,6 @@ def _left_out_lines(held_out: int, unknown: Sequence[JournalEntry], without_file
         what = "no description and no reference solution of theirs is shown here"
         lines.append(f"{pluralize(without_file, 'task')} without a file below this folder ({where}): {what}")
     return lines
-
-
-def _split_counts(splits: Iterable[str]) -> str:
-    return (
-        tally(Counter(split or "of a split that nobody can tell" for split in splits)) or "no trial has ended"
-    )
 
 
 def _only_name(run: Run, kind: str, named: str | None, names: Sequence[str]) -> str:
@@ -425,13 +407,12 @@ def _readable(run: Run, entries: Iterable[JournalEntry]) -> list[FailingTrial]:
     for entry in entries:
         trial = run.trial_if_readable(entry) if len(trials) < MOST_READ else None
         if trial is not None:
-            failed = [grade for grade in trial.grades if grade.passed is False]
-            checks = (
-                (grade.grader, check.claim) for grade in failed for check in failed_checks(grade.checks)
-            )
-            trials.append(
-                FailingTrial(trial, frozenset((*((grade.grader, "") for grade in failed), *checks)))
-            )
+            failures: set[tuple[str, str]] = set()
+            for grade in trial.grades:
+                if grade.passed is False:
+                    claims = ("", *(check.claim for check in failed_checks(grade.checks)))
+                    failures.update((grade.grader, claim) for claim in claims)
+            trials.append(FailingTrial(trial, frozenset(failures)))
     return trials
 
 
