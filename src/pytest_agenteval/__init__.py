@@ -132,10 +132,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.reports.scorecard import ScorecardMaker as ScorecardMaker
     from pytest_agenteval.reports.scorecard import Total as Total
     from pytest_agenteval.reports.scorecard import TotalPart as TotalPart
-    from pytest_agenteval.session.api.environment import Trials as Trials
     from pytest_agenteval.session.api.fixture import AgentEval as AgentEval
     from pytest_agenteval.session.api.recording import Recording as Recording
     from pytest_agenteval.session.api.recording import record as record
+    from pytest_agenteval.session.api.running import Trials as Trials
     from pytest_agenteval.session.api.running import arun as arun
     from pytest_agenteval.session.api.running import grade as grade
     from pytest_agenteval.session.api.running import run as run
@@ -243,10 +243,9 @@ _NAMES = {
         "Metric MetricGroup RegisteredScorecard ReportFormat ReportOption Scorecard ScorecardMaker Total "
         "TotalPart"
     ),
-    "session.api.environment": "Trials",
     "session.api.fixture": "AgentEval",
     "session.api.recording": "record Recording",
-    "session.api.running": "arun grade run tool_calls",
+    "session.api.running": "arun grade run tool_calls Trials",
     "session.api.suite": "Suite suite Task",
     "store.imported_runs": (
         "add_common_arguments ImportedRun make_project misshapen read_json read_text RecordedCall "

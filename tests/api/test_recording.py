@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from pytest_agenteval import CassetteMiss, TrialBroken, UsageMistake, record
-from pytest_agenteval.session.api import environment
+from pytest_agenteval.session.api import running
 from tests.agents.endpoints import Reply, serving
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
@@ -26,7 +26,7 @@ PORT_THAT_REFUSES = "http://127.0.0.1:9"
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of its own, outside of the session that runs these tests."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(environment, "open_configs", [])
+    monkeypatch.setattr(running, "open_configs", [])
     (tmp_path / "pyproject.toml").touch()
     monkeypatch.setattr("sys.argv", [__file__])  # a script: hints are in its words
     return tmp_path

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agenteval import Evidence, Trial, Trials, UsageMistake, arun, grade, run, tool_calls
 from pytest_agenteval.engine import worker_context
-from pytest_agenteval.session.api import environment
+from pytest_agenteval.session.api import running
 from pytest_agenteval.text.errors import ProblemsFound
 from tests.suites import suite, task, write
 
@@ -37,7 +37,7 @@ def short(evidence: Evidence) -> float:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of its own, outside of the session that runs these tests."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(environment, "open_configs", [])
+    monkeypatch.setattr(running, "open_configs", [])
     (tmp_path / "pyproject.toml").touch()
     return tmp_path
 

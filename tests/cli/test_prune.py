@@ -19,7 +19,7 @@ from pytest_agenteval.store.run_folder import Resumption, RunHeader, list_runs, 
 HOLD = """
 import sys
 from pathlib import Path
-from pytest_agenteval.processes.shared_state import PresenceLock
+from pytest_agenteval.processes.files import PresenceLock
 
 held = PresenceLock(Path(sys.argv[1]))
 held.hold()

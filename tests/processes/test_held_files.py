@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.processes.shared_state import PresenceLock
+from pytest_agenteval.processes.files import PresenceLock
 
 pytestmark = pytest.mark.posix
 
 HOLDER = """
 import sys
 from pathlib import Path
-from pytest_agenteval.processes.shared_state import PresenceLock
+from pytest_agenteval.processes.files import PresenceLock
 
 held = PresenceLock(Path(sys.argv[1]))
 print(held.claim(0) if sys.argv[2] == "claim" else held.hold(), flush=True)

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.processes.shared_state import LockedState
+from pytest_agenteval.processes.files import LockedState
 
 COUNT = """
 import sys
 from pathlib import Path
-from pytest_agenteval.processes.shared_state import LockedState
+from pytest_agenteval.processes.files import LockedState
 state = LockedState(Path(sys.argv[1]))
 def count(value):
     value["n"] = value.get("n", 0) + 1
@@ -28,7 +28,7 @@ for _ in range(int(sys.argv[2])):
 HOLD = """
 import sys, time
 from pathlib import Path
-from pytest_agenteval.processes.shared_state import LockedState
+from pytest_agenteval.processes.files import LockedState
 def hold(value):
     value["n"] = -1
     print("holds", flush=True)

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.text.workflow_commands import without_commands, workflow_command
+from pytest_agenteval.text.formatting import without_commands, workflow_command
 from tests.actions_runner import Command, commands_in
 
 PIECES = (

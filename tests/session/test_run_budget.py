@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.processes.shared_state import LockedState
+from pytest_agenteval.processes.files import LockedState
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.journals import run_folder
 from tests.loopback.model_server import ModelServer, ReplyPlan

@@ -27,7 +27,7 @@ from pytest_agenteval.chat.rate_shares import (
     ShareStore,
     read_standings,
 )
-from pytest_agenteval.processes.shared_state import LockedState
+from pytest_agenteval.processes.files import LockedState
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.text.errors import ProviderDown

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pytest_agenteval.processes.files import POSIX
+from pytest_agenteval.processes.files import POSIX, LockedState
 from pytest_agenteval.processes.process_groups import is_running
-from pytest_agenteval.processes.shared_state import LockedState
 from pytest_agenteval.records.record import NOTHING, Record
 
 AT_START = 64

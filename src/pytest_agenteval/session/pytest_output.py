@@ -15,9 +15,8 @@ from pytest_agenteval.chat.models import known_key_names
 from pytest_agenteval.session.options import PROJECT
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import StyledLine
+from pytest_agenteval.text.formatting import StyledLine, in_actions, without_commands, workflow_command
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
-from pytest_agenteval.text.workflow_commands import in_actions, without_commands, workflow_command
 
 HEADER_TABLES = ("extra_headers", "headers", "default_headers")
 

@@ -24,9 +24,8 @@ from pytest_agenteval.engine.run_budget import (
 from pytest_agenteval.engine.trial_resources import chat_cassette_file
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.grader import asks_judges
-from pytest_agenteval.processes.files import POSIX
+from pytest_agenteval.processes.files import POSIX, LockedState
 from pytest_agenteval.processes.process_groups import is_running
-from pytest_agenteval.processes.shared_state import LockedState
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan, PlannedTask, Prices, Variant, own_price
 from pytest_agenteval.records.transcript import PARTLY_UNKNOWN, Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.registry.registry import Registry

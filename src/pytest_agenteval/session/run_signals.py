@@ -12,8 +12,8 @@ import pytest
 
 from pytest_agenteval.processes import signals
 from pytest_agenteval.processes.captured_output import is_captured
+from pytest_agenteval.processes.files import PresenceLock
 from pytest_agenteval.processes.process_groups import is_running
-from pytest_agenteval.processes.shared_state import PresenceLock
 from pytest_agenteval.session.stash import held_run_key
 
 HOLD_FILE = ".held"

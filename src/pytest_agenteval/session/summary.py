@@ -37,8 +37,7 @@ from pytest_agenteval.store.run_documents import read_audit
 from pytest_agenteval.store.run_folder import HEADER, LATEST, ROOT, RunHeader, read_header
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize, wrap
-from pytest_agenteval.text.workflow_commands import in_actions
+from pytest_agenteval.text.formatting import StyledLine, in_actions, one_line, pluralize, wrap
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession

@@ -17,10 +17,11 @@ from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Transcript
 from pytest_agenteval.records.trial import TapeCounts, Trial, part_paid
 from pytest_agenteval.session.api.code_tasks import TaskReference
-from pytest_agenteval.session.api.environment import Environment, Trials
 from pytest_agenteval.session.api.recording import Recording, RecordingPlace, pytest_commands
 from pytest_agenteval.session.api.running import (
+    Environment,
     RunOptions,
+    Trials,
     mode_of,
     plans_of,
     refuse_running_loop,

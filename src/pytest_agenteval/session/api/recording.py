@@ -25,8 +25,13 @@ from pytest_agenteval.records.plan import NO_PRICES, OWN_MODEL, Allowance, Price
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import CHANGED_PROMPT, Ask, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts
-from pytest_agenteval.session.api.environment import is_in_pytest, script_command, script_environment
-from pytest_agenteval.session.api.running import chosen_mode, mode_of
+from pytest_agenteval.session.api.running import (
+    chosen_mode,
+    is_in_pytest,
+    mode_of,
+    script_command,
+    script_environment,
+)
 from pytest_agenteval.text.errors import CassetteMiss, TrialBroken, UsageMistake, key_hint
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools.tool_tape import ToolTape
