@@ -19,7 +19,7 @@ from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.registry.registry import Registry
 from tests.agents.test_own_models import records_as_one_process, server, write_suite
 from tests.calibration.judges import found_in, project, rows
-from tests.engine.executors.test_processes import CONFTEST, PROCESSES, add, looking, looking_project
+from tests.engine.test_process_executor import CONFTEST, PROCESSES, add, looking, looking_project
 from tests.journals import finished
 from tests.loopback.model_server import ModelServer
 from tests.suites import import_multiprocessing, only_our_plugin, run, suite, task, write

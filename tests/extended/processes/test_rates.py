@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.chat.rate_limiting.test_processes import asking, spans, wait_for
+from tests.chat.test_rate_processes import asking, spans, wait_for
 
 
 def test_who_asks_little_is_not_starved_and_all_together_keep_to_the_width(tmp_path: Path) -> None:
