@@ -101,25 +101,32 @@ NONSENSE = {
 }
 
 
-@pytest.mark.parametrize(("made", "mistake"), NONSENSE.values(), ids=NONSENSE)
-def test_what_is_no_scorecard_costs_nothing_else(pytester: pytest.Pytester, made: str, mistake: str) -> None:
+def test_what_is_no_scorecard_costs_nothing_else(pytester: pytest.Pytester) -> None:
     """Not the run's tables, not its place, not the other scorecards: one line names it and what is wrong."""
-    other = (
-        SCORECARD.replace("def scorecard(", "def nonsense(")
-        .replace('return Scorecard((group,), total, group_word="skill")', f"return {made}")
-        .split("def pytest_agenteval_register")[0]
-    )
-    hook = SCORECARD.replace('"own"', '"zown"').replace(
-        "(registry):\n", "(registry):\n    registry.scorecard('bad', nonsense, graders=['answer_matches'])\n"
-    )
-    project(pytester, other + hook)
-    matches = [{"name": "answer_matches", "config": {"patterns": ["Mina"]}}]
-    write(pytester.path, {"b/suite.yaml": suite("others"), "b/m.json": task("m", graders=matches)})
+    hook = SCORECARD.replace('"own"', '"zown"')
+    function = SCORECARD[SCORECARD.index("def scorecard") :].split("def pytest_agenteval_register")[0]
+    returned = 'return Scorecard((group,), total, group_word="skill")'
+    for number, (made, _) in enumerate(NONSENSE.values()):
+        nonsense = function.replace("def scorecard(", f"def nonsense{number}(").replace(
+            returned, f"return {made}"
+        )
+        register = f"    registry.scorecard('bad{number}', nonsense{number}, graders=['m{number}'])\n"
+        hook = f"{nonsense}{hook}{register}"
+    imports = SCORECARD[: SCORECARD.index("def scorecard")]
+    project(pytester, imports + hook)
+    for number in range(len(NONSENSE)):
+        matches = {"name": "answer_matches", "label": f"m{number}", "config": {"patterns": ["Mina"]}}
+        own = {
+            f"b{number}/suite.yaml": suite(f"b{number}"),
+            f"b{number}/m.json": task("m", graders=[matches]),
+        }
+        write(pytester.path, own)
 
     result = run(pytester)
 
     output = " ".join(result.stdout.str().split())
-    assert f"the scorecard 'bad' cannot be drawn: {mistake}" in output
+    for number, (_, mistake) in enumerate(NONSENSE.values()):
+        assert f"the scorecard 'bad{number}' cannot be drawn: {mistake}" in output
     assert " greetings index 0.50 " in output
     assert any(line.startswith("run: ") for line in result.outlines)
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
