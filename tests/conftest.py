@@ -80,6 +80,7 @@ TOGETHER: dict[str, str] = {
             "chat/test_prices.py",
             "chat/test_streaming.py",
             "engine/test_openai_client.py",
+            "session/test_dry_run.py",
             "session/test_real_judges.py",
         ),
         "litellm",
