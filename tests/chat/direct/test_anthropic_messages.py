@@ -79,21 +79,20 @@ def sent_by_litellm(loop: asyncio.Runner) -> Mapping[str, dict[str, Any]]:
 
 
 @held_against_litellm
-@pytest.mark.parametrize("name", ASKS)
-def test_the_body_is_that_of_litellm(name: str, request: pytest.FixtureRequest) -> None:
+def test_the_body_is_that_of_litellm(request: pytest.FixtureRequest) -> None:
     """An ask is written as litellm writes it, but for the differences that are listed with their reasons."""
-    ask = ask_of(ASKS[name])
-    body = anthropic_request.body_of(ask)
-    headers = anthropic_request.headers_of(NO_KEY, body)
-    ours = {**json.loads(json.dumps(body)), **{head: headers.get(head) for head in HEADERS}}
-    if COMPARED.agreed(name, ours):
-        return
-    theirs = request.getfixturevalue("sent_by_litellm")[name]
-    differ = {key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)}
-    assert differ == ON_PURPOSE.get(name, (set(), ""))[0], {
-        key: (ours.get(key), theirs.get(key)) for key in differ
-    }
-    COMPARED.record(name, ours)
+    for name, asked in ASKS.items():
+        body = anthropic_request.body_of(ask_of(asked))
+        headers = anthropic_request.headers_of(NO_KEY, body)
+        ours = {**json.loads(json.dumps(body)), **{head: headers.get(head) for head in HEADERS}}
+        if COMPARED.agreed(name, ours):
+            continue
+        theirs = request.getfixturevalue("sent_by_litellm")[name]
+        differ = {key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)}
+        assert differ == ON_PURPOSE.get(name, (set(), ""))[0], {
+            name: {key: (ours.get(key), theirs.get(key)) for key in differ}
+        }
+        COMPARED.record(name, ours)
 
 
 def test_every_difference_belongs_to_an_ask() -> None:
