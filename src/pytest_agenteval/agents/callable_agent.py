@@ -159,13 +159,10 @@ class CallableFactory:
 
     def _text_parameters(self, parameters: Parameters) -> list[str]:
         """Name the parameters that may be given a prompt: with no default, or one that is None or a text."""
-        return [
-            key
-            for key, parameter in parameters.items()
-            if key not in self._sources
-            and parameter.kind in _NAMED_KINDS
-            and (parameter.default in (None, parameter.empty) or isinstance(parameter.default, str))
-        ]
+        own = {key: each for key, each in parameters.items() if key not in self._sources}
+        named = {key: each.default for key, each in own.items() if each.kind in _NAMED_KINDS}
+        may_be_text = (None, inspect.Parameter.empty)
+        return [key for key, it in named.items() if it in may_be_text or isinstance(it, str)]
 
     def input_problems(self, task_input: Mapping[str, Any]) -> list[Wrong]:
         """Say what seems to be misspelt in a task's input, of which the function is given the words alone."""
@@ -359,7 +356,7 @@ class CallableAgent:
 
 
 def _text_of(returned: Any) -> str:
-    """Give what a function said: the text of the answer that it returned, whichever form that has."""
+    """Give the text of the answer that a function returned, whichever form that has."""
     if isinstance(returned, Mapping):
         returned = returned.get("answer")
     text = getattr(returned, "text", returned)

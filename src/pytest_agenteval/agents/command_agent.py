@@ -60,7 +60,7 @@ class CommandOutput:
     """Reads a program's standard output line by line, and writes its tool calls into the transcript.
 
     ``log`` is given each line that is no event of ours. ``on_answer`` is called at each answer. What is lost
-    in a line that cannot be read is told by ``unreadable``.
+    in a line that cannot be read stands in ``unreadable``.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class CommandOutput:
 
 
 def _text(value: Any) -> str:
-    """Give what is said as text: anything else in its JSON, which may be deep, and no number at all."""
+    """Give a value as text: anything else than a text as its JSON, whatever its depth."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -250,7 +250,7 @@ class CommandProcess:
                 self._process.stdin.close()
 
     def end(self) -> None:
-        """End it and what it started, asked first, forced after a while; read what is left of its output."""
+        """End it and what it started, by force after a while; read what is left of its output."""
         try:
             end_group(self._process, GRACE_S, self._mark)
         finally:
@@ -415,7 +415,7 @@ class CommandTrial:
     def answer(self, user_messages: Sequence[str]) -> Answer:
         """Give the answer to the user's messages; raises what broke the trial, or AgentCrash.
 
-        Where no request of a model was seen, the program's own trajectory tells what was said and called.
+        Where no request to a model was seen, the program's own trajectory is the transcript.
         """
         assert self._process is not None
         assert self._address is not None

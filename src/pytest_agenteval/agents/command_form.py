@@ -143,8 +143,8 @@ class OneAnswerOnly(TrialBroken):
 class TaskLines:
     """What a program reads: the task as a line of JSON and, in a conversation, a line for each user turn.
 
-    What was said before the first turn that is to be answered stands in that line as ``turns``. A program
-    that ``answers_once`` has no events by which its answers could be told apart.
+    The conversation before the first turn that is to be answered stands in that line as ``turns``. A program
+    that ``answers_once`` has no events by which its answers could be distinguished.
     """
 
     def __init__(
@@ -178,18 +178,10 @@ class TaskLines:
                     )
                 self.goes_on = False
         self.user_messages.append(turn_text(task_input))
-        return _line(
-            {
-                "v": VERSION,
-                "task": ctx.trial.task,
-                "repetition": ctx.trial.repetition,
-                **({"turn": 1} if self.goes_on else {}),
-                "input": task_input,
-                "model": bare_name(ctx.model),
-                "settings": self._settings,
-                "now": ctx.clock.now().isoformat(),
-            }
-        )
+        line = {"v": VERSION, "task": ctx.trial.task, "repetition": ctx.trial.repetition}
+        line |= {"turn": 1} if self.goes_on else {}
+        line |= {"input": task_input, "model": bare_name(ctx.model), "settings": self._settings}
+        return _line({**line, "now": ctx.clock.now().isoformat()})
 
     async def next(self) -> str | None:
         """Give the line of the next user turn; None where there is no more."""

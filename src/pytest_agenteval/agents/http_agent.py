@@ -353,7 +353,7 @@ class ReplyReader:
 
 
 def _call(place: Place) -> ToolCall:
-    """Read a call, with its result or error where these are told beside it."""
+    """Read a call, with its result or error where these stand beside it."""
     request, error, result = call_request(place), place.get("error"), place.map().get("result")
     failed = None if error is None else ToolError("tool_error", result_text(error))
     value = shown_value(result) if isinstance(result, str) else result
@@ -412,7 +412,7 @@ def endpoint_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
 
 
 class HttpAgent:
-    """An agent that is asked over HTTP, as a suite's form says."""
+    """An agent that is reached over HTTP, as a suite's form says."""
 
     implementation = None
     """There is no code of it here."""
@@ -454,7 +454,7 @@ class _Talk:
         self.last = EndpointReply()
 
     async def begin(self, task_input: Mapping[str, Any]) -> None:
-        """Take over what was said before the trial, and what can be told by name."""
+        """Take over the conversation before the trial, and the values that a form may name."""
         seeded = last_user_turn(task_input)
         turns = task_input.get("turns") or ()
         if seeded:

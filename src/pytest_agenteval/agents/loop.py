@@ -34,9 +34,9 @@ def last_user_turn(task_input: Mapping[str, Any]) -> int:
 
 
 def seed_conversation(turns: Sequence[Any], messages: list[dict[str, Any]], transcript: Recorder) -> int:
-    """Put turns into the conversation as said before the trial, and their calls into the transcript.
+    """Put turns into the conversation as its past before the trial, and their calls into the transcript.
 
-    An assistant's calls come first, then their results, then what it said. Gives the number of user turns.
+    An assistant's calls come first, then their results, then its text. Gives the number of user turns.
     """
     user_turns = 0
     for number, turn in enumerate(turns, start=1):
@@ -63,7 +63,7 @@ def seed_conversation(turns: Sequence[Any], messages: list[dict[str, Any]], tran
 
 
 def turn_text(turn: Any) -> str:
-    """Give what is said in a turn, which may be a plain text."""
+    """Give the text of a turn, which may be a plain text."""
     return str(turn.get("content", "")) if isinstance(turn, Mapping) else str(turn)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -67,7 +68,7 @@ class Cassette:
                 self._as_read.add(self.recorded.append(Interaction(request, interaction.response)))
 
     def _stays(self, held: Interaction) -> bool:
-        """Whether what the file holds is played: where a trial broke, servers that failed are asked again."""
+        """Whether what the file holds is played: where a trial broke, failures of servers are not."""
         failed = held.response.status >= 500 and not held.request.uri.startswith(TOOL)
         return not (failed and self._unfinished and self.recording)
 
@@ -146,15 +147,8 @@ class Cassette:
             ours, self.dirty, unfinished = self.interactions, False, bool(self._broken_trials)
         since = self.started if self.mode == "all" else None
         try:
-            cassette_files.save_cassette(
-                self.path,
-                ours,
-                name=self.name,
-                since=since,
-                started=self.started,
-                unfinished=unfinished,
-                clean=self._clean,
-            )
+            save = partial(cassette_files.save_cassette, self.path, ours, name=self.name, clean=self._clean)
+            save(since=since, started=self.started, unfinished=unfinished)
         except BaseException:
             self.dirty = True
             raise

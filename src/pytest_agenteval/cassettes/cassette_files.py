@@ -150,7 +150,7 @@ def read_cassette(path: Path, name: str = "") -> CassetteContent:
 
 
 def _content(text: str, is_json: bool, name: str) -> tuple[Mapping[str, Any], tuple[Interaction, ...]]:
-    """Read a file's text as we write it, else as vcrpy does; what neither can read is told as we see it."""
+    """Read a file's text as we write it, else as vcrpy does; problems are those of our own reader."""
     try:
         data = parse_text(text, is_json, name)
         try:
@@ -214,8 +214,8 @@ def save_cassette(
     """Add what the file does not hold yet, while no other process writes it.
 
     With ``since``, what the file held before that time is dropped. ``clean`` redacts what the file held, and
-    gives None for what is dropped. The file is ``unfinished`` if it is said, or another process of the run
-    that ``started`` then has said it.
+    gives None for what is dropped. The file is ``unfinished`` if the caller says so, or if another process of
+    the run that ``started`` then did.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -235,7 +235,7 @@ def save_cassette(
 
 
 def merge_interactions(previous: Iterable[Interaction], ours: Iterable[Interaction]) -> list[Interaction]:
-    """Add to what is kept: of equal requests, only as many as ours are more."""
+    """Add ours to the previous ones: of equal requests, only as many as ours are more."""
     together = list(previous)
     held: Counter[RequestKey] = Counter(key_of(interaction.request) for interaction in together)
     seen: Counter[RequestKey] = Counter()

@@ -252,12 +252,8 @@ def json_text(interactions: Iterable[Interaction], rest: Mapping[str, Any]) -> s
             hint = "give the cassette a name that ends in .yaml"
             found = f"a binary body: {request.uri}"
             raise CassetteFormatError((), "bodies of text in a .json cassette", found, hint)
-        sent = {
-            "method": request.method,
-            "uri": request.uri,
-            "body": request.body,
-            "headers": _lists(request.headers),
-        }
+        address = {"method": request.method, "uri": request.uri}
+        sent = {**address, "body": request.body, "headers": _lists(request.headers)}
         status = {"code": response.status, "message": response.message}
         body = {"string": response.body}
         received = {"status": status, "headers": _lists(response.headers), "body": body}

@@ -223,15 +223,10 @@ def _leaves(
         inner = [(name, name, (*names, name), may_be_text and not _is_no_text(name)) for name in value]
     elif isinstance(value, list):
         # Parts of one text have no number, and follow each other.
-        inner = [
-            (
-                at,
-                "text" if isinstance(it, dict) and isinstance(it.get("text"), str) else at,
-                names,
-                may_be_text,
-            )
-            for at, it in enumerate(value)
-        ]
+        inner = []
+        for at, item in enumerate(value):
+            is_part = isinstance(item, dict) and isinstance(item.get("text"), str)
+            inner.append((at, "text" if is_part else at, names, may_be_text))
     else:
         return
     for key, step, below, is_text in inner:
@@ -363,12 +358,8 @@ class Redactor:
     def response(self, given: Response) -> Response:
         """Give the response without secrets."""
         extra = {name: self.uri(it) if isinstance(it, str) else it for name, it in given.extra.items()}
-        return replace(
-            given,
-            headers=self._headers(given.headers),
-            body=self._body(given.body, self._secrets.known_only),
-            extra=extra,
-        )
+        headers, body = self._headers(given.headers), self._body(given.body, self._secrets.known_only)
+        return replace(given, headers=headers, body=body, extra=extra)
 
     def uri(self, uri: str) -> str:
         """Give the address without the secrets of its query, and without user and password."""
@@ -418,7 +409,7 @@ class Redactor:
         """Whether nothing in a body has a telling name or the shape of a key: never wrongly True.
 
         What says so stands between two quotation marks, and there it is looked for: each request of a
-        conversation repeats all that was said, and each event of a stream names the same things.
+        conversation repeats the earlier ones, and each event of a stream names the same things.
         """
         parts = set(body.split('"'))
         fresh = [part for part in parts if hash(part) not in self._clean_parts]
@@ -463,7 +454,7 @@ _PATTERNS: Mapping[re.Pattern[str], Callable[[str], bool]] = {
 
 
 def _json_values(text: str) -> str:
-    """Replace texts, numbers and lists that stand under a telling key, also in JSON kept inside a JSON text.
+    """Replace texts, numbers and lists that stand under a telling key, also in JSON inside a JSON text.
 
     Maps are not replaced but looked into: under ``"password"`` a tool's schema says ``{"type": "string"}``.
     """

@@ -80,17 +80,14 @@ class ParamMatchers:
         self._left_out = {name for name, rule in self._rules.items() if rule.word not in ("exact", "folded")}
 
     def key(self, args: Mapping[str, Any]) -> Hashable:
-        """Give what accepted calls share: the parameters whose rule can be told from one value alone."""
-        return canonical_json(
-            {
-                name: _folded(value) if name in self._folded else _whole(value)
-                for name, value in args.items()
-                if name not in self._left_out
-            }
-        )
+        """Give what accepted calls share: the parameters whose rule needs one value alone."""
+        shared = {name: value for name, value in args.items() if name not in self._left_out}
+        for name, value in shared.items():
+            shared[name] = _folded(value) if name in self._folded else _whole(value)
+        return canonical_json(shared)
 
     def accepts(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
-        """Does the recorded call answer the one that is asked?"""
+        """Does the recorded call answer the one that is made?"""
         return all(self._same(name, recorded, args) for name in recorded.keys() | args.keys())
 
     def nearness(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> Nearness:
@@ -208,7 +205,7 @@ _latest: tuple[Request | None, RequestKey] = (None, ("", "", ""))
 
 
 def request_parameters(request: Request) -> dict[str, Any]:
-    """Give what was asked for by name: a tool's arguments, or the parameters and body of an HTTP request.
+    """Give a request's parameters by name: a tool's arguments, or query and body of an HTTP request.
 
     A name that is given several times has the list of its values.
     """
@@ -293,7 +290,7 @@ class InteractionIndex:
         return self._by_request.get(key, ())
 
     def by_call(self, matcher: CallMatcher) -> CandidateIndex:
-        """Give the index of one tool's calls, made when first asked for and up to date."""
+        """Give the index of one tool's calls, made at first use and up to date."""
         index = self._candidates.get(matcher.ident)
         if index is None:
             if len(self._candidates) >= MOST_INDEXES:
@@ -336,7 +333,7 @@ class CandidateIndex:
         return () if bucket is None else bucket.near(args)
 
     def args(self, slot: InteractionSlot) -> CallArgs:
-        """Give what the call of a slot asked."""
+        """Give the arguments of the call of a slot."""
         return self._args[slot]
 
 

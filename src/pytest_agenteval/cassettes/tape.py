@@ -164,7 +164,7 @@ class Tape:
     ``play`` gives None where nothing recorded answers. If ``recording``, send the request and ``record`` the
     response; else it is a miss. Identical requests play their recordings in the order of recording.
     Beyond the last one, a replay with ``allow_repeats`` plays the last one again, and one without misses;
-    while recording, what is asked more often than it was recorded is new, and is recorded.
+    while recording, a request made more often than it was recorded is new, and is recorded.
 
     ``hits`` counts requests played, ``misses`` those that were neither played nor could be recorded,
     ``recorded`` those recorded, also where another trial had recorded an equal one first.
@@ -352,7 +352,7 @@ class Library:
     ) -> Tape:
         """Give a trial its own tape of a file; a file has one mode and one kind in a run.
 
-        ``allow_repeats`` is true for tools and false for chats unless it is said.
+        ``allow_repeats`` is true for tools and false for chats unless it is given.
         """
         whole = self._whole(path)
         with self._lock:
@@ -371,7 +371,7 @@ class Library:
         """Give a trial its own tape of what tasks share; nothing is ever recorded into it.
 
         The path is a file, or a folder that holds a file for each tool, ``TOOL.json`` or ``TOOL.yaml``: then
-        None says that it holds none for this tool. A file is read when it is first asked for.
+        None says that it holds none for this tool. A file is read at first use.
         """
         whole = self._place(path, tool)
         if whole is None:

@@ -1,4 +1,4 @@
-"""Real models, asked through litellm: the one file that knows it.
+"""Real models through litellm: the one file that knows it.
 
 What litellm makes of a stream's chunks says more than the provider did (an estimate where no tokens were
 counted, an end where the line was cut) and less (no refusal, no call without an id). Both are put right here.
@@ -424,7 +424,7 @@ class LitellmChat:
 
 
 async def close() -> None:
-    """Close litellm's connections; to be awaited at the end, on the loop on which models were asked."""
+    """Close litellm's connections; to be awaited at the end, on the loop of the requests."""
     if _litellm is None:
         return
     with suppress(ImportError, AttributeError, RuntimeError, TimeoutError):

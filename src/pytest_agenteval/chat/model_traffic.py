@@ -158,7 +158,7 @@ FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
 
 
 class NotAllowed(TrialBroken):
-    """An agent asked its own model without permission to."""
+    """An agent sent requests to its own model without permission."""
 
     cause = "not_allowed"
 

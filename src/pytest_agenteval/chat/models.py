@@ -27,7 +27,7 @@ _DIRECT_PARAMS = frozenset({"api_base", "request_seconds", "stream", *DIRECT_SET
 
 
 def usual_transport(model: Model) -> Via:
-    """Give the transport of a model that names none; empty for one that is not asked over HTTP."""
+    """Give the transport of a model that names none; empty for one that is not reached over HTTP."""
     if model.offline or provider_of(model.id) == "hf" or "/" not in model.id:
         return ""
     if direct_problem(model):
@@ -41,7 +41,7 @@ def usual_transport(model: Model) -> Via:
 
 
 def direct_problem(model: Model) -> str:
-    """Say why a model cannot be asked directly; empty where it can."""
+    """Say why a model cannot be reached directly; empty where it can."""
     if model.id.partition("/")[0] not in DIRECT_PROVIDERS and provider_of(model.id) != "vllm":
         known = ", ".join(f"{name}/" for name in DIRECT_PROVIDERS)
         return f"expected a model that begins with {known}; found {model.id}"
@@ -50,7 +50,7 @@ def direct_problem(model: Model) -> str:
 
 
 def transport_note(model: Model) -> str:
-    """Say how a model is asked, in words: ``direct``, ``via litellm``, or nothing."""
+    """Name a model's transport: ``direct``, ``via litellm``, or nothing."""
     return f"via {model.via}" if model.via == LITELLM else model.via
 
 
@@ -135,7 +135,7 @@ RATE_SETTINGS: Mapping[str, str] = {
 
 
 def setting_problem(model: Model) -> str:
-    """Name a setting without effect, such as one for loading a model that is asked elsewhere."""
+    """Name a setting without effect, such as one for loading a model that runs elsewhere."""
     provider = provider_of(model.id)
     for name in model.params:
         if name in LOADED_BY and provider not in LOADED_BY[name]:

@@ -254,12 +254,8 @@ class OptionalSettings:
         if failed.cause != "bad_request":
             return failed
         lowered = answer.lower()
-        refused = [
-            setting
-            for setting in OPTIONAL_SETTINGS
-            if setting in sent
-            and any(name in lowered for name in (setting, *_PROVIDER_NAMES.get(setting, ())))
-        ]
+        named = {name: (name, *_PROVIDER_NAMES.get(name, ())) for name in OPTIONAL_SETTINGS if name in sent}
+        refused = [name for name, words in named.items() if any(word in lowered for word in words)]
         if not refused:
             return failed
         self.refused.update(refused)

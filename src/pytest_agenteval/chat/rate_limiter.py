@@ -349,12 +349,12 @@ class RateLimiters:
             return limiter
 
     def standings(self) -> tuple[ModelStanding, ...]:
-        """Give how the models fared that only this process asked."""
+        """Give how the models fared that only this process uses."""
         with self._locks:
             return self.shares.standings()
 
     def share(self, model: str) -> RateShare | None:
-        """Give the latest share of a model; None for one that this process has not asked."""
+        """Give the latest share of a model; None for one that this process has not used."""
         limiter = self._limiters.get(model)
         return None if limiter is None else limiter.share
 
@@ -474,7 +474,7 @@ def limiter_of(
 
 
 def limiter_key(model: Model) -> str:
-    """Name what limits belong to: a model, where it is asked, and with whose key."""
+    """Name what limits belong to: a model, its address and its key."""
     return " ".join((model.id, str(model.params.get("api_base", "")), model.api_key_env)).rstrip()
 
 

@@ -136,7 +136,7 @@ class ShareStore(Protocol):
         ...
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Give how every model fared that was asked."""
+        """Give how every model fared that was used."""
         ...
 
 
@@ -458,7 +458,7 @@ class LocalShares:
             remove_process(state, process)
 
     def standings(self) -> tuple[ModelStanding, ...]:
-        """Give how every model fared that was asked."""
+        """Give how every model fared that was used."""
         now = self._now()
         return tuple(standing_of(model, state, now, _is_lost) for model, state in self._states.items())
 
@@ -478,7 +478,7 @@ class LocalShareStore:
         self.ledger.leave(process)
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Give how every model fared that was asked."""
+        """Give how every model fared that was used."""
         return self.ledger.standings()
 
 
@@ -516,7 +516,7 @@ class FileShareStore:
         self._file.change(change)
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Give how every model fared that was asked."""
+        """Give how every model fared that was used."""
         return read_standings(self._file)
 
     def close(self) -> None:
@@ -525,7 +525,7 @@ class FileShareStore:
 
 
 def read_standings(file: LockedState) -> tuple[ModelStanding, ...]:
-    """Give how every model fared that the processes of a run asked."""
+    """Give how every model fared that the processes of a run used."""
     now = time.monotonic()
     states = {model: msgspec.convert(data, ModelState) for model, data in file.read().items()}
     return tuple(standing_of(model, state, now, _is_gone) for model, state in states.items())

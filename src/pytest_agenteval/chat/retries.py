@@ -48,7 +48,7 @@ class ProviderChat(Chat, Protocol):
 
     @property
     def model(self) -> Model:
-        """Who is asked."""
+        """The model."""
         ...
 
     @property
@@ -57,7 +57,7 @@ class ProviderChat(Chat, Protocol):
         ...
 
     async def prepare(self, *, tools: bool = False) -> None:
-        """Get ready to be asked, with ``tools`` too; the trial does not pay for this time."""
+        """Get ready for requests, with ``tools`` too; the trial does not pay for this time."""
         ...
 
 
@@ -234,7 +234,7 @@ class _AskProgress:
 
 
 def http_chat(model: Model, prices: Prices = NO_PRICES) -> DirectChat | LitellmChat:
-    """Give the chat of a model that is asked over HTTP, the way that it says, else the usual one."""
+    """Give the chat of a model behind HTTP: by the transport that it names, else the usual one."""
     if (model.via or usual_transport(model)) == DIRECT:
         from pytest_agenteval.chat.direct.direct_chat import DirectChat
 

@@ -38,12 +38,10 @@ def read_served_tool(tool: Mapping[str, Any]) -> ServedTool:
 
 def is_object_schema(schema: Any) -> bool:
     """Whether a schema may be that of a tool's arguments: of an object, with its properties in a map."""
-    return (
-        isinstance(schema, Mapping)
-        and schema.get("type", "object") == "object"
-        and isinstance(schema.get("properties", {}), Mapping)
-        and isinstance(schema.get("required", []), list)
-    )
+    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
+        return False
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    return isinstance(properties, Mapping) and isinstance(required, list)
 
 
 def read_result(result: Mapping[str, Any]) -> Any:
@@ -120,13 +118,13 @@ async def session_over(transport: Transport) -> AsyncIterator[Session]:
 
 @asynccontextmanager
 async def _with_lenient_schemas(transport: Transport) -> AsyncIterator[Streams]:
-    """Have one tool with an odd schema refuse no server: the package takes lists of tools whole or not."""
+    """Let one unsupported schema refuse no server: the package takes lists of tools whole or not."""
     async with transport as (incoming, outgoing):
         yield _LenientStream(incoming), outgoing
 
 
 class _LenientStream:
-    """A stream of a server's messages, in which odd schemas of tools stand where the package lets them be."""
+    """A stream of a server's messages; unsupported schemas stand where the package ignores them."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

@@ -72,7 +72,7 @@ class LoopThread:
         return loop
 
     def close(self) -> None:
-        """Cancel what is still done there, and end the thread; said again, it does nothing."""
+        """Cancel what is still done there, and end the thread; a second call does nothing."""
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
@@ -203,7 +203,7 @@ START_S = 60.0
 
 
 class RunningServer:
-    """One server and the session with it, from the first thing that it is asked on; used on its loop only."""
+    """One server and the session with it, from its first request on; used on its loop only."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
@@ -312,7 +312,7 @@ def _ignore_exception(session: asyncio.Future[Session]) -> None:
 
 
 class ServerPool:
-    """The servers of one trial, or those that all trials of a process share; each runs once it is asked.
+    """The servers of one trial, or those that all trials of a process share; each starts at first use.
 
     One that was lost is started anew where it ``restarts``; else what it knew is lost too, and so it stays.
     """

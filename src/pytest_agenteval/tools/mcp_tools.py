@@ -40,7 +40,7 @@ class SchemaNotRecorded(Exception):
 
 
 class SchemaSource(FrozenValue, frozen=True):
-    """Where it is looked up what servers offer: in cassettes below a root; ``mode`` says who may be asked.
+    """Where servers' tools are looked up: in cassettes below a root; ``mode`` says if one may be started.
 
     ``started`` is when the run began, in seconds since 1970: workers tell by it each other's recordings from
     old ones.
@@ -51,7 +51,7 @@ class SchemaSource(FrozenValue, frozen=True):
     started: float | None = None
 
     def tools_of(self, server: McpServer) -> tuple[ServedTool, ...]:
-        """Give what a server offers; it is started and asked where that is not recorded and may be.
+        """Give what a server offers; it is started for that where it is not recorded and may be.
 
         Raises NotRecorded, and what keeps a server from answering.
         """
@@ -119,7 +119,7 @@ def server_of(entry: ServedTools, folder: Path, recordings: str) -> McpServer:
 
 
 def tools_of_server(server: McpServer, served: Iterable[ServedTool]) -> dict[str, McpTool]:
-    """Give those of a server's tools that are offered, by the names that models are told."""
+    """Give those of a server's tools that are offered, by the names that models see."""
     know_secrets(server)
     return {tool.spec.name: tool for tool in _offered(server, served)}
 
@@ -181,7 +181,7 @@ class ProcessServers:
         return TrialServers(own, self._shared, budget, self._of_trials.discard)
 
     async def close(self) -> None:
-        """End those that were shared, and those of trials that were cut off; then nothing more is asked."""
+        """End those that were shared, and those of trials that were cut off; nothing is called afterwards."""
         for servers in (self._shared, *self._of_trials):
             await asyncio.wrap_future(servers.close())
         self._loop.close()
@@ -200,10 +200,11 @@ class TrialServers:
 
         The start is no second of the trial's.
         """
-        return {
-            name: replace(tool, function=partial(self._ask, tool)) if isinstance(tool, McpTool) else tool
-            for name, tool in tools.items()
-        }
+        connected = dict(tools)
+        for name, tool in tools.items():
+            if isinstance(tool, McpTool):
+                connected[name] = replace(tool, function=partial(self._ask, tool))
+        return connected
 
     async def _ask(self, tool: McpTool, args: Mapping[str, Any]) -> Any:
         servers = self._shared if tool.server.share == "session" else self._own

@@ -45,7 +45,7 @@ class ProtocolError(Exception):
 class OfferedTools:
     """Answers the requests of one trial's agent for its tools; each call goes through the trial's tool box.
 
-    Made within the trial, to which all calls belong. ``on_broken`` is told what keeps the trial from going
+    Made within the trial, to which all calls belong. ``on_broken`` is given what keeps the trial from going
     on. Requests may come from several threads at once. Once it is closed, no call is made.
     """
 

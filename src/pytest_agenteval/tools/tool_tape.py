@@ -64,7 +64,7 @@ def tool_call_matcher(
 def as_tool_call(request: Request, tool: str, matcher: CallMatcher) -> Request:
     """Write a request as a ``tool://`` call if it is one of the tool's; others stay what they are.
 
-    What is ignored is left out, so that it is never told as a difference.
+    What is ignored is left out, so that it is never reported as a difference.
     """
     args = matcher.read_recorded(request)
     if args is None:
@@ -142,7 +142,7 @@ MakeCall: TypeAlias = Callable[[], Awaitable[ToolResult]]
 
 
 class TapedAnswer(FrozenValue, frozen=True):
-    """What came of a call: its result, how the tape took part, and what was asked and not recorded."""
+    """What came of a call: its result, how the tape took part, and requests that were not recorded."""
 
     tape: TapeStatus
     result: ToolResult
@@ -152,7 +152,7 @@ class TapedAnswer(FrozenValue, frozen=True):
 class ToolTape:
     """One trial's recorded tool calls; a tool that failed when recorded fails the same way when played.
 
-    ``shared`` are asked after the trial's own tape: each gives, by the name of a tool, a tape of its calls,
+    ``shared`` come after the trial's own tape: each gives, by the name of a tool, a tape of its calls,
     or None. Whichever tape it is, an equal call is looked for first, then one that the tool's ``matching``
     takes for the same, once defaults are filled in and values are of the types that the schema names.
     ``first_command`` records where nothing is recorded yet, ``retry_command`` what a recording lacks.

@@ -77,7 +77,7 @@ class ToolBox:
         self.specs: tuple[ToolSpec, ...] = ()
 
     def offer(self, *tools: Tool) -> None:
-        """Put tools into the box, in the order in which the model is told of them."""
+        """Put tools into the box, in the order in which the model sees them."""
         self._tools.update({tool.spec.name: tool for tool in tools})
         self.specs = tuple(tool.spec for tool in self._tools.values())
 

@@ -218,7 +218,7 @@ class Exchange:
                 self._scope.fail(self._request, self._response(whole=False), failed_response(raised))
 
     def _reason_of(self, raised: BaseException) -> str:
-        """Say why no response began, or that one broke off which has begun."""
+        """Say why no response began, or that one broke off halfway."""
         return BROKE_OFF if self._status else f"{type(raised).__name__}: {exception_text(raised)}"
 
     def _note_first_byte(self) -> None:

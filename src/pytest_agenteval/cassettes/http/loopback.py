@@ -178,10 +178,10 @@ class LoopbackExchange:
 
     def with_own_address(self, response: Response) -> Response:
         """Give a response that leads nowhere else: to where it redirects, the program comes back to us."""
-        headers = {
-            name: [self._own(value) if name.lower() == "location" else value for value in values]
-            for name, values in response.headers.items()
-        }
+        headers = dict(response.headers)
+        for name, values in response.headers.items():
+            if name.lower() == "location":
+                headers[name] = list(map(self._own, values))
         return replace(response, headers=headers)
 
     def _own(self, location: str) -> str:
@@ -198,7 +198,7 @@ def _partial_key_length(data: bytes, key: bytes) -> int:
 
 
 def refusal(status: int, kind: str, message: str, request: Request | None = None) -> Response:
-    """Give a response that refuses a request for good, in the words of the provider that was asked."""
+    """Give a response that refuses a request for good, in the words of the provider that it was meant for."""
     from pytest_agenteval.cassettes.wire.classification import classify
     from pytest_agenteval.cassettes.wire.response_bodies import error_response
 

@@ -45,7 +45,7 @@ Unanswered = (OSError, HTTPException, ValueError)
 
 
 class IncomingResponse:
-    """A request that was sent, and the response that has begun to come."""
+    """A request that was sent, and the response whose head has arrived."""
 
     def __init__(self, connection: HTTPConnection, response: HTTPResponse) -> None:
         self.status, self.reason = response.status, response.reason
@@ -54,7 +54,7 @@ class IncomingResponse:
 
     @property
     def sized(self) -> bool:
-        """Whether the response has said how long it is: one that comes bit by bit has not."""
+        """Whether the response states its length: one that comes bit by bit does not."""
         return self._response.length is not None
 
     def whole(self) -> bytes:
@@ -68,7 +68,7 @@ class IncomingResponse:
 
 
 class Connections:
-    """The connections of one thread to where requests really go, one for each host, kept open."""
+    """The open connections of one thread to where requests really go, one for each host."""
 
     def __init__(self) -> None:
         self._connections: dict[tuple[str, str], HTTPConnection] = {}
@@ -243,7 +243,7 @@ class Mounted(Protocol):
 class TrialAddress:
     """The addresses that one trial has, as long as it lasts.
 
-    ``around`` holds the hosts, one for each request, that were asked past these addresses and refused;
+    ``around`` holds the host of each request that went past these addresses and was refused;
     ``failures`` a line for each request whose provider did not answer; ``broken`` what of ours raised.
     """
 
@@ -331,9 +331,9 @@ class TrialAddress:
             self._under_way[connections] = True
 
     def close(self, grace_s: float = GRACE_S) -> None:
-        """Refuse whatever is asked from now on, and wait until nothing is under way.
+        """Refuse every further request, and wait until nothing is under way.
 
-        A response that has begun has so many seconds to come to its end, and to be recorded: a program may
+        A response that is arriving has so many seconds to come to its end, and to be recorded: a program may
         have ended as soon as it read the last word. All else is cut.
         """
         end = time.monotonic() + grace_s + CUTTING_S
@@ -345,7 +345,7 @@ class TrialAddress:
                 self._changed.wait(CUT_S)
 
     def cut(self, *, also_responding: bool = True) -> None:
-        """Refuse whatever is asked from now on, and cut off what is under way, without waiting."""
+        """Refuse every further request, and cut off what is under way, without waiting."""
         self.closed = True
         self._leave(self.token)
         for mounted in self.mounted.values():

@@ -108,7 +108,7 @@ def recordable_request(method: str, uri: str, headers: Pairs, body: bytes | None
 
 
 def normalize_request(request: Request) -> Request:
-    """Give a recorded request as it would be asked today: whoever wrote it kept boundary and encoding."""
+    """Give a recorded request as it would be sent today, whichever boundary and encoding it has."""
     kind = _values_of(request.headers, "content-type")
     if not (kind and _BOUNDARY.search(" ".join(kind))) and not _encodings(request.headers):
         return request
@@ -118,7 +118,7 @@ def normalize_request(request: Request) -> Request:
 
 
 def normalize_response(response: Response) -> Response:
-    """Give a recorded response with its body decoded, as ``recordable_response`` would have kept it.
+    """Give a recorded response with its body decoded, as ``recordable_response`` makes it.
 
     vcrpy keeps bodies as they travelled or, from what aiohttp and newer urllib3 give it, decoded beneath a
     header that still says how they were encoded; ``sent_response`` encodes them as that says.
@@ -197,13 +197,11 @@ def playable_response(response: Response, method: str) -> tuple[list[tuple[str, 
     headers = _header_pairs(response.headers)
     zipped = raw.startswith(_GZIP) or not raw
     dropped = set() if method.upper() == "HEAD" else set(_OF_TRAVEL)
-    played_headers = [
-        (name, value)
-        for name, value in headers
-        if name.lower() not in dropped
-        and (name.lower(), value) != ("set-cookie", MARK)
-        and not (name.lower() == "content-encoding" and "gzip" in value.lower() and not zipped)
-    ]
+    played_headers = []
+    for name, value in headers:
+        is_unzipped = name.lower() == "content-encoding" and "gzip" in value.lower() and not zipped
+        if name.lower() not in dropped and (name.lower(), value) != ("set-cookie", MARK) and not is_unzipped:
+            played_headers.append((name, value))
     if _has_body(response, method):
         in_events = is_event_stream(played_headers)
         played_headers.append(_CHUNKED if in_events else ("Content-Length", str(len(raw))))

@@ -224,7 +224,7 @@ def _patch_putrequest(real: Any) -> Any:
 
 
 def _patch_request(real: Any) -> Any:
-    """Play or send what is asked of http.client itself, by nobody who stands on it."""
+    """Replay or send requests that are made with http.client itself, not by a library above it."""
 
     def request(
         connection: Any, method: str, url: str, body: Any = None, headers: Any = None, **settings: Any

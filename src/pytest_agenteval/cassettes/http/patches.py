@@ -172,9 +172,9 @@ def taped_http(
 ) -> Iterator[Scope]:
     """Play every HTTP request made inside from the tape; if it records, send and record what it lacks.
 
-    What is neither played nor may be sent raises NotRecorded where it is asked, and is kept in ``missed`` in
+    What is neither played nor may be sent raises NotRecorded where it is requested, and is in ``missed`` in
     case that is swallowed. ``matching`` are rules for the parameters of query and JSON body, by name; tapes
-    that are ``shared`` are asked after the first, and never recorded into.
+    that are ``shared`` are searched after the first, and never recorded into.
 
     Covered are httpx, aiohttp, urllib3 and with it requests, and urllib.request. They are patched once in a
     process, in what they send with, and never while a request is under way; which tape plays is read from a
@@ -201,7 +201,7 @@ def intercepted_requests(
     """Play, record or refuse each request that is made inside, whoever makes it; ``passing`` lets it out.
 
     What asks models is the ``traffic``'s, if there is one. ``ignored_hosts`` (as ``*.sentry.io``) answer 204
-    to whatever they are asked, are never sent anything, and count for nothing. The tapes are opened at the
+    to every request, are never sent anything, and count for nothing. The tapes are opened at the
     first request. At the end the scope is closed, if it is ``closing``: a thread that goes on dies at its
     next request. Else it lasts: it answers what no trial is known to ask.
     """

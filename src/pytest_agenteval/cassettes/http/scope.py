@@ -68,7 +68,7 @@ async def copy_of_loop(
     make: Callable[[Any], Any],
     close: Callable[[Any], Awaitable[None]],
 ) -> Any:
-    """Give this loop's copy of a client's pool, made when first asked for; it is closed as the loop ends."""
+    """Give this loop's copy of a client's pool, made at first use; it is closed as the loop ends."""
     held = _loop_copies.get(loop)
     if held is None:
         by_original: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -169,11 +169,11 @@ class NothingSent(ConnectionError):
 
 
 class ScopeClosed(SystemExit):
-    """Ends a thread that asks on after its trial has ended: nobody is told, as nobody waits for it."""
+    """Ends a thread that goes on with requests after its trial has ended; nobody waits for it."""
 
 
 class OfNobody(RequestRefused):
-    """Says that nobody can tell which trial's a request is, and how it could be told."""
+    """A request whose trial is unknown; the message says how to make it known."""
 
 
 class Scope:
@@ -181,9 +181,9 @@ class Scope:
 
     ``tapes`` are the tapes, or a function that opens them at the first request. ``missed`` holds, redacted,
     what was refused: a request that is tried again is one; ``cuts`` what was answered in part and so is not
-    recorded; ``noted`` what else is to be said of the trial. What belongs to a scope that is ``passing`` goes
+    recorded; ``noted`` other events of the trial. What belongs to a scope that is ``passing`` goes
     out as it is, but for what ``traffic`` claims: requests of models, which are its own whatever the tapes
-    say. What is asked of ``ignored_hosts`` is answered 204. A scope opened inside another closes with it;
+    say. Requests to ``ignored_hosts`` are answered 204. A scope opened inside another closes with it;
     once closed, it refuses for ever.
     """
 
@@ -222,7 +222,7 @@ class Scope:
         return self if self._outer is None else self._outer.of_trial
 
     def close(self) -> None:
-        """Refuse whatever is asked from now on, be it by a thread that outlives its trial."""
+        """Refuse every further request, also of a thread that outlives its trial."""
         self._ended = True
         _open.discard(self)
         _trials.discard(self)
@@ -230,7 +230,7 @@ class Scope:
             self._closers.pop()()
 
     def keep_open(self) -> None:
-        """Answer for ever what is asked where nothing says which trial asks: an agent was made here."""
+        """Answer for ever the requests of which nothing says whose they are: an agent was made here."""
         self.lasting = True
         _open.discard(self)
 
@@ -351,7 +351,7 @@ class Scope:
                 self.traffic.note_reply(request, response)
 
     def cut(self, request: Request, response: Response) -> None:
-        """Note that an answer ended before its time, closed or given up by who asked: it is not kept.
+        """Note that a response ended early, closed or given up by its client: it is not recorded.
 
         Status 0 is that of one that never began.
         """
@@ -458,7 +458,7 @@ def current() -> Scope | None:
 def answering() -> Scope | None:
     """Give the scope that answers the requests of this context; None where they go out as they are.
 
-    Raises what ends a thread, or a task, whose trial has ended, and OfNobody where no trial can be told.
+    Raises what ends a thread, or a task, whose trial has ended, and OfNobody where the trial is unknown.
     """
     scope = current()
     if scope is None:

@@ -50,7 +50,7 @@ def ours_of(place: Place) -> Place:
 
 
 def place_in(ours: Place, places: list[Any]) -> int:
-    """Give the number of a message or call: the one that is told, else the next."""
+    """Give the number of a message or call: the stated one, else the next."""
     return ours.count_of("place") if "place" in ours.value else len(places)
 
 
@@ -73,7 +73,7 @@ def requests_of(step: Place, by: str, turn: int) -> tuple[ToolCall, ...]:
 
 
 def differences_of(ours: Place) -> dict[str, Any]:
-    """Give the fields of a call that are told because they are not what the place of the call tells."""
+    """Give the fields of a call that are stated since they differ from what the place of the call implies."""
     names = {"by": "by", "turn": "turn", "index": "index", "arguments": "args", "raw_arguments": "raw_args"}
     return {field: ours.value[name] for name, field in names.items() if name in ours.value}
 
@@ -228,7 +228,7 @@ class _TrajectoryReader:
     def _read_results(
         self, step: Place, requests: tuple[ToolCall, ...], message: Message | None, *, is_reply: bool = False
     ) -> None:
-        """Read what came of a step's calls, each with the message that told the model of it."""
+        """Read what came of a step's calls, each with the message that showed it to the model."""
         waiting = list(requests)
         for result in results_of(step):
             id = result.get("source_call_id")
@@ -276,12 +276,12 @@ class _TrajectoryReader:
         self._calls.append((place_in(ours, self._calls), call))
 
     def _seconds(self, place: Place, key: str) -> float:
-        """Give a time as seconds since the start; 0 where nothing is said."""
+        """Give a time as seconds since the start; 0 where there is none."""
         at = place.get(key)
         return 0.0 if at is None or self._start is None else (moment_of(at) - self._start).total_seconds()
 
     def _total(self, metrics: Place | None) -> Usage:
-        """Give what all took: what is told of all, where steps do not say it."""
+        """Give the usage of all steps: the stated total, where the steps have none of their own."""
         ours = Place(NOTHING) if metrics is None else ours_of(metrics)
         total = metrics_usage(metrics, "total_")
         if ours.value and total is not None:

@@ -114,7 +114,7 @@ class Place:
         return int(number)
 
     def known_count_of(self, key: str) -> int | None:
-        """Give the whole number from 0 on under a key, None where nothing is said."""
+        """Give the whole number from 0 on under a key, None where there is none."""
         return None if self.number_of(key) is None else self.count_of(key)
 
 
@@ -181,7 +181,7 @@ class TranscriptBuilder:
         self._asks.append(Ask(turn, **{**fields, "finish": finish, **ask}))
 
     def result(self, call_id: str, result: CallResult, *, is_shown: bool = True) -> None:
-        """Add what came of a call; the model was shown it, unless it is said otherwise."""
+        """Add what came of a call; ``is_shown`` is whether the model saw it."""
         if is_shown:
             self.say("tool", result.content, call_id)
         for place, call in enumerate(self._calls):
@@ -195,7 +195,7 @@ class TranscriptBuilder:
         self._calls.append(replace(call, error=UNFINISHED) if result is None else _ended(call, result))
 
     def offer(self, tools: Sequence[ToolSpec]) -> None:
-        """Say which tools the model was told of."""
+        """Set the tools that the model was offered."""
         self._tools = tuple(tools) or self._tools
 
     def transcript(self, total: Usage | None = None) -> Transcript:
@@ -276,7 +276,7 @@ def _arguments(body: Place) -> tuple[Mapping[str, object], str | None]:
 
 
 def read_usage(place: Place | None) -> Usage | None:
-    """Read what a reply took, as OpenAI, Anthropic or we write it; None where nothing is said.
+    """Read the usage of a reply, as OpenAI, Anthropic or we write it; None where there is none.
 
     Input tokens count cached ones in: Anthropic tells of these apart.
     """
@@ -286,13 +286,10 @@ def read_usage(place: Place | None) -> Usage | None:
         place.known_count_of(f"cache_{word}_input_tokens") for word in ("read", "creation")
     )
     read = _first_count([place], "prompt_tokens", "input_tokens")
-    details, spent = (
-        [part for key in keys if (part := place.get(key)) is not None]
-        for keys in (
-            ("prompt_tokens_details", "input_tokens_details", "input_token_details"),
-            ("completion_tokens_details", "output_tokens_details"),
-        )
-    )
+    of_input = ("prompt_tokens_details", "input_tokens_details", "input_token_details")
+    of_output = ("completion_tokens_details", "output_tokens_details")
+    details = [part for key in of_input if (part := place.get(key)) is not None]
+    spent = [part for key in of_output if (part := place.get(key)) is not None]
     return Usage(
         input_tokens=None if read is None else read + (cache_read or 0) + (cache_written or 0),
         output_tokens=_first_count([place], "completion_tokens", "output_tokens"),

@@ -111,7 +111,7 @@ class _MessageReader:
         return self._built.transcript(total)
 
     def _read_prompt(self, message: Place, role: str) -> None:
-        """Read what a user said; Anthropic's has the results of tools within."""
+        """Read a user's message; Anthropic's has the results of tools within."""
         content, texts = message.get("content"), []
         for part in content.items() if content and isinstance(content.value, list | tuple) else ():
             if not isinstance(part.value, str) and part.text_of("type") == "tool_result":

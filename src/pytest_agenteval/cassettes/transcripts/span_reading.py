@@ -72,11 +72,7 @@ def reply_of(span: TraceSpan) -> SpanReply:
         return _genai_reply(attributes)
     tree = _unflattened(attributes, "llm.")
     prompt, replies = (
-        [
-            _openinference_message(each["message"])
-            for each in _maps(tree.get(key))
-            if isinstance(each.get("message"), Mapping)
-        ]
+        list(map(_openinference_message, _maps([each.get("message") for each in _maps(tree.get(key))])))
         for key in ("input_messages", "output_messages")
     )
     message = replies[0] if replies else {"role": "assistant", "content": ""}
@@ -190,7 +186,7 @@ def _call(id: Any, name: Any, arguments: Any) -> dict[str, Any]:
 
 
 def _texts(parts: Any, kinds: Iterable[str] = ("text",)) -> list[str]:
-    """Give the texts of parts of these kinds; what is no text at all is told in brackets."""
+    """Give the texts of parts of these kinds; a part that is no text becomes its kind in brackets."""
     texts = []
     for part in _maps(parts):
         kind = part.get("type", "text")
@@ -219,15 +215,11 @@ def _finish(reasons: Any, message: OpenAIMessage) -> str:
 def _tools(declared: Iterable[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
     schemas = ("parameters", "input_schema", "parameters_json_schema")
     bodies = [each["function"] if isinstance(each.get("function"), Mapping) else each for each in declared]
-    return tuple(
-        ToolSpec(
-            str(body["name"]),
-            str(body.get("description") or ""),
-            next((body[key] for key in schemas if isinstance(body.get(key), Mapping)), NOTHING),
-        )
-        for body in bodies
-        if body.get("name")
-    )
+    tools = []
+    for body in (body for body in bodies if body.get("name")):
+        schema = next((body[key] for key in schemas if isinstance(body.get(key), Mapping)), NOTHING)
+        tools.append(ToolSpec(str(body["name"]), str(body.get("description") or ""), schema))
+    return tuple(tools)
 
 
 def _maps(value: Any) -> list[Mapping[str, Any]]:
@@ -262,7 +254,7 @@ def read_spans(spans: Iterable[TraceSpan], began_ns: int | None = None) -> Trans
     """Give what spans of models and tools tell; any other, and a model's within a model's, is passed over.
 
     ``began_ns`` is when the trial began, in nanoseconds since 1970; None takes the first span's start. What a
-    model was shown of a call is its result; where it was not asked again, the tool's own span says it.
+    model was shown of a call is its result; where there was no further request, the tool's own span has it.
     """
     ordered = sorted(spans, key=lambda span: span.start_ns)
     reader = _SpanReader(ordered[0].start_ns if began_ns is None and ordered else began_ns or 0)
@@ -314,7 +306,7 @@ class _SpanReader:
         recorder.add_reply(reply.message, requests, ask)
 
     def read_call(self, span: TraceSpan) -> None:
-        """Put a call's times and what came of it where it was asked for; add one that nobody asked for."""
+        """Add times and result to the call that a reply made; a call that no reply made is added."""
         span_call = call_of(span)
         place = self._place(span_call)
         times = {"started": self._seconds(span.start_ns), "ended": self._seconds(span.end_ns)}
@@ -340,11 +332,8 @@ class _SpanReader:
 
     def _place(self, span_call: SpanCall) -> int | None:
         """Give the call that a tool's span tells of: by id, else by tool and arguments, else by tool."""
-        untimed = [
-            (at, call)
-            for at, call in enumerate(self._calls)
-            if not call.ended and call.tool == span_call.tool
-        ]
+        calls = [(at, call) for at, call in enumerate(self._calls) if call.tool == span_call.tool]
+        untimed = [(at, call) for at, call in calls if not call.ended]
         if span_call.id:
             return next((at for at, call in untimed if call.id == span_call.id), None)
         same = [at for at, call in untimed if call.args == span_call.args]

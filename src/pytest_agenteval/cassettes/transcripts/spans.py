@@ -50,7 +50,7 @@ class TraceSpan(FrozenValue, frozen=True):
     """One span of a trace: times are nanoseconds since 1970, ids are hex digits.
 
     ``parent_id`` is empty for the root. ``error`` says why what the span stands for broke; where it is None
-    nothing is said of how it went.
+    it is unknown how it went.
     """
 
     trace_id: str

@@ -1,4 +1,4 @@
-"""Anthropic's messages, asked of Anthropic, Vertex or Bedrock: content is a list of blocks."""
+"""Anthropic's messages, as sent to Anthropic, Vertex or Bedrock: content is a list of blocks."""
 
 from __future__ import annotations
 
@@ -53,22 +53,13 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
         text = text_of(content)
         if text or not results:
             conversation.add(role, text)
-    tools = [
-        tool_spec(
-            as_text(tool.get("name")) or as_text(tool.get("type")),
-            tool.get("description"),
-            tool.get("input_schema"),
-        )
-        for tool in maps_in(body.get("tools"))
-    ]
-    return ModelRequest(
-        FORMAT,
-        as_text(body.get("model")) or model,
-        tuple(conversation.messages),
-        tuple(tools),
-        bool(body.get("stream")) or streamed,
-        rest_of(body, *_READ),
-    )
+    tools = []
+    for tool in maps_in(body.get("tools")):
+        name = as_text(tool.get("name")) or as_text(tool.get("type"))
+        tools.append(tool_spec(name, tool.get("description"), tool.get("input_schema")))
+    model, streamed = as_text(body.get("model")) or model, bool(body.get("stream")) or streamed
+    messages, settings = tuple(conversation.messages), rest_of(body, *_READ)
+    return ModelRequest(FORMAT, model, messages, tuple(tools), streamed, settings)
 
 
 def text_of(content: Any, between: str = "\n") -> str:

@@ -111,7 +111,7 @@ BY_BODY = (
     ("gemini", _has_contents),
     (
         "anthropic.messages",
-        lambda body: _has_named_messages(body) and "max_tokens" in body and "system" in body,
+        lambda body: _has_named_messages(body) and {"max_tokens", "system"} <= body.keys(),
     ),
     ("openai.chat", _has_named_messages),
     ("openai.responses", _has_input),

@@ -1,4 +1,4 @@
-"""Google's Gemini, asked at AI Studio or Vertex: content is a list of parts, and calls have no ids."""
+"""Google's Gemini, at AI Studio or Vertex: content is a list of parts, and calls have no ids."""
 
 from __future__ import annotations
 
@@ -31,14 +31,8 @@ _READ = ("model", "contents", "systemInstruction", "system_instruction", "tools"
 _FINISHES = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
-    "IMAGE_SAFETY": "content_filter",
-    "IMAGE_PROHIBITED_CONTENT": "content_filter",
-    "MODEL_ARMOR": "content_filter",
+    **dict.fromkeys(("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT"), "content_filter"),
+    **dict.fromkeys(("SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "MODEL_ARMOR"), "content_filter"),
 }
 _TIERS = {"ON_DEMAND_PRIORITY": "priority", "ON_DEMAND_FLEX": "flex", "FLEX": "flex"}
 
@@ -72,14 +66,8 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
         for function in maps_in(declared):
             schema = _either(function, "parametersJsonSchema") or function.get("parameters")
             specs.append(tool_spec(as_text(function.get("name")), function.get("description"), schema))
-    return ModelRequest(
-        FORMAT,
-        model or as_text(body.get("model")),
-        tuple(conversation.messages),
-        tuple(specs),
-        streamed,
-        rest_of(body, *_READ),
-    )
+    model, settings = model or as_text(body.get("model")), rest_of(body, *_READ)
+    return ModelRequest(FORMAT, model, tuple(conversation.messages), tuple(specs), streamed, settings)
 
 
 def _either(holder: Json, name: str) -> Any:

@@ -118,14 +118,12 @@ class Conversation:
         self.messages.append({"role": normal_role(role), "content": content})
 
     def add_reply(self, content: str, calls: Sequence[WireCall] = ()) -> None:
-        """Add what a model said; calls of its provider's are left out."""
+        """Add a model's message; calls of its provider's are left out."""
         own = [call for call in calls if call.by == "agent"]
         if not own and CALLS_MARK in content:
             content, written = written_calls(content)
-            own = [
-                WireCall(str(call.get("id") or ""), call["function"]["name"], call["function"]["arguments"])
-                for call in written
-            ]
+            functions = [(str(call.get("id") or ""), call["function"]) for call in written]
+            own = [WireCall(id, function["name"], function["arguments"]) for id, function in functions]
             self._in_text = [call.id for call in own]
         ids = normal_ids(own, self.calls, numbered=self._numbered)
         self.calls += len(own)
@@ -154,17 +152,14 @@ def normal_role(role: str) -> str:
 
 
 def assistant_message(content: str, calls: Sequence[WireCall], ids: Sequence[str]) -> dict[str, Any]:
-    """Write what a model said, without its thoughts and without blanks at either end: clients drop both."""
+    """Write a model's message, without its thoughts and without blanks at either end: clients drop both."""
     text = split_thoughts(mend_surrogates(content)).text.strip()
     message: dict[str, Any] = {"role": "assistant", "content": with_closed_code(text)}
     if calls:
-        functions = [
-            {"name": call.name, "arguments": canonical_arguments(call.arguments_text)} for call in calls
-        ]
-        message["tool_calls"] = [
-            {"id": id, "type": "function", "function": function}
-            for function, id in zip(functions, ids, strict=True)
-        ]
+        message["tool_calls"] = []
+        for call, id in zip(calls, ids, strict=True):
+            function = {"name": call.name, "arguments": canonical_arguments(call.arguments_text)}
+            message["tool_calls"].append({"id": id, "type": "function", "function": function})
     return message
 
 

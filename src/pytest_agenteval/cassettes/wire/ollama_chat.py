@@ -26,7 +26,7 @@ _READ = ("model", "messages", "tools", "stream")
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
-    """Read a request's body; a stream is what this API gives unless told not to."""
+    """Read a request's body; this API streams by default."""
     conversation = Conversation(numbered=True)
     for message in maps_in(body.get("messages")):
         role, content = normal_role(as_text(message.get("role"))), as_text(message.get("content"))
@@ -39,14 +39,10 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
             images = message.get("images")
             marks = [base64_placeholder("image", it) for it in images] if isinstance(images, list) else []
             conversation.add(role, "\n".join(filter(None, (content, *marks))))
-    return ModelRequest(
-        FORMAT,
-        as_text(body.get("model")) or model,
-        tuple(conversation.messages),
-        tuple(map(function_spec, maps_in(body.get("tools")))),
-        body.get("stream") is not False,
-        rest_of(body, *_READ),
-    )
+    tools = tuple(map(function_spec, maps_in(body.get("tools"))))
+    model, streamed = as_text(body.get("model")) or model, body.get("stream") is not False
+    messages, settings = tuple(conversation.messages), rest_of(body, *_READ)
+    return ModelRequest(FORMAT, model, messages, tools, streamed, settings)
 
 
 def _calls(message: Json) -> list[WireCall]:

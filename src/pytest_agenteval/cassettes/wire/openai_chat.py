@@ -111,14 +111,10 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
         else:
             conversation.add(role, text_of(content))
     specs = [*maps_in(body.get("tools")), *({"function": spec} for spec in maps_in(body.get("functions")))]
-    return ModelRequest(
-        FORMAT,
-        as_text(body.get("model")) or model,
-        tuple(conversation.messages),
-        tuple(map(function_spec, specs)),
-        bool(body.get("stream")) or streamed,
-        rest_of(body, *_READ),
-    )
+    model, tools = as_text(body.get("model")) or model, tuple(map(function_spec, specs))
+    streamed = bool(body.get("stream")) or streamed
+    messages, settings = tuple(conversation.messages), rest_of(body, *_READ)
+    return ModelRequest(FORMAT, model, messages, tools, streamed, settings)
 
 
 def text_of(content: Any, between: str = "\n") -> str:
@@ -147,7 +143,7 @@ def _part(part: Json) -> str:
 
 
 def _spoken_text(message: Json) -> str:
-    """Give what an assistant said; parts follow each other without a break, as in the stream they came in."""
+    """Give an assistant's text; parts follow each other without a break, as in the stream they came in."""
     text = text_of(message.get("content"), "") or as_text(message.get("refusal"))
     return text or as_text(as_map(message.get("audio")).get("transcript"))
 

@@ -112,7 +112,10 @@ def _provider_call(item: Json, kind: str) -> WireCall:
 FORMAT = "openai.responses"
 NUMBERED = False
 
-_READ = ("model", "input", "instructions", "tools", "stream", "stream_options")
+_READ = (
+    *("model", "input", "instructions", "tools", "stream", "stream_options"),
+    *("previous_response_id", "conversation"),
+)
 _OWN_RESULTS = tuple(f"{kind}_output" for kind in OWN_CALLS)
 _ENDINGS = ("response.completed", "response.incomplete", "response.failed", "response.done")
 
@@ -141,15 +144,11 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
                 conversation.add(as_text(item.get("role")), text_of(item.get("content")))
     prior = body.get("conversation")
     prior_id = as_map(prior).get("id") if isinstance(prior, dict) else prior
-    return ModelRequest(
-        FORMAT,
-        as_text(body.get("model")) or model,
-        tuple(conversation.messages),
-        tuple(map(function_spec, maps_in(body.get("tools")))),
-        bool(body.get("stream")) or streamed,
-        rest_of(body, *_READ, "previous_response_id", "conversation"),
-        as_text(body.get("previous_response_id")) or as_text(prior_id),
-    )
+    tools = tuple(map(function_spec, maps_in(body.get("tools"))))
+    model, streamed = as_text(body.get("model")) or model, bool(body.get("stream")) or streamed
+    messages, settings = tuple(conversation.messages), rest_of(body, *_READ)
+    continues = as_text(body.get("previous_response_id")) or as_text(prior_id)
+    return ModelRequest(FORMAT, model, messages, tools, streamed, settings, continues)
 
 
 def _is_model_item(item: Json) -> bool:

@@ -71,7 +71,7 @@ class WireFormat(Protocol):
 
 
 def read_request(format: str, request: Request, items: Mapping[str, Json] = NOTHING) -> ModelRequest:
-    """Read what is asked of a model; raises UnreadableTraffic where the body is not what the format says.
+    """Read a request to a model; raises UnreadableTraffic where the body does not fit the format.
 
     ``items`` are those of earlier replies: a request may name them in place of repeating what they say.
     """
@@ -102,7 +102,7 @@ def read_reply(format: str, request: Request, response: Response) -> ModelReply:
 def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Json:
     """Give a reply's body as one JSON object, be it whole or streamed; raises as ``read_reply`` does.
 
-    ``streamed`` is False where it is known that no stream was asked for.
+    ``streamed`` is False where the request is known to want no stream.
     """
     try:
         if response.status >= 400:

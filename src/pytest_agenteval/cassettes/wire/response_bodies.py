@@ -121,7 +121,7 @@ class BodyParts(FrozenValue, frozen=True):
 def body_parts(response: Response, *, streamed: bool = True) -> BodyParts:
     """Read a response's body; raises UnreadableTraffic for what is in none of these forms.
 
-    Where no stream was asked for (``streamed`` is False) nothing may follow the one object of a reply: it
+    Where the request wants no stream (``streamed`` is False) nothing may follow the one object of a reply: it
     would be lost.
 
     The body tells its form, not the header: recordings lose headers, and servers are wrong about them. What
@@ -231,7 +231,7 @@ _GOOGLE_WORDS = {
 def error_response(format: str, status: int, kind: str, message: str) -> Response:
     """Write an error as the provider of a format would, so that its clients can tell what it says.
 
-    ``kind`` is one word, such as ``not_recorded``. Clients of OpenAI and Anthropic are told not to ask again.
+    ``kind`` is one word, such as ``not_recorded``. A header keeps clients of OpenAI's from retrying.
     """
     headers = {"Content-Type": ("application/json",), "x-should-retry": ("false",)}
     if format.startswith("bedrock."):

@@ -41,8 +41,8 @@ class ModelRequest(FrozenValue, frozen=True):
 
     ``messages`` are maps with ``role`` (system, user, assistant, tool) and ``content`` (a text, maybe empty),
     and ``tool_calls``, ``tool_call_id``, or ``error: True`` of a tool that failed, only where there are any.
-    Arguments are canonical JSON; what is no text is told in brackets. ``settings`` is the rest of the body.
-    ``continues`` names the reply or conversation, kept by the provider, whose messages come before these.
+    Arguments are canonical JSON; attachments are named in brackets. ``settings`` is the rest of the body.
+    ``continues`` names the reply or conversation, stored by the provider, whose messages come before these.
     """
 
     format: str

@@ -1,1 +1,1 @@
-"""Real models asked without litellm: three wire formats over one pooled HTTP client."""
+"""Real models without litellm: three wire formats over one pooled HTTP client."""

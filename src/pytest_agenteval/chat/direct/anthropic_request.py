@@ -305,14 +305,8 @@ CODE_EXECUTION: Mapping[str, Any] = {"name": "code_execution", "type": "code_exe
 MOST_TOKENS = 128_000
 """The most tokens of a reply of a model that the table of prices lacks: those of newer models."""
 TOKENS_AFTER_THOUGHT = 4096
-THINKING_BUDGETS: Mapping[str, int] = {
-    "minimal": 1024,
-    "low": 1024,
-    "medium": 2048,
-    "high": 4096,
-    "xhigh": 8192,
-    "max": 16384,
-}
+_EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
+THINKING_BUDGETS = dict(zip(_EFFORTS, (1024, 1024, 2048, 4096, 8192, 16384), strict=True))
 """Tokens of thought by effort, for models that do not decide that themselves."""
 
 _FOREIGN_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
@@ -334,12 +328,10 @@ def body_of(ask: ModelAsk) -> dict[str, Any]:
     system, rest = split_system(ask.messages)
     takes_system = ask.abilities.get("supports_mid_conversation_system") is True
     messages = anthropic_messages(rest, names, ask.echoes, takes_system=takes_system)
-    body: dict[str, Any] = {
-        "model": ask.model,
-        "messages": messages,
-        "max_tokens": _max_tokens(ask, {**thinking, **ask.extra_body}),
-        **({"system": system} if system else {}),
-    }
+    most = _max_tokens(ask, {**thinking, **ask.extra_body})
+    body: dict[str, Any] = {"model": ask.model, "messages": messages, "max_tokens": most}
+    if system:
+        body["system"] = system
     takes_any = ask.abilities.get("supports_sampling_params") is not False
     for name in ("temperature", "top_p"):
         value = ask.settings.get(name)

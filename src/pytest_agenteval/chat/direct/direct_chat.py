@@ -1,4 +1,4 @@
-"""Real models of three wire formats, asked over our own connections."""
+"""Real models of three wire formats, over our own connections."""
 
 from __future__ import annotations
 

@@ -175,13 +175,7 @@ _DELTA_FIELDS = ("content", "refusal", "reasoning_content", "reasoning", "tool_c
 _ENDINGS = frozenset(
     {"message_stop", "response.completed", "response.incomplete", "response.failed", "error"}
 )
-_ENDING_WORDS = (
-    b"message_stop",
-    b"response.completed",
-    b"response.incomplete",
-    b"response.failed",
-    b'"error"',
-)
+_ENDING_WORDS = (*(word.encode() for word in _ENDINGS - {"error"}), b'"error"')
 
 
 class EventStreamReader:

@@ -1,4 +1,4 @@
-"""What a model is asked, at which address and with which key, before it is written in a provider's format."""
+"""A request to a model before it is written in a provider's format: its content, address and key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ModelAsk(FrozenValue, frozen=True):
     OpenAI's chat completions. ``settings`` holds those that are set and were not refused before: temperature,
     top_p, seed, max_tokens, tool_choice (auto, none, required, a tool's name, or OpenAI's map) and
     reasoning_effort; ``further`` holds others of OpenAI's chats. ``extra_body`` is merged over the body.
-    ``counts_streamed``: a stream may be asked for its token counts. ``echoes`` are what ``echo_of`` gave for
+    ``counts_streamed``: a stream may be sent with token counts. ``echoes`` are what ``echo_of`` gave for
     earlier replies, by the id of the first call of each. ``abilities`` is the model's entry in the table of
     prices, empty if it has none. ``own_host``: the address is the provider's own. ``has_family``: the name
     tells what the model accepts, which it does not on a server of the user's own.
@@ -111,7 +111,7 @@ def url_of(model: Model, path: str) -> str:
 
 
 def address_problem(model: Model) -> str:
-    """Say why a model cannot be asked at its address; empty if it can."""
+    """Say why a model's address cannot be used; empty if it can."""
     address = address_of(model)
     if not address:
         variables = " or ".join(DIRECT_ADDRESSES[model.id.partition("/")[0]].variables)
@@ -136,7 +136,7 @@ def address_problem(model: Model) -> str:
 
 
 def is_own_host(model: Model) -> bool:
-    """Whether a model is asked at its provider's own host, or a region's of it."""
+    """Whether a model's address is its provider's own host, or a region's of it."""
     own, host = _host(DIRECT_ADDRESSES[model.id.partition("/")[0]].address), _host(address_of(model))
     return bool(own) and (host == own or host.endswith(f".{own}"))
 
@@ -188,7 +188,7 @@ def api_key_of(model: Model) -> str:
 
 
 def needs_key(model: Model) -> bool:
-    """Whether a model cannot be asked without a key."""
+    """Whether requests to a model need a key."""
     return bool(key_names(model))
 
 

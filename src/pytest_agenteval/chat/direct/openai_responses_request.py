@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any
 
 from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
@@ -109,13 +108,11 @@ def body_of(ask: ModelAsk) -> dict[str, Any]:
     stands_apart = extra.get("previous_response_id") or extra.get("truncation") == "auto"
     instructions = ""
     if stands_apart:
-        texts = [
-            message["content"]
-            for message in takewhile(
-                lambda message: message.get("role") == "system" and isinstance(message.get("content"), str),
-                messages,
-            )
-        ]
+        texts: list[str] = []
+        for message in messages:
+            if message.get("role") != "system" or not isinstance(message.get("content"), str):
+                break
+            texts.append(message["content"])
         if len(texts) < len(messages):
             instructions, messages = " ".join(texts), messages[len(texts) :]
         elif texts:  # without a rest, the instructions are the input

@@ -1,4 +1,4 @@
-"""``hf/NAME``: a model of the hub, or of a folder, asked in this process."""
+"""``hf/NAME``: a model of the hub, or of a folder, in this process."""
 
 from __future__ import annotations
 

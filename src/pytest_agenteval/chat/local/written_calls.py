@@ -414,7 +414,7 @@ CALL_FORMATS: Sequence[CallReader] = (
 
 
 class WrittenReply(FrozenValue, frozen=True):
-    """What a model said, thought and called."""
+    """A model's text, thoughts and calls."""
 
     text: str
     reasoning: str = ""

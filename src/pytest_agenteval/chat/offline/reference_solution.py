@@ -108,11 +108,9 @@ def without_call(turns: Turns, left_out: tuple[int, int], given: int) -> Turns:
             return ""
         return match[0] if number < gone else f"${number - 1}{match[2]}"
 
-    changes = {
-        spot: _RESULT_REFERENCE.sub(renumbered, value)
-        for spot, value in values_in(changed)
-        if spot.call is not None and isinstance(value, str) and "$" in value
-    }
+    in_calls = ((spot, value) for spot, value in values_in(changed) if spot.call is not None)
+    texts = {spot: value for spot, value in in_calls if isinstance(value, str) and "$" in value}
+    changes = {spot: _RESULT_REFERENCE.sub(renumbered, value) for spot, value in texts.items()}
     return with_values(changed, changes)
 
 

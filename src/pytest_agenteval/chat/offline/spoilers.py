@@ -211,11 +211,10 @@ def verbatim_paste(solution: ReferenceTurns) -> Iterator[Spoilt]:
     question = solution.question
     if len(words_of(question)) < LEAST_WORDS:
         return
-    changes = {
-        spot: with_spans(text, spans, [f"{question}\n", *[""] * (len(spans) - 1)])
-        for spot, text, spans in solution.texts
-        if is_prose(text) and text.strip() not in question
-    }
+    changes = {}
+    for spot, text, spans in solution.texts:
+        if is_prose(text) and text.strip() not in question:
+            changes[spot] = with_spans(text, spans, [f"{question}\n", *[""] * (len(spans) - 1)])
     if changes:
         yield _spoilt_by(solution, "the question itself in the place of each text", changes)
 
