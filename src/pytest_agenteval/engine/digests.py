@@ -86,17 +86,29 @@ def digests_of(
         # Not where the project lies, and no secrets.
         places = ("folder", "paths", "given")
         form = {key: value for key, value in task.form.items() if key not in places}
-        own = [KNOWN_SECRETS.value(form)] if form else []
-        return [task.agent, task.settings, task.clock, limits, task.on_miss, *task.faults, *own]
+        forms = [KNOWN_SECRETS.value(form)] if form else []
+        return [task.agent, task.settings, task.clock, limits, task.on_miss, *task.faults, *forms]
 
+    fixture, layers = "", [Path(layer) for layer in task.layers]
+    if task.texts:
+        fixture = cache.of(
+            "texts", task.texts, lambda: with_texts(snapshot_layers(layers), task.texts).digest()
+        )
+    elif layers:
+        fixture = cache.of("fixture", task.layers, lambda: snapshot_layers(layers).digest())
+    # An agent that chooses its models itself is told apart by those that it asked; else nobody knows.
+    own = tuple(sorted(own_models)) if model.offline or model.id == OWN_MODEL else ()
+    model_digest = ""
+    if model.id != OWN_MODEL or own:
+        model_digest = cache.of("model", model, lambda: [model.id, model.params, *own], own)
     return Digests(
         input=input_digest(task, cache),
-        fixture=_fixture_digest(task, cache) if task.layers or task.texts else "",
+        fixture=fixture,
         prompt=prompt,
         settings=cache.of("settings", task.settings, settings, settings_key),
         tools=tools_digest(specs, cache),
         ruler=graders.ruler,
-        model=_model_digest(model, own_models, cache),
+        model=model_digest,
         code=code,
         offered=offered,
         graders=graders.by_label,
@@ -117,21 +129,6 @@ def input_digest(task: PlannedTask, cache: DigestCache) -> str:
 def tools_digest(specs: tuple[ToolSpec, ...], cache: DigestCache) -> str:
     """Return the digest of tools as they are declared to a model; empty for none."""
     return cache.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else ""
-
-
-def _fixture_digest(task: PlannedTask, cache: DigestCache) -> str:
-    layers = [Path(layer) for layer in task.layers]
-    if task.texts:
-        return cache.of("texts", task.texts, lambda: with_texts(snapshot_layers(layers), task.texts).digest())
-    return cache.of("fixture", task.layers, lambda: snapshot_layers(layers).digest())
-
-
-def _model_digest(model: Model, own_models: tuple[str, ...], cache: DigestCache) -> str:
-    # An agent that chooses its models itself is told apart by those that it asked.
-    own = tuple(sorted(own_models)) if model.offline or model.id == OWN_MODEL else ()
-    if model.id == OWN_MODEL and not own:  # nobody knows
-        return ""
-    return cache.of("model", model, lambda: [model.id, model.params, *own], own)
 
 
 class GraderDigests(NamedTuple):

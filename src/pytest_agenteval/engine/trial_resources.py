@@ -26,7 +26,6 @@ from pytest_agenteval.text.errors import LimitReached, ProblemsFound, TrialBroke
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
-    from pytest_agenteval.chat.recording_chat import ChatTape
     from pytest_agenteval.chat.retries import ProviderChat
     from pytest_agenteval.tools.tool_tape import ToolTape
 

@@ -1,4 +1,4 @@
-"""Files that several processes write, replace, lock and point to, on systems that differ, and deleting a tree."""
+"""Files that several processes write, replace, lock and point to, on any system; and deleting a tree."""
 
 from __future__ import annotations
 
@@ -253,19 +253,15 @@ class PresenceLock:
     def claim(self, patience_s: float) -> bool:
         """Take the lock if nobody else has it, waiting that long; False where another process still does."""
         until = time.monotonic() + patience_s
-        while not self._claim_now():
+        while True:
+            with file_lock(self._path):  # one claims after the other: nobody comes between the two locks
+                if self._lock((fcntl.LOCK_EX | fcntl.LOCK_NB) if fcntl else 0):
+                    self.hold()
+                    return True
             if time.monotonic() >= until:
                 self.release()
                 return False
             time.sleep(CLAIM_POLL_S)
-        return True
-
-    def _claim_now(self) -> bool:
-        with file_lock(self._path):  # one claims after the other: nobody comes between the two locks
-            is_free = self._lock((fcntl.LOCK_EX | fcntl.LOCK_NB) if fcntl else 0)
-            if is_free:
-                self.hold()
-        return is_free
 
     def write(self, text: str) -> None:
         """Write into the lock file, for whoever finds it locked."""
@@ -400,15 +396,10 @@ class LockedState:
 
 def _read_text(file: int) -> bytes:
     os.lseek(file, 0, os.SEEK_SET)
-    length = os.read(file, _LENGTH)
-    return _read_bytes(file, int(length)) if length else b""
-
-
-def _read_bytes(file: int, length: int) -> bytes:
-    parts = []
-    while length > 0 and (part := os.read(file, length)):
+    parts, left = [], int(os.read(file, _LENGTH) or 0)
+    while left > 0 and (part := os.read(file, left)):
         parts.append(part)
-        length -= len(part)
+        left -= len(part)
     return b"".join(parts)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.agents.forms import takes_model
 from pytest_agenteval.processes.startup import freeze_once
-from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask
+from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask, TrialKey
 from pytest_agenteval.records.transcript import NO_ANSWER, used_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registration import get_registry
@@ -30,6 +30,7 @@ from pytest_agenteval.session.run_journal import begin_run
 from pytest_agenteval.session.run_signals import DEAD_WORKERS, hold_run
 from pytest_agenteval.session.runner import TrialRunner
 from pytest_agenteval.session.selection import (
+    ShardedItems,
     empty_selection_reason,
     no_match_reason,
     select,
@@ -39,20 +40,17 @@ from pytest_agenteval.session.selection import (
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import eval_session_key
-from pytest_agenteval.store.run_documents import write_audit
+from pytest_agenteval.store.run_documents import SuiteGate, write_audit
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
-    from pytest_agenteval.records.plan import TrialKey
     from pytest_agenteval.reports.task_lines import TaskFileLines
     from pytest_agenteval.session.adaptive_repetitions import ExtraItems
     from pytest_agenteval.session.earlier_trials import EarlierTrials, RegradedTrials
     from pytest_agenteval.session.planning.audit_cases import AuditCases
     from pytest_agenteval.session.reuse import ReuseAction
-    from pytest_agenteval.session.selection import ShardedItems
-    from pytest_agenteval.store.run_documents import SuiteGate
     from pytest_agenteval.tools.mcp_tools import SchemaSource
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock, get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -22,6 +22,7 @@ from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, toke
 from pytest_agenteval.reports.group_statistics import ResourceUse
 from pytest_agenteval.reports.progress_panel import (
     FEWEST_ROWS,
+    Piece,
     Progress,
     RunningScore,
     RunningTrial,
@@ -34,10 +35,6 @@ from pytest_agenteval.store.run_documents import Group, planned_after, read_extr
 from pytest_agenteval.store.run_folder import PLANNED, PlannedGroup, read_header, read_json, read_planned
 from pytest_agenteval.text.formatting import MOST_NAME, cell_width, model_label, one_line
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
-
-if TYPE_CHECKING:
-    from pytest_agenteval.reports.progress_panel import Piece
-
 
 NO_USE = ResourceUse(Figure(), Figure(), Figure())
 

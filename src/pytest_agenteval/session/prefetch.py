@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.registry.installed import BENCHMARK_PLUGIN
 from pytest_agenteval.session.planning.parametrization import AttemptPlanner, PlannedItem, trial_key
 
 if TYPE_CHECKING:
     from pytest_agenteval.engine.jobs import TrialJob
-    from pytest_agenteval.records.plan import TrialKey
     from pytest_agenteval.session.adaptive_repetitions import ExtraItems
 
 

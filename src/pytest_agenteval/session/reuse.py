@@ -24,12 +24,12 @@ from pytest_agenteval.records.transcript import (
     UNTAPED_CONNECTION,
 )
 from pytest_agenteval.records.trial import Digests, Trial
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.earlier_trials import EarlierTrial, EarlierTrials
 from pytest_agenteval.text.json_values import canonical_json
 
 if TYPE_CHECKING:
     from pytest_agenteval.engine.jobs import TrialJob
-    from pytest_agenteval.registry.registry import Registry
 
 
 # A trial stays in its run, is copied into a new one, is graded again, or runs: again or the first time.

@@ -21,12 +21,14 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.inner_pytest import BESIDE
 from pytest_agenteval.session.planning.parametrization import PLAYERS, PlannedItem, trial_key
 from pytest_agenteval.session.run_signals import DEAD_WORKERS
+from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_documents import (
     ExtraRepetitions,
     ExtraTrials,
+    Group,
     SuiteGate,
     read_gates,
     write_extra,
@@ -55,8 +57,6 @@ from pytest_agenteval.store.run_reader import Run, load_run
 if TYPE_CHECKING:
     from pytest_agenteval.session.planning.suites import Suites
     from pytest_agenteval.session.run_info import RunInfo
-    from pytest_agenteval.session.settings import Settings
-    from pytest_agenteval.store.run_documents import Group
 
 
 def note_dead_worker(folder: Path, worker: str) -> None:
@@ -190,19 +190,16 @@ def _held_out_looks(
         run.header
         for run in list_runs(info.folder.parent)
         if run.header.started_at < info.started_at and run.path.name != beside
-        if not _are_one_run(run.header.shards, shards)
+        # Different shards of one run are one look.
+        if shards is None
+        or run.header.shards is None
+        or run.header.shards.numbers == shards.numbers
+        or (run.header.shards.total, run.header.shards.tasks) != (shards.total, shards.tasks)
     ]
     return {
         suite: 1 + max((header.held_out_looks.get(suite, 0) for header in before), default=0)
         for suite in sorted(suites)
     }
-
-
-def _are_one_run(earlier: RunShards | None, own: RunShards | None) -> bool:
-    """Whether two runs are different shards of one run, which is one look."""
-    if earlier is None or own is None or earlier.numbers == own.numbers:
-        return False
-    return (earlier.total, earlier.tasks) == (own.total, own.tasks)
 
 
 def _planned(trials: Iterable[PlannedItem]) -> tuple[PlannedGroup, ...]:

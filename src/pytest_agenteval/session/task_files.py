@@ -65,19 +65,17 @@ class TaskFile(pytest.Module):
         return collect_items(get_eval_session(self.config), self._items)
 
     def _items(self, evals: EvalSession) -> Iterator[TrialItem]:
-        named = self.session.isinitpath(self.path) and not self._is_someone_elses()
+        named = self.session.isinitpath(self.path)
+        if named:  # another plugin may collect this file too: then it need not be ours
+            plugins = self.config.pluginmanager
+            ours = [plugin for plugin in plugins.get_plugins() if getattr(plugin, "__name__", "") == PLUGIN]
+            others = plugins.subset_hook_caller("pytest_collect_file", ours)
+            named = not others(file_path=self.path, parent=self.parent)
         functions = trial_functions(self.config)
         for task, settings in evals.planner.tasks(self.path, named=named):
             cases = evals.cases_of(task, settings.models)
             if cases:  # a task that a stored run does not hold has none
                 yield from functions.items(self, task, cases, evals)
-
-    def _is_someone_elses(self) -> bool:
-        """Whether another plugin collects this file too, so that it need not be ours."""
-        plugins = self.config.pluginmanager
-        ours = [plugin for plugin in plugins.get_plugins() if getattr(plugin, "__name__", "") == PLUGIN]
-        others = plugins.subset_hook_caller("pytest_collect_file", ours)
-        return bool(others(file_path=self.path, parent=self.parent))
 
 
 def generate_cases(metafunc: pytest.Metafunc) -> None:

@@ -348,15 +348,11 @@ class RayExecutor:
         self, actor: RemoteActor, recorded: Mapping[str, bytes], conditions: Conditions | None
     ) -> None:
         for name, content in recorded.items():
-            self._home.take(actor.number, name, content, replacing=_replaces(name, conditions))
-
-
-def _replaces(name: str, conditions: Conditions | None) -> bool:
-    """Whether a cassette is recorded anew, so that what was in it before the run goes."""
-    if conditions is None:  # what comes last was written by a run of which something has come already
-        return False
-    is_chat = ".chat" in Path(name).parent.name
-    return (conditions.record_chat if is_chat else conditions.record) == "all"
+            # What was in a cassette before the run goes where it is recorded anew. What comes last was
+            # written by a run of which something has come already.
+            tools, chats = (conditions.record, conditions.record_chat) if conditions else ("", "")
+            mode = chats if ".chat" in Path(name).parent.name else tools
+            self._home.take(actor.number, name, content, replacing=mode == "all")
 
 
 def _project_places(root: str) -> Iterator[str]:

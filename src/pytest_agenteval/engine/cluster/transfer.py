@@ -76,7 +76,9 @@ def _files(root: Path) -> Iterator[Path]:
         return
     for folder, folders, names in os.walk(root):
         here = Path(folder)
-        folders[:] = sorted(name for name in folders if _travels(here / name))
+        caches = {name for name in folders if name.startswith(".") and name.endswith("_cache")}
+        inner = sorted({*folders} - LEFT_HOME - caches)
+        folders[:] = [name for name in inner if not (here / name / "pyvenv.cfg").is_file()]
         yield from (here / name for name in sorted(names))
         # A link to a folder is not walked into, and an empty folder may be a workspace.
         yield from (here / name for name in folders if (here / name).is_symlink())
@@ -102,12 +104,6 @@ def _known_to_git(root: Path) -> list[Path] | None:
         if path not in inner and not LEFT_HOME.intersection(path.relative_to(root).parts[:-1])
     ]
     return files + [file for folder in inner for file in _files(folder)]
-
-
-def _travels(folder: Path) -> bool:
-    name = folder.name
-    is_cache = name.startswith(".") and name.endswith("_cache")
-    return not (name in LEFT_HOME or is_cache or (folder / "pyvenv.cfg").is_file())
 
 
 def _followed(path: Path, root: Path) -> Iterator[tuple[Path, Path]]:
@@ -193,7 +189,11 @@ class RecordingMerger:
     def take(self, actor: int, name: str, content: bytes, *, replacing: bool) -> None:
         """Add what an actor's file holds; ``replacing``, what was there before the run is dropped."""
         try:
-            self._add(actor, name, _recording(name, content), replacing)
+            with tempfile.TemporaryDirectory(prefix="agenteval-") as folder:
+                beside = Path(folder, Path(name).name)
+                beside.write_bytes(content)
+                recording = cassette_files.read_cassette(beside, name)
+            self._add(actor, name, recording, replacing)
         except ProblemsFound as broken:
             self.problems += broken.problems
 
@@ -250,13 +250,6 @@ def _order_key(interaction: Interaction) -> tuple[tuple[int | str, ...], ...]:
     return tuple(
         (0, int(step), "") if step.isdecimal() else (1, 0, step) for step in [*steps, str(request.body)]
     )
-
-
-def _recording(name: str, content: bytes) -> cassette_files.CassetteContent:
-    with tempfile.TemporaryDirectory(prefix="agenteval-") as folder:
-        beside = Path(folder, Path(name).name)
-        beside.write_bytes(content)
-        return cassette_files.read_cassette(beside, name)
 
 
 T = TypeVar("T")

@@ -220,7 +220,12 @@ class Planner:
         is_readable = not wrong
         one = _TaskInSuite(loaded, loaded_suite, settings, agent)
         wrong += self._id_conflict(one)
-        wrong += self._problems_of(_label_problems(task, suite), one)
+        label = task.metadata.get("label")
+        is_known = label is None or label in LABELS
+        if not is_known and suite is not None and suite.acts != NOTHING_ACTS:
+            # A misspelt label would be left out of every figure in silence.
+            misspelt = ConfigProblem(("metadata", "label"), " or ".join(LABELS), repr(label))
+            wrong += self._problems_of([misspelt], one)
         unfit = list(self._form_problems(one))
         wrong += unfit
         if is_readable:
@@ -425,14 +430,6 @@ def _key_in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | N
     if path[1] in suite.defaults.settings:
         return ("defaults", *path)
     return path if path[1] in suite.settings else None
-
-
-def _label_problems(task: Task, suite: Suite | None) -> Sequence[ConfigProblem]:
-    """Refuse an unknown label: a misspelt one would be left out of every figure in silence."""
-    label = task.metadata.get("label")
-    if label is None or label in LABELS or suite is None or suite.acts == NOTHING_ACTS:
-        return ()
-    return [ConfigProblem(("metadata", "label"), " or ".join(LABELS), repr(label))]
 
 
 def _form_data(form: AgentForm, suite: Suite, folder: Path, root: Path) -> Mapping[str, Any]:
