@@ -277,6 +277,9 @@ def _end(status: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
+    if status < 0:  # as Python ends where nobody catches KeyboardInterrupt
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
     os._exit(status)
 
 
@@ -312,11 +315,9 @@ def _be_python(orders: socket.socket, handles: Sequence[int], args: Sequence[str
         status = end.code if isinstance(end.code, int) else int(bool(end.code))
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
-    except KeyboardInterrupt:
-        status = 130
-    except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
-        status = 1
+    except BaseException as raised:
+        sys.excepthook(type(raised), raised, raised.__traceback__)
+        status = -signal.SIGINT if isinstance(raised, KeyboardInterrupt) else 1
     threading._shutdown()  # type: ignore[attr-defined]
     _end(status)
 

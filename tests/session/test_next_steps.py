@@ -26,7 +26,7 @@ def offered(result: pytest.RunResult) -> list[str]:
     return [part.partition(": ")[2] for part in text.split("   ") if not part.startswith("run: ")]
 
 
-@pytest.mark.parametrize(("results", "workers"), [("", 2), ("kept", 0)])
+@pytest.mark.parametrize(("results", "workers"), [("", 1), ("kept", 0)])
 def test_the_run_before_of_the_same_suites_is_offered_for_comparison(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], results: str, workers: int
 ) -> None:
