@@ -27,7 +27,6 @@ class NextTurn(Protocol):
 
         A user whom a model plays answers that; without it, what the model last said.
         """
-        ...
 
 
 class AgentContext(FrozenValue, frozen=True):
@@ -73,7 +72,6 @@ class Agent(Protocol):
 
     def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> AgentAnswer | Awaitable[AgentAnswer]:
         """Do the task and give the answer; a plain method runs in a thread of its own."""
-        ...
 
 
 class AgentTraits(Protocol):
@@ -111,7 +109,6 @@ class PreparesInput(Protocol):
 
         Called once for each task, while task files are read. ``clock`` is the task's time in ISO 8601.
         """
-        ...
 
 
 class ChecksInput(Protocol):
@@ -120,7 +117,6 @@ class ChecksInput(Protocol):
     @staticmethod
     def input_problems(task_input: Mapping[str, Any]) -> Sequence[InputProblem]:
         """Say all that is wrong; called once for each task, while task files are read."""
-        ...
 
 
 @runtime_checkable
@@ -133,7 +129,6 @@ class ReportsEndState(Protocol):
         Called once, when the agent has answered, crashed, or reached a limit. It is laid over the state of
         the agent's answer.
         """
-        ...
 
 
 AGENT_TRAITS = (

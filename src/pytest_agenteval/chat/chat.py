@@ -101,7 +101,6 @@ class Chat(Protocol):
         The calls of the reply carry id, tool and arguments; the caller counts the turns. Raises ProviderDown
         when the model is out of reach.
         """
-        ...
 
 
 class NoModel(TrialBroken):

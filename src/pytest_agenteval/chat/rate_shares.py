@@ -129,15 +129,12 @@ class ShareStore(Protocol):
 
     async def exchange(self, report: LimiterReport) -> RateShare:
         """Note a process's report about a model, and give the share that it gets."""
-        ...
 
     async def leave(self, process: str) -> None:
         """Take back the shares of a process that asks nothing any more."""
-        ...
 
     async def standings(self) -> tuple[ModelStanding, ...]:
         """Give how every model fared that was used."""
-        ...
 
 
 FIRST_WAIT_S = 1.0

@@ -49,16 +49,13 @@ class ProviderChat(Chat, Protocol):
     @property
     def model(self) -> Model:
         """The model."""
-        ...
 
     @property
     def longest_s(self) -> float:
         """How many seconds one request can take at most."""
-        ...
 
     async def prepare(self, *, tools: bool = False) -> None:
         """Get ready for requests, with ``tools`` too; the trial does not pay for this time."""
-        ...
 
 
 class RetryingChat:

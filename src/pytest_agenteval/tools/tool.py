@@ -52,19 +52,15 @@ class Wire(Protocol):
 
     def request(self, args: Mapping[str, Any]) -> Request:
         """Write a call as the request that asks the provider, with defaults filled in and no secret."""
-        ...
 
     def args(self, request: Request) -> Mapping[str, Any]:
         """Read the arguments back out of a request of this tool."""
-        ...
 
     def result(self, response: Response, args: Mapping[str, Any]) -> ToolResult:
         """Make of the response to a call what the agent is shown; what says that it failed is an error."""
-        ...
 
     async def send(self, args: Mapping[str, Any]) -> Response:
         """Really ask; raises ToolFailed where the provider is out of reach, UsageMistake without a key."""
-        ...
 
 
 class ToolResult(Record, frozen=True):
@@ -100,19 +96,15 @@ class Fault(Protocol):
 
     def serializes(self, call: ToolCall) -> bool:
         """Whether the tool's calls go one after the other: what one of them gave, a later one shows."""
-        ...
 
     def short_circuit(self, call: ToolCall, nth: int) -> ToolResult | None:
         """Give the result to show in place of the real one; None lets the nth call of the tool through."""
-        ...
 
     def delay(self, call: ToolCall, nth: int) -> float:
         """Give the seconds that the call takes longer."""
-        ...
 
     def alter_result(self, call: ToolCall, nth: int, result: ToolResult) -> ToolResult:
         """Give what becomes of the tool's answer."""
-        ...
 
 
 MOST_VALIDATORS = 512

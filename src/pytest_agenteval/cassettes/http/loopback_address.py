@@ -233,11 +233,9 @@ class Mounted(Protocol):
 
     def answer(self, method: str, headers: Mapping[str, str], body: bytes | None) -> Response:
         """Answer a request, in a thread of its connection; names of ``headers`` are in small letters."""
-        ...
 
     def close(self) -> None:
         """Cut off what is under way: the trial ends."""
-        ...
 
 
 class TrialAddress:

@@ -133,35 +133,27 @@ class ModelTrafficHandler(Protocol):
     @property
     def sends(self) -> bool:
         """Whether a request that is not played may be sent."""
-        ...
 
     def claims(self, request: Request) -> bool:
         """Whether a request asks a model, or something else of a model's server."""
-        ...
 
     def play(self, request: Request) -> Response | None:
         """Give the recorded response, or None if the request is to be sent; raises what ends the agent."""
-        ...
 
     def begin_response(self, request: Request, status: int) -> None:
         """Take note of a response's status, before any of its body is read."""
-        ...
 
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
         """Read what was really answered, and keep it; the request is the one that was to be played."""
-        ...
 
     def cut(self, request: Request, response: Response) -> None:
         """Note an answer that ended before its time: its body is what had come; status 0 is that of none."""
-        ...
 
     def note_reply(self, request: Request, response: Response) -> None:
         """Look at a response to a request that it does not claim."""
-        ...
 
     def fail(self, request: Request, cut: Response, failure: Response) -> None:
         """Note an answer that never came, or broke off, and keep what the client raised."""
-        ...
 
 
 class NothingSent(ConnectionError):

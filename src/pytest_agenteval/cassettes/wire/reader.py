@@ -59,15 +59,12 @@ class WireFormat(Protocol):
 
     def read_request(self, body: Json, model: str, streamed: bool) -> ModelRequest:
         """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
-        ...
 
     def read_reply(self, body: Json) -> ReplyParts:
         """Read a whole reply."""
-        ...
 
     def join(self, events: Iterable[Json]) -> Json:
         """Give the whole reply that a stream's events make."""
-        ...
 
 
 def read_request(format: str, request: Request, items: Mapping[str, Json] = NOTHING) -> ModelRequest:

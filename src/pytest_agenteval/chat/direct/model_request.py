@@ -55,19 +55,15 @@ class DirectFormat(Protocol):
 
     def body_of(self, ask: ModelAsk) -> dict[str, Any]:
         """Write the request's body; nothing of ``ask`` is written into."""
-        ...
 
     def headers_of(self, key: str, body: Mapping[str, Any]) -> dict[str, str]:
         """Give the headers with the key, and those that the provider wants for this body."""
-        ...
 
     def echo_of(self, whole: Json) -> Any:
         """Give what of a whole reply goes back with the results of its calls, or None."""
-        ...
 
     def reply_of(self, parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
         """Give a reply in the terms of the ask: tools by their own names, a schema's object as text."""
-        ...
 
 
 NO_KEY = "no-key"
