@@ -52,14 +52,12 @@ SECONDS: dict[str, float] = {
     "session/test_extra_repetitions.py": 4,
     "session/test_real_judges.py": 5,
     "benchmarks/memex/pkm_agent/test_grep_tool.py": 2,
-    "registry/test_discovery.py": 5,
     "engine/test_process_executor.py": 3,
     "session/test_own_requests.py": 5,
     "session/test_only.py": 4,
     "cassettes/http/test_taped_clients.py": 4,
     "session/test_canaries.py": 4,
     "test_xdist.py": 4,
-    "cli/test_calibrate.py": 4,
     "engine/test_seconds.py": 3,
     "session/test_dead_processes.py": 3,
     "calibration/test_calibration_item.py": 3,
@@ -84,6 +82,17 @@ TOGETHER: dict[str, str] = {
             "session/test_real_judges.py",
         ),
         "litellm",
+    ),
+    **dict.fromkeys(
+        (
+            "cli/test_json.py",
+            "cli/test_sql.py",
+            "distribution/test_data_page.py",
+            "reports/exports/test_row_files.py",
+            "session/test_unknown_figures.py",
+            "store/test_rows.py",
+        ),
+        "duckdb, pandas, polars and pyarrow",
     ),
 }
 """Files that share what takes seconds to make or to import: one worker has them all."""
