@@ -338,7 +338,9 @@ def test_what_a_server_offers_is_asked_once(tmp_path: Path, monkeypatch: pytest.
     assert found == f"  found:    no recording of what `{McpServer(command=COMMAND).title}` offers"
     assert hint == "  hint:     record it:  pytest evals --agent-record=once"
     assert notes.read_text(encoding="utf-8").split() == ["start", "end"]
-    for loaded in (known, again, replayed):
+    anew = Suites(tmp_path, recording(tmp_path, "all")).suite_of(file)
+    assert notes.read_text(encoding="utf-8").split() == ["start", "end"] * 2
+    for loaded in (known, again, replayed, anew):
         assert isinstance(loaded, LoadedSuite)
         assert loaded.resources.names == ("add", "secret")
 
