@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest_agenteval
+from tests.source_code import parsed
 
 PACKAGE = Path(pytest_agenteval.__file__).parent
 MADE_BY_US = {
@@ -25,9 +26,8 @@ is left is made by fixtures and functions."""
 Functions = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-@cache
 def _tree(module: str) -> ast.Module:
-    return ast.parse((PACKAGE / f"{module.replace('.', '/')}.py").read_text("utf-8"))
+    return parsed(PACKAGE / f"{module.replace('.', '/')}.py")
 
 
 @cache

@@ -35,7 +35,6 @@ def pytest_agenteval_trial_finished(config, trial):
 @pytest.mark.parametrize(
     ("workers", "raises"),
     [
-        (0, "raise ValueError('nobody listens')"),
         (2, "raise ValueError('nobody listens')"),
         (0, "pytest.skip('not now')"),
         (0, "exit(3)"),

@@ -145,12 +145,12 @@ def test_a_name_that_is_claimed_twice_is_a_usage_error(pytester: pytest.Pytester
     assert "Traceback" not in str(result.stderr)
 
 
-def test_a_built_in_name_cannot_be_claimed_again(pytester: pytest.Pytester, workers: int) -> None:
+def test_a_built_in_name_cannot_be_claimed_again(pytester: pytest.Pytester) -> None:
     """Nobody gets another grader than the one that a task file names."""
     conftest = POLITE.replace('"polite", Polite', '"answer_contains", Polite')
     write(pytester.path, {"conftest.py": conftest, "evals/task.json": task("greet")})
 
-    result = run(pytester, workers=workers)
+    result = run(pytester)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
