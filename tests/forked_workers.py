@@ -126,7 +126,9 @@ class ForkedPython(subprocess.Popen[Any]):
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
     def _try_wait(self, flags: int) -> tuple[int, int]:
-        if flags & os.WNOHANG and not select.select([self.ending], [], [], 0)[0]:
+        ended = select.poll()  # and not select.select, which knows no handle above 1023
+        ended.register(self.ending, select.POLLIN)
+        if not ended.poll(0 if flags & os.WNOHANG else None):
             return 0, 0
         return self.pid, int(os.read(self.ending, 64) or 0)
 
