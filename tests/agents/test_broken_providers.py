@@ -73,7 +73,7 @@ def asks_another(question):
 async def gives_up(question):
     import asyncio
     import httpx
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         try:
             async with asyncio.timeout(0.3):
                 await client.post(os.environ["BOT_BASE"] + "/v1/chat/completions",
@@ -85,7 +85,7 @@ async def gives_up(question):
 async def takes_the_quicker(question):
     import asyncio
     import httpx
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         asked = []
         for said in ("slow", "quick"):
             body = {"model": "m", "messages": [{"role": "user", "content": said}]}

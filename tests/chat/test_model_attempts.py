@@ -31,10 +31,12 @@ import httpx
 
 BASE = "{base}"
 
-def say(said):
-    body = dict(model="gpt-5-mini", messages=[dict(role="user", content=it) for it in said])
-    response = httpx.post(BASE + "/chat/completions", json=body).raise_for_status()
+def message_of(body):
+    response = httpx.post(BASE + "/chat/completions", json=body, verify=False).raise_for_status()
     return response.json()["choices"][0]["message"]
+
+def say(said):
+    return message_of(dict(model="gpt-5-mini", messages=[dict(role="user", content=it) for it in said]))
 
 def insist(said):
     try:
@@ -53,7 +55,7 @@ async def races(question):
     async def ask(said):
         body = dict(model="gpt-5-mini", messages=[dict(role="user", content=said)])
         return (await client.post(BASE + "/chat/completions", json=body)).json()
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with httpx.AsyncClient(timeout=60, verify=False) as client:
         quick, slow = [asyncio.ensure_future(ask(said)) for said in ("quick", "slow")]
         reply = await quick
         slow.cancel()
@@ -64,12 +66,12 @@ def splits(question):
     def work(part):
         body = dict(model="gpt-5-mini", messages=[dict(role="user", content=part)])
         body["messages"].insert(0, dict(role="system", content="It is " + str(time.time())))
-        return httpx.post(BASE + "/chat/completions", json=body).json()["choices"][0]["message"]["content"]
+        return message_of(body)["content"]
     parts = ["first", "second"][:: int(os.environ["WAY"])]
     return ", ".join(part + ": " + work(part) for part in parts)
 
 async def waits(question):
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with httpx.AsyncClient(timeout=60, verify=False) as client:
         body = dict(model="gpt-5-mini", messages=[dict(role="user", content=question)])
         return (await client.post(BASE + "/chat/completions", json=body)).text
 
@@ -92,7 +94,7 @@ def looks_twice(said):
     messages = [dict(role="user", content=said)]
     for _ in range(3):
         body = dict(model="gpt-5-mini", messages=messages)
-        message = httpx.post(BASE + "/chat/completions", json=body).json()["choices"][0]["message"]
+        message = message_of(body)
         messages.append(message)
         for call in message.get("tool_calls") or []:
             result = dict(role="tool", content=call["function"]["arguments"])

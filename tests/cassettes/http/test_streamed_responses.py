@@ -266,7 +266,7 @@ def test_a_stream_that_is_closed_early_is_no_recording(tmp_path: Path, server: S
 
 
 STATUS = {
-    "httpx": lambda url: httpx.stream("GET", url),
+    "httpx": lambda url: httpx.stream("GET", url, verify=False),
     "requests": lambda url: requests.get(url, stream=True),
     "urllib3": lambda url: urllib3.PoolManager().request("GET", url, preload_content=False),
     "urllib": urlopen,

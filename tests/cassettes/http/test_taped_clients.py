@@ -331,10 +331,10 @@ def test_parameters_of_a_request_have_the_rules_of_the_tool(tmp_path: Path) -> N
     tape, _ = tape_of(tmp_path)
 
     with taped_http(tape, {"q": "folded", "t": "ignore"}) as scope:
-        assert httpx.get("https://x.test/find?t=99&q=SEOULSTATION").text == "found"
+        assert httpx.get("https://x.test/find?t=99&q=SEOULSTATION", verify=TRUST).text == "found"
         for other in ("https://x.test/find?q=Busan", "https://y.test/find?q=seoulstation"):
             with pytest.raises(NotRecorded):
-                httpx.get(other)
+                httpx.get(other, verify=TRUST)
 
     assert len(scope.missed) == 2
 
@@ -350,7 +350,7 @@ def test_shared_tapes_are_asked_after_the_own(tmp_path: Path) -> None:
     assert shared is not None
 
     with taped_http(library.open(Path("t.yaml"), "once", "tool"), shared=[shared]) as scope:
-        assert httpx.get("https://x.test/find?q=1").text == "found"
+        assert httpx.get("https://x.test/find?q=1", verify=TRUST).text == "found"
     assert scope.tape_status == "hit"
 
 
@@ -362,6 +362,7 @@ def test_secrets_are_gone_before_anything_is_held(tmp_path: Path, server: Server
             f"{server.base}/echo?api_key=abcdefgh1234",
             headers={"Authorization": "Bearer abcdefgh1234"},
             json={"client_secret": "abcdefgh1234"},
+            verify=TRUST,
         )
     library.save()
     assert "abcdefgh1234" not in (tmp_path / "t.yaml").read_text()
@@ -380,7 +381,7 @@ def test_a_form_with_files_is_found_again(
         async with aiohttp.ClientSession() as session, session.post(f"{server.base}/a", data=form) as third:
             await third.read()
         return [
-            httpx.post(f"{server.base}/h", files=files).status_code,
+            httpx.post(f"{server.base}/h", files=files, verify=TRUST).status_code,
             requests.post(f"{server.base}/r", files=files).status_code,
             third.status,
         ]
@@ -400,7 +401,7 @@ def test_bodies_that_are_sent_and_read_in_parts(
 
     async def ask() -> list[Any]:
         seen: list[Any] = []
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(verify=TRUST) as client:
             seen.append((await client.post(f"{server.base}/h", content=parts())).json()["body"])
             async with client.stream("GET", f"{server.base}/binary") as got:
                 seen.append(b"".join([piece async for piece in got.aiter_bytes(999)]))
@@ -438,7 +439,7 @@ def test_cookies_and_failures_are_each_librarys_own(
             with pytest.raises(aiohttp.ClientResponseError):
                 await second.get(f"{server.base}/broken?by=aiohttp", raise_for_status=True)
             cookies = [cookie.key for cookie in second.cookie_jar]
-        with httpx.Client() as third:
+        with httpx.Client(verify=TRUST) as third:
             third.get(f"{server.base}/cookie?by=httpx")
             with pytest.raises(httpx.HTTPStatusError):
                 third.get(f"{server.base}/broken?by=httpx").raise_for_status()
