@@ -79,7 +79,6 @@ TOGETHER: dict[str, str] = {
             "chat/test_streaming.py",
             "engine/test_openai_client.py",
             "session/test_dry_run.py",
-            "session/test_real_judges.py",
         ),
         "litellm",
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Mapping
@@ -13,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.records.plan import Model
 from tests.forked_workers import fork_workers
 
 # PyYAML's compiled half is never forgotten: a second copy of the other half would not know its nodes.
@@ -60,14 +57,6 @@ def only_our_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p agenteval")
-
-
-def import_litellm() -> None:
-    """Import litellm, which takes seconds, so that all runs in this process share it.
-
-    To be called in a fixture of a module: ``pytester`` forgets what was imported after it was asked for.
-    """
-    asyncio.run(LitellmChat(Model("any", "openai/any")).prepare(tools=True))
 
 
 def import_multiprocessing() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import import_litellm, run, suite, task, write
+from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -23,11 +23,6 @@ input = 10
 output = 100
 as_of = 2026-11-01
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _litellm() -> None:
-    import_litellm()
 
 
 @pytest.fixture

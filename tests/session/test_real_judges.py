@@ -1,4 +1,4 @@
-"""Judges behind ``--agent-judge``: both wire formats, over HTTP on loopback, through litellm."""
+"""Judges behind ``--agent-judge``: both wire formats, over HTTP on loopback."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from tests.loopback.model_server import ModelServer, ReplyPlan, Request
 from tests.suites import run, suite, write
 
 pytest_plugins = ["pytester"]
-# litellm warns about its own code, which a run that turns warnings into errors would take for ours.
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 IDS: Mapping[str, Mapping[str, str]] = {
     "openai": {name: f"openai/{name}" for name in ("stern", "kind", "dull", "warm", "loose")},
@@ -145,7 +143,7 @@ def results() -> dict[str, Judged]:
 
 @pytest.fixture
 def project(results: object, quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
-    """Where runs know no plugin but this one, and share an imported litellm."""
+    """Where runs know no plugin but this one."""
     return pytester
 
 
