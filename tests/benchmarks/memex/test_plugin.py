@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.items.test_overrides import looking
+from tests.session.items.test_overrides import looking
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]

@@ -15,7 +15,7 @@ from tests.suites import collected_ids, run, write
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
-USER_TESTS = (Path(__file__).parents[1] / "face" / "user_tests.py").read_text("utf-8")
+USER_TESTS = (Path(__file__).parents[2] / "face" / "user_tests.py").read_text("utf-8")
 REFUND = ReplyPlan(text="Your refund is on its way.")
 MARKED = """
 import pytest
