@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_agenteval.cli.schema import suite_schema, task_schema
-from pytest_agenteval.tasks.documents import read_document
-from pytest_agenteval.tasks.file_names import find_suite, is_data_name
-from pytest_agenteval.tasks.load import load_suite, load_tasks
 from pytest_agenteval.tasks.pydantic_models import model_of
 from pytest_agenteval.tasks.task_spec import GraderSpec, Spec
-from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.tools.http_declaration import ResultSpec
 
-EVALS = Path(__file__).parents[2] / "evals"
 LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}
 
 
@@ -119,22 +113,3 @@ def test_a_default_is_written_as_an_author_would(kind: type[Spec]) -> None:
 
     default = schema.get("properties", {}).get("result", {}).get("default")
     assert default is None or default.keys() == spelled
-
-
-@pytest.mark.skipif(not EVALS.is_dir(), reason="no evals/ here")
-def test_our_own_evals_follow_the_schemas_and_are_read_without_a_problem() -> None:
-    """What the project ships is the first user of its own rules."""
-    mistakes: list[str] = []
-    for path in sorted(EVALS.rglob("*")):
-        suite_file = find_suite(path.parent, EVALS)
-        if path == suite_file:
-            mistakes += [] if valid(suite_schema(), read_document(path).value) else [str(path)]
-        elif is_data_name(path.name) and "workspace" not in path.parts:
-            try:
-                tasks = load_tasks(path, load_suite(suite_file) if suite_file else None)
-            except ProblemsFound as found:
-                mistakes.append(str(found))
-                continue
-            mistakes += [] if not tasks or valid(task_schema(), read_document(path).value) else [str(path)]
-
-    assert mistakes == []
