@@ -41,6 +41,20 @@ def trials(root: Path) -> dict[str, Trial]:
     return {entry.key.task: run.trial(entry) for entry in run.entries}
 
 
+def trials_by_task(root: Path, run: str = "latest") -> dict[str, list[Trial]]:
+    """Give the trials of each task in the latest run, or that of a name, by their repetitions."""
+    read = load_run(run, root / ".agenteval" / "runs")
+    found: dict[str, list[Trial]] = {}
+    for entry in sorted(read.entries, key=lambda entry: entry.key.repetition):
+        found.setdefault(entry.key.task, []).append(read.trial(entry))
+    return found
+
+
+def latest_trials(root: Path, run: str = "latest") -> dict[str, Trial]:
+    """Give the one trial of each task in the latest run, or that of a name."""
+    return {task: trial for task, (trial,) in trials_by_task(root, run).items()}
+
+
 def junit(path: Path) -> dict[str, ElementTree.Element]:
     """Give the test cases of a JUnit file by name; a name that stands twice is an error."""
     cases = ElementTree.parse(path).getroot().iter("testcase")

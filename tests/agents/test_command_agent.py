@@ -24,7 +24,7 @@ from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_reader import load_run
 from tests.cassettes.http.server import serving
-from tests.journals import run_folder, trials
+from tests.journals import latest_trials, run_folder, trials
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import run, write
 
@@ -102,12 +102,6 @@ def shell(script: str, *tasks: Mapping[str, Any], output: str = "events", **more
         "evals/agent.sh": script,
         "evals/t.json": [*tasks],
     }
-
-
-def of_run(pytester: pytest.Pytester, name: str) -> dict[str, Trial]:
-    """Give the trials of a run by their tasks."""
-    stored = load_run(pytester.path / ".agenteval" / "runs" / name)
-    return {entry.key.task: stored.trial(entry) for entry in stored.entries}
 
 
 def answering(text: str, **more: Any) -> dict[str, Any]:
@@ -189,7 +183,7 @@ def recorded(
         run(pytester, *PLAYED, "--agent-run-name=played").assert_outcomes(passed=count)
         shared.tool_requests = requests, len(tool.asked)
     shared.screen = str(live.stdout) + str(live.stderr)
-    shared.trials, shared.replayed = (of_run(pytester, name) for name in ("live", "played"))
+    shared.trials, shared.replayed = (latest_trials(pytester.path, name) for name in ("live", "played"))
     _shared["recorded"] = shared
     return shared
 
@@ -463,7 +457,7 @@ def test_a_trials_digests_tell_another_command_from_this_one(pytester: pytest.Py
     ):
         write(pytester.path, shell(script, answering("Mina"), env=env))
         run(pytester, f"--agent-run-name=r{number}").assert_outcomes(passed=1)
-        digests = of_run(pytester, f"r{number}")["one"].digests
+        digests = latest_trials(pytester.path, f"r{number}")["one"].digests
         seen.append((digests.code, digests.settings))
     (code, settings), other_script, other_env = seen
     assert (other_script[0] != code, other_script[1] == settings) == (True, True)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pytest_agenteval import Trial, load_run
+from pytest_agenteval import Trial
+from tests.journals import latest_trials
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import run, write
 
@@ -82,13 +83,6 @@ def write_person(root: Path, server: ModelServer) -> None:
     write(root, {"pyproject.toml": f"[tool.pytest.ini_options]\n[tool.agenteval.models]\n{alias}\n"})
 
 
-def trials(root: Path) -> dict[str, Trial]:
-    """Give the trials of the latest run by their tasks."""
-    folders = (root / ".agenteval" / "runs").glob("2*")
-    latest = load_run(max(folders, key=lambda folder: (folder / "run.json").stat().st_mtime_ns))
-    return {entry.key.task: latest.trial(entry) for entry in latest.entries}
-
-
 def test_an_agent_of_the_users_answers_each_turn(pytester: pytest.Pytester) -> None:
     """It is called for each line of the task, with what was said before; the last answer is graded.
 
@@ -104,7 +98,7 @@ def test_an_agent_of_the_users_answers_each_turn(pytester: pytest.Pytester) -> N
     result = run(pytester, "evals")
 
     result.assert_outcomes(passed=4, errors=1)
-    assert trials(pytester.path)["nobody"].ending == "errored"
+    assert latest_trials(pytester.path)["nobody"].ending == "errored"
     result.stdout.fnmatch_lines(["simulated_user: *--agent-user=MODEL*"])
 
 
@@ -136,12 +130,12 @@ def played(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Played
         write_person(pytester.path, server)
         first = run(pytester, "evals", person, "--agent-record-chat=once")
         requests = [request.body["messages"] for request in server.requests]
-    recorded = trials(pytester.path)
+    recorded = latest_trials(pytester.path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     replayed = [f"evals/{name}" for name in AGENTS]
     by_default = run(pytester, *replayed, person, "-q")
     again = run(pytester, *replayed, person, "--agent-record-chat=none")
-    _made.append(Played(recorded, trials(pytester.path), [first, by_default, again], requests))
+    _made.append(Played(recorded, latest_trials(pytester.path), [first, by_default, again], requests))
     return _made[0]
 
 

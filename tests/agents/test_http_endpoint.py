@@ -13,8 +13,8 @@ import pytest
 
 from pytest_agenteval.agents import http_agent
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.run_reader import load_run
 from tests.agents.endpoints import Received, Reply, serving
+from tests.journals import latest_trials, trials_by_task
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -38,15 +38,6 @@ def write_suite(root: Path, name: str, agent: dict[str, Any], *tasks: str, **tas
     suite = {"name": name, "agent": {**agent, "name": name}}
     files = {"suite.yaml": json.dumps(suite), "tasks.json": [{"id": id, **told} for id in tasks or (name,)]}
     write(root, {f"evals/{name}/{file}": content for file, content in files.items()})
-
-
-def trials(root: Path) -> dict[str, list[Trial]]:
-    """Give the trials of each task in the latest run."""
-    read = load_run("latest", root / ".agenteval" / "runs")
-    found: dict[str, list[Trial]] = {}
-    for entry in sorted(read.entries, key=lambda entry: entry.key.repetition):
-        found.setdefault(entry.key.task, []).append(read.trial(entry))
-    return found
 
 
 def _openai(asked: Received) -> Reply:
@@ -127,7 +118,7 @@ def recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Reco
         first = run(pytester, "--agent-record=once")
         sent = [*server.received, *secret_server.received]
         received = {path: [each for each in sent if each.path == path] for path in ENDPOINTS}
-        found = trials(root)
+        found = trials_by_task(root)
         write_suite(root, "unrecorded", {"http": f"{server.url}/chat"})
         monkeypatch.delenv("WEATHER_PASS")
         monkeypatch.delenv("WEATHER_URL")
@@ -136,7 +127,7 @@ def recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Reco
     first.assert_outcomes(passed=5)
     again.assert_outcomes(passed=5, errors=1)
     screens = str(first.stdout), str(again.stdout)
-    _recorded.append(Recorded(root, found, trials(root), received, *screens))
+    _recorded.append(Recorded(root, found, trials_by_task(root), received, *screens))
     return _recorded[0]
 
 
@@ -289,7 +280,7 @@ def live(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Live:
         run(pytester, "--agent-live")
         release.set()
         asked = [each.body.get("task", each.path) for each in server.received]
-    _live.append(Live({name: trial for name, (trial,) in trials(root).items()}, asked))
+    _live.append(Live(latest_trials(root), asked))
     return _live[0]
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval import Run, Trial, load_run
+from pytest_agenteval import Trial, load_run
 from pytest_agenteval.cli.main import main
+from tests.journals import latest_trials, trials_by_task
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import run, write
 
@@ -155,18 +156,6 @@ def write_suite(root: Path, name: str = "answer", agent: str = "", more: str = "
     write(root, {**files, f"{folder}/t.yaml": {**TASK, "id": name, **task}})
 
 
-def latest(root: Path) -> Run:
-    """Give the latest run."""
-    folders = (root / ".agenteval" / "runs").glob("2*")
-    return load_run(max(folders, key=lambda folder: (folder / "run.json").stat().st_mtime_ns))
-
-
-def trials_of(root: Path) -> dict[str, Trial]:
-    """Give the trials of the latest run by their tasks."""
-    found = latest(root)
-    return {entry.key.task: found.trial(entry) for entry in found.entries}
-
-
 def contains(text: str) -> list[dict[str, Any]]:
     """Give a grader that looks for a text in the answer."""
     return [{"name": "answer_contains", "config": {"text": text}}]
@@ -223,13 +212,13 @@ def recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Shar
         monkeypatch.setenv("BOT_BASE", server.anthropic_base)
         result = run(pytester, "evals", *RECORDING)
     result.assert_outcomes(passed=3)
-    live = trials_of(pytester.path)
+    live = latest_trials(pytester.path)
     again = run(pytester, "evals", "--agent-record-chat=none", "-q")
     again.assert_outcomes(passed=3)
     for each in (result, again):  # in brief too: nobody else has named it
         each.stdout.fnmatch_lines(["model: own: gpt-x"])
     files = (pytester.path / "cassettes").rglob("*.yaml")
-    shared = Shared(live, str(result.stdout), model.requests, trials_of(pytester.path))
+    shared = Shared(live, str(result.stdout), model.requests, latest_trials(pytester.path))
     shared.cassettes = "".join(file.read_text("utf-8") for file in files)
     _shared["recorded"] = shared
     return shared
@@ -280,7 +269,8 @@ def test_without_a_word_what_was_recorded_is_played_and_nothing_is_sent(
 
     lacking = run(pytester, "evals", "--repetitions=2")
 
-    hits = {(entry.key.task, entry.chat_tape.hits) for entry in latest(pytester.path).entries}
+    found = trials_by_task(pytester.path)
+    hits = {(task, trial.chat_tape.hits) for task, trials in found.items() for trial in trials}
     assert hits == {("answer", 2), ("answer", 0), ("waiting", 0), ("telling", 0)}
     lacking.assert_outcomes(passed=3, errors=3)
     lacking.stdout.fnmatch_lines(["not_allowed: http*", "*record it:*--agent-record-chat=once*"])
@@ -324,7 +314,7 @@ def live(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Shared:
         models = f"http: {{models: ['{server.anthropic_base}/v1']}}"
         write_suite(root, "unread", more=models, graders=contains("-7"))
         result = run(pytester, "evals", "--agent-live")
-    _shared["live"] = Shared(trials_of(root), str(result.stdout), model.requests)
+    _shared["live"] = Shared(latest_trials(root), str(result.stdout), model.requests)
     return _shared["live"]
 
 
@@ -397,7 +387,7 @@ def test_a_model_that_was_never_asked_labels_nothing(pytester: pytest.Pytester, 
     result.stdout.fnmatch_lines(["model: own: gpt-x"])
     (note,) = [line for line in result.outlines if "never asked" in line]
     assert note.startswith("! agents never asked the named model (gpt-x, not openai/gpt-4.1 in 1 trial)")
-    assert trials_of(pytester.path)["answer"].key.model == "openai/gpt-4.1"
+    assert latest_trials(pytester.path)["answer"].key.model == "openai/gpt-4.1"
     assert main(["report", "latest", "-o", "page.html", "-o", "page.md"]) == 0
     assert main(["report", "latest", "--as", "atif", "-o", "atif"]) == 0
     (exported,) = (pytester.path / "atif").rglob("*.json")
@@ -513,7 +503,8 @@ def records_as_one_process(pytester: pytest.Pytester, *args: str) -> None:
 
     chats = sorted(file.name for file in (pytester.path / "cassettes").rglob("own-*.yaml"))
     assert chats == ["own-1.yaml", "own-2.yaml"]
-    assert [len(entry.own_models) for entry in latest(pytester.path).entries] == [1, 1]
+    latest = load_run("latest", pytester.path / ".agenteval" / "runs")
+    assert [len(entry.own_models) for entry in latest.entries] == [1, 1]
 
 
 def test_another_model_of_the_agents_own_is_told_where_runs_are_compared(

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pytest_agenteval import Trial, load_run
+from pytest_agenteval import Trial
+from tests.journals import latest_trials, trials_by_task
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import run, write
 
@@ -105,18 +106,9 @@ def write_suite(pytester: pytest.Pytester, name: str, agent: str, text: str, **m
     write(pytester.path, {f"evals/{name}/{file}": content for file, content in files.items()})
 
 
-def trials(root: Path) -> dict[str, list[Trial]]:
-    """Give the trials of each task in the latest run."""
-    latest = load_run((root / ".agenteval/runs/latest").resolve())
-    found: dict[str, list[Trial]] = {}
-    for entry in latest.entries:
-        found.setdefault(entry.key.task, []).append(latest.trial(entry))
-    return found
-
-
 def only_trial(root: Path) -> Trial:
     """Give the one trial of the latest run."""
-    ((trial,),) = trials(root).values()
+    (trial,) = latest_trials(root).values()
     return trial
 
 
@@ -168,12 +160,14 @@ def recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Reco
         monkeypatch.setenv("API", "http://127.0.0.1:9")
         monkeypatch.setenv("BOT_CRASHES", "1")
         run(pytester, "evals", *RECORDING)
-        endings = {name: [trial.ending for trial in found] for name, found in trials(pytester.path).items()}
+        endings = {
+            name: [trial.ending for trial in found] for name, found in trials_by_task(pytester.path).items()
+        }
         look()
         monkeypatch.delenv("BOT_CRASHES")
         monkeypatch.setenv("API", server.anthropic_base)  # somebody has started it
         run(pytester, *cut_short, *RECORDING)
-        resumed = trials(pytester.path)
+        resumed = trials_by_task(pytester.path)
         look()
         other = BOT.replace('ask("and then?")', 'ask("what else?")')
         write(pytester.path, {"evals/crashing/bot.py": other})
@@ -181,7 +175,7 @@ def recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Reco
         look()
     run(pytester, *(f"evals/{name}" for name in SUITES), "--agent-record-chat=none")
     texts = {file.parent.name: file.read_text("utf-8") for file in cassettes.glob("*/t.yaml")}
-    _made.append(Recorded(endings, trials(pytester.path), resumed, unfinished, asked, texts))
+    _made.append(Recorded(endings, trials_by_task(pytester.path), resumed, unfinished, asked, texts))
     return _made[0]
 
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_agenteval import Trial, load_run
+from pytest_agenteval import Trial
 from tests.agents.endpoints import Received, Reply, serving
+from tests.journals import latest_trials
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -102,9 +103,8 @@ def runs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> dict[str
             _address.append(server.url.removeprefix("http://"))
             for mode, options in MODES.items():
                 result = run(pytester, "evals", *options)
-                latest = load_run("latest", results=pytester.path / ".agenteval/runs")
-                trials = {entry.key.task: latest.trial(entry) for entry in latest.entries}
-                _made[mode] = Ran(" ".join(result.stdout.str().split()), trials)
+                screen = " ".join(result.stdout.str().split())
+                _made[mode] = Ran(screen, latest_trials(pytester.path))
     return _made
 
 

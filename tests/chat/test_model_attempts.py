@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_agenteval import Trial, load_run
+from tests.journals import latest_trials
 from tests.loopback import openai_wire
 from tests.loopback.model_server import ModelServer, RawReply, ReplyPlan
 from tests.suites import run, write
@@ -188,8 +189,7 @@ def recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Reco
     with ModelServer(provider.reply) as server:
         write_suites(pytester, server.openai_base)
         run(pytester, "evals", *RECORD, "--agent-concurrency=20")
-    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
-    trials = {entry.key.task: latest.trial(entry) for entry in latest.entries}
+    trials = latest_trials(pytester.path)
     monkeypatch.setenv("WAY", "-1")
     run(pytester, "evals/splits", "--agent-record=none", "--agent-record-chat=none")
     latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())

@@ -8,9 +8,9 @@ import pytest
 
 from pytest_agenteval.engine import agent_run
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.run_reader import load_run
 from tests.extended.frameworks.model_server import serving
 from tests.extended.frameworks.weather_model import answer, question
+from tests.journals import trials_by_task
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -103,15 +103,6 @@ def write_suite(pytester: pytest.Pytester, name: str, function: str, more: str =
     write(pytester.path, {f"evals/{name}/suite.yaml": suite, f"evals/{name}/task.json": task})
 
 
-def trials_of_latest(pytester: pytest.Pytester) -> dict[str, list[Trial]]:
-    """Give the trials of each task in the latest run."""
-    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
-    found: dict[str, list[Trial]] = {}
-    for entry in latest.entries:
-        found.setdefault(entry.key.task, []).append(latest.trial(entry))
-    return found
-
-
 class Shared(NamedTuple):
     """All tasks as they were recorded, those that were replayed, and what the model was asked for each."""
 
@@ -136,11 +127,11 @@ def shared(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Shared
             write_suite(pytester, function, function, more)
         run(pytester, "evals", *RECORD, "--agent-concurrency=20")
         requests = [ask.task for ask in server.traffic.models]
-    recorded = trials_of_latest(pytester)
+    recorded = trials_by_task(pytester.path)
     write_suite(pytester, "unrecorded", "waits_for_the_background")
     replayed = ("leaves_at_done", "leaves_it_open", "unrecorded")
     run(pytester, *(f"evals/{name}" for name in replayed), *REPLAY)
-    _made.append(Shared(recorded, trials_of_latest(pytester), requests))
+    _made.append(Shared(recorded, trials_by_task(pytester.path), requests))
     return _made[0]
 
 
