@@ -68,7 +68,7 @@ def _was_against(look: SuiteLook, group: ComparedGroup, old: ComparedRun) -> boo
 
 
 MOST_FALSE = 0.05
-"""How often any run may be said to differ where all of them are alike."""
+"""How often any run may be reported as different where all of them are alike."""
 
 
 class RunDrift(FrozenValue, frozen=True):
@@ -273,9 +273,7 @@ class RunComparison(FrozenValue, frozen=True):
     @property
     def better(self) -> tuple[Change, ...]:
         """The suites and buckets that are better."""
-        return tuple(
-            change for suite in self.suites for change in suite.changes if change.verdict == "better"
-        )
+        return tuple(each for suite in self.suites for each in suite.changes if each.verdict == "better")
 
 
 def compare_runs(
@@ -431,9 +429,7 @@ def with_judge_noise(
 def _gradings(side: Run, regraded: Sequence[Run]) -> Iterator[tuple[TrialKey, list[float]]]:
     """Give the scores that graders of one kind gave to each trial of a run."""
     again = [entry for run in regraded if side.folder.name in run.header.regraded for entry in run.entries]
-    rulers = {
-        (entry.key, entry.digests.ruler) for entry in again if entry.averaged and entry.score is not None
-    }
+    rulers = {(each.key, each.digests.ruler) for each in again if each.averaged and each.score is not None}
     by_trial: dict[tuple[TrialKey, str], list[float]] = {}
     for entry in (*again, *side.entries):
         trial = (entry.key, entry.digests.ruler)

@@ -41,8 +41,8 @@ class GatedSuite(FrozenValue, frozen=True):
     is unknown. ``comparison`` is with the baseline, for which ``trouble`` says why there is none, and
     ``baseline_named`` whether anybody named one. ``assumed`` says that nobody wrote a gate beyond a
     comparison: a suite that the baseline lacks is then no fault. ``alone`` says that there is no other suite
-    or model to be told from. ``rechecks`` are of broken tasks that were tried again, ``recheck_trouble`` says
-    why their result is unknown.
+    or model. ``rechecks`` are of broken tasks that were tried again, ``recheck_trouble`` says why their
+    result is unknown.
     """
 
     label: str

@@ -126,9 +126,8 @@ def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels
     findings = {}
     for (bucket, test), member in zip(tests.items(), family, strict=True):
         rose = sum(map(difference, buckets[bucket])) > 0
-        findings[bucket] = ChangeFinding(
-            test.p, (1 if rose else -1) if member.significant else 0, member.testable
-        )
+        direction = (1 if rose else -1) if member.significant else 0
+        findings[bucket] = ChangeFinding(test.p, direction, member.testable)
     return SuiteFindings(these, like_these, findings, share)
 
 
@@ -159,7 +158,7 @@ def difference(scores: PairedScores) -> float:
 
 
 Verdict: TypeAlias = Literal["better", "worse", "not worse", "cannot tell", "identical"]
-"""What is said of a change; identical: trials scored as before; not worse: by more than the tolerance."""
+"""The words for a change; identical: trials scored as before; not worse: by more than the tolerance."""
 
 Buckets: TypeAlias = Mapping[str, Sequence[PairedScores]]
 

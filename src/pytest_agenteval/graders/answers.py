@@ -38,6 +38,9 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
     """Refuse what is no JSON Schema, and one that refers to anything outside itself."""
     from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.validators import validator_for
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
 
     if not isinstance(schema, Mapping) or not schema:
         raise WrongSetting((name,), "a JSON Schema: a map with at least one key", brief(schema))
@@ -45,9 +48,16 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
     try:
         validator_for(plain, default=Draft202012Validator).check_schema(plain)
     except SchemaError as error:
-        place = (name, *error.absolute_path)
-        raise WrongSetting(place, "a JSON Schema", cut(error.message)) from None
-    _check_references(name, plain)
+        path = (name, *error.absolute_path)
+        raise WrongSetting(path, "a JSON Schema", cut(error.message)) from None
+    resolver = Registry().resolver_with_root(DRAFT202012.create_resource(plain))
+    for place, target in _references(plain, (name,)):
+        if not target.startswith("#"):
+            raise WrongSetting(place, "a place in the schema itself, as in #/$defs/item", brief(target))
+        try:
+            resolver.lookup(target)
+        except Unresolvable:
+            raise WrongSetting(place, "a place that is in the schema", brief(target)) from None
 
 
 def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
@@ -67,9 +77,7 @@ def _validator(text: str) -> Validator:
 
     schema = _normal_schema(json.loads(text))
     bounded = with_bounded_patterns(validators.validator_for(schema, default=Draft202012Validator))
-    compared = {
-        name: _of_normal_texts(check) for name, check in bounded.VALIDATORS.items() if name in _COMPARING
-    }
+    compared = {key: _of_normal_texts(test) for key, test in bounded.VALIDATORS.items() if key in _COMPARING}
     extend: Any = validators.extend  # not typed
     kind: type[Validator] = extend(bounded, {**compared, "pattern": _check_pattern})
     # A registry of our own, because the default one fetches what it does not know from the network.
@@ -96,22 +104,6 @@ def _check_pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Ite
 
     if isinstance(value, str) and not author_pattern(pattern).matches(value):
         yield ValidationError(f"{value!r} does not match {pattern!r}")
-
-
-def _check_references(name: str, schema: dict[str, Any]) -> None:
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import DRAFT202012
-
-    resource = DRAFT202012.create_resource(schema)
-    resolver = Registry().resolver_with_root(resource)
-    for place, target in _references(schema, (name,)):
-        if not target.startswith("#"):
-            raise WrongSetting(place, "a place in the schema itself, as in #/$defs/item", brief(target))
-        try:
-            resolver.lookup(target)
-        except Unresolvable:
-            raise WrongSetting(place, "a place that is in the schema", brief(target)) from None
 
 
 def _references(value: Any, place: KeyPath) -> Iterator[tuple[KeyPath, str]]:

@@ -109,11 +109,11 @@ def agent_of(factory: object) -> str:
 
 
 class JudgeUnavailable(AgentEvalError):
-    """A judge that cannot be reached now: what it would decide is undecided, as where there is no judge."""
+    """A judge that cannot be asked now: what it would decide is undecided, as where there is no judge."""
 
 
 class Judge(Protocol):
-    """A model that judges: its name, and the chat that reaches it."""
+    """A model that judges: what it is called, and the chat to ask it through."""
 
     @property
     def model(self) -> Model:
@@ -140,4 +140,4 @@ class JudgedGrader(Protocol):
 
 def asks_judges(grader: object) -> TypeGuard[JudgedGrader]:
     """Whether a grader, or a class of graders, needs judges."""
-    return hasattr(grader, "with_judges")  # quicker by far than isinstance, and asked of every grade
+    return hasattr(grader, "with_judges")  # quicker by far than isinstance, and checked for every grade

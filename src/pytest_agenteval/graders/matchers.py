@@ -1,17 +1,17 @@
 """Matchers: each says whether a value that was found is one that was meant.
 
 ``str`` of a matcher is the *expected* side of a check. A value that is not there is ABSENT, which only
-``NoValue`` matches."""
+``absent`` matches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pytest_agenteval.graders.grader_settings import WrongSetting, brief, pattern_at, text_at, value_path_at
 from pytest_agenteval.records.evidence import Check
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.text.errors import KeyPath, did_you_mean
 from pytest_agenteval.text.json_values import (
     ABSENT,
@@ -22,7 +22,6 @@ from pytest_agenteval.text.json_values import (
     number_of,
     value_at,
 )
-from pytest_agenteval.text.patterns import Pattern
 
 # Decimals as they are written: 0.4 lies within 0.1 of 0.3, which it does not in binary.
 _EXACTLY = Context(prec=400)
@@ -36,124 +35,17 @@ class Matcher(Protocol):
         ...
 
 
-class Exact(FrozenValue, frozen=True):
-    """The value is this one."""
+class _Rule(NamedTuple):
+    """What was meant, in words, and how it is recognized."""
 
-    value: Any
-    fold: bool = False
-
-    def matches(self, found: Any) -> bool:
-        """Whether the value is equal; 1 is 1.0, but true is not 1."""
-        return json_equal(*_fold_both(self.value, found, fold=self.fold))
-
-    def __str__(self) -> str:
-        return brief(self.value)
-
-
-class Subset(FrozenValue, frozen=True):
-    """The value holds at least this."""
-
-    value: Any
-    fold: bool = False
+    expected: str
+    holds: Callable[[Any], bool]
 
     def matches(self, found: Any) -> bool:
-        """Whether the map's keys, or the list's items, are all there."""
-        return is_part_of(*_fold_both(self.value, found, fold=self.fold))
+        return self.holds(found)
 
     def __str__(self) -> str:
-        return f"at least {brief(self.value)}"
-
-
-class Contains(FrozenValue, frozen=True):
-    """The value is a text that contains this text, or a list that has this item."""
-
-    value: Any
-    fold: bool = False
-
-    def matches(self, found: Any) -> bool:
-        """Whether the text or the item is in there; what is neither text nor list contains nothing."""
-        expected, found = _fold_both(self.value, found, fold=self.fold)
-        if isinstance(found, str):
-            return isinstance(expected, str) and expected in found
-        return isinstance(found, list | tuple) and any(json_equal(expected, item) for item in found)
-
-    def __str__(self) -> str:
-        return f"a value that contains {brief(self.value)}"
-
-
-class OneOf(FrozenValue, frozen=True):
-    """The value is one of these."""
-
-    values: tuple[Any, ...]
-    fold: bool = False
-
-    def matches(self, found: Any) -> bool:
-        """Whether the value is equal to one of them."""
-        return any(Exact(value, self.fold).matches(found) for value in self.values)
-
-    def __str__(self) -> str:
-        return f"one of {', '.join(map(brief, self.values))}"
-
-
-class NearNumber(FrozenValue, frozen=True):
-    """The value is this number, or a text that is one, give or take a margin."""
-
-    number: int | float
-    margin: int | float = 0
-    relative: bool = False
-
-    def matches(self, found: Any) -> bool:
-        """Whether the number lies within the margin, its ends included."""
-        number, wanted = number_of(found), number_of(self.number)
-        if number is None or wanted is None:
-            return False
-        whole = wanted.copy_abs() if self.relative else Decimal(1)
-        margin = _EXACTLY.multiply(Decimal(str(self.margin)), whole)
-        return _EXACTLY.subtract(number, wanted).copy_abs() <= margin
-
-    def __str__(self) -> str:
-        share = " of it" if self.relative else ""
-        return f"{self.number} ± {self.margin}{share}" if self.margin else f"the number {self.number}"
-
-
-class MatchesPattern(FrozenValue, frozen=True):
-    """The value is a text in which this pattern is found."""
-
-    pattern: Pattern
-
-    def matches(self, found: Any) -> bool:
-        """Whether the pattern is found anywhere in the text; what is no text does not match."""
-        return isinstance(found, str) and self.pattern.matches(found)
-
-    def __str__(self) -> str:
-        return f"a text that matches {brief(self.pattern.pattern)}"
-
-
-class AnyValue(FrozenValue, frozen=True):
-    """There is a value, whatever it is."""
-
-    def matches(self, found: Any) -> bool:
-        """Whether there is one; null is one."""
-        return found is not ABSENT
-
-    def __str__(self) -> str:
-        return "any value"
-
-
-class NoValue(FrozenValue, frozen=True):
-    """There is no value."""
-
-    def matches(self, found: Any) -> bool:
-        """Whether there is none; null is one."""
-        return found is ABSENT
-
-    def __str__(self) -> str:
-        return "nothing"
-
-
-def _fold_both(expected: Any, found: Any, *, fold: bool) -> tuple[Any, Any]:
-    expected, found = normal_texts(expected), normal_texts(found)
-    return (fold_texts(expected), fold_texts(found)) if fold else (expected, found)
+        return self.expected
 
 
 PathMatchers = tuple[tuple[str, KeyPath, Matcher], ...]
@@ -163,7 +55,7 @@ Setting = Mapping[str, Any]
 def matcher_of(setting: Any, place: KeyPath) -> Matcher:
     """Read a matcher; ``place`` is where it stands."""
     if not isinstance(setting, Mapping):
-        return Exact(setting)
+        return _comparing(brief(setting), setting, NOTHING, place, json_equal)
     kinds = [key for key in setting if key in _KINDS]
     wrong = next((key for key in setting if key not in _KINDS and key not in _MODIFIERS), None)
     if wrong is not None:
@@ -216,37 +108,81 @@ def check_values(
     return tuple(checks)
 
 
-def _folding(setting: Setting, place: KeyPath) -> bool:
+def _comparing(
+    text: str, expected: Any, setting: Setting, place: KeyPath, holds: Callable[[Any, Any], bool]
+) -> Matcher:
+    """Read a matcher that compares values in normal form, folded where the setting wants it."""
     fold = setting.get("fold", False)
     if not isinstance(fold, bool):
         raise WrongSetting((*place, "fold"), "true or false", brief(fold))
-    return fold
+
+    def compare(found: Any) -> bool:
+        both = normal_texts(expected), normal_texts(found)
+        return holds(*map(fold_texts, both)) if fold else holds(*both)
+
+    return _Rule(text, compare)
+
+
+def _exact(setting: Setting, place: KeyPath) -> Matcher:
+    value = setting["exact"]
+    return _comparing(brief(value), value, setting, place, json_equal)  # 1 is 1.0, but true is not 1
+
+
+def _subset(setting: Setting, place: KeyPath) -> Matcher:
+    value = setting["subset"]
+    return _comparing(f"at least {brief(value)}", value, setting, place, is_part_of)
 
 
 def _contains(setting: Setting, place: KeyPath) -> Matcher:
     part = setting["contains"]
     if isinstance(part, str):
         text_at((*place, "contains"), part)
-    return Contains(part, _folding(setting, place))
+
+    def contains(expected: Any, found: Any) -> bool:
+        if isinstance(found, str):
+            return isinstance(expected, str) and expected in found
+        return isinstance(found, list | tuple) and any(json_equal(expected, item) for item in found)
+
+    return _comparing(f"a value that contains {brief(part)}", part, setting, place, contains)
 
 
 def _one_of(setting: Setting, place: KeyPath) -> Matcher:
     options = setting["one_of"]
     if not isinstance(options, list | tuple) or not options:
         raise WrongSetting((*place, "one_of"), "a list of at least one value", brief(options))
-    return OneOf(tuple(options), _folding(setting, place))
+
+    def is_one(expected: Any, found: Any) -> bool:
+        return any(json_equal(value, found) for value in expected)
+
+    return _comparing(f"one of {', '.join(map(brief, options))}", [*options], setting, place, is_one)
 
 
 def _near(setting: Setting, place: KeyPath) -> Matcher:
     if "tolerance" in setting and "relative" in setting:
         raise WrongSetting(place, "tolerance or relative", "both")
-    margin = "relative" if "relative" in setting else "tolerance"
-    for key in {"number", margin} & setting.keys():
+    kind = "relative" if "relative" in setting else "tolerance"
+    for key in {"number", kind} & setting.keys():
         value = setting[key]
-        if isinstance(value, str) or number_of(value) is None or (key == margin and value < 0):
+        if isinstance(value, str) or number_of(value) is None or (key == kind and value < 0):
             expected = "a number" if key == "number" else "a number, 0 or more"
             raise WrongSetting((*place, key), expected, brief(value))
-    return NearNumber(setting["number"], setting.get(margin, 0), margin == "relative")
+    number, margin = setting["number"], setting.get(kind, 0)
+
+    def is_near(found: Any) -> bool:
+        value, wanted = number_of(found), number_of(number)
+        if value is None or wanted is None:
+            return False
+        whole = wanted.copy_abs() if kind == "relative" else Decimal(1)
+        return _EXACTLY.subtract(value, wanted).copy_abs() <= _EXACTLY.multiply(Decimal(str(margin)), whole)
+
+    share = " of it" if kind == "relative" else ""
+    return _Rule(f"{number} ± {margin}{share}" if margin else f"the number {number}", is_near)
+
+
+def _regex(setting: Setting, place: KeyPath) -> Matcher:
+    pattern = pattern_at((*place, "regex"), setting["regex"])
+    text = f"a text that matches {brief(pattern.pattern)}"
+    return _Rule(text, lambda found: isinstance(found, str) and pattern.matches(found))
 
 
 def _just(key: str, matcher: Matcher) -> Callable[[Setting, KeyPath], Matcher]:
@@ -261,14 +197,14 @@ def _just(key: str, matcher: Matcher) -> Callable[[Setting, KeyPath], Matcher]:
 
 
 _KINDS: Mapping[str, Callable[[Setting, KeyPath], Matcher]] = {
-    "exact": lambda setting, place: Exact(setting["exact"], _folding(setting, place)),
-    "subset": lambda setting, place: Subset(setting["subset"], _folding(setting, place)),
+    "exact": _exact,
+    "subset": _subset,
     "contains": _contains,
     "one_of": _one_of,
     "number": _near,
-    "regex": lambda setting, place: MatchesPattern(pattern_at((*place, "regex"), setting["regex"])),
-    "any": _just("any", AnyValue()),
-    "absent": _just("absent", NoValue()),
+    "regex": _regex,
+    "any": _just("any", _Rule("any value", lambda found: found is not ABSENT)),
+    "absent": _just("absent", _Rule("nothing", lambda found: found is ABSENT)),
 }
 _MODIFIERS: Mapping[str, tuple[str, ...]] = {
     "fold": ("exact", "subset", "contains", "one_of"),

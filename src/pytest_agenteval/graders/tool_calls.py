@@ -210,7 +210,7 @@ class CallArguments:
             raise WrongSetting(("which",), "any, every, first, last or a number from 1", brief(self.which))
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Compare the arguments of the calls that are asked about."""
+        """Compare the arguments of the calls that ``which`` selects."""
         tool = normal_text(self.tool)
         calls = [call for call in agent_calls(evidence, succeeded=self.succeeded) if call.tool == tool]
         numbered = list(enumerate(calls, start=1))

@@ -103,9 +103,8 @@ _NORMAL = "in normal form"
 
 
 def _normal_call(call: ToolCall) -> ToolCall:
-    return replace(
-        call, tool=normal_text(call.tool), args=normal_texts(call.args), result=normal_texts(call.result)
-    )
+    args, result = normal_texts(call.args), normal_texts(call.result)
+    return replace(call, tool=normal_text(call.tool), args=args, result=result)
 
 
 def _normal_tree(tree: Tree) -> Tree:

@@ -139,9 +139,7 @@ def explain_trial(trial: _WholeTrial, width: int = 100) -> list[str]:
 def transcript_notes(transcript: Transcript) -> list[str]:
     """Give what the user's own code did on the way that may be the reason: tools that raised, no answer."""
     times = Counter(event.text for event in transcript.events if event.kind in (TOOL_EXCEPTION, NO_ANSWER))
-    return [
-        text if count == 1 else f"{text}, {count} times" for text, count in times.most_common(MOST_CHECKS)
-    ]
+    return [text if n == 1 else f"{text}, {n} times" for text, n in times.most_common(MOST_CHECKS)]
 
 
 def grade_lines(trial: _EndedTrial) -> Iterator[str]:
@@ -183,9 +181,7 @@ def _grade_lines(grade: Grade, name_width: int) -> Iterator[str]:
         yield f"  {label}  {_score(grade)}  {reason}"
     for check in failed[:MOST_CHECKS]:
         yield f"    no: {one_line(check.claim, MOST_SIDE)}"
-        yield from (
-            f"      {label + ':':<10}{one_line(text, MOST_SIDE)}" for label, text in check_sides(check)
-        )
+        yield from (f"      {side + ':':<10}{one_line(text, MOST_SIDE)}" for side, text in check_sides(check))
     if len(failed) > MOST_CHECKS:
         yield f"    and {len(failed) - MOST_CHECKS} more failed checks"
 
@@ -216,9 +212,8 @@ def workspace_diff(outcome: Outcome) -> list[str]:
         if any(len(tree.text(path) or "") > LARGE for tree in (outcome.before, outcome.after)):
             lines.append(_diff_line(f"{path}: too large to show"))
             continue
-        changes = unified(outcome.before, outcome.after, path) or [
-            f"{path}: differs only in how its lines end"
-        ]
+        same = [f"{path}: differs only in how its lines end"]
+        changes = unified(outcome.before, outcome.after, path) or same
         most = min(12, room - 1)
         lines += map(_diff_line, changes[:most])
         if len(changes) > most:

@@ -42,7 +42,7 @@ class TimeSpan:
 
 
 class Budget:
-    """What one trial has used of its allowance: it is checked before each step and charged after it.
+    """What one trial has used of its allowance; asked before each step, told after it.
 
     There are two figures, both from ``begin`` on. ``elapsed`` is what people see: all that passes, without
     the wait for a slot or for a client library. ``seconds`` is what a limit counts: forgiven time (back-off,

@@ -20,7 +20,7 @@ UNKNOWN = UNREAD_USAGE
 class PricedApart(FrozenValue, frozen=True):
     """Tokens of one reply that have prices of their own; its usage counts them with all others.
 
-    ``hour_writes`` are those of ``cache_writes`` that are kept for an hour. ``service_tier`` is the
+    ``hour_writes`` are those of ``cache_writes`` that last for an hour. ``service_tier`` is the
     provider's word for how quickly it answered, where that has a price.
     """
 
@@ -75,7 +75,7 @@ def credible_usage(usage: Usage) -> Usage:
 
 
 class SplitReply(NamedTuple):
-    """What a model says, and what it thought before it said so."""
+    """What a model answers, and what it thought before that."""
 
     text: str
     reasoning: str

@@ -1,4 +1,4 @@
-"""What was said and called during a trial, with times and usage."""
+"""The messages and calls of a trial, with times and usage."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ TOOL_EXCEPTION, NO_ANSWER = "tool_exception", "no_answer"
 """Kinds of events that a trial's reasons speak of."""
 
 JUDGE_ASK, USER_ASK = "judge_ask", "user_ask"
-"""Kinds of events that hold what a judge, and what a model that plays the user, was asked and took."""
+"""Kinds of events that hold the request to a judge, or to a model that plays the user, and its usage."""
 
 PROMPT_READ = "prompt_read"
 """The agent read the prompt that the event's text names, before the reply that is number ``turn``."""
@@ -248,8 +248,8 @@ CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT = "prompt_changed", "around_the_tapes",
 UNTOLD_TOKENS, UNPRICED_LIMIT = "untold_tokens", "unpriced_limit"
 UNREAD_PROMPT, UNSEEN_CALLS = "unread_prompt", "unseen_calls"
 """Kinds of events that make a trial doubtful: traffic that nobody could read, a reply to another prompt, what
-was asked where nobody looks, output that was too long, a reply that does not say what it took, a limit of
-money where nobody knows the price, a prompt that was given and not read, calls that no reply asked for."""
+was requested where nobody looks, output that was too long, a reply without its usage, a limit of
+money where nobody knows the price, a prompt that was given and not read, calls that no reply requested."""
 
 STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL = "started_program", "changed_process", "unknown_trial"
 """Kinds of events that make a trial doubtful: a program was started, whose requests nobody sees; what trials

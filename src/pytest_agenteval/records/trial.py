@@ -146,7 +146,7 @@ class Trial(Record, frozen=True):
 
     @classmethod
     def errored(cls, plan: Plan, error: ErrorDetails) -> Trial:
-        """Make the record of a trial that was never begun, or of which nothing is left but what broke it."""
+        """Make the record of a trial that never started, or of which nothing is left but what broke it."""
         task = plan.task
         return cls(
             key=plan.key,

@@ -50,9 +50,8 @@ def redact_trial(trial: Trial, secrets: Secrets = KNOWN_SECRETS) -> Trial:
     ):
         return trial
     rest = {name: _clean(getattr(trial, name), secrets) for name in SPOKEN}
-    outcome = Outcome(
-        _clean(trial.outcome.answer, secrets), _clean_tree(before, secrets), _clean_tree(after, secrets)
-    )
+    answer = _clean(trial.outcome.answer, secrets)
+    outcome = Outcome(answer, _clean_tree(before, secrets), _clean_tree(after, secrets))
     return replace(trial, outcome=outcome, **rest)
 
 

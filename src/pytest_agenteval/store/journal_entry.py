@@ -47,7 +47,7 @@ class JournalEntry(Record, frozen=True, gc=False):
     ``attempts`` counts how often the trial began, ``earlier`` and ``earlier_seconds`` hold what the
     finished attempts before this one took. Grades are without checks and details, and long rationales,
     messages and tracebacks are cut: the trial itself has all of it. ``split`` is None in journals of before
-    it was written down. ``own_models`` are those that the agent asked by itself, as their replies name them;
+    it was written down. ``own_models`` are those that the agent called by itself, as their replies name them;
     ``doubtful_events`` counts what happened that makes the trial doubtful, by its kind. ``paid`` is what was
     paid in this run, None where that is all that agent, judges and user took. ``origin`` says where the trial
     was carried out, where that was not for this attempt.
@@ -129,7 +129,7 @@ class JournalEntry(Record, frozen=True, gc=False):
 
 
 def own_models_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
-    """Give the models that agents asked by themselves in any of the trials, by name."""
+    """Give the models that agents called by themselves in any of the trials, by name."""
     return tuple(sorted({name for entry in entries for name in entry.own_models}))
 
 

@@ -75,11 +75,6 @@ def pack(values: Sequence[Any], kinds: Mapping[str, type]) -> bytes:
         raise Unpackable(str(problem)) from problem
 
 
-def _unpack(packed: bytes, count: int, kinds: Mapping[str, type]) -> list[Any]:
-    """Give the so many values that ``pack`` wrote down."""
-    return list(islice(_values(decode(packed), kinds), count))
-
-
 def _column(values: Sequence[Any], names: Mapping[type, str]) -> PackedColumn:
     types = set(map(type, values))
     if len(types) == 1 and (kind := next(iter(types))) in names:
@@ -244,7 +239,7 @@ def _read_index(journal: Path) -> JournalIndex:
             return NO_INDEX
     except (OSError, ValueError, msgspec.DecodeError):
         return NO_INDEX
-    entries = _unpack(rest[: head.packed], head.entries, KINDS)
+    entries = list(islice(_values(decode(rest[: head.packed]), KINDS), head.entries))
     others = [(number, raw) for number, raw in decode(rest[head.packed :])]
     return JournalIndex(head.end, head.lines, head.first_starts, entries, others)
 
@@ -408,7 +403,7 @@ class Journal:
         """Give the last finished attempt of each trial."""
         finished, started = self._finished, self._started
         return tuple(
-            # Of most trials there is one attempt, of which nothing else is to be said.
+            # Most trials have one attempt, and nothing else to work out.
             attempts[0]
             if len(attempts := finished[key]) == attempts[0].attempt == 1 and key not in started
             else self._last(attempts)

@@ -94,7 +94,7 @@ class JournalWriter:
         return tuple(trial for trial, _, _ in lines)
 
     def _writable(self, trial: Trial) -> tuple[Trial, bytes, bytes]:
-        """Give the trial, or what can be said of it, with its journal line and its transcript."""
+        """Return the trial, or what can be written of it, with its journal line and its transcript."""
         waiting = dict(self._waiting)
         try:
             return self._encode(trial)

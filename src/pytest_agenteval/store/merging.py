@@ -66,9 +66,7 @@ def find_parts(names: Iterable[str], results: Path) -> Parts:
     """
     folders = dict.fromkeys(folder.resolve() for name in names for folder in _folders(name, results))
     here = Path.cwd().resolve()
-    runs = [
-        load_run(folder.relative_to(here) if folder.is_relative_to(here) else folder) for folder in folders
-    ]
+    runs = [load_run(path.relative_to(here) if path.is_relative_to(here) else path) for path in folders]
     names = Counter(run.name for run in runs)
     for run in runs:
         if names[run.name] > 1:  # each job of a matrix may have called its run alike
@@ -146,7 +144,17 @@ def obstacles(runs: Sequence[Run]) -> Iterator[str]:
             if before != gate.gate:
                 yield f"the gate of {gate.suite} is not the same in {other.name} and {run.name}"
     yield from _looked_at(runs)
-    yield from _trials_twice(runs)
+    first_trials: dict[Any, tuple[Run, JournalEntry]] = {}
+    twice = []
+    for run in runs:
+        for entry in run.entries:
+            other, earlier = first_trials.setdefault(entry.key, (run, entry))
+            if other is not run:
+                results = "the same results" if are_equal(entry, earlier) else "different results"
+                twice.append(f"{entry.key.label} is in {other.name} and in {run.name}, with {results}")
+    if twice:
+        more = len(twice) - 1
+        yield twice[0] + (f" (and {more} more {'trial' if more == 1 else 'trials'})" if more else "")
     yield from _tasks(runs)
     yield from _owners(runs)
 
@@ -217,9 +225,7 @@ def _headers(runs: Sequence[Run]) -> Iterator[str]:
     for what, value in HEADERS.items():
         yield from _differ(what, [(run.name, value(run.header)) for run in runs])
     rules = [(run.name, rule) for run in runs if (rule := run.header.repetition_rule)]
-    yield from _differ(
-        "the rule of repetitions", [(name, f"{rule.low}..{rule.high}") for name, rule in rules]
-    )
+    yield from _differ("the rule of repetitions", [(run, f"{rule.low}..{rule.high}") for run, rule in rules])
     taped = [(run.name, run.header.record) for run in runs if run.header.record and _taped(run, "tool_tape")]
     yield from _differ("--agent-record", taped)
     chats = [
@@ -265,20 +271,6 @@ def _looked_at(runs: Sequence[Run]) -> Iterator[str]:
                 decided = f"a look at {run.name} alone decided its repetitions"
                 yield f"{suite} with {model}: {decided}, and trials of it are in {other.name}"
                 return
-
-
-def _trials_twice(runs: Sequence[Run]) -> Iterator[str]:
-    first: dict[Any, tuple[Run, JournalEntry]] = {}
-    twice = []
-    for run in runs:
-        for entry in run.entries:
-            other, before = first.setdefault(entry.key, (run, entry))
-            if other is not run:
-                results = "the same results" if are_equal(entry, before) else "different results"
-                twice.append(f"{entry.key.label} is in {other.name} and in {run.name}, with {results}")
-    if twice:
-        more = len(twice) - 1
-        yield twice[0] + (f" (and {more} more {'trial' if more == 1 else 'trials'})" if more else "")
 
 
 def _tasks(runs: Sequence[Run]) -> Iterator[str]:

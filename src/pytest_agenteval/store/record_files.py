@@ -71,7 +71,7 @@ class AppendedFile:
     def append(self, data: bytes) -> int:
         """Add data in one write and give the offset at which it begins.
 
-        The offset is asked of the system afterwards, not counted: it stays right if someone else wrote too.
+        The system gives the offset afterwards: a count would be wrong if someone else wrote too.
         """
         fd = self._open() if self._fd is None else self._fd
         if self._torn:
@@ -113,7 +113,7 @@ def encode_line(line: Line) -> bytes:
         if b"null" in text:  # it writes null for infinity too, which the standard library refuses
             compact_json(line)
         return text + b"\n"
-    except (TypeError, ValueError, RecursionError):  # infinity, odd keys, half pairs, what holds itself
+    except (TypeError, ValueError, RecursionError):  # infinity, strange keys, half pairs, what holds itself
         return compact_json(jsonable(line)).encode("utf-8", "backslashreplace") + b"\n"
 
 

@@ -227,7 +227,7 @@ OWN_GRADE_COLUMNS: tuple[Column, ...] = (
     column("rationale", "text", "part.rationale", "the reason, cut at 160 characters"),
     column("grader_digest", "text", _ruler, "its version, a colon, a digest of its settings and judges"),
 )
-"""What is said of a grade, beside whose it is."""
+"""The columns of a grade, beside those that name its trial."""
 
 GRADES = (*TRIAL_KEY, *OWN_GRADE_COLUMNS)
 

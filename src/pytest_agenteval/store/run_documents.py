@@ -99,7 +99,7 @@ class ExtraRepetitions(Record, frozen=True):
 
 
 class SuiteLook(Record, frozen=True):
-    """The result of the look at a suite with one model and variant, and the levels that its verdicts are at.
+    """What the look at a suite with one model and variant gave, and the levels that its verdicts are at.
 
     ``repetitions`` is what each task gets, of ``low`` and ``high``. ``baseline`` is the run that was compared
     with, ``old_model`` and ``old_variant`` what stood on its side.

@@ -198,7 +198,7 @@ def _grade(grade: Grade, more: Line) -> Grade:
 class TextIndex:
     """Finds texts by digest; the files are looked through when the first text is needed.
 
-    Only places are kept in memory, not texts.
+    Only places stay in memory, not texts.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -208,7 +208,14 @@ class TextIndex:
     def text(self, digest: str) -> str:
         """Give a text; a TranscriptLost says that it is missing."""
         if self._places is None:
-            self._places = self._find_texts()
+            self._places = {}
+            for path in sorted(self._folder.glob("texts-*.jsonl")):
+                offset = 0
+                with path.open("rb") as file:
+                    for raw in file:
+                        with suppress(ValueError, KeyError, TypeError):  # half a line that a crash left
+                            self._places.setdefault(read_intact_line(raw)["d"], (path, offset))
+                        offset += len(raw)
         if digest not in self._places:
             raise TranscriptLost(
                 f"{self._folder}: the text {digest} is missing or damaged: was a texts-*.jsonl changed?"
@@ -218,14 +225,3 @@ class TextIndex:
             file.seek(offset)
             text: str = read_intact_line(file.readline())["t"]
         return text
-
-    def _find_texts(self) -> dict[str, tuple[Path, int]]:
-        places: dict[str, tuple[Path, int]] = {}
-        for path in sorted(self._folder.glob("texts-*.jsonl")):
-            offset = 0
-            with path.open("rb") as file:
-                for raw in file:
-                    with suppress(ValueError, KeyError, TypeError):  # half a line that a crash left
-                        places.setdefault(read_intact_line(raw)["d"], (path, offset))
-                    offset += len(raw)
-        return places

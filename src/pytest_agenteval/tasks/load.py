@@ -37,7 +37,7 @@ from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.json_values import JSON
 
 if TYPE_CHECKING:
-    from pytest_agenteval.tasks.row_tasks import RowTask
+    pass
 
 WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
 _ASIDE = "data that is no task goes into a file or a folder whose name begins with '_'"
@@ -140,7 +140,14 @@ def load_rows(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
     tasks: list[LoadedTask] = []
     wrong = RowProblems()
     for index, row in enumerate(row_tasks(tables, document, at, wrong)):
-        task, problems = _row_task(row, suite)
+        # A document without lines: the row's place knows where its problems stand.
+        plain, task = ParsedDocument(row.place.suite.path, "", row.value), None
+        found = [*_repeated_titles(row.value, plain, ()), *_missing_reference(row.value, suite, plain, ())]
+        try:
+            task = spec_of(Task, row.value)
+        except ValueError as error:
+            found = without_consequences([*found, *problems_of(Task, error, plain, file="").problems])
+        problems = [row.place.problem(each.path, each.expected, each.found, each.hint) for each in found]
         wrong.add(problems)
         if task is not None:
             line = row.place.line if row.place.file else document.line_of((*row.place.at, "rows"))
@@ -148,20 +155,6 @@ def load_rows(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
             tasks.append(LoadedTask(task, document.path, line, index, bucket, row.place))
     wrong.raise_any()
     return tuple(tasks)
-
-
-def _row_task(row: RowTask, suite: Suite) -> tuple[Task | None, list[Problem]]:
-    # A document without lines: the row's place knows where its problems stand.
-    document, task = ParsedDocument(row.place.suite.path, "", row.value), None
-    wrong = [
-        *_repeated_titles(row.value, document, ()),
-        *_missing_reference(row.value, suite, document, ()),
-    ]
-    try:
-        task = spec_of(Task, row.value)
-    except ValueError as error:
-        wrong = without_consequences([*wrong, *problems_of(Task, error, document, file="").problems])
-    return task, [row.place.problem(each.path, each.expected, each.found, each.hint) for each in wrong]
 
 
 def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> ParsedDocument | None:

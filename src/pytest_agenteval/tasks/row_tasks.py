@@ -291,9 +291,7 @@ def _tasks_of_table(
         return
     compiled = _compiled(rows, table, document, at, is_split=source.split_is_datasets)
     place = partial(RowPlace, document, at, _as_written(rows), name, file)
-    wanted = {
-        column: value if isinstance(value, list | tuple) else (value,) for column, value in rows.where.items()
-    }
+    wanted = {name: one if isinstance(one, list | tuple) else (one,) for name, one in rows.where.items()}
     meant = [row for row in table.rows if _is_meant(row, wanted)][: rows.limit]
     if not meant and wrong.rows == before:  # else the row that is meant may be one that cannot be read
         expected = f"at least one row of {name} for which this holds"
@@ -321,9 +319,7 @@ def _compiled(
         ("metadata", "failure_bucket"): ("bucket",),
         ("input", "content"): ("input",),
     }
-    wrong = [
-        _in_suite(document, (*at, *keys.get(each.path, each.path)), *each[1:]) for each in compiled.problems
-    ]
+    wrong = [_in_suite(document, (*at, *keys.get(one.path, one.path)), *one[1:]) for one in compiled.problems]
     for column in (column for column in rows.where if column not in table.columns):
         known = f"a column: one of {nearest_names(column, table.columns)}"
         hint = did_you_mean(column, table.columns)
@@ -358,7 +354,14 @@ class _Source:
             found = "both" if source.file else "neither"
             raise self._problem("rows", "either `file` or `dataset`", found)
         if source.dataset is not None or (path is not None and is_saved_dataset(path)):
-            return self._dataset(path)
+            name = source.dataset or source.file or ""
+            split = source.split or (self._split if self.split_is_datasets else None)
+            folder = path if path is not None and is_saved_dataset(path) else None
+            try:
+                table = read_dataset(DatasetName(name, source.config, split, source.revision), folder)
+            except DatasetProblem as broken:
+                raise self._problem("rows", broken.expected, broken.found, broken.hint) from None
+            return table, name if folder else f"{SCHEME}{name}", None
         if path is None or not path.is_file():
             expected = f"a file: {short_path(self._document.path.parent / (source.file or ''))}"
             raise self._problem("rows", expected, f"{source.file!r}, which is not there")
@@ -367,17 +370,6 @@ class _Source:
         if self.split_is_datasets:
             raise self._problem("split", "dev or held_out: a file has no splits", repr(self._split))
         return read_table(path, source, wrong), path.name, path
-
-    def _dataset(self, path: Path | None) -> tuple[RowTable, str, Path | None]:
-        source = self._source
-        name = source.dataset or source.file or ""
-        split = source.split or (self._split if self.split_is_datasets else None)
-        folder = path if path is not None and is_saved_dataset(path) else None
-        try:
-            table = read_dataset(DatasetName(name, source.config, split, source.revision), folder)
-        except DatasetProblem as wrong:
-            raise self._problem("rows", wrong.expected, wrong.found, wrong.hint) from None
-        return table, name if folder else f"{SCHEME}{name}", None
 
     def _problem(self, key: str, expected: str, found: str, hint: str = "") -> ProblemsFound:
         return ProblemsFound([_in_suite(self._document, (*self._at, key), expected, found, hint)])
@@ -443,5 +435,5 @@ def _filled(
 def safe_id(value: Any) -> str:
     """Give an id that node ids and files can bear: no blank, slash, colon or bracket, not too long."""
     text = _UNSAFE.sub("_", cell_text(value)).strip("_")
-    # A longer id is cut, and told from others by a digest.
+    # A longer id is cut, and a digest distinguishes it from others.
     return text if len(text) <= 80 else f"{text[:71]}-{text_digest(text)[:8]}"

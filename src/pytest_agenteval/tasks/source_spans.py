@@ -49,7 +49,13 @@ def insert_at_end(text: str, container: TextSpan, flow: str, block: Sequence[str
     items and a map's keys are preceded by.
     """
     if not container.is_flow:
-        return _insert_lines(text, container, block)
+        start = container.parts[-1].start
+        prefix = text[_line_start(text, start) : start]
+        newline, at = newline_of(text), _lines_end(text, container.end)
+        lines = newline.join(f"{prefix}{line}" for line in block)
+        if at == len(text) and not text.endswith(("\r", "\n")):
+            return f"{text}{newline}{lines}"
+        return f"{text[:at]}{lines}{newline}{text[at:]}"
     if not container.parts:
         bracket = re.compile(r"[\[{]").search(text, container.start)
         at = bracket.end() if bracket else container.end
@@ -81,7 +87,14 @@ def remove_part(text: str, container: TextSpan, index: int) -> str:
         return before + text[end:]
     rest = _REST_OF_LINE.match(text, part.end)
     if rest is not None and _begins_line(text, container, part):
-        return _remove_flow_line(text, container, index, rest)
+        start, end = _line_start(text, part.start), _lines_end(text, rest.end())
+        before = text[:start]
+        if index and index == len(container.parts) - 1 and not rest[1]:
+            # The comma behind the part before goes too.
+            comma = re.compile(r"(?:\s|#[^\r\n]*)*,").match(text, container.parts[index - 1].end)
+            if comma:
+                before = text[: comma.end() - 1] + text[comma.end() : start]
+        return before + text[end:]
     if index:
         return text[: container.parts[index - 1].end] + text[part.end :]
     return text[: part.start] + text[container.parts[1].start :]
@@ -91,28 +104,6 @@ def newline_of(text: str) -> str:
     """Give how the lines of a text end, by the first of them."""
     first = _NEWLINE.search(text)
     return first[0] if first else "\n"
-
-
-def _insert_lines(text: str, container: TextSpan, block: Sequence[str]) -> str:
-    start = container.parts[-1].start
-    prefix = text[_line_start(text, start) : start]
-    newline, at = newline_of(text), _lines_end(text, container.end)
-    lines = newline.join(f"{prefix}{line}" for line in block)
-    if at == len(text) and not text.endswith(("\r", "\n")):
-        return f"{text}{newline}{lines}"
-    return f"{text[:at]}{lines}{newline}{text[at:]}"
-
-
-def _remove_flow_line(text: str, container: TextSpan, index: int, rest: re.Match[str]) -> str:
-    part = container.parts[index]
-    start, end = _line_start(text, part.start), _lines_end(text, rest.end())
-    before = text[:start]
-    if index and index == len(container.parts) - 1 and not rest[1]:
-        # The comma behind the part before goes too.
-        comma = re.compile(r"(?:\s|#[^\r\n]*)*,").match(text, container.parts[index - 1].end)
-        if comma:
-            before = text[: comma.end() - 1] + text[comma.end() : start]
-    return before + text[end:]
 
 
 def _begins_line(text: str, container: TextSpan, part: SpanPart) -> bool:
@@ -185,7 +176,7 @@ def _span(tokens: deque[re.Match[str]]) -> TextSpan:
 
 
 class _Scan:
-    """One walk over the tokens; the open containers are kept on a stack, so that depth costs nothing."""
+    """One walk over the tokens; the open containers lie on a stack, so that depth costs nothing."""
 
     def __init__(self, text: str) -> None:
         self.root = JsonLocation(1)

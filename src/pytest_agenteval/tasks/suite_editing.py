@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_agenteval.tasks.documents import is_json, parse_document, short_path
@@ -90,7 +89,13 @@ class _SuiteText:
                 if name not in _names(before, key):
                     text = self._with(text, key, name, at_top=at_top)
         for key in _LISTS:
-            text = self._without(text, key, _names(before, key), getattr(regression, key))
+            # From behind, the names that are not wanted; the list too where none is left.
+            for index, name in reversed([*enumerate(_names(before, key))]):
+                promoted = self._span(text).part(_KEY)
+                names = promoted.part(key) if promoted else None
+                if promoted and names and name not in getattr(regression, key):
+                    last = len(names.parts) == 1
+                    text = _without_part(text, promoted, key) if last else remove_part(text, names, index)
         return text
 
     def _span(self, text: str) -> TextSpan:
@@ -101,16 +106,6 @@ class _SuiteText:
         from pytest_agenteval.tasks.yaml_reading import yaml_span
 
         return yaml_span(text)
-
-    def _without(self, text: str, key: str, before: Sequence[str], wanted: Sequence[str]) -> str:
-        """Take out the names that are not wanted, from behind; the list too where none is left."""
-        for index in reversed(range(len(before))):
-            promoted = self._span(text).part(_KEY)
-            names = promoted.part(key) if promoted else None
-            if promoted and names and before[index] not in wanted:
-                last = len(names.parts) == 1
-                text = _without_part(text, promoted, key) if last else remove_part(text, names, index)
-        return text
 
     def _with(self, text: str, key: str, name: str, *, at_top: bool) -> str:
         root = self._span(text)

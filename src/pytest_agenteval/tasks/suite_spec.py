@@ -44,8 +44,7 @@ class Gate(Spec, frozen=True, kw_only=True):
         Shares, expects("a map from buckets of the suite to their least mean score, 0 to 1")
     ] = NOTHING
     pass_hat_k: Annotated[
-        Share | None,
-        expects("a number from 0 to 1: the least share of tasks that pass at every repetition"),
+        Share | None, expects("a number from 0 to 1: the least share of tasks that pass at every repetition")
     ] = None
     not_worse: Annotated[
         bool | Tolerance | None,
@@ -124,8 +123,7 @@ class Rows(Spec, frozen=True, kw_only=True):
     ] = NOTHING
     limit: Annotated[Count | None, expects("a whole number, 1 or more: the first so many rows")] = None
     split: Annotated[
-        Named | None,
-        expects(f"dev or held_out, or the name of one of the dataset's splits{_FILLED}"),
+        Named | None, expects(f"dev or held_out, or the name of one of the dataset's splits{_FILLED}")
     ] = None
     description: Annotated[Any, expects(f"a text{_FILLED}")] = None
     metadata: Annotated[Any, expects(f"a map{_FILLED}")] = None

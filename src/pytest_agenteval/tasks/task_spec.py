@@ -36,7 +36,7 @@ class Spec(FrozenValue, frozen=True, forbid_unknown_fields=True):
     """Base of everything an author writes: unknown keys are mistakes, values are frozen."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give the spec as JSON values, lists for tuples and all defaults said."""
+        """Give the spec as JSON values, with lists for tuples and all defaults."""
         # What is read from a file holds nothing but JSON's own values: JSON's way there and back is exact.
         value: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return value

@@ -124,9 +124,7 @@ class _ProblemWriter:
         if key in properties:
             expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
             return self._problem(path, expected, value_text(_at(self._document.value, (*self._base, *path))))
-        maps = (
-            (name, _resolved(shape, self._shape).get("properties", {})) for name, shape in properties.items()
-        )
+        maps = ((key, _resolved(part, self._shape).get("properties", {})) for key, part in properties.items())
         below = next((belongs_in_hint(name, key) for name, inner in maps if key in inner), "")
         hint = below or did_you_mean(key, names)
         return self._problem(path, f"one of {nearest_names(key, names)}", f"unknown key {key!r}", hint)

@@ -149,9 +149,7 @@ def top_level_keys(text: str) -> list[list[str]] | None:
         roots = list(iter(lambda: reader.get_node() if reader.check_node() else None, None))
     except yaml.YAMLError:
         return None
-    nodes = [
-        node for root in roots for node in (root.value if isinstance(root, yaml.SequenceNode) else [root])
-    ]
+    nodes = [node for top in roots for node in (top.value if isinstance(top, yaml.SequenceNode) else [top])]
     maps = (node for node in nodes if isinstance(node, yaml.MappingNode))
     return [[str(key.value) for key, _ in node.value] for node in maps]
 

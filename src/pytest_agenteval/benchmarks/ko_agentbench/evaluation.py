@@ -52,15 +52,13 @@ def _task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
     if not counted:
         return None
     first = counted[0]
-    grades = _reported_grades(level, first)
+    by_label = {grade.grader: grade for grade in first.grades}
+    labels = {name: LABELS.get(name, name) for name in reported(level)}
+    grades = {name: by_label[label] for name, label in labels.items() if label in by_label}
     metrics = {name: _metric(grade) for name, grade in grades.items()}
     if len(trials) > 1 and PASS_NAME in metrics:
         answered = sum(map(_success, counted))
-        details = {
-            "repetitions": len(trials),
-            "actual_repetitions": len(counted),
-            "success_count": answered,
-        }
+        details = {"repetitions": len(trials), "actual_repetitions": len(counted), "success_count": answered}
         metrics[PASS_NAME] = {"score": answered / len(counted), "details": details}
     log = _log(first)
     prompt, completion, tokens = _tokens(first)
@@ -94,13 +92,6 @@ def reported(level: str) -> tuple[str, ...]:
     # ProvAcc and ReuseRate are in its documents and no longer in its reports.
     own = (name for name in LEVEL_METRICS[level] if name not in ("ProvAcc", "ReuseRate"))
     return (*LABELS, *own)
-
-
-def _reported_grades(level: str, trial: Trial) -> dict[str, Grade]:
-    """Give the grades that are reported, by the benchmark's names."""
-    grades = {grade.grader: grade for grade in trial.grades}
-    labels = {name: LABELS.get(name, name) for name in reported(level)}
-    return {name: grades[label] for name, label in labels.items() if label in grades}
 
 
 def _metric(grade: Grade) -> Mapping[str, Any]:

@@ -194,7 +194,7 @@ def _table_row(*cells: str) -> str:
 
 FACTS = ("Total_Tasks", "Evaluated_Tasks", "Avg_Exec_Time", "Avg_Tokens", "Avg_TPS", "Avg_TTFT")
 MISSPELT = {"L1_ToolAcc": "L1_TooAcc"}
-"""Columns that the benchmark spells differently, kept so that its readers find them."""
+"""Columns that the benchmark spells differently: its readers look for them so."""
 
 
 def _summary_csv(evaluation: Evaluation) -> str:

@@ -360,16 +360,12 @@ class MemexImporter:
         with writing():
             imported = import_folder(source, target, names, force=args.force, mode=args.mode)
         for result in imported:
-            _print_suite(result)
+            suite = result.suite
+            lines: list[object] = [*result.problems]
+            lines.append(
+                f"{suite.name}: {len(suite.tasks)} task files, {result.broken} cannot run: {result.folder}"
+            )
+            lines += [f"  {change}" for change in (*suite.changes, *result.fixtures)]
+            print(*lines, *leftover_lines(result.others), sep="\n")
         print("Memex's texts are under GPL-3.0: the copies are for your own use, as the originals are.")
         return 1 if any(result.problems for result in imported) else 0
-
-
-def _print_suite(imported: ImportedSuite) -> None:
-    suite = imported.suite
-    lines: list[object] = [*imported.problems]
-    lines.append(
-        f"{suite.name}: {len(suite.tasks)} task files, {imported.broken} cannot run: {imported.folder}"
-    )
-    lines += [f"  {change}" for change in (*suite.changes, *imported.fixtures)]
-    print(*lines, *leftover_lines(imported.others), sep="\n")

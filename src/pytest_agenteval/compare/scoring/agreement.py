@@ -261,18 +261,14 @@ def agreement(
         "within": partial(share_within, tolerance=tolerance),
         "alpha": partial(_alpha, level="interval"),
     }
-    figures = {
-        name: bootstrap_estimate(decided, statistic, corners, how) for name, statistic in statistics.items()
-    }
+    figures = {name: bootstrap_estimate(decided, figure, corners, how) for name, figure in statistics.items()}
     figures["alpha_ordinal"] = point_estimate(decided, partial(_alpha, level="ordinal"), too_low)
     of_places: Mapping[str, Callable[[list[CategoryPair]], float]] = {
         "kappa": partial(weighted_kappa, weights="quadratic"),
         "kappa_linear": partial(weighted_kappa, weights="linear"),
         "alpha_nominal": partial(_alpha, level="nominal"),
     }
-    placed, placed_corners = (
-        [category_pairs(example, categories) for example in of] for of in (decided, corners)
-    )
+    placed, placed_corners = ([category_pairs(each, categories) for each in of] for of in (decided, corners))
     for name, of_place in of_places.items():
         figures[name] = bootstrap_estimate(placed, of_place, placed_corners, how)
     flags = [[score is not None for _, score in example] for example in examples]
@@ -360,9 +356,7 @@ def spread_within(examples: Sequence[Sequence[float]]) -> float:
     freedom = sum(len(scores) - 1 for scores in examples)
     if freedom < 1:
         raise UndefinedStatistic("no example was scored twice")
-    squares = math.fsum(
-        (score - math.fsum(scores) / len(scores)) ** 2 for scores in examples for score in scores
-    )
+    squares = math.fsum((score - math.fsum(of) / len(of)) ** 2 for of in examples for score in of)
     return math.sqrt(squares / freedom)
 
 

@@ -137,14 +137,9 @@ def _cumulants(part: Part, t: float) -> tuple[float, float, float]:
         upper = 1 / (1 + fall) if step > 0 else fall / (1 + fall)
         value = t * first + max(step, 0.0) + math.log1p(fall) - LOG_2
         return value, first + (second - first) * upper, (second - first) ** 2 * upper * (1 - upper)
-    return _cumulants_of_several(part, t)
-
-
-def _cumulants_of_several(part: Part, t: float) -> tuple[float, float, float]:
-    values = part.values
     largest = t * (max(values) if t > 0 else min(values))
     exp = math.exp
-    weights = [share * exp(t * value - largest) for value, share in zip(values, part.shares, strict=True)]
+    weights = [share * exp(t * value - largest) for value, share in zip(values, shares, strict=True)]
     whole = sum(weights)
     mean = sum(map(mul, values, weights)) / whole
     away = [value - mean for value in values]

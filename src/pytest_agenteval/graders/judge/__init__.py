@@ -1,1 +1,1 @@
-"""Judges: what they are asked, how their replies are read, and what several find together."""
+"""Judges: what they are shown, how their replies are read, and what several find together."""

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.graders.judge.panel import CandidateComparison, ask_judges, compare
+from pytest_agenteval.graders.judge.panel import ask_judges, compare
 from pytest_agenteval.graders.judge.rubric import Rubric, packaged_rubric, read_rubric
 from pytest_agenteval.graders.judge.verdicts import Judgement
 from pytest_agenteval.records.evidence import Check, Evidence, Grade, Tree, unified
@@ -125,7 +125,7 @@ class RubricGrader(ABC):
 
     @abstractmethod
     def used_rubric(self) -> Rubric | None:
-        """Give the rubric that judges are asked by; None where, as it is set, nobody is asked."""
+        """Give the rubric that judges get; None where, with these settings, no judge is needed."""
 
     @abstractmethod
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
@@ -133,7 +133,7 @@ class RubricGrader(ABC):
 
     @property
     def rubric_digest(self) -> str:
-        """A digest of all that judges are shown, for the ruler's; empty where nobody is asked."""
+        """A digest of all that judges are shown, for the ruler's; empty without a rubric."""
         rubric = self.used_rubric()
         return rubric.digest() if rubric else ""
 
@@ -181,7 +181,7 @@ def judgement_details(verdict: Any) -> dict[str, Any]:
 
 
 def dimension_check(name: str, score: float | None, threshold: float) -> Check:
-    """Check that a dimension reaches the threshold; one that could not be decided does not."""
+    """Check that a dimension reaches the threshold; one that could not be told does not."""
     passed = score is not None and score >= threshold - ROUNDING
     return Check(f"{name} is good enough", passed, f"{threshold:g} or more", format_score(score))
 
@@ -236,7 +236,18 @@ class JudgeGrader(RubricGrader):
         if not self.against:
             return grade_from_judgement(NAME, await ask_judges(rubric, values, judges), self.threshold)
         candidates = {OWN: values.pop(rubric.output), **self.against}
-        return _comparison_grade(await compare(rubric, values, candidates, judges))
+        comparison = await compare(rubric, values, candidates, judges)
+        scores, own = comparison.scores, comparison.scores[OWN]
+        score_list = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())
+        why = next(iter(comparison.judgements.values())).rationale
+        shown = format_score(own)
+        checks = tuple(
+            Check(f"the answer is better than {name}", own > score, f"more than {format_score(score)}", shown)
+            for name, score in scores.items()
+            if name != OWN and own is not None and score is not None
+        )
+        rationale, details = f"{score_list}: {why}", judgement_details(comparison)
+        return Grade(NAME, comparison.preference(OWN), rationale, checks, details)
 
     def used_rubric(self) -> Rubric:
         """Read the rubric: its whole text, or the name of one; a mistake is a ValueError."""
@@ -272,18 +283,3 @@ def _check(rubric: Rubric, against: Mapping[str, str]) -> None:
         raise ValueError(f"rubric {rubric.name} must have the answer as its output, not the {rubric.output}")
     if OWN in against:
         raise ValueError(f"against: {OWN!r} is the agent's own; give the other text another name")
-
-
-def _comparison_grade(comparison: CandidateComparison) -> Grade:
-    scores = comparison.scores
-    own = scores[OWN]
-    shown = format_score(own)
-    score_list = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())
-    why = next(iter(comparison.judgements.values())).rationale
-    checks = tuple(
-        Check(f"the answer is better than {name}", own > score, f"more than {format_score(score)}", shown)
-        for name, score in scores.items()
-        if name != OWN and own is not None and score is not None
-    )
-    rationale = f"{score_list}: {why}"
-    return Grade(NAME, comparison.preference(OWN), rationale, checks, judgement_details(comparison))

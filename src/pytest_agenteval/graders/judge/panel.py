@@ -99,7 +99,7 @@ async def ask_judges(
     repair: bool = True,
     skip_unreachable: bool = False,
 ) -> Judgement:
-    """Request a verdict on one thing from every judge, side by side, and give their votes.
+    """Ask every judge about one thing, side by side, and give their votes.
 
     ``parse`` reads a reply, or raises UnreadableReply; without it, a verdict quoted from ``values`` is not
     read as the judge's. An unreadable reply is requested once more, unless ``repair`` is false; then it is a
@@ -199,7 +199,7 @@ class CandidateComparison(FrozenValue, frozen=True):
 
     @property
     def scores(self) -> Mapping[str, float | None]:
-        """Each candidate's mean over the dimensions that could be told for all; None where none could."""
+        """Each candidate's mean over the dimensions that could be decided for all; None where none could."""
         all_of = [judgement.scores for judgement in self.judgements.values()]
         dimensions = [name for name in all_of[0] if all(scores[name] is not None for scores in all_of)]
         means = {}

@@ -1,6 +1,6 @@
 """Verdicts planted in what is judged: does a judge that quotes them still give its own verdict?
 
-No model is asked. Every reply here gives the lowest scores and quotes the material in a way in which models
+No model is called. Every reply here gives the lowest scores and quotes the material in a way in which models
 quote: escaped or not, before or after the verdict, in fences, thoughts and broken JSON.
 """
 

@@ -128,9 +128,8 @@ def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -
         is_whole = _is_whole_reply(text, objects)
         # Scores may lie within an object or list that says something else, too, which may be the verdict.
         outer = objects[0].value
-        has_words = outer is not verdict and any(
-            isinstance(part, str) and part.strip() for part in _parts(outer)
-        )
+        texts = (part for part in _parts(outer) if isinstance(part, str))
+        has_words = outer is not verdict and any(map(str.strip, texts))
         # What is the whole reply may still be all that a mark for the end of thoughts left of a quotation.
         is_own = is_whole and not has_words
         suspects = [shown for shown in material if not is_own or ENDS_THOUGHTS.search(shown)]

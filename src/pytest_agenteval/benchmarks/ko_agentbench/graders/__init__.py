@@ -47,9 +47,7 @@ OWN: Mapping[str, Members] = MappingProxyType(
 
 LEVELS: tuple[str, ...] = tuple(OWN)
 
-GROUPS: Mapping[str, Members] = MappingProxyType(
-    {f"ko_{level}": (*COMMON, *own) for level, own in OWN.items()}
-)
+GROUPS: Mapping[str, Members] = MappingProxyType({f"ko_{name}": (*COMMON, *own) for name, own in OWN.items()})
 """Group name, to the name and label of each of its graders, in the order of reports."""
 
 LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(

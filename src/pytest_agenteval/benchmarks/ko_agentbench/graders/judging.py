@@ -61,9 +61,7 @@ def value_text(value: Any) -> str:
 
 def calls_with_results(calls: Sequence[KoCall]) -> str:
     """Write calls with what came of them."""
-    return join_within(
-        f"{number}. {_call_text(call)}\n{_result_text(call)}" for number, call in enumerate(calls, 1)
-    )
+    return join_within(f"{at}. {_call_text(call)}\n{_result_text(call)}" for at, call in enumerate(calls, 1))
 
 
 def calls_alone(calls: Sequence[KoCall]) -> str:

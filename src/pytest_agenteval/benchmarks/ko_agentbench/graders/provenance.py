@@ -146,9 +146,7 @@ def _has_travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> boo
 def _tools(task: KoTask, step: int) -> set[str]:
     """Give the golden tools of a step; a path that numbers none has one in each place."""
     numbered = ((call.get("step"), place, call) for place, call in enumerate(task.golden_calls, 1))
-    return {
-        str(call["tool"]) for number, place, call in numbered if step == (place if number is None else number)
-    }
+    return {str(call["tool"]) for n, place, call in numbered if step == (place if n is None else n)}
 
 
 def _comes_from(result: Any, output: str, value: Any) -> bool:

@@ -114,9 +114,7 @@ class Clone(FrozenValue, frozen=True):
         return tuple(tasks)
 
     def _task_files(self) -> list[Path]:
-        return [
-            path for level in LEVELS if (path := self.root / "bench" / "tasks" / f"{level}.json").is_file()
-        ]
+        return [path for level in LEVELS if (path := self.root / f"bench/tasks/{level}.json").is_file()]
 
 
 def open_clone(root: Path) -> Clone:
@@ -148,23 +146,19 @@ def _tasks_of(path: Path) -> Iterator[SourceTask]:
         if not re.fullmatch(r"[^\s/\\:\[\]]+", fields["task_id"]):
             expected = "an id with no space, slash, colon or bracket"
             raise misshapen(path, expected, fields["task_id"], index, "task_id")
-        _check_shapes(path, index, fields)
+        tracking = fields.get("conversation_tracking")
+        for key in ("conversation_tracking", "error_injection"):
+            if not isinstance(fields.get(key), dict | None):
+                raise misshapen(path, "a map", fields[key], index, key)
+        context = (tracking or {}).get("evaluation_context")
+        if not isinstance(context, dict | None):
+            raise misshapen(path, "a map", context, index, "conversation_tracking", "evaluation_context")
+        turn_actions = [action for turn in _maps((tracking or {}).get("turns")) for action in actions(turn)]
+        options = _maps(fields.get("fallback_options"))
+        for call in (*_maps(fields.get("golden_action")), *options, *turn_actions):
+            if not isinstance(call.get("args"), dict | None):
+                raise misshapen(path, "arguments: a map", call["args"], index, str(call.get("tool")), "args")
         yield SourceTask(fields["task_id"], level, path, fields)
-
-
-def _check_shapes(path: Path, index: int, fields: Fields) -> None:
-    """Refuse what no rule could read: a map that is none."""
-    tracking = fields.get("conversation_tracking")
-    for key in ("conversation_tracking", "error_injection"):
-        if not isinstance(fields.get(key), dict | None):
-            raise misshapen(path, "a map", fields[key], index, key)
-    context = (tracking or {}).get("evaluation_context")
-    if not isinstance(context, dict | None):
-        raise misshapen(path, "a map", context, index, "conversation_tracking", "evaluation_context")
-    turn_actions = [action for turn in _maps((tracking or {}).get("turns")) for action in actions(turn)]
-    for call in (*_maps(fields.get("golden_action")), *_maps(fields.get("fallback_options")), *turn_actions):
-        if not isinstance(call.get("args"), dict | None):
-            raise misshapen(path, "arguments: a map", call["args"], index, str(call.get("tool")), "args")
 
 
 def _entries(path: Path) -> list[Any]:
@@ -207,7 +201,7 @@ def declared_turn(task: SourceTask) -> int:
 
 
 def evaluated_turn(task: SourceTask) -> int:
-    """Give the last user turn up to the named one: after an assistant's turn nothing is asked."""
+    """Give the last user turn up to the named one: after an assistant's turn nothing is open."""
     # In six tasks the named turn is the assistant's: run to it, the prompt would hold the reference answer.
     return _last_user(task, declared_turn(task))
 

@@ -295,7 +295,7 @@ class KoAgentBenchImporter:
         either.add_argument("--no-runs", action="store_true", help="only the suite, not the logged runs")
 
     def run(self, args: argparse.Namespace, registry: Registry) -> int:
-        """Import, and say what came of it, with what is odd in the clone."""
+        """Import, and print the outcome with whatever looks wrong in the clone."""
         request = ImportRequest(
             clone=Path(args.source),
             target=Path(args.to),

@@ -165,18 +165,13 @@ def _check(path: Path, log: Fields) -> None:
             number = result.get(name) or 0
             if not isinstance(number, int | float) or not isfinite(number):
                 raise misshapen(path, "a number", number, "results", index, name)
-        _check_messages(path, index, result)
-
-
-def _check_messages(path: Path, index: int, result: Fields) -> None:
-    messages = (result.get("conversation_log") or {}).get("messages") or []
-    for message in messages:
-        if not isinstance(message, dict) or message.get("role") not in ROLES:
-            expected = f"a message with a role: {', '.join(ROLES)}"
-            raise misshapen(path, expected, message, "results", index, "conversation_log", "messages")
-    for call in result.get("tool_calls") or []:
-        if not isinstance(call, dict):
-            raise misshapen(path, "a call: a map", call, "results", index, "tool_calls")
+        for message in (result.get("conversation_log") or {}).get("messages") or []:
+            if not isinstance(message, dict) or message.get("role") not in ROLES:
+                expected = f"a message with a role: {', '.join(ROLES)}"
+                raise misshapen(path, expected, message, "results", index, "conversation_log", "messages")
+        for call in result.get("tool_calls") or []:
+            if not isinstance(call, dict):
+                raise misshapen(path, "a call: a map", call, "results", index, "tool_calls")
 
 
 def _results(level: str, path: Path, log: Fields) -> Iterator[LoggedResult]:

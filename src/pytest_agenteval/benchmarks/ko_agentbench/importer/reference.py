@@ -153,9 +153,8 @@ class GoldenPath:
         mine = next((flow for flow in into if flow.get("to_parameter") == name), None)
         if mine is None:
             return None
-        alike = [
-            flow for flow in into if all(flow.get(k) == mine.get(k) for k in ("from_step", "from_output"))
-        ]
+        pair = ("from_step", "from_output")
+        alike = [flow for flow in into if all(flow.get(key) == mine.get(key) for key in pair)]
         places = [p for p in range(here) if _step_of(self.calls[p], p) == mine.get("from_step")]
         nth = next(number for number, flow in enumerate(alike) if flow is mine)
         return (places[min(nth, len(places) - 1)], mine) if places else None
@@ -223,7 +222,7 @@ def solve(task: SourceTask, cache: Cache) -> Solution:
 
 
 def _conversation(task: SourceTask, cache: Cache) -> Solution:
-    """Answer the evaluated turn from what was said before, with the call that is expected there, if any."""
+    """Answer the evaluated turn from the conversation so far, with the expected call, if any."""
     here = evaluated_turn(task)
     expected = [
         test["expected_action"]
@@ -492,9 +491,7 @@ def _codes(tasks: Sequence[SourceTask]) -> Iterator[tuple[str, str]]:
     for code, by_name in names.items():
         for name, ids in by_name.items():
             for id in ids if len(by_name) > 1 else ():
-                others = ", ".join(
-                    f"{other} in {', '.join(by_name[other])}" for other in by_name if other != name
-                )
+                others = ", ".join(f"{key} in {', '.join(by_name[key])}" for key in by_name if key != name)
                 yield id, f"the code {code} is that of {name} here, of {others}"
 
 

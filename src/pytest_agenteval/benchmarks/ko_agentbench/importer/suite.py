@@ -24,7 +24,7 @@ from pytest_agenteval.records.record import FrozenValue
 
 
 def write_cassettes(cache: Cache, folder: Path) -> list[Path]:
-    """Write ``TOOL.json`` for each tool of which anything is kept; give the paths."""
+    """Write ``TOOL.json`` for each tool with any recorded call; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for tool in sorted(cache.entries):

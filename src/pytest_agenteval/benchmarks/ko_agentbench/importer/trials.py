@@ -1,6 +1,6 @@
 """A logged result as a finished trial, graded by our own graders as the benchmark's code grades.
 
-In the judges' place stand published verdicts: judges that say again what a report says they said.
+Published verdicts stand in for the judges: they repeat what a report has of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from pytest_agenteval import (
     Recorder,
     Reply,
     ToolSpec,
-    Transcript,
     Trial,
     TrialKey,
     Usage,
@@ -219,24 +218,22 @@ def _factory(name: str) -> Callable[..., Grader]:
 
 
 async def trials_of(
-    run: LoggedRun,
-    tasks: Mapping[str, SourceTask],
-    report: Report | None,
-    root: Path,
+    run: LoggedRun, tasks: Mapping[str, SourceTask], report: Report | None, root: Path
 ) -> list[Trial]:
     """Make a trial of each result; nothing is dropped, whatever went wrong in it."""
     return [await _trial(run, logged, tasks.get(logged.task), report, root) for logged in run.results]
 
 
 async def _trial(
-    run: LoggedRun,
-    logged: LoggedResult,
-    task: SourceTask | None,
-    report: Report | None,
-    root: Path,
+    run: LoggedRun, logged: LoggedResult, task: SourceTask | None, report: Report | None, root: Path
 ) -> Trial:
     trial_input, log, outcome = task_input(task, logged), logged.fields, outcome_of(logged)
-    transcript = _with_source(transcript_of(task, logged), logged, report, root)
+    source = {"log": logged.file.relative_to(root).as_posix()}
+    if report is not None:
+        source["verdicts"] = report.file.relative_to(root).as_posix()
+    imported = Event(0.0, "imported", "imported from a log of Ko-AgentBench", source)
+    transcript = transcript_of(task, logged)
+    transcript = replace(transcript, events=(imported, *transcript.events))
     published = PublishedMetrics()
     if report is not None and logged.task in report.metrics:
         published = PublishedMetrics(report.metrics[logged.task], report.judge)
@@ -270,17 +267,6 @@ def _ending(grades: Sequence[Grade]) -> Ending:
     if all(grade.score is None for grade in grades):
         return "errored"
     return "passed" if all(grade.passed is not False for grade in grades) else "missed"
-
-
-def _with_source(
-    transcript: Transcript, logged: LoggedResult, report: Report | None, root: Path
-) -> Transcript:
-    """Add where the trial and its verdicts come from."""
-    details = {"log": logged.file.relative_to(root).as_posix()}
-    if report is not None:
-        details["verdicts"] = report.file.relative_to(root).as_posix()
-    came = Event(0.0, "imported", "imported from a log of Ko-AgentBench", details)
-    return replace(transcript, events=(came, *transcript.events))
 
 
 def _digests(

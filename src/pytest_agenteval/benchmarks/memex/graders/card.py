@@ -362,10 +362,8 @@ class CardNumbersGiven:
 def _is_known_day_or_time(number: str, days_known: frozenset[Day], times_known: frozenset[int]) -> bool:
     """Whether a number is a day or a time of the entry, as those are written with a point: 18.9., 18.45."""
     times = parse_times(number.replace(".", ":"))
-    days_in_number = find_days(number) if "." in number else ()
-    return bool(times & times_known) or any(
-        day.can_equal(other) for day in days_in_number for other in days_known
-    )
+    days = find_days(number) if "." in number else ()
+    return bool(times & times_known) or any(day.can_equal(other) for day in days for other in days_known)
 
 
 def _numbers_of_entry(entry: str) -> Iterator[Decimal]:

@@ -58,8 +58,18 @@ class PkmRoutedCorrectly:
             object.__setattr__(self, name, texts(name, getattr(self, name)))
         for name in ("every_bucket", "only"):
             check_flag(name, getattr(self, name), self.mode)
-        if self.mode == "default":
-            _check_expected(self.expected_buckets, self.expected_files, self.every_bucket)
+        if self.mode != "default":
+            return
+        # Refuse what can never be met or always is.
+        buckets, files = self.expected_buckets, self.expected_files
+        if not buckets and (self.every_bucket or not files):
+            raise ValueError("expected_buckets must name at least one bucket")
+        for name, paths in (("expected_buckets", buckets), ("expected_files", files)):
+            if not all(map(clean_path, paths)):
+                raise ValueError(f"{name}: the root is no place to aim at; name a folder or a file")
+        outside = [file for file in files if not any(lies_in(pkm_path(file), bucket) for bucket in buckets)]
+        if self.every_bucket and outside:
+            raise ValueError(f"expected_files: {outside[0]!r} lies in none of the expected buckets")
 
     @property
     def threshold(self) -> float:
@@ -75,7 +85,14 @@ class PkmRoutedCorrectly:
             return self._upstream(evidence)
         paths = list(dict.fromkeys(map(pkm_path, enriched_below(evidence))))
         if self.every_bucket:
-            return self._every(paths)
+            scores, checks = [], []
+            for bucket in self.expected_buckets:
+                files = [file for file in self.expected_files if lies_in(pkm_path(file), bucket)]
+                at_file, in_bucket = any(pkm_path(file) in paths for file in files), self._hit(bucket, paths)
+                scores.append(_score(at_file, in_bucket, bool(files)))
+                target, found = " or ".join(files) or bucket, _path_list(paths)
+                checks.append(Check(f"a change landed in {target}", scores[-1] == 1.0, target, found))
+            return self._grade_of(sum(scores) / len(scores), tuple(checks), paths)
         at_file = any(pkm_path(file) in paths for file in self.expected_files)
         in_bucket = any(self._hit(bucket, paths) for bucket in self.expected_buckets)
         score = _score(at_file, in_bucket, bool(self.expected_files))
@@ -89,16 +106,6 @@ class PkmRoutedCorrectly:
         at_file, in_bucket = bool(files & set(paths)), any(path.startswith(buckets) for path in paths)
         score = _score(at_file, in_bucket, bool(files))
         return self._grade_of(score, self._checks(at_file, in_bucket, paths), paths)
-
-    def _every(self, paths: list[str]) -> Grade:
-        scores, checks = [], []
-        for bucket in self.expected_buckets:
-            files = [file for file in self.expected_files if lies_in(pkm_path(file), bucket)]
-            at_file, in_bucket = any(pkm_path(file) in paths for file in files), self._hit(bucket, paths)
-            scores.append(_score(at_file, in_bucket, bool(files)))
-            target = " or ".join(files) or bucket
-            checks.append(Check(f"a change landed in {target}", scores[-1] == 1.0, target, _path_list(paths)))
-        return self._grade_of(sum(scores) / len(scores), tuple(checks), paths)
 
     def _hit(self, bucket: str, paths: Sequence[str]) -> bool:
         return any(lies_in(path, bucket) for path in paths)
@@ -149,18 +156,6 @@ def _score(at_file: bool, in_bucket: bool, files_expected: bool) -> float:
 
 def _path_list(paths: Sequence[str]) -> str:
     return ", ".join(paths) or "no file"
-
-
-def _check_expected(buckets: Sequence[str], files: Sequence[str], every_bucket: bool) -> None:
-    """Refuse what can never be met or always is."""
-    if not buckets and (every_bucket or not files):
-        raise ValueError("expected_buckets must name at least one bucket")
-    for name, paths in (("expected_buckets", buckets), ("expected_files", files)):
-        if not all(map(clean_path, paths)):
-            raise ValueError(f"{name}: the root is no place to aim at; name a folder or a file")
-    outside = [file for file in files if not any(lies_in(pkm_path(file), bucket) for bucket in buckets)]
-    if every_bucket and outside:
-        raise ValueError(f"expected_files: {outside[0]!r} lies in none of the expected buckets")
 
 
 @dataclass(slots=True)

@@ -293,9 +293,7 @@ def pkm_tools(workspace: Workspace, clock: Clock) -> tuple[Tool, ...]:
         GREP: grep,
     }
     base = KnowledgeBase(workspace)
-    functions: dict[str, ToolFunction] = {
-        name: partial(function, base) for name, function in of_files.items()
-    }
+    functions: dict[str, ToolFunction] = {name: partial(tool, base) for name, tool in of_files.items()}
     functions |= {INSIGHT: partial(update_insight, workspace, clock), SKIP: skip}
     return tuple(Tool(spec, functions[spec.name]) for spec in specs())
 
