@@ -35,12 +35,12 @@ print("retries", len(recorder.transcript().events))
 """
 
 
-def test_an_import_that_fails_is_told_at_once(tmp_path: Path) -> None:
+def test_an_import_that_fails_is_check_broken_import(tmp_path: Path) -> None:
     """Nothing is sent, nothing is tried again, and the versions to install are named."""
-    told_at_once(tmp_path, "litellm", "raise ImportError('torn')", "torn")
+    check_broken_import(tmp_path, "litellm", "raise ImportError('torn')", "torn")
 
 
-def told_at_once(tmp_path: Path, module: str, broken: str, word: str) -> None:
+def check_broken_import(tmp_path: Path, module: str, broken: str, word: str) -> None:
     """Ask where importing a module fails."""
     package = tmp_path / module
     package.mkdir()

@@ -30,9 +30,9 @@ TOOLS = {
 }
 if "NAMESAKE" in os.environ:
     TOOLS["files/read"] = ("Has a name that models are told as that of another.", NOTHING)
-if "ODD" in os.environ:
-    schemas = enumerate(json.loads(os.environ["ODD"]))
-    TOOLS |= {f"odd{number}": ("Has this schema.", schema) for number, schema in schemas}
+if "SCHEMAS" in os.environ:
+    schemas = enumerate(json.loads(os.environ["SCHEMAS"]))
+    TOOLS |= {f"typed{number}": ("Has this schema.", schema) for number, schema in schemas}
 calls = 0
 
 

@@ -133,7 +133,7 @@ def write_suites(project: Project) -> None:
     entry = f"- mcp: {{command: [{', '.join(COMMAND)}]}}\n"
     counting = [asking("count", "count", id="two"), asking("count", id="one")]
     shared = [{**task, "id": f"shared_{task['id']}"} for task in counting]
-    odd = in_env(ODD=[*GOOD_SCHEMAS, *BROKEN_SCHEMAS])
+    schemas = in_env(SCHEMAS=[*GOOD_SCHEMAS, *BROKEN_SCHEMAS])
     project.write("calls", served(name="calls", where=NOTED), calls)
     project.write("own", served(name="own", where=NOTED), *counting)
     project.write("shared", served("  share: session\n", NOTED, name="shared"), *shared)
@@ -148,7 +148,9 @@ def write_suites(project: Project) -> None:
     inner.mkdir()
     shutil.move(inner.with_name("server.py"), inner)
     project.write(
-        "odd", served("  only: [odd0, odd1, odd2]\n", odd, name="odd"), asking(*ODD_NAMES, id="odd")
+        "schemas",
+        served("  only: [typed0, typed1, typed2]\n", schemas, name="schemas"),
+        asking(*UNTYPED, id="schemas"),
     )
     renamed = asking("their_count", "count", ("their_add", {"a": 1, "b": 1}), "files_read", id="renamed")
     entries = f"{entry}  only: [count]\n- own.py\n- mcp: {{command: [{', '.join(COMMAND)}]{NAMESAKE}}}\n"
@@ -157,8 +159,8 @@ def write_suites(project: Project) -> None:
     project.write("renamed", names, renamed, **{"own.py": OWN})
 
 
-ODD_NAMES = ("odd0", "odd1", "odd2")
-REPLAYED = ("calls", "two", "one", "odd", "renamed")
+UNTYPED = ("typed0", "typed1", "typed2")
+REPLAYED = ("calls", "two", "one", "schemas", "renamed")
 _made: list[Project] = []
 
 
@@ -181,7 +183,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     for name in [name for name in sys.modules if name.partition(".")[0] == "mcp"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr("pytest_agenteval.tools.mcp_servers.LoopThread._start", None)
-    chosen = [f"evals/{name}" for name in ("calls", "own", "odd", "renamed")]
+    chosen = [f"evals/{name}" for name in ("calls", "own", "schemas", "renamed")]
     run(pytester, *chosen).assert_outcomes(passed=len(REPLAYED))
     assert "mcp" not in sys.modules
     project.replayed = trials(pytester.path)
@@ -276,9 +278,9 @@ def test_a_server_knows_what_it_is_given_and_records_do_not(project: Project) ->
 
 def test_a_tool_without_a_type_takes_an_object(project: Project) -> None:
     """As MCP has it, arguments are always an object; what else stands in the schema holds."""
-    assert project.results("odd") == list(ODD_NAMES)
-    offered = {tool.name: tool for tool in project.replayed["odd"].transcript.tools}
-    for name in ODD_NAMES:
+    assert project.results("schemas") == list(UNTYPED)
+    offered = {tool.name: tool for tool in project.replayed["schemas"].transcript.tools}
+    for name in UNTYPED:
         assert offered[name].declaration()["function"]["parameters"]["type"] == "object"
 
 
@@ -475,13 +477,13 @@ def test_a_tool_with_a_broken_schema_is_named(tmp_path: Path, monkeypatch: pytes
     """The others of its server are good, whatever the package mcp makes of the whole list."""
     monkeypatch.chdir(tmp_path)
     write_server(tmp_path)
-    odd = [*GOOD_SCHEMAS, *BROKEN_SCHEMAS]
-    write(tmp_path, {"suite.yaml": served(where=in_env(ODD=odd))})
+    schemas = [*GOOD_SCHEMAS, *BROKEN_SCHEMAS]
+    write(tmp_path, {"suite.yaml": served(where=in_env(SCHEMAS=schemas))})
     for mode in ("once", "none"):
         problems = problems_of(tmp_path / "suite.yaml", recording(tmp_path, mode))
         assert len(problems) == len(BROKEN_SCHEMAS)
         for number, problem in enumerate(problems, len(GOOD_SCHEMAS)):
             _, expected, found, hint = problem.split("\n")
             assert expected.startswith("  expected: tools whose `inputSchema` ")
-            assert found.startswith(f"  found:    'odd{number}' of this server, with ")
+            assert found.startswith(f"  found:    'typed{number}' of this server, with ")
             assert "`only: " in hint
