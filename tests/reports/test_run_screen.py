@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -31,10 +31,11 @@ KEPT = {
 }
 
 
-def made(name: str, root: Path) -> Run:
-    """Give the run of a screen."""
-    maker: Callable[[Path], Run] = getattr(screen_runs, name)
-    return maker(root)
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
+    """Give the run of each screen, written once."""
+    makers: dict[str, Callable[[Path], Run]] = {name: getattr(screen_runs, name) for name in KEPT}
+    return {name: make(tmp_path_factory.mktemp(name)) for name, make in makers.items()}
 
 
 def screen(run: Run, width: int, verbosity: int = 0, parts: ScreenParts = PARTS) -> list[str]:
@@ -50,26 +51,26 @@ def screen(run: Run, width: int, verbosity: int = 0, parts: ScreenParts = PARTS)
     ("name", "width", "verbosity"),
     [(name, *how) for name, kept in KEPT.items() for how in kept],
 )
-def test_a_screen_is_as_reviewed(tmp_path: Path, name: str, width: int, verbosity: int) -> None:
+def test_a_screen_is_as_reviewed(runs: Mapping[str, Run], name: str, width: int, verbosity: int) -> None:
     """Line for line; who changes it on purpose writes the file anew, and reads it."""
     file = SCREENS / f"{name}_{width}{'_quiet' if verbosity < 0 else '_v' if verbosity else ''}.txt"
 
-    text = "\n".join(screen(made(name, tmp_path), width, verbosity)) + "\n"
+    text = "\n".join(screen(runs[name], width, verbosity)) + "\n"
 
     assert text == file.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["three_suites", "all_missed"])
-def test_three_suites_take_at_most_40_lines(tmp_path: Path, name: str) -> None:
+def test_three_suites_take_at_most_40_lines(runs: Mapping[str, Run], name: str) -> None:
     """With the worst misses, the lines that separate, and two commands: whatever went wrong."""
-    assert len(screen(made(name, tmp_path), 100)) <= MOST_LINES
+    assert len(screen(runs[name], 100)) <= MOST_LINES
 
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 200])
 @pytest.mark.parametrize("name", KEPT)
-def test_names_are_whole_and_lines_fit(tmp_path: Path, name: str, width: int) -> None:
+def test_names_are_whole_and_lines_fit(runs: Mapping[str, Run], name: str, width: int) -> None:
     """No bucket is cut or broken, as it is to be pasted; no line is wider but for a name, path or command."""
-    run = made(name, tmp_path)
+    run = runs[name]
     buckets = {entry.bucket for entry in run.entries}
     lines = [line.text for line in screen_lines(view_of(run), width, 0, PARTS)]
 

@@ -275,23 +275,25 @@ ODD_VALUES: dict[str, Callable[[dict[str, Any]], Any]] = {
 WAYS = (["--as", "atif", "-o", "out"], ["--as", "otel", "-o", "out"], ["-o", "r.html"], ["-o", "r.md"])
 
 
-@pytest.mark.parametrize("odd", ODD_VALUES)
 def test_a_value_that_no_record_holds_is_said_with_run_and_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], odd: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody edited a file: no export breaks, and the trial is named where it is left out."""
-    run = store_talks(tmp_path)
+    """Somebody edited a file: no export breaks, and each trial is named where it is left out."""
+    run = store_talks(tmp_path, *(replace(TALK, key=TALK.key._replace(task=name)) for name in ODD_VALUES))
     monkeypatch.chdir(tmp_path)
-    edit_transcript(run, 0, ODD_VALUES[odd])
+    for number, edit in enumerate(ODD_VALUES.values()):
+        edit_transcript(run, number, edit)
 
     for way in WAYS:
         assert main(["report", str(run.folder), *way]) == 0
-    main(["show", "hello", "--run", str(run.folder)])
     main(["sql", "select count(*) from messages", str(run.folder)])
+    for name in ODD_VALUES:
+        main(["show", name, "--run", str(run.folder)])
 
-    lost = "s/hello[claude@short-2]: no transcript at transcripts-main.jsonl:0 ("
     err = capsys.readouterr().err
-    assert all(f"{folder}: {lost}" in err for folder in (run.folder, run.folder.name))
+    for name in ODD_VALUES:
+        lost = f"s/{name}[claude@short-2]: no transcript at transcripts-main.jsonl:"
+        assert all(f"{folder}: {lost}" in err for folder in (run.folder, run.folder.name)), name
 
 
 def test_roles_of_other_providers_are_ours(tmp_path: Path) -> None:
