@@ -96,7 +96,7 @@ def digests_of(
         )
     elif layers:
         fixture = cache.of("fixture", task.layers, lambda: snapshot_layers(layers).digest())
-    # An agent that chooses its models itself is told apart by those that it asked; else nobody knows.
+    # An agent that chooses its models itself is identified by those that it used; else nobody knows.
     own = tuple(sorted(own_models)) if model.offline or model.id == OWN_MODEL else ()
     model_digest = ""
     if model.id != OWN_MODEL or own:
@@ -134,10 +134,9 @@ def tools_digest(specs: tuple[ToolSpec, ...], cache: DigestCache) -> str:
 class GraderDigests(NamedTuple):
     """What a trial's grades depend on beside the trial: all of it as one digest, and each by its label."""
 
-    # ``code`` is that of graders that are somebody's own, by label.
     ruler: str
     by_label: Mapping[str, str]
-    code: Mapping[str, str] = NOTHING
+    code: Mapping[str, str] = NOTHING  # of graders that are somebody's own, by label
 
 
 def grader_digests(plan: Plan, grader_for: GraderFor, cache: DigestCache) -> GraderDigests:
@@ -239,19 +238,19 @@ def acted_out_digest(plan: Plan, registry: Registry, cache: DigestCache) -> str:
     model, task = plan.model, plan.task
     if not model.offline:
         return ""
-    code = cache.once("player", registry, lambda: _player_code(model, registry), model.id)
+
+    def player_code() -> str:
+        if model.id == "rules":
+            return _digest_of_files(file for player in registry.own_players for file in _own_files(player))
+        with suppress(UsageMistake):  # a model that nobody has registered breaks its trial
+            return _digest_of_files(_own_files(registry.model_factory(model.id)))
+        return ""
+
+    code = cache.once("player", registry, player_code, model.id)
     # What a model that is somebody's own acts out is not known: it may be either.
     scripts = {"rules": (), "nop": (), "scripted": (task.script,), "oracle": (task.reference,)}
     parts = [part for part in scripts.get(model.id, (task.script, task.reference)) if part]
     return json_digest([code, *parts])[:16] if code or parts else ""
-
-
-def _player_code(model: Model, registry: Registry) -> str:
-    if model.id == "rules":
-        return _digest_of_files(file for player in registry.own_players for file in _own_files(player))
-    with suppress(UsageMistake):  # a model that nobody has registered breaks its trial
-        return _digest_of_files(_own_files(registry.model_factory(model.id)))
-    return ""
 
 
 def _digest_of_files(files: Iterable[str], *more: Any) -> str:
@@ -325,14 +324,11 @@ def _top(module: object) -> str:
 class AgentDigests(Record, frozen=True):
     """Digests of what stands on an agent's side before it acts, as its trial would have them."""
 
-    # ``tools`` are those that it is offered; it may offer others itself. ``prompts`` holds the digest of each
-    # prompt's text by its name, of which ``prompt`` is the digest of all. ``tool_code`` covers the files that
-    # tools are written in.
-    prompt: str = ""
+    prompt: str = ""  # of all prompts together
     code: str = ""
-    tools: str = ""
-    prompts: Mapping[str, str] = NOTHING
-    tool_code: str = ""
+    tools: str = ""  # those that it is offered; it may offer others itself
+    prompts: Mapping[str, str] = NOTHING  # of each text, by its name
+    tool_code: str = ""  # of the files that tools are written in
 
 
 class DigestsAgents(Protocol):
@@ -369,8 +365,16 @@ def digest_diff(
 ) -> DigestChanges:
     """Return what has changed since a trial; ``side`` is what its agent would be today."""
     # ``prompts_read`` are the digests of the prompts that the trial is known to have read, by name.
-    agent = tuple(_agent_changes(old, new, side, prompts_read))
-    return DigestChanges(agent, tuple(_ruler_changes(old, new)) if not agent else ())
+    if agent := tuple(_agent_changes(old, new, side, prompts_read)):
+        return DigestChanges(agent)
+    if old.ruler != new.ruler:
+        before, after = old.graders, new.graders
+        labels = {**before, **after}
+        changes = [_grader_change(label, before.get(label, ""), after.get(label, "")) for label in labels]
+        words = ", ".join(filter(None, changes))
+        return DigestChanges((), (f"grader {words}" if words else "graders changed",))
+    changed = [label for label, code in new.grader_code.items() if old.grader_code.get(label, "") != code]
+    return DigestChanges((), (f"code of grader {', '.join(changed)}",) if changed else ())
 
 
 def _agent_changes(old: Digests, new: Digests, side: AgentDigests, read: Mapping[str, str]) -> Iterator[str]:
@@ -387,20 +391,6 @@ def _agent_changes(old: Digests, new: Digests, side: AgentDigests, read: Mapping
         yield "tools changed"
     elif old.tool_code != side.tool_code:
         yield "tool code changed"
-
-
-def _ruler_changes(old: Digests, new: Digests) -> Iterator[str]:
-    if old.ruler == new.ruler:
-        labels = [label for label, code in new.grader_code.items() if old.grader_code.get(label, "") != code]
-        if labels:
-            yield f"code of grader {', '.join(labels)}"
-        return
-    before, after = old.graders, new.graders
-    changes = [
-        _grader_change(label, before.get(label, ""), after.get(label, "")) for label in {**before, **after}
-    ]
-    words = ", ".join(change for change in changes if change)
-    yield f"grader {words}" if words else "graders changed"
 
 
 def _grader_change(label: str, before: str, after: str) -> str:

@@ -240,8 +240,18 @@ class GraderRun:
                 grade, own = truncated_grade(returned), _threshold_of(self.grader)
             except Exception as raised:  # a part of it that raises when it is looked at
                 self.raised = raised
+        if grade is None:
+            error, label = self.error, planned.label
+            if error is None:
+                reason = "no_judge" if isinstance(self.raised, JudgeUnavailable) else "limit"
+                without_score = Grade(label, None, str(self.raised), undecided=reason)
+            else:
+                why = error.message.removeprefix(f"{label} ") if error.cause == CRASH else error.message
+                details = {"traceback": error.traceback} if error.traceback else {}
+                without_score = Grade(label, None, why, details=details, undecided=error.cause)
+            grade = truncated_grade(without_score)
         return replace(
-            grade or truncated_grade(self._grade_without_score()),
+            grade,
             grader=planned.label,
             threshold=own if planned.threshold is None else planned.threshold,
             weight=planned.weight,
@@ -265,15 +275,6 @@ class GraderRun:
         trace = "" if isinstance(raised, AgentEvalError) else user_frames_first(raised)
         return ErrorDetails(CRASH, f"{label} raised {exception_line(raised)}", trace)
 
-    def _grade_without_score(self) -> Grade:
-        error, label = self.error, self.planned.label
-        if error is None:
-            reason = "no_judge" if isinstance(self.raised, JudgeUnavailable) else "limit"
-            return Grade(label, None, str(self.raised), undecided=reason)
-        why = error.message.removeprefix(f"{label} ") if error.cause == CRASH else error.message
-        details = {"traceback": error.traceback} if error.traceback else {}
-        return Grade(label, None, why, details=details, undecided=error.cause)
-
 
 PATIENCE = 0.02  # seconds that work waits behind other work before it gets a thread of its own
 
@@ -293,7 +294,7 @@ class _Work:
             return
         try:
             self.result = self.context.run(self.work)
-        except BaseException as raised:  # told to whoever waits
+        except BaseException as raised:  # raised again for whoever waits
             self.raised = raised
 
     def settle(self) -> None:

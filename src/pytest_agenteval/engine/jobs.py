@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.engine.executor import ExecutorContext, TrialRequest
 from pytest_agenteval.graders.grader import asks_judges
-from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan
+from pytest_agenteval.records.plan import OWN_MODEL, Plan
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import ProviderDown
@@ -181,7 +181,12 @@ class ProviderAdmission:
 
     def decide(self, plan: Plan) -> Decision:
         """Decide whether a trial may begin."""
-        needed = tuple(self._needed(plan))
+        # Not the models that an agent asks by itself: nobody holds back its requests.
+        needed = [] if plan.model.offline or plan.model.id == OWN_MODEL else [plan.model]
+        if plan.task.user and plan.conditions.user is not None:
+            needed.append(plan.conditions.user)
+        if plan.conditions.judges and any(map(self._asks_judges, {each.name for each in plan.task.graders})):
+            needed += plan.conditions.judges
         if not needed:
             return "begin"
         now = time.monotonic()
@@ -206,15 +211,6 @@ class ProviderAdmission:
         """Look at the models again where a trial broke."""
         if trial is not None and trial.cause:
             self._looked = float("-inf")
-
-    def _needed(self, plan: Plan) -> Iterator[Model]:
-        # Not the models that an agent asks by itself: nobody holds back its requests.
-        if not plan.model.offline and plan.model.id != OWN_MODEL:
-            yield plan.model
-        if plan.task.user and plan.conditions.user is not None:
-            yield plan.conditions.user
-        if plan.conditions.judges and any(map(self._asks_judges, {each.name for each in plan.task.graders})):
-            yield from plan.conditions.judges
 
     def _asks_judges(self, grader: str) -> bool:
         if grader not in self._judged:

@@ -306,7 +306,7 @@ class _Process:
 def _exit_code(process: BaseProcess) -> int | None:
     """Wait for a process that is ending, and give how it ended; None where it has not."""
     process.join(ENDING_S)
-    # The pool's own thread waits for it too: who comes second is told nothing until the first has noted it.
+    # The pool's own thread waits for it too: who comes second gets no status until the first has noted it.
     until = monotonic() + NOTED_S
     while process.exitcode is None and monotonic() < until:
         sleep(0.005)

@@ -233,7 +233,7 @@ class RunBudget:
         if trial is None:
             self._pay_mean(state, name)
             return
-        # Replies name the model, where the agent asked by itself.
+        # Replies name the model, where the agent sent requests by itself.
         who = ", ".join(trial.transcript.models) or trial.key.model
         self._pay(self._initialized(state), trial.spending, who)
         if trial.cause == "executor":  # it was lost with its process, and its usage with it

@@ -37,7 +37,7 @@ def exception_line(raised: BaseException) -> str:
 class _Folded(StackSummary):
     """Frames of which some stand for several of ours."""
 
-    # From Python 3.13 on it is told whether to colour what it writes.
+    # From Python 3.13 on an option says whether to colour the text.
     def format_frame_summary(self, frame_summary: FrameSummary, **options: Any) -> str:
         if frame_summary.filename == OURS:
             return f"  ... {frame_summary.name}\n"

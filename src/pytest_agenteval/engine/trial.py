@@ -518,7 +518,7 @@ class _TrialRun:
         plan, task, graded = self.plan, self.plan.task, self.graded
         error, transcript, outcome = self.error or NO_ERROR, self.recorder.transcript(), self._outcome()
         keeps_workspace = plan.conditions.keep_workspaces and self.workspace.exists
-        # What only the agent reports of its models was paid, if they could be asked at all.
+        # What only the agent reports of its models was paid, if requests to them could be sent at all.
         plays = {plan.conditions.record, plan.conditions.record_chat} <= {"none", "off"}
         paid = self.recorder.paid
         if not plays or plan.asks_own_models:

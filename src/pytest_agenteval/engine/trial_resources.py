@@ -113,7 +113,7 @@ class SimulatedUser:
         self._turns += 1
 
     async def answer(self, replied: str) -> str | None:
-        """Give what the person says to a reply; None once they are done, or have said all they may."""
+        """Give what the person says to a reply; None once they are done, or have used up their turns."""
         # Raises SimulatedUserBroken.
         if asyncio.get_running_loop() is self._loop:
             return await self._answer(replied)
@@ -250,8 +250,8 @@ def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:
 
 def chat_mode(plan: Plan) -> RecordMode:
     """Say how the chats of a trial meet their recording: its agent's, its user's and its judges'."""
-    # Where nothing is said, and nobody lets the agent ask, all of them are played where they are recorded:
-    # what the agent asks beyond that is refused, users and judges are models that somebody has named.
+    # Where no mode is set, and the agent may send nothing, all of them are replayed where they are recorded.
+    # What the agent requests beyond that is refused; users and judges are models that somebody has named.
     mode = plan.conditions.record_chat
     if mode != "off" or plan.asks_own_models or not plan.task.cassette:
         return mode

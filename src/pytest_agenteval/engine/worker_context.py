@@ -213,14 +213,12 @@ LEAST_HELD_UP_S = 0.005
 class AgentInstance(NamedTuple):
     """An agent with the prompts that it has in a task and a variant, for all trials that want the same."""
 
-    # ``code_digest`` is that of the agent's own source files, ``loop`` the kind of loop that it runs on.
-    # ``prompt_maps`` are those of task and variant: as long as they are held nothing else has their ids.
     agent: Agent
     prompts: Prompts
     prompt_digest: str
-    code_digest: str
+    code_digest: str  # of the agent's own source files
     loop: LoopKind
-    prompt_maps: tuple[object, object]
+    prompt_maps: tuple[object, object]  # of task and variant: while they are held, nothing else has their ids
 
 
 class WorkerContext:
@@ -415,7 +413,7 @@ class WorkerContext:
         for cassette in self._library.cassettes_at(map(Path, self.whole_chats)):
             from pytest_agenteval.cassettes.interaction import CHAT
 
-            # Beside the agent's own there is what judges and simulated users were asked: who these are, each
+            # Beside the agent's own there is what judges and simulated users were sent: who these are, each
             # run says anew.
             requests = enumerate(cassette.requests)
             own = {place for place, request in requests if not request.uri.startswith(CHAT)}
@@ -433,7 +431,7 @@ class WorkerContext:
             held_up = time.monotonic() - began
             self._stalls.excuse(held_up)
             self._setup_s += held_up
-            # Where there are many agents this takes long: short times are summed up first, or asked for.
+            # Where there are many agents this takes long: short times are summed up first, or fetched.
             if self._setup_s - self._setup_spread_s >= LEAST_HELD_UP_S:
                 self._setup_spread_s = self._setup_s
                 self._forgive_stall(None)

@@ -132,7 +132,11 @@ def is_terminal_with_escapes(fd: int) -> bool:
     if not os.isatty(fd):
         return False
     if sys.platform == "win32":
-        return _console_mode(fd) & VIRTUAL_TERMINAL != 0
+        import msvcrt
+
+        mode = ctypes.c_ulong()
+        is_console = ctypes.windll.kernel32.GetConsoleMode(msvcrt.get_osfhandle(fd), ctypes.byref(mode))
+        return bool(is_console and mode.value & VIRTUAL_TERMINAL)
     return os.environ.get("TERM", "") not in WITHOUT_ESCAPES
 
 
@@ -170,17 +174,6 @@ def on_ctrl_z(call: Callable[[Callable[[], None]], None]) -> Callable[[], None]:
 
     signal.signal(signal.SIGTSTP, handle)
     return undo
-
-
-def _console_mode(fd: int) -> int:
-    if sys.platform != "win32":
-        return 0
-    import ctypes
-    import msvcrt
-
-    mode = ctypes.c_ulong()
-    is_console = ctypes.windll.kernel32.GetConsoleMode(msvcrt.get_osfhandle(fd), ctypes.byref(mode))
-    return mode.value if is_console else 0
 
 
 SIGACTION_BYTES = 1024  # bytes that hold the ``struct sigaction`` of any system

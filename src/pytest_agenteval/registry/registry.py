@@ -331,7 +331,7 @@ class Registry:
 
     def rules_player(self, tool: str, play: RulesPlayer | str) -> None:
         """Offer how the offline model ``rules`` plays wherever it is given the tool of this name."""
-        # ``play(messages, tools)`` returns the next move, or None to repeat what the user said last. It sees
+        # ``play(messages, tools)`` returns the next move, or None to repeat the user's last message. It sees
         # what a model sees and nothing of the task behind it.
         self._players.take(tool, play)
 

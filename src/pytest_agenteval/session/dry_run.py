@@ -50,10 +50,9 @@ UNKNOWN_AMOUNT = "?"  # stands for an unknown amount, which is never 0
 class PlanRow(NamedTuple):
     """What is planned of one suite with one model and variant."""
 
-    # ``deferred`` of ``trials`` run only where the others leave a comparison open.
     name: str
     trials: int
-    deferred: int
+    deferred: int  # run only where the others leave a comparison open
     reused: int
     regraded: int
     amounts: Amounts
@@ -148,21 +147,18 @@ _SOURCES: Mapping[str, str] = {
 class DryRun:
     """A plugin that keeps a session from running anything, and shows the table of what it would run."""
 
-    # ``extra`` are the trials that run only where the others leave a comparison open; ``action`` says what
-    # becomes of each trial. ``calibrations`` and ``tests`` count what is no trial of a task. ``would_refuse``
-    # is the usage mistake with which the run itself would end.
     config: pytest.Config
     settings: Settings
     registry: Registry
     folder: Path
     trials: Sequence[PlannedItem]
-    extra: Sequence[PlannedItem]
+    extra: Sequence[PlannedItem]  # run only where the others leave a comparison open
     judges: tuple[Model, ...]
     user: Model | None
-    action: Callable[[PlannedItem], ReuseAction]
+    action: Callable[[PlannedItem], ReuseAction]  # what becomes of a trial
     calibrations: int
-    tests: int
-    would_refuse: str
+    tests: int  # these, as calibrations, are no trials of tasks
+    would_refuse: str  # the usage mistake with which the run itself would end
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:

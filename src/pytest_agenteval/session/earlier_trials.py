@@ -201,11 +201,10 @@ def baseline_before(baseline: Path | None, folder: Path, started_at: str) -> Pat
 class EarlierTrial(NamedTuple):
     """A trial that has finished: the run that holds it, and what its journal says."""
 
-    # ``has_transcript`` is false where nothing stands in its transcript's place.
     run: Run
     entry: JournalEntry
     is_own: bool
-    has_transcript: bool = True
+    has_transcript: bool = True  # False where nothing stands in its transcript's place
 
     @property
     def origin(self) -> Origin:

@@ -154,21 +154,16 @@ def merge_equal_errors(reports: list[Any]) -> list[Any]:
     for report in reports:
         of_trial = any(name == "agenteval.ending" for name, _ in getattr(report, "user_properties", ()))
         groups.setdefault(str(report.longrepr) if of_trial else id(report), []).append(report)
-    return [group[0] if len(group) == 1 else _merged(group) for group in groups.values()]
-
-
-def _merged(group: list[Any]) -> Any:
-    first, text = group[0], str(group[0].longrepr).rstrip("\n")
-    merged, count = copy(first), pluralize(len(group), "trial")
-    file, line, _ = first.location
-    in_short = f"{text.partition(chr(10))[0]} ({count})"
-    lines = [text, f"the same in {len(group) - 1} more: {', '.join(_names_of_others(group[1:]))}"]
-    merged.longrepr = make_longrepr("\n".join(lines), file, (line or 0) + 1, in_short)
+    merged = []
+    for first, *others in groups.values():
+        report = first
+        if others:
+            report, text = copy(first), str(first.longrepr).rstrip("\n")
+            file, line, _ = first.location
+            in_short = f"{text.partition(chr(10))[0]} ({pluralize(len(others) + 1, 'trial')})"
+            names = [other.nodeid.rpartition("::")[2] for other in others[:MOST_NAMED]]
+            names += ["..."] if len(others) > MOST_NAMED else []
+            text = f"{text}\nthe same in {len(others)} more: {', '.join(names)}"
+            report.longrepr = make_longrepr(text, file, (line or 0) + 1, in_short)
+        merged.append(report)
     return merged
-
-
-def _names_of_others(others: list[Any]) -> Iterator[str]:
-    for report in others[:MOST_NAMED]:
-        yield report.nodeid.rpartition("::")[2]
-    if len(others) > MOST_NAMED:
-        yield "..."

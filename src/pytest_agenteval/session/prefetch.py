@@ -60,7 +60,12 @@ class Prefetcher:
         if self._one_by_one or (len(self._jobs) > self._full // 2 and not waiting):
             return []
         if self._upcoming is None:
-            self._upcoming = _upcoming_items(current.session)
+            self._upcoming = UpcomingItems(current.session)
+            for plugin in current.session.config.pluginmanager.get_plugins():
+                # An xdist worker receives its items bit by bit. It is known by what it has: xdist executes
+                # the module there under another name, and the class that could be imported is not its class.
+                if hasattr(plugin, "torun") and hasattr(plugin, "nextitem_index"):
+                    self._upcoming = WorkerUpcomingItems(current.session, plugin)
         if current in self._coming:  # pytest has passed what stands before it
             while self._coming[0] is not current:
                 self._coming.popleft()
@@ -92,16 +97,6 @@ class Prefetcher:
             self._jobs[key] = job
             started.append(job)
         return policy != "later"
-
-
-def _upcoming_items(session: pytest.Session) -> UpcomingItems:
-    """Give the look ahead that fits the process: an xdist worker receives its items bit by bit."""
-    for plugin in session.config.pluginmanager.get_plugins():
-        # By what it has: xdist executes the module in a worker under another name, and the class that could
-        # be imported is not the class of this object.
-        if hasattr(plugin, "torun") and hasattr(plugin, "nextitem_index"):
-            return WorkerUpcomingItems(session, plugin)
-    return UpcomingItems(session)
 
 
 class UpcomingItems:
@@ -170,7 +165,11 @@ class FixtureReadiness:
         # Counts trials that may never begin ahead, by the fixture that forbids it.
         narrow, wide = self._deciding_fixtures(item)
         if narrow:
-            name = self._display_name(narrow[0])
+            name, code = str(narrow[0].argname), getattr(inspect.unwrap(narrow[0].func), "__code__", None)
+            if not is_ours(narrow[0]) and code is not None:
+                path = Path(code.co_filename)
+                place = path.relative_to(self._root) if path.is_relative_to(self._root) else path
+                name = f"{name} ({place}:{code.co_firstlineno})"
             self.blocking_fixtures[name] = self.blocking_fixtures.get(name, 0) + 1
             return "in turn"
         if not all(_has_value(definition, item, current) for definition in wide):
@@ -202,14 +201,6 @@ class FixtureReadiness:
             return True
         module: str = getattr(definition.func, "__module__", "")
         return module.partition(".")[0] not in self._installed
-
-    def _display_name(self, definition: Any) -> str:
-        code = getattr(inspect.unwrap(definition.func), "__code__", None)
-        if is_ours(definition) or code is None:
-            return str(definition.argname)
-        path = Path(code.co_filename)
-        place = path.relative_to(self._root) if path.is_relative_to(self._root) else path
-        return f"{definition.argname} ({place}:{code.co_firstlineno})"
 
 
 def is_ours(definition: Any) -> bool:

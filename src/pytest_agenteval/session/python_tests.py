@@ -35,9 +35,8 @@ _RERAISED = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exceptio
 class TestMark(NamedTuple):
     """What the mark ``agenteval`` of a test says."""
 
-    # ``repetitions`` is how often its body runs, ``threshold`` the share of them whose asserts must hold.
-    repetitions: int = 1
-    threshold: float = 1.0
+    repetitions: int = 1  # how often its body runs
+    threshold: float = 1.0  # the share of them whose asserts must hold
 
 
 def _read_mark(item: pytest.Item) -> TestMark | None:

@@ -1,4 +1,4 @@
-"""``--agent-resume`` and ``--agent-reuse``: which earlier trials are kept, regraded or run again, and why."""
+"""``--agent-resume`` and ``--agent-reuse``: which trials are reused, regraded or run again, and why."""
 
 from __future__ import annotations
 

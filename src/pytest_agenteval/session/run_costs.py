@@ -351,12 +351,10 @@ BEFORE, OTHERS, ALIKE, SIZE, UNKNOWN = "before", "other models", "alike", "size"
 class Amounts(NamedTuple):
     """What trials will take; None where nothing is known of it."""
 
-    # ``more_tokens`` and ``more_usd`` say that there is an unknown amount besides. ``sources`` counts trials
-    # by what their estimate is based on.
     tokens: Range | None
     usd: Range | None
-    sources: Mapping[str, int]
-    more_tokens: bool = False
+    sources: Mapping[str, int]  # trials, by what their estimate is based on
+    more_tokens: bool = False  # there is an unknown amount besides
     more_usd: bool = False
 
 

@@ -151,13 +151,11 @@ JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 class RunVerdict(FrozenValue, frozen=True):
     """The verdict on a run as a whole."""
 
-    # ``comparison`` is None where there is no baseline, whose trials are ``old``. ``lines`` say which tasks
-    # ran again and what came of the gates; ``interrupted`` says that Ctrl-C ended the recheck.
-    comparison: RunComparison | None = None
+    comparison: RunComparison | None = None  # None where there is no baseline
     outcome: GateOutcome = GateOutcome()
-    lines: tuple[str, ...] = ()
-    interrupted: bool = False
-    old: ComparedRun | None = None
+    lines: tuple[str, ...] = ()  # which tasks ran again, and what came of the gates
+    interrupted: bool = False  # Ctrl-C ended the recheck
+    old: ComparedRun | None = None  # the trials of the baseline
 
 
 def verdict_on(config: pytest.Config, status: int) -> RunVerdict | None:

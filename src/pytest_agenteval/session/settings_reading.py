@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,14 @@ def read_settings(config: pytest.Config) -> Settings:
     if config.getoption("usepdb", False) or config.getoption("capture", "") == "no":
         values["concurrency"] = 1
     if values.get("audit"):
-        values |= _audit_values(places)
+        # An audit looks at every task, with its own models, and nothing judges an agent's run.
+        for attribute in ("models", "variants", "repetitions", "regrade", "only"):
+            place = places.get(attribute, "")
+            if place.startswith("--"):
+                expected = "expected no such option in an audit, which brings its own players"
+                raise UsageMistake(f"{place}: {expected}")
+            values[attribute] = getattr(Settings, attribute).default
+        values |= {"split": values.get("split", "all"), "gate": None, "baseline": ""}
     settings = Settings(values, places)
     if settings.shard is not None:
         _check_shard(settings)
@@ -110,19 +117,6 @@ def _project_table(path: Path) -> Mapping[str, Any]:
             known = did_you_mean(key, keys) or f"it is one of {', '.join(keys)}"
             raise UsageMistake(f"{PROJECT}.{key}: unknown key; {known}")
     return table
-
-
-def _audit_values(places: Mapping[str, str]) -> Iterator[tuple[str, object]]:
-    """Give what holds for an audit: every task, its own models, and nothing that judges an agent's run."""
-    for attribute in ("models", "variants", "repetitions", "regrade", "only"):
-        place = places.get(attribute, "")
-        if place.startswith("--"):
-            raise UsageMistake(f"{place}: expected no such option in an audit, which brings its own players")
-        yield attribute, getattr(Settings, attribute).default
-    if "split" not in places:
-        yield "split", "all"
-    yield "gate", None
-    yield "baseline", ""
 
 
 def _selects_audits(markexpr: str) -> bool:

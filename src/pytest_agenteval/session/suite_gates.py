@@ -203,9 +203,8 @@ class BrokenTask(FrozenValue, frozen=True):
 class RecheckedTasks(FrozenValue, frozen=True):
     """What became of the tasks that ran again: each with the number that passed, and of how many trials."""
 
-    # ``trouble`` says why that is not known. ``lines`` are for the screen.
     tasks: tuple[tuple[BrokenTask, int, int], ...] = ()
-    trouble: str = ""
+    trouble: str = ""  # why that is not known
     lines: tuple[str, ...] = ()
 
     def results_of(self, suite: str, model: str, variant: str) -> tuple[Recheck, ...]:

@@ -60,8 +60,15 @@ def next_steps(
     where = "" if runs == ROOT else f" --results {shlex.quote(str(runs))}"
     if baseline is None and (variants := _two_variants(folder)):
         yield f"agenteval compare {LATEST} --variants {shlex.quote(variants)}{where}"
-    elif earlier := _run_before(folder) if baseline is None else _baseline_argument(baseline, folder, here):
-        yield f"agenteval compare {shlex.quote(earlier)} {LATEST}{where}"
+    else:
+        earlier = _run_before(folder) if baseline is None else str(baseline)
+        # A baseline is named, if it is a run beside this one; else its path is given.
+        if baseline is not None and baseline.is_relative_to(here):
+            earlier = baseline.relative_to(here).as_posix()
+        if baseline and baseline.is_dir() and baseline.resolve().parent == folder.resolve().parent:
+            earlier = baseline.resolve().name
+        if earlier:
+            yield f"agenteval compare {shlex.quote(earlier)} {LATEST}{where}"
     yield f"agenteval show {LATEST}:worst{where}" if has_misses else f"agenteval report {LATEST} -v{where}"
 
 
@@ -97,13 +104,6 @@ def _with_twice_the_budget(arguments: Iterable[str]) -> Iterator[str]:
             yield f"{name}={2 * float(value.strip().removeprefix('$')):.12g}"
         else:
             yield f"{name}{has_value}{value}"
-
-
-def _baseline_argument(baseline: Path, folder: Path, here: Path) -> str:
-    """Give a baseline as an argument: its name, if it is a run beside this one, else its path."""
-    if baseline.is_dir() and baseline.resolve().parent == folder.resolve().parent:
-        return baseline.resolve().name
-    return baseline.relative_to(here).as_posix() if baseline.is_relative_to(here) else str(baseline)
 
 
 def _two_variants(folder: Path) -> str:

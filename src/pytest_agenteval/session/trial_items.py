@@ -259,11 +259,9 @@ _builder: pytest.StashKey[TrialFunctions] = pytest.StashKey()
 class FolderConditions(NamedTuple):
     """What holds for every task file of a folder."""
 
-    # ``fixtures`` are our fixtures that a conftest replaces; ``ours_alone`` says that nobody else makes
-    # parameters; ``keyword`` is what ``-k`` finds the folder by.
-    fixtures: tuple[str, ...]
-    ours_alone: bool
-    keyword: str
+    fixtures: tuple[str, ...]  # ours that a conftest replaces
+    ours_alone: bool  # nobody else makes parameters
+    keyword: str  # what ``-k`` finds the folder by
 
 
 class Shape(NamedTuple):

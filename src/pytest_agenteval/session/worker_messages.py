@@ -33,13 +33,10 @@ MOST_FILES = 5  # cassettes with unused recordings that are named
 class WorkerMessages(Record, frozen=True):
     """What a process reports beside its trials."""
 
-    # ``blocking_fixtures`` counts the trials that ran one by one, by the fixture that forced it. ``lines``
-    # name what was neither tried nor saved, in the order of events, each once. ``is_empty_shard``: all items
-    # belong to other shards.
-    blocking_fixtures: Mapping[str, int] = NOTHING
+    blocking_fixtures: Mapping[str, int] = NOTHING  # trials that ran one by one, by what forced it
     unused_recordings: Mapping[str, UnusedRecordings] = NOTHING
-    lines: tuple[str, ...] = ()
-    is_empty_shard: bool = False
+    lines: tuple[str, ...] = ()  # what was neither tried nor saved, each once
+    is_empty_shard: bool = False  # all items belong to other shards
 
     def merged(self, other: WorkerMessages) -> WorkerMessages:
         """Join the messages of two processes."""

@@ -8,6 +8,7 @@ import json
 import quopri
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 from unicodedata import normalize
@@ -43,7 +44,9 @@ def secret_spellings(value: str) -> set[str]:
     plain |= {normalize(form, text) for text in plain for form in _UNICODE_FORMS}
     spelled = {value} | _in_json(plain)
     for text in plain:
-        raw = {text.encode("utf-8", "replace")} | _in_latin_1(text)
+        raw = {text.encode("utf-8", "replace")}
+        with suppress(UnicodeEncodeError):
+            raw.add(text.encode("latin-1"))
         spelled |= _in_address(text) | _in_page(text)
         spelled |= {repr(text)[1:-1], ascii(text)[1:-1], *(repr(data)[2:-1] for data in raw)}
         for data in raw:
@@ -60,13 +63,6 @@ _UNICODE_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _JSON_IN_JSON = 3  # how many levels of JSON within JSON texts a value is looked for in
 _ESCAPE = re.compile("%[0-9A-F]{2}")
 _CODE_POINT = re.compile(r"\\u[0-9a-f]{4}")
-
-
-def _in_latin_1(text: str) -> set[bytes]:
-    try:
-        return {text.encode("latin-1")}
-    except UnicodeEncodeError:
-        return set()
 
 
 def _in_json(texts: set[str]) -> set[str]:

@@ -70,11 +70,9 @@ FOLDER = "agenteval-actor"
 class ActorSetup(Record, frozen=True):
     """The setup of an actor. Paths are below ``context.root``, the project as it is where pytest runs."""
 
-    # ``folder`` is where it works, ``python_path`` are folders of the project that Python looks in.
-    # ``variables`` go into its environment.
     context: ExecutorContext
-    folder: str = ""
-    python_path: tuple[str, ...] = ()
+    folder: str = ""  # where it works
+    python_path: tuple[str, ...] = ()  # folders of the project that Python looks in
     variables: Mapping[str, str] = NOTHING
 
 
@@ -89,11 +87,10 @@ class ActorStarted(Record, frozen=True):
 class Arrival(Record, frozen=True):
     """What one request came to: a pickled Trial or CalibrationResult, and what has been written beside it."""
 
-    # ``recorded`` are cassettes that have changed, by their path from the root; ``workspace`` is an archive.
     number: int
     result: bytes
-    recorded: Mapping[str, bytes] = NOTHING
-    workspace: bytes = b""
+    recorded: Mapping[str, bytes] = NOTHING  # cassettes that have changed, by their path from the root
+    workspace: bytes = b""  # an archive
 
 
 class ActorQuestion(Record, frozen=True):
@@ -230,7 +227,7 @@ class TrialActor:
         return pickle.dumps((self._pool.report, recorded))
 
     def _begin(self, number: int, pickled: bytes) -> None:
-        assert self._pool is not None  # start has said that it could be made
+        assert self._pool is not None  # start has reported that it could be made
         request = None
         try:
             request = pickle.loads(pickled)
@@ -241,7 +238,7 @@ class TrialActor:
             here = self._paths.conditions(plan.conditions, str(self._here / "workspaces"))
             plan = plan if here is plan.conditions else replace(plan, conditions=here)
             request = replace(request, plan=plan)
-        except Exception as raised:  # an object of a class that only the process that asked can import
+        except Exception as raised:  # an object of a class that only the process that sent it can import
             problem = str(raised) if isinstance(raised, ExecutorBroken) else exception_line(raised)
             self._give(number, pickle.dumps(_refusal(request, problem)))
             return

@@ -80,7 +80,7 @@ class RayCluster:
     def _init(self, actors: int) -> None:
         own: dict[str, Any] = {}
         if self.is_own:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent unless asked
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent unless somebody wants it
             if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
                 os.environ["RAY_AUTH_TOKEN"] = TOKEN  # else Ray writes one into the user's home
             self._folder = make_folder(FOLDER, os.environ.get("RAY_TMPDIR", SHORT_TEMP))

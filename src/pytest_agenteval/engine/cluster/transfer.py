@@ -346,13 +346,14 @@ class PlanInterning:
         """Give the plan with its task as it is ``arrived``, of parts that plans share."""
         return replace(
             plan,
-            task=self._once(plan.task, lambda: self._of_shared_parts(self._arrived(plan.task))),
+            task=self._once(plan.task, lambda: self._arrived_task(plan.task)),
             model=self._shared(plan.model),
             variant=self._shared(plan.variant),
             conditions=self._shared(plan.conditions),
         )
 
-    def _of_shared_parts(self, task: PlannedTask) -> PlannedTask:
+    def _arrived_task(self, task: PlannedTask) -> PlannedTask:
+        task = self._arrived(task)
         values = {name: getattr(task, name) for name in task.__struct_fields__}
         parts = {name: value for name, value in values.items() if isinstance(value, tuple | Mapping)}
         return replace(task, **{name: self._shared(value) for name, value in parts.items()})

@@ -40,17 +40,14 @@ from pytest_agenteval.tools.tool_tape import ToolTape
 class RecordingPlace(NamedTuple):
     """Where a recording lies, and how it is made."""
 
-    # ``base`` is the path of its files without their suffixes; names in messages are relative to ``root``.
-    # ``repetition`` counts from 1: each has model replies of its own. ``ways`` are the commands that messages
-    # name. ``has_trial``: warnings about it are shown with the run's trials. ``prices`` are the user's.
-    base: Path
-    root: Path
+    base: Path  # the path of its files without their suffixes
+    root: Path  # names in messages are relative to it
     record: RecordMode
     record_chat: RecordMode
     live: bool
-    repetition: int
-    ways: RecordingCommands
-    has_trial: bool = False
+    repetition: int  # counts from 1: each has model replies of its own
+    ways: RecordingCommands  # the commands that messages name
+    has_trial: bool = False  # warnings about it are shown with the run's trials
     prices: Prices = NO_PRICES
 
     @property

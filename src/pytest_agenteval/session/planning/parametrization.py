@@ -98,16 +98,13 @@ class CaseFactory:
         repetitions = self._settings.most_repetitions or task.repetitions
         default = (OWN_MODEL,) if task.form else DEFAULT_MODELS
         models = tuple(self._settings.models or suite_models or default)
-        return self._cases(models, self._variants_of(task), repetitions)
-
-    def _variants_of(self, task: PlannedTask) -> tuple[Variant, ...]:
-        """Give the variants of a task; without the unnamed one where a function requires their prompts."""
-        named = self._settings.variants
-        if not named or not task.form:
-            return self._variants
-        requires_any = getattr(self._registry.agent_factory(task.agent), "requires_any", None)
-        is_required = requires_any and requires_any(prompts_of_all(named), task.settings, task.prompts)
-        return named if is_required else self._variants
+        variants, named = self._variants, self._settings.variants
+        if named and task.form:
+            requires_any = getattr(self._registry.agent_factory(task.agent), "requires_any", None)
+            # A function that requires their prompts does not run without them.
+            if requires_any and requires_any(prompts_of_all(named), task.settings, task.prompts):
+                variants = named
+        return self._cases(models, variants, repetitions)
 
     @cached_property
     def judges(self) -> tuple[Model, ...]:

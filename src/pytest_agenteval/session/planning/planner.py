@@ -226,7 +226,11 @@ class Planner:
             # A misspelt label would be left out of every figure in silence.
             misspelt = ConfigProblem(("metadata", "label"), " or ".join(LABELS), repr(label))
             wrong += self._problems_of([misspelt], one)
-        unfit = list(self._form_problems(one))
+        unfit: list[Problem] = []
+        if settings.form is not None and suite is not None and settings.agent is not None:
+            # The agent that a suite defines by a form is offered before tasks are checked with it.
+            form = self._form_of(suite, loaded_suite.folder or self._root)
+            unfit += self._problems_of(self._checker.form(settings.agent, form), one)
         wrong += unfit
         if is_readable:
             wrong += () if unfit else self._agent_problems(one)
@@ -357,12 +361,6 @@ class Planner:
         also = "is also" if first == id else f"some systems take for {first!r}"
         found = f"{id!r}, which {also} in {short_path(file)}:{line}"
         return [loaded.problem(("id",), "an id that no other task of the suite has", found)]
-
-    def _form_problems(self, one: _TaskInSuite) -> Iterator[Problem]:
-        """Offer the agent that a suite defines by a form, and say what is wrong with it."""
-        if one.settings.form is not None and one.suite is not None and one.settings.agent is not None:
-            form = self._form_of(one.suite, one.loaded_suite.folder or self._root)
-            yield from self._problems_of(self._checker.form(one.settings.agent, form), one)
 
     def _agent_problems(self, one: _TaskInSuite) -> Iterator[Problem]:
         settings, task, suite_tools = one.settings, one.task, one.loaded_suite.resources.names

@@ -42,11 +42,10 @@ from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_yo
 class SuiteResources(Record, frozen=True):
     """A suite's tool files, toolsets and servers, the names of all their tools, and its shared cassettes."""
 
-    # ``files`` are those that were read for the tools.
     tools: tuple[str | McpServer, ...] = ()
     names: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = ()  # those that were read for the tools
 
 
 def load_suite_resources(suite: Suite, file: Path, root: Path, sources: ToolSources) -> SuiteResources:
@@ -77,13 +76,11 @@ NO_SOURCES = ToolSources()
 class LoadedSuite(FrozenValue, frozen=True):
     """A suite and the folder it rules; a file without a suite has an unnamed one of kind ``mixed``."""
 
-    # ``names`` are the files and folders that the suite names: they hold no tasks. One that is written in
-    # Python is ``in_code``.
     suite: Suite | None
     folder: Path | None
     resources: SuiteResources = SuiteResources()
-    names: ReferencedFiles = ReferencedFiles((), Path())
-    in_code: bool = False
+    names: ReferencedFiles = ReferencedFiles((), Path())  # what it names: there are no tasks
+    in_code: bool = False  # it is written in Python
 
 
 NO_SUITE = LoadedSuite(None, None)
@@ -267,15 +264,12 @@ class SuiteSearch:
 
     def _below(self, folder: Path) -> Iterator[Path]:
         for place, folders, files in os.walk(folder):
-            inner = (Path(place, name) for name in sorted(folders) if not is_set_aside_folder(name))
-            folders[:] = [each.name for each in inner if not self._is_ignored(each)]
+            inner = [Path(place, name) for name in sorted(folders) if not is_set_aside_folder(name)]
+            if (config := self._config) is not None:
+                ignore = config.hook.pytest_ignore_collect
+                inner = [each for each in inner if not ignore(collection_path=each, config=config)]
+            folders[:] = [each.name for each in inner]
             yield from (Path(place, name) for name in sorted(files) if name in SUITE_NAMES)
-
-    def _is_ignored(self, folder: Path) -> bool:
-        config = self._config
-        return config is not None and bool(
-            config.hook.pytest_ignore_collect(collection_path=folder, config=config)
-        )
 
 
 def read_suite(file: Path, top: Path) -> Suite | None:
