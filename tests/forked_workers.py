@@ -21,10 +21,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
@@ -250,9 +251,28 @@ def _import_all() -> None:
     remember_distributions()
     look_once()
     config._ensure_unconfigure()
+    _warm_up()
     for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
         del sys.modules[name]
     gc.freeze()
+
+
+def _warm_up() -> None:
+    """Collect a trial: what is looked for once, and read once, is then known to all that is forked."""
+    with TemporaryDirectory() as folder, (Path(folder) / "printed").open("w") as output:
+        (Path(folder) / "suite.yaml").write_text("name: s\ndefaults: {model: rules}\n", encoding="utf-8")
+        graders = [{"name": "answer_contains", "config": {"text": "a"}}]
+        task = {"id": "t", "input": {"content": "a"}, "graders": graders}
+        (Path(folder) / "t.json").write_text(json.dumps(task), encoding="utf-8")
+        alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+        before = dict(os.environ)
+        os.environ.update(alone)
+        with redirect_stdout(output), redirect_stderr(output):
+            pytest.main(
+                [folder, "--collect-only", "-q", "-pagenteval", "-pxdist.plugin", "-pno:cacheprovider"]
+            )
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _begin(
