@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cache
 from typing import Any
 
@@ -62,9 +63,14 @@ def config(pytester: pytest.Pytester) -> Callable[..., pytest.Config]:
     """Make pytest's config of a run with workers, in which task files were met or not."""
 
     @cache
+    def parsed(*args: str) -> pytest.Config:
+        return pytester.parseconfig("-n1", *args)
+
+    @cache
     def make(nodes: int, *args: str, planned: bool) -> pytest.Config:
-        made = pytester.parseconfig(f"-n{nodes}", *args)
-        made.option.tx = ["popen"] * nodes
+        made = copy(parsed(*args))
+        made.option, made.stash = copy(made.option), pytest.Stash()
+        made.option.tx, made.option.numprocesses = ["popen"] * nodes, nodes
         if planned:
             pytester.path.joinpath("planned.json").write_text("{}")
             made.stash[run_info_key] = worker_run_info(made)._replace(folder=pytester.path)
@@ -123,7 +129,7 @@ counts = st.integers(0, 40)
 nodes_ = st.integers(1, 5)
 chunks = st.sampled_from([(), ("--maxschedchunk=1",), ("--maxschedchunk=7",)])
 careful = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
