@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.graders.judge.rubric import packaged_rubric, read_rubric
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+from tests.fresh_imports import imported_by
 from tests.graders.judge.judges import BODY, FRONT, rubric, rubric_text
 
 RUBRICS = installed_registry()
@@ -262,10 +261,4 @@ def test_a_rubric_that_there_is_none_of_gets_a_hint() -> None:
 
 def test_importing_the_judges_imports_nothing_heavy() -> None:
     """Whoever only collects tests pays for no template engine and no provider."""
-    code = (
-        "import sys, pytest_agenteval.graders.judge\n"
-        "print([name for name in ('jinja2', 'litellm', 'pydantic', 'vcr') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    assert imported_by("import pytest_agenteval.graders.judge", "jinja2", "litellm", "pydantic", "vcr") == []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -30,6 +28,7 @@ from pytest_agenteval.reports.exports.otel_sdk import Collector, otlp_json, serv
 from pytest_agenteval.store.run_folder import RunHeader, RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
+from tests.forked_workers import run_python
 from tests.reports.exports.collector import collecting
 from tests.reports.exports.talk import CLAUDE, NEVER_BEGUN, TALK, store_talks
 from tests.store.samples import TRIALS
@@ -359,7 +358,7 @@ def test_without_opentelemetry_a_line_says_what_to_install(run: Run) -> None:
         "from pytest_agenteval.cli.main import main\n"
         f"sys.exit(main(['report', {str(run.folder)!r}, '--as', 'otel', '-o', 'nowhere']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = run_python("-c", code)
 
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 
 from pytest_agenteval.registry.installed import installed_registry
+from tests.fresh_imports import imported_by
 
 RUBRICS = installed_registry()
 
@@ -25,10 +24,9 @@ def test_the_rubrics_of_the_pkm_agent_have_the_names_that_labels_use() -> None:
 
 def test_importing_the_graders_imports_nothing_heavy() -> None:
     """Whoever only collects tests pays for no template engine and no provider."""
-    code = (
-        "import sys, pytest_agenteval.benchmarks.memex.graders\n"
-        "print([name for name in ('jinja2', 'litellm', 'pydantic', 'vcr') if name in sys.modules])"
+    assert (
+        imported_by(
+            "import pytest_agenteval.benchmarks.memex.graders", "jinja2", "litellm", "pydantic", "vcr"
+        )
+        == []
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
