@@ -98,7 +98,8 @@ class Planner:
         self._registry, self._root = registry, root
         self._names_in_variants = prompts_of_all(variants)
         self._checker = RegistrationCheck(registry)
-        self._graders = GraderPlanning(registry, self._checker)
+        self._equal_graders: dict[tuple[Hashable, ...], Graders] = {}
+        self._graders_by_key: dict[GradersKey, Graders] = {}
         sources = ToolSources(
             lambda: registry.toolsets, lambda: registry.broken_benchmarks, lambda: registry.tool_claimants
         )
@@ -211,7 +212,7 @@ class Planner:
         # All that graders depend on is in the key; equal values of a file have equal bytes.
         tools = loaded_suite.resources.names
         key = agent, tools, msgspec.json.encode((task.graders, _outcome_of(task)))
-        graders = self._graders.by_key.get(key)
+        graders = self._graders_by_key.get(key)
         wrong: list[Problem] = []
         if graders is None:
             with _adding_problems(wrong, loaded):
@@ -249,9 +250,8 @@ class Planner:
         if wrong:
             return None
         if graders is None:
-            graders = self._graders.plan(loaded.task)
-            if loaded.task is task:  # texts of files, which lie elsewhere for other tasks, are not in them
-                self._graders.remember(key, task, graders)
+            # Texts of files, which lie elsewhere for other tasks, are not in the key.
+            graders = self._plan_graders(loaded.task, key if loaded.task is task else None)
         # The default agent acts: graders of another agent's work would score what never happened.
         for grader in graders if settings.agent is None else ():
             if wanted := agent_of(self._registry.grader_factory(grader.name)):
@@ -259,6 +259,34 @@ class Planner:
                 self._without_agent.setdefault((wanted, grader.name), []).append(place)
                 break
         return self._planned_task(one, graders, layers, prompts), settings
+
+    def _plan_graders(self, task: Task, key: GradersKey | None) -> Graders:
+        """Give a task's graders, those of a group one by one; later tasks with its key have these too."""
+        graders = []
+        outcome = _outcome_of(task)
+        for spec in task.graders:
+            label = spec.label or spec.name
+            one = PlannedGrader(
+                spec.name, label, spec.config or NOTHING, spec.weight, spec.threshold, spec.require
+            )
+            members = [
+                replace(one, name=name, label=f"{spec.label}: {own}" if spec.label else own)
+                for name, own in self._registry.group(spec.name)
+            ]
+            for each in members or [one]:
+                if outcome and OUTCOME not in each.config and self._checker.takes(each.name, OUTCOME):
+                    each = replace(each, config={**each.config, OUTCOME: outcome})
+                graders.append(each)
+        if len(self._equal_graders) > MOST_REMEMBERED:
+            self._equal_graders.clear()
+        # Equal graders are one object for all tasks, and so have one digest.
+        planned = self._equal_graders.setdefault(tuple(map(_grader_key, graders)), tuple(graders))
+        # A conftest further down may register a tool, of whose name one that is named here is a misspelling.
+        if key is not None and not any(map(self._checker.tool_names, task.graders)):
+            if len(self._graders_by_key) > MOST_REMEMBERED:
+                self._graders_by_key.clear()
+            self._graders_by_key[key] = planned
+        return planned
 
     def _planned_task(
         self, one: _TaskInSuite, graders: Graders, layers: tuple[str, ...], prompts: Mapping[str, str]
@@ -449,45 +477,6 @@ def _form_data(form: AgentForm, suite: Suite, folder: Path, root: Path) -> Mappi
 
 def _outcome_of(task: Task) -> object:
     return task.reference_solution.expected_outcome if task.reference_solution else None
-
-
-class GraderPlanning:
-    """Plans graders: equal ones are one object for all tasks, and so have one digest."""
-
-    def __init__(self, registry: Registry, checker: RegistrationCheck) -> None:
-        self._registry, self._checker = registry, checker
-        self._equal_graders: dict[tuple[Hashable, ...], Graders] = {}
-        self.by_key: dict[GradersKey, Graders] = {}
-
-    def remember(self, key: GradersKey, task: Task, graders: Graders) -> None:
-        """Let every later task with the same key have these graders, with which nothing is wrong."""
-        # A conftest further down may register a tool, of whose name one that is named here is a misspelling.
-        if any(map(self._checker.tool_names, task.graders)):
-            return
-        if len(self.by_key) > MOST_REMEMBERED:
-            self.by_key.clear()
-        self.by_key[key] = graders
-
-    def plan(self, task: Task) -> Graders:
-        """Give a task's graders, those of a group one by one; all of them are registered."""
-        graders = []
-        outcome = _outcome_of(task)
-        for spec in task.graders:
-            label = spec.label or spec.name
-            one = PlannedGrader(
-                spec.name, label, spec.config or NOTHING, spec.weight, spec.threshold, spec.require
-            )
-            members = [
-                replace(one, name=name, label=f"{spec.label}: {own}" if spec.label else own)
-                for name, own in self._registry.group(spec.name)
-            ]
-            for each in members or [one]:
-                if outcome and OUTCOME not in each.config and self._checker.takes(each.name, OUTCOME):
-                    each = replace(each, config={**each.config, OUTCOME: outcome})
-                graders.append(each)
-        if len(self._equal_graders) > MOST_REMEMBERED:
-            self._equal_graders.clear()
-        return self._equal_graders.setdefault(tuple(map(_grader_key, graders)), tuple(graders))
 
 
 def _grader_key(grader: PlannedGrader) -> Hashable:
