@@ -29,6 +29,7 @@ from pytest_agenteval.store.run_folder import RunHeader, RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.forked_workers import run_python
+from tests.fresh_imports import FORGET
 from tests.reports.exports.collector import collecting
 from tests.reports.exports.talk import CLAUDE, NEVER_BEGUN, TALK, store_talks
 from tests.store.samples import TRIALS
@@ -352,8 +353,7 @@ def test_no_secret_and_no_half_of_a_pair_is_sent(tmp_path: Path) -> None:
 
 def test_without_opentelemetry_a_line_says_what_to_install(run: Run) -> None:
     """And whoever does not ask for traces never imports it."""
-    code = (
-        "import sys\n"
+    code = FORGET.format(forgotten=("pytest_agenteval", "opentelemetry")) + (
         "for name in ('opentelemetry', 'google.protobuf'): sys.modules[name] = None\n"
         "from pytest_agenteval.cli.main import main\n"
         f"sys.exit(main(['report', {str(run.folder)!r}, '--as', 'otel', '-o', 'nowhere']))"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from pytest_agenteval.registry.installed import installed_registry
 from tests.fresh_imports import imported_by
 
