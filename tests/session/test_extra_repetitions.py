@@ -16,12 +16,10 @@ from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
 from tests.journals import junit
-from tests.suites import import_multiprocessing, run, write
+from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
-
-import_multiprocessing()
 
 CONFTEST = '''
 import json
@@ -302,6 +300,11 @@ def test_a_gate_names_the_baseline_of_its_suite(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the option each suite is looked at against its own file; one that has none stays at LOW."""
+    look_at_own_baselines(pytester, monkeypatch, "local")
+
+
+def look_at_own_baselines(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, executor: str) -> None:
+    """Run two suites, of which one names a baseline, and look at what was decided."""
     write_tried_suites(pytester, ("unclear", "clear"))
     main(["baseline", "set", "latest", "--to=evals/unclear/base.json"])
     path = pytester.path / "evals/unclear/suite.yaml"
@@ -309,7 +312,7 @@ def test_a_gate_names_the_baseline_of_its_suite(
     improve(pytester)
     monkeypatch.setenv("AGENTEVAL_REPETITIONS", "2..4")
 
-    greet(pytester, "--agent-executor=processes:1")
+    greet(pytester, f"--agent-executor={executor}")
 
     looks = {look.suite: look.reading for look in latest(pytester.path).looks}
     assert looks == {"clear": "no counterpart", "unclear": "open"}

@@ -14,11 +14,10 @@ from pytest_agenteval.processes.files import LockedState
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.journals import run_folder
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import import_multiprocessing, run, suite, task, write
+from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
-import_multiprocessing()
 
 PRICED = """
 [tool.agenteval.models]
@@ -109,13 +108,20 @@ def paid_usd(stored: Run) -> float:
 
 @pytest.mark.parametrize(
     ("agent", "options", "workers"),
-    [("", ["--agent-model=mine"], 0), ("asking", [], 2), ("asking", ["--agent-executor=processes:2"], 0)],
-    ids=["one process", "two workers", "two processes"],
+    [("", ["--agent-model=mine"], 0), ("asking", [], 2)],
+    ids=["one process", "two workers"],
 )
 def test_a_budget_of_half_the_price_ends_within_one_trials_cost_of_it(
     pytester: pytest.Pytester, server: ModelServer, agent: str, options: list[str], workers: int
 ) -> None:
     """Neither far over nor far under, however many processes count; the rest is not run, with its reason."""
+    spend_half(pytester, server, agent, *options, workers=workers)
+
+
+def spend_half(
+    pytester: pytest.Pytester, server: ModelServer, agent: str, *options: str, workers: int = 0
+) -> None:
+    """Run with half of what all trials cost, and look at what was spent."""
     project(pytester, server, 40, agent)
     allowed = sum(map(tokens_of, range(40))) / 1e5 / 2
 
