@@ -38,7 +38,12 @@ def test_a_command_arrives_as_it_was_meant(message: str, title: str) -> None:
     assert commands_in(line) == [Command("warning", properties, message)]
 
 
-@given(st.recursive(TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)))
+VALUES = st.recursive(
+    TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3), max_leaves=6
+)
+
+
+@given(VALUES)
 def test_json_says_the_same(value: object) -> None:
     """A step may hand what it prints to another program."""
     text = without_commands(json.dumps(value, indent=2))

@@ -203,7 +203,7 @@ def test_a_few_tasks_that_change_wholly_among_others_that_jitter(wholly: int, ji
     assert sign_flip_test(differences).p == pytest.approx(expected, rel=0.03)
 
 
-ANY_SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=8)
+ANY_SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=5)
 
 
 @settings(max_examples=15, deadline=None)
