@@ -117,6 +117,13 @@ def test_pass_hat_k_scatters_as_the_rates_of_tasks_say() -> None:
     assert null.units == pytest.approx(60, rel=0.15)  # as many coins as tasks
 
 
+def test_pass_hat_k_hardly_scatters_where_tasks_always_pass_or_always_miss() -> None:
+    """A task whose three trials pass passes the next three, too: the mean is that of many more coins."""
+    null = null_pass_hat_k([[True] * 12] * 30 + [[False] * 12] * 29 + [[True, False] * 6], 3)
+    assert null is not None
+    assert null.units == pytest.approx(396, rel=0.02)
+
+
 def test_a_miss_is_predicted_by_the_beta_binomial() -> None:
     """Jeffreys' for 5 passes of 5: .917 each, so that one of 4 tasks misses in 29 % of runs."""
     betabinom = oracle("scipy.stats").betabinom
