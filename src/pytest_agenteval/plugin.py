@@ -158,16 +158,12 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pytest.Collector | None]:
-    if _eval_session(config) is None:
-        return _first_collector(config)
-    from pytest_agenteval.session.task_files import collect_file
+    if _eval_session(config) is not None:
+        from pytest_agenteval.session.task_files import collect_file
 
-    return collect_file
-
-
-def _first_collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pytest.Collector | None]:
-    """Import the code that collects task files: hundreds of modules, none of which is garbage."""
-    # Looking for garbage takes a tenth of a first run, and as much of a run with thousands of items.
+        return collect_file
+    # The first time hundreds of modules are imported, none of which is garbage. Looking for garbage takes a
+    # tenth of a first run, and as much of a run with thousands of items.
     from pytest_agenteval.processes.startup import garbage_collection_paused, garbage_collection_reduced
     from pytest_agenteval.session.stash import until_collected_key
 

@@ -235,8 +235,9 @@ class Pool:
                 self.running.add(job)
                 beginning.append(job)
         self._waiting.extendleft(reversed(held))
-        if held:
-            self._look_again_later()
+        if held and not self._looks_again:
+            self._looks_again = True
+            self._loop.call_later(LOOK_AGAIN_S, self._look_again)
         if not beginning:
             self._rest_if_done()
             return
@@ -259,16 +260,9 @@ class Pool:
             self._news.set()
         return decision == "begin"
 
-    def _look_again_later(self) -> None:
-        if self._looks_again:
-            return
-        self._looks_again = True
-
-        def look() -> None:
-            self._looks_again = False
-            self._pump()
-
-        self._loop.call_later(LOOK_AGAIN_S, look)
+    def _look_again(self) -> None:
+        self._looks_again = False
+        self._pump()
 
     async def _carry_out(self, job: TrialJob) -> None:
         belong_to_nobody()

@@ -69,16 +69,11 @@ class FirstUse:
             finally:
                 self._is_over = True
             return
-        while not self._has_passed:
+        # Until the first has ended, has had its time, or asks again: then it has read a reply.
+        while not (self._is_over or self._first.turn > 1 or time.monotonic() > self._until):
             await asyncio.sleep(_TURN_CHECK_S)
+        self._is_over = True
         yield
-
-    @property
-    def _has_passed(self) -> bool:
-        """Whether the first has ended, has had its time, or asks again: then it has read a reply."""
-        asks_again = self._first is not None and self._first.turn > 1
-        self._is_over = self._is_over or asks_again or time.monotonic() > self._until
-        return self._is_over
 
 
 # Threads are looked at no more often: with hundreds of them a look takes a third of a millisecond.

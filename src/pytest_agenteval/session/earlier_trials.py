@@ -82,7 +82,13 @@ def _problems(
         yield f"{PLANNED_TRIALS} of {run.name} cannot be read ({damage_text(broken)})"
         return
     if planned is None:  # an older version's: it knows numbers alone
-        yield from _too_many(run, items)
+        groups = {(group.suite, group.model, group.variant, group.bucket): group for group in run.planned}
+        for group in planned_groups((trial_key(item), item.task.bucket) for item in items):
+            there = groups.get((group.suite, group.model, group.variant, group.bucket))
+            if there is None or (group.trials, group.tasks) > (there.trials, there.tasks):
+                count = there.trials if there else 0
+                name = f"{group.suite} with {group.model}, {group.bucket or 'no bucket'}"
+                yield f"expected {pluralize(count, 'trial')} of {name}; found {group.trials}"
         return
     unplanned = []
     for key in map(trial_key, items):
@@ -103,16 +109,6 @@ def _new_parts(unplanned: Sequence[TrialKey], planned: Iterable[TrialKey]) -> st
             title = "prompt" if field == "variant" else field
             return f"{title} {', '.join(name or 'none' for name in names)}"
     return unplanned[0].label
-
-
-def _too_many(run: Run, items: Sequence[PlannedItem]) -> Iterator[str]:
-    planned = {(group.suite, group.model, group.variant, group.bucket): group for group in run.planned}
-    for group in planned_groups((trial_key(item), item.task.bucket) for item in items):
-        there = planned.get((group.suite, group.model, group.variant, group.bucket))
-        if there is None or (group.trials, group.tasks) > (there.trials, there.tasks):
-            count = there.trials if there else 0
-            name = f"{group.suite} with {group.model}, {group.bucket or 'no bucket'}"
-            yield f"expected {pluralize(count, 'trial')} of {name}; found {group.trials}"
 
 
 def check_first_failures(

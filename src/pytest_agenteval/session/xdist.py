@@ -178,8 +178,14 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         self.pending[:] = [index for index in range(len(collected)) if index not in trials]
         most: int = self.config.getoption("maxschedchunk") or len(self.pending)
         self.maxschedchunk = most
-        if self.pending:
-            self._first_chunks(most)
+        nodes, few = self.nodes, len(self.pending) < 2 * len(self.nodes)
+        if few:
+            for number in range(len(self.pending)):
+                self._send_tests(nodes[number % len(nodes)], 1)
+        else:  # other tests go as ``load`` sends them at the start
+            chunk = max(min(len(self.pending) // len(nodes) // 4, most), 2)
+            for node in nodes:
+                self._send_tests(node, chunk)
         if self.pending:
             return
         if len(self._trials) < 2 * len(self.nodes):  # else the first worker would get most of them
@@ -188,17 +194,6 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
                 self._queue(node, chosen)
         for node in self.nodes:
             self.check_schedule(node)
-
-    def _first_chunks(self, most: int) -> None:
-        """Send other tests as ``load`` does at the start."""
-        nodes = self.nodes
-        if len(self.pending) < 2 * len(nodes):
-            for number in range(len(self.pending)):
-                self._send_tests(nodes[number % len(nodes)], 1)
-            return
-        chunk = max(min(len(self.pending) // len(nodes) // 4, most), 2)
-        for node in nodes:
-            self._send_tests(node, chunk)
 
     def _keep_going(self, node: Any) -> None:
         """Lend a worker without other trials a deferred one: it runs the test before it, and then waits."""

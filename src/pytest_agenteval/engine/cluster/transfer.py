@@ -52,7 +52,16 @@ def pack_project(root: Path) -> bytes:
     # In a git repository what git ignores stays at home. A link that leads out of the project travels as what
     # it leads to.
     files = {name: path for path in _files(root) for name, path in _followed(path, root)}
-    _check_size(root, files)
+    sizes: Counter[str] = Counter()
+    for name, path in files.items():
+        with suppress(OSError):
+            sizes[name.parts[0]] += path.lstat().st_size
+    if (whole := sum(sizes.values())) > MOST_BYTES:
+        largest = ", ".join(f"{name} ({_mb(size)})" for name, size in sizes.most_common(MOST_NAMED))
+        raise ExecutorBroken(
+            f"{root}: expected a project of at most {_mb(MOST_BYTES)}, for it travels to the cluster; "
+            f"found {_mb(whole)}: {largest}. What .gitignore names stays at home"
+        )
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as packed:
         for name, path in files.items():
@@ -122,20 +131,6 @@ def _leading_within(path: Path, root: Path, member: tarfile.TarInfo) -> tarfile.
     if member.issym() and os.path.isabs(member.linkname) and path.resolve().is_relative_to(root.resolve()):
         member.linkname = os.path.relpath(path.resolve(), path.parent.resolve())
     return member
-
-
-def _check_size(root: Path, files: Mapping[Path, Path]) -> None:
-    sizes: Counter[str] = Counter()
-    for name, path in files.items():
-        with suppress(OSError):
-            sizes[name.parts[0]] += path.lstat().st_size
-    if (whole := sum(sizes.values())) <= MOST_BYTES:
-        return
-    largest = ", ".join(f"{name} ({_mb(size)})" for name, size in sizes.most_common(MOST_NAMED))
-    raise ExecutorBroken(
-        f"{root}: expected a project of at most {_mb(MOST_BYTES)}, for it travels to the cluster; "
-        f"found {_mb(whole)}: {largest}. What .gitignore names stays at home"
-    )
 
 
 def _mb(size: int) -> str:
