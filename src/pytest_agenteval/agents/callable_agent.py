@@ -49,10 +49,7 @@ INPUTS = frozenset({"question", "content", "messages", "task_input", "turns", "c
 
 
 def model_url(model: Model) -> str:
-    """Give the address at which clients of any provider ask the trial's model, as long as the trial lasts.
-
-    For what asks from another process, such as a program that the agent starts: it needs no key there.
-    """
+    """Give where clients in any process may ask the trial's model, without a key, while it lasts."""
     # They stand on the standard library's HTTP server, which few agents need.
     from pytest_agenteval.agents.model_upstreams import model_upstreams, wire_of_path
     from pytest_agenteval.cassettes.http.loopback import open_address
@@ -172,10 +169,7 @@ class CallableFactory:
         return misspelt_words(task_input) if reads_words and not reads_all else []
 
     def parameter_problems(self, settings: Mapping[str, Any], prompts: Collection[str]) -> list[InputProblem]:
-        """Say which parameters nothing fills, and what is wrong with ``args``; keys are those of a suite.
-
-        ``prompts`` are the names of those that suite and task give.
-        """
+        """Say which parameters nothing fills but ``prompts``, and what is wrong with ``args``."""
         wrong: list[InputProblem] = []
         for key, source in self._args.items():
             if key not in self._parameters:
@@ -239,10 +233,7 @@ class CallableFactory:
         return [key for key in unset if known.isdisjoint(_prompts_of_parameter(key))]
 
     def content_parameter(self, settings: Mapping[str, Any], prompts: Collection[str]) -> str:
-        """Name the one parameter that can only be what the task asks, whatever it is called; else nothing.
-
-        Of a function that a decorator hides (``*args``) that is the first argument.
-        """
+        """Name the one parameter that can only be what the task asks; None if there is none."""
         if not INPUTS.isdisjoint(self._keys):
             return ""
         unfilled = self._unfilled(settings, prompts)

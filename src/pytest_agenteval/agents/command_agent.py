@@ -102,10 +102,7 @@ class CommandOutput:
         self._lines.append(line)
 
     def answer(self) -> Answer | None:
-        """Give the last answer; without any event that is the last paragraph, and None where there is none.
-
-        Where all of the output is text, all of it is the answer.
-        """
+        """Give the last answer, or paragraph where there are no events, or all of a text; or None."""
         if self.answers:
             return Answer(self.answers[-1], self._state or {})
         text = "\n".join(self._lines).strip()
@@ -475,10 +472,7 @@ def _text_of(path: Path) -> str:
 
 
 class CommandFactory:
-    """Makes the agents of a suite's ``agent: {command: …}``; any setting goes to the program.
-
-    Nobody can tell beforehand which of its prompts a program reads.
-    """
+    """Makes agents of ``agent: {command: …}``; any setting goes to the program, prompts unknown."""
 
     reads_any_prompt = True
 
@@ -491,11 +485,7 @@ class CommandFactory:
 
 
 class CommandAgent:
-    """An agent that is a program: each trial starts it anew, in the trial's workspace.
-
-    ``form`` is what suite.yaml says of it, with the suite's ``folder``, ``env``, ``env_pass`` and ``proxy``.
-    ``implementation`` is that too: what the user wrote.
-    """
+    """An agent that is a program, started anew in each trial's workspace as ``form`` says."""
 
     def __init__(self, form: Mapping[str, Any], /, **settings: Any) -> None:
         self.implementation = form

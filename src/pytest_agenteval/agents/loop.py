@@ -142,11 +142,16 @@ StopCondition = Callable[[Sequence[tuple[ToolCall, ToolResult]]], bool]
 """Says, of the calls of one reply and their results, whether the conversation is over."""
 
 
+def until_no_calls(answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
+    """Go on until the model asks for no more calls."""
+    return False
+
+
 async def converse(
     ctx: AgentContext,
     messages: list[dict[str, Any]],
     *,
-    finished: StopCondition = lambda answered: False,
+    finished: StopCondition = until_no_calls,
     most_asks: int | None = None,
     settings: ChatSettings = DEFAULT_SETTINGS,
 ) -> str:
@@ -171,10 +176,7 @@ async def converse(
 
 
 async def call_all(ctx: AgentContext, reply: Reply) -> list[tuple[ToolCall, ToolResult]]:
-    """Make every call of one reply, side by side; give calls and results in the reply's order.
-
-    Of more than ``MOST_AT_ONCE`` the next begins when one has ended.
-    """
+    """Make every call of a reply, ``MOST_AT_ONCE`` side by side; give them with results, in order."""
     turn = ctx.transcript.turn
     calls = [replace(call, turn=turn, index=index) for index, call in enumerate(reply.calls)]
     if len(calls) == 1:

@@ -173,10 +173,7 @@ def _clean_frames(raw: bytes, clean: Clean, known: Clean | None) -> bytes:
 def _clean_texts(
     holders: Sequence[Json], clean: Clean, known: Clean | None, *, alone: bool = False
 ) -> set[int]:
-    """Clean the texts that pieces make; give the places of the documents that were changed.
-
-    Pieces by themselves are clean already, unless they are to be looked at ``alone``.
-    """
+    """Clean the texts that pieces make, or pieces ``alone``; give the places that were changed."""
     texts: dict[Any, list[_TextPiece]] = defaultdict(list)
     paths: dict[tuple[str, ...], list[_TextPiece]] = defaultdict(list)
     every: list[_TextPiece] = []
@@ -260,10 +257,7 @@ def _clean_pieces(pieces: Sequence[_TextPiece], clean: Clean) -> set[int]:
 
 
 def _changes(joined: str, cleaned: str, clean: Clean) -> list[tuple[int, int, str]]:
-    """Say what of a text gave the marks of the cleaned one: where it begins and ends, and what is there now.
-
-    Where that is not sure, it is all between the first and the last character that differ.
-    """
+    """Give where the mark in a cleaned text stood in the text, from first to last change if unsure."""
     first, *others = cleaned.split(MARK)
     changes, at = [], len(first)
     for number, literal in enumerate(others, 1):
@@ -330,10 +324,7 @@ class Redactor:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Redactor:
-        """Know the values of all variables whose names tell of a secret, such as ``*_API_KEY``.
-
-        Without ``environ`` it knows what its process does, also what that learns later.
-        """
+        """Know the values of all variables whose names tell of a secret, in ``environ`` or its process."""
         secrets = KNOWN_SECRETS if environ is None else Secrets()
         secrets.know_environment(environ)
         return cls(secrets=secrets)

@@ -205,10 +205,7 @@ _latest: tuple[Request | None, RequestKey] = (None, ("", "", ""))
 
 
 def request_parameters(request: Request) -> dict[str, Any]:
-    """Give a request's parameters by name: a tool's arguments, or query and body of an HTTP request.
-
-    A name that is given several times has the list of its values.
-    """
+    """Give the parameters of a tool's call, or of query and body; one given twice has a list."""
     if request.uri.startswith(TOOL):
         return tool_call(request)[1]
     _, query, fragment = _split_uri(request.uri)

@@ -129,10 +129,7 @@ class ChatTape:
 async def taped_ask(
     tape: ChatTape | None, inner: Chat, messages: Sequence[ChatMessage], **rest: Any
 ) -> Reply:
-    """Give the recorded reply, else the model's, which is then recorded; raises CassetteMiss in a replay.
-
-    The request to the model itself is on no tape of the agent's or its tools' traffic.
-    """
+    """Give the recorded reply, else the model's, and record that; raises CassetteMiss in a replay."""
     if tape is None:
         with untaped():
             return await inner.ask(messages, **rest)
@@ -166,10 +163,7 @@ def _reply_from_json(fields: Mapping[str, Any]) -> Reply:
 
 
 class AgentChat:
-    """The chat of a trial's agent: counts steps, writes the transcript, replays the tape, spends the budget.
-
-    The tokens of an ``offline`` model that costs nothing are not paid for.
-    """
+    """A trial's agent's chat: steps, transcript, tape and budget; ``offline`` tokens are free."""
 
     def __init__(
         self,

@@ -46,10 +46,7 @@ CANCELLING_S = 1.0
 
 
 class LoopThread:
-    """A loop in a thread that is started when something is first to be done there.
-
-    The thread belongs to no trial; what is done there does, where it is given the context of one.
-    """
+    """A loop in a thread of no trial, started when something is first to be done there."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -108,10 +105,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class ServerProcess:
-    """A server that runs, in a process group of its own.
-
-    Raises McpServerDown where it cannot be started, and NoKey where a variable that it is given is not set.
-    """
+    """A server in a process group of its own; raises McpServerDown, and NoKey without a variable."""
 
     def __init__(self, server: McpServer) -> None:
         folder, variables = Path(server.folder, server.cwd), _environment(server)
@@ -221,10 +215,7 @@ class RunningServer:
         return [read_served_tool(tool) for tool in self._declarations]
 
     async def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        """Have a tool called and give the result's value.
-
-        Raises ToolFailed for what the server says went wrong, and McpServerDown where it says nothing.
-        """
+        """Have a tool called and give the result's value; raises ToolFailed and McpServerDown."""
         session = await self.session()
         calling = mcp_client.call_tool(session, name, args)
         try:
@@ -312,10 +303,7 @@ def _ignore_exception(session: asyncio.Future[Session]) -> None:
 
 
 class ServerPool:
-    """The servers of one trial, or those that all trials of a process share; each starts at first use.
-
-    One that was lost is started anew where it ``restarts``; else what it knew is lost too, and so it stays.
-    """
+    """Servers of a trial or of a process, started at first use, and after a loss if it ``restarts``."""
 
     def __init__(self, loop: LoopThread, *, restarts: bool = False) -> None:
         self._loop, self._restarts = loop, restarts

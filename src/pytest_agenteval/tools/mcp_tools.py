@@ -51,10 +51,7 @@ class SchemaSource(FrozenValue, frozen=True):
     started: float | None = None
 
     def tools_of(self, server: McpServer) -> tuple[ServedTool, ...]:
-        """Give what a server offers; it is started for that where it is not recorded and may be.
-
-        Raises NotRecorded, and what keeps a server from answering.
-        """
+        """Give what a server offers, recorded or, where it may be started, by itself."""
         identity = {"command": list(server.command), "cwd": server.cwd, "url": server.url}
         # In the words of the suite: no value of any variable is among them.
         request = tool_request("tools/list", {name: value for name, value in identity.items() if value})
@@ -196,10 +193,7 @@ class TrialServers:
         self._own, self._shared, self._budget, self._on_closed = own, shared, budget, on_closed
 
     def connect(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
-        """Give the tools such that calling one asks its server, which is started at its first call.
-
-        The start is no second of the trial's.
-        """
+        """Give tools whose first call starts their server, at no cost to the trial's time."""
         connected = dict(tools)
         for name, tool in tools.items():
             if isinstance(tool, McpTool):

@@ -62,10 +62,7 @@ def tool_call_matcher(
 
 
 def as_tool_call(request: Request, tool: str, matcher: CallMatcher) -> Request:
-    """Write a request as a ``tool://`` call if it is one of the tool's; others stay what they are.
-
-    What is ignored is left out, so that it is never reported as a difference.
-    """
+    """Write a request of the tool as ``tool://``, without what is ignored; others stay as they are."""
     args = matcher.read_recorded(request)
     if args is None:
         return request
@@ -299,11 +296,7 @@ class ToolTape:
 
 
 def can_replay(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Request], bool]:
-    """Give the question whether any of these tools can still ask a recorded request.
-
-    Its arguments have to be valid by today's schema. A tool that uses HTTP by itself may ask anything, and so
-    may ``agents`` that do.
-    """
+    """Give whether tools or ``agents`` may ask a recorded request: valid today, or HTTP of theirs."""
     by_name = {tool.spec.name: (tool, _matcher_of(tool)) for tool in tools}
     free = agents or any(tool.uses_http for tool, _ in by_name.values())
     last_at: dict[EndpointKey, tuple[Tool, CallMatcher]] = {}

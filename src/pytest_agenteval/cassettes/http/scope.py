@@ -343,10 +343,7 @@ class Scope:
                 self.traffic.note_reply(request, response)
 
     def cut(self, request: Request, response: Response) -> None:
-        """Note that a response ended early, closed or given up by its client: it is not recorded.
-
-        Status 0 is that of one that never began.
-        """
+        """Note that a response ended early (status 0: it never began), so that it is not recorded."""
         if self.traffic is not None and self.traffic.claims(request):
             self.traffic.cut(request, response)
         elif not self.passing:
@@ -448,10 +445,7 @@ def current() -> Scope | None:
 
 
 def answering() -> Scope | None:
-    """Give the scope that answers the requests of this context; None where they go out as they are.
-
-    Raises what ends a thread, or a task, whose trial has ended, and OfNobody where the trial is unknown.
-    """
+    """Give the scope that answers here, or None; raises where the trial has ended or is unknown."""
     scope = current()
     if scope is None:
         if of_nobody():
@@ -533,10 +527,7 @@ def serve(giver: Scope | None) -> None:
 
 
 def of_a_debugger(thread: threading.Thread) -> bool:
-    """Whether this thread tells an editor where a trial stands, which is nobody's request.
-
-    So pydevd marks them, which debugpy and PyCharm use.
-    """
+    """Whether this thread tells an editor where a trial stands: pydevd marks its threads so."""
     return bool(getattr(thread, "is_pydev_daemon_thread", False))
 
 

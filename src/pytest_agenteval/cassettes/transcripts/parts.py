@@ -135,10 +135,7 @@ class CallRequest(FrozenValue, frozen=True):
 
 
 class CallResult(FrozenValue, frozen=True):
-    """What came of a call: the ``content`` that the model was shown, and what else is known of it.
-
-    ``value`` is the result where it is another than the content; times are seconds since the trial began.
-    """
+    """What came of a call: ``content`` as the model saw it, ``value`` where that is another; times."""
 
     content: str
     value: Any = None
@@ -162,10 +159,7 @@ class TranscriptBuilder:
         self._messages.append(Message(role, content, turn=self.replies + 1, call_id=call_id))
 
     def reply(self, content: str, requests: Sequence[CallRequest] = (), **ask: Any) -> None:
-        """Add a model's reply with the calls that it asks for; ``ask`` are fields of its ``Ask``.
-
-        Thoughts that a server left in the text are split off, as of replies that were seen.
-        """
+        """Add a model's reply and its calls, thoughts split off; ``ask`` are fields of its ``Ask``."""
         content, thought = split_thoughts(content)
         ask["reasoning"] = "\n\n".join(filter(None, (ask.get("reasoning", ""), thought)))
         self.replies += 1
@@ -276,10 +270,7 @@ def _arguments(body: Place) -> tuple[Mapping[str, object], str | None]:
 
 
 def read_usage(place: Place | None) -> Usage | None:
-    """Read the usage of a reply, as OpenAI, Anthropic or we write it; None where there is none.
-
-    Input tokens count cached ones in: Anthropic tells of these apart.
-    """
+    """Read a reply's usage in any dialect, cached tokens among the input; None where there is none."""
     if place is None:
         return None
     cache_read, cache_written = (

@@ -138,10 +138,7 @@ _STREAMED = re.compile(
 
 
 def classify(request: Request, model_hosts: Collection[str] = ()) -> Classified:
-    """Say what a request is: an ask and its format, auxiliary, unread, or nothing to do with models.
-
-    ``model_hosts`` are hosts or base URLs of which the user says that models are served there.
-    """
+    """Say what a request is; the user says that models are served at ``model_hosts``."""
     try:
         address = urlsplit(request.uri)
     except ValueError:

@@ -157,11 +157,7 @@ def _sse_objects(text: str) -> list[Json]:
 
 
 def _values_at_once(blocks: list[str]) -> list[Json] | None:
-    """Read blocks each of which is one object; None where that is not sure: it is much quicker.
-
-    Where each begins and ends with a brace, no value goes on from one into the next: JSON has no brace that
-    opens right behind one that closes.
-    """
+    """Read blocks that each begin and end with a brace, and so hold one object; else None."""
     if not all(block.startswith("{") and block.endswith("}") for block in blocks):
         return None
     try:
@@ -229,10 +225,7 @@ _GOOGLE_WORDS = {
 
 
 def error_response(format: str, status: int, kind: str, message: str) -> Response:
-    """Write an error as the provider of a format would, so that its clients can tell what it says.
-
-    ``kind`` is one word, such as ``not_recorded``. A header keeps clients of OpenAI's from retrying.
-    """
+    """Write an error as a format's provider would; a header stops retries of OpenAI's clients."""
     headers = {"Content-Type": ("application/json",), "x-should-retry": ("false",)}
     if format.startswith("bedrock."):
         headers["x-amzn-ErrorType"] = (kind,)

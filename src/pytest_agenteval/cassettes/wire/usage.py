@@ -89,10 +89,7 @@ COUNT_NAMES: Mapping[str, CountNames] = {
 
 
 def read_usage(format: str, usage: Json, service_tier: object = "") -> tuple[Usage, PricedApart]:
-    """Read what a reply took, and its tokens that have prices of their own.
-
-    Counts that are missing are None; where one cannot be true, none is known.
-    """
+    """Read what a reply took; counts that are missing are None, and all are if one cannot be true."""
     names = COUNT_NAMES[format]
     if names.zero_is_absent and not usage:
         return UNKNOWN, PricedApart()

@@ -137,10 +137,7 @@ LEAST_WORDS = 3
 
 
 def number_plus_one(solution: ReferenceTurns) -> Iterator[Spoilt]:
-    """Make each number greater by one, wherever the reference writes or answers it.
-
-    A written number counts if the task states it, an answered one if the user did not.
-    """
+    """Make a written number of the task, or an answered one the user did not say, greater by one."""
     places: dict[str, list[ValuePlace]] = {}
     for spot, text, spans in solution.texts:
         for number in numbers_in("\n".join(text[start:end] for start, end in spans)):
@@ -193,10 +190,7 @@ def fact_dropped(solution: ReferenceTurns) -> Iterator[Spoilt]:
 
 
 def _is_needed(solution: ReferenceTurns, spot: ValuePlace, fact: str, left: str) -> bool:
-    """Whether a part of a text is required, and found nowhere else.
-
-    In an answer that is what the user did not say; in a written text, what the task states.
-    """
+    """Whether a part of a text is required (from the task, or new in an answer) and only there."""
     words = words_of(fact)
     if spot.call is None:
         return 2 * len(words & words_of(solution.user_words)) < len(words)
