@@ -196,13 +196,13 @@ class SuiteComparison(FrozenValue, frozen=True):
     ``suite`` is None where no task has scores on both sides. ``obstacles`` say which tasks are not compared.
     ``repetitions`` are the fewest and most trials of a task, old and new. ``broken_by_chance`` is how many
     broken tasks are to be expected if nothing changed. ``judge_share`` is how much of the trial-to-trial
-    variance is the judges' own; None where that is unknown. Costs are means over trials. ``look`` says how it
+    variance is the judges' own; None where nobody knows. Costs are means over trials. ``look`` says how it
     was decided how often the new side's tasks are repeated, where that was against this old side: verdicts
     are at its ``levels``, or stricter where held-out tasks are compared: ``held_out_looks`` says the
     how-manieth comparison of them this is. ``looks_elsewhere`` were against other runs and do not count.
-    ``own_models`` are those that an agent called by itself, old and new. ``baseline_runs`` are the runs of
-    the old side, where there are several, each beside the others. ``sent`` says which parts of the models'
-    input are among what ``differs``, and which of them are another in each trial.
+    ``own_models`` are those that an agent asked by itself, old and new. ``baseline_runs`` are the runs of the
+    old side, where there are several, each beside the others. ``sent`` says what of that which ``differs``
+    models were told, and what of it is another in each trial.
     """
 
     name: str

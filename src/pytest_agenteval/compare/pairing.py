@@ -184,7 +184,7 @@ Trials = tuple[tuple[JournalEntry, ...], tuple[JournalEntry, ...]]
 
 
 class SentDifference(FrozenValue, frozen=True):
-    """A part of the models' input that is another on both sides.
+    """A part of what models are told that is another on both sides.
 
     ``old`` and ``new`` are digests of one task's, ``old_line`` and ``new_line`` the first line that is not
     the same, where texts are known; ``…`` in it stands for words that are others in each trial. ``varies``

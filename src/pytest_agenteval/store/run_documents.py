@@ -272,7 +272,7 @@ RULES = 2
 
 
 class StoredVerdict(Record, frozen=True):
-    """The verdict of one suite with its model and variant, and which of its buckets are worse or better.
+    """What was said of one suite with its model and variant, and which of its buckets are worse or better.
 
     ``rules`` is the number of the rules that it was made by, ``of_these_tasks`` says that it does not speak
     of tasks like these.
