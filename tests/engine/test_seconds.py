@@ -233,6 +233,30 @@ sys.exit(repr(late) if late else 0)
 """
 
 
+def test_a_limit_stays_reached_whatever_is_forgiven_after_it() -> None:
+    """What was held up last is forgiven once the agent has ended: its requests have been cut all the same."""
+    budgets = []
+
+    class Ending:
+        async def run(self, task_input: object, ctx: AgentContext) -> str:
+            budgets.append(ctx.limits)
+            try:
+                await asyncio.sleep(9)
+            finally:
+                ctx.limits.catching_up = lambda: ctx.limits.forgive(10)
+            return "too late"
+
+    known = registry()
+    known.agent("ending", Ending)
+    (trial,) = execute(known, plan("t", GREETED, agent="ending", limits=Allowance(seconds=0.05)))
+
+    (budget,) = budgets
+    assert trial.limit == "seconds"
+    assert (budget.seconds_left or 0) > 0
+    assert budget.reached is not None
+    assert budget.reached.limit == "seconds"
+
+
 def test_what_prompts_and_tools_need_is_loaded_before_the_clock_starts() -> None:
     """The first trial of a process is no slower than the others."""
     root = Path(__file__).parents[2]

@@ -485,7 +485,9 @@ async def run_within_limits(
     reached = limits.reached
     left = limits.seconds_left  # below 0 where the last reply came late, and nothing was waited for after it
     if reached is None and not is_refused() and (timeout.expired() or (left is not None and left < 0)):
-        reached = LimitReached("seconds", limits.allowed.seconds or 0.0, limits.seconds, limits.elapsed)
+        allowed = limits.allowed.seconds or 0.0
+        # Noted for the requests that are cut with the agent: they are no failures of the provider's.
+        reached = limits.reached = LimitReached("seconds", allowed, limits.seconds, limits.elapsed)
     if reached is not None:
         ctx.transcript.event("limit", str(reached))
     answer = Answer(ctx.transcript.answer_so_far) if answer is None else answer
