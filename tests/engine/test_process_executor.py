@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,38 @@ def test_unused_recordings_are_what_no_process_replayed() -> None:
     both = closed(_Closed((0, 1)), _Closed((1, 2)))
     assert both == ExecutorReport(("a.yaml: read-only",), {"t.yaml": UnusedRecordings(3, (1,))})
     assert closed(_Closed((0, 1)), _Closed((1,), has_died=True)).unused_recordings == {}
+
+
+class _Endless:
+    """A pool, and its process, that computes without end until it is killed."""
+
+    exitcode: int | None = None
+    is_shut_down = False
+
+    def submit(self, *_: Any) -> Future[Any]:
+        return Future()
+
+    def shutdown(self, **_: Any) -> None:
+        self.is_shut_down = True
+
+    def is_alive(self) -> bool:
+        return self.exitcode is None
+
+    def kill(self) -> None:
+        self.exitcode = -9
+
+    def join(self, seconds: float) -> None:
+        pass
+
+
+def test_a_process_that_does_not_close_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reports nothing, and counts as dead."""
+    monkeypatch.setattr(process_executor, "CLOSING_S", 0.01)
+    endless: Any = _Endless()
+    process = process_executor._Process(ExecutorContext(), endless)
+    process._pool = process._process = endless
+    assert asyncio.run(process.close()) == ExecutorReport()
+    assert (process.has_died, endless.exitcode, endless.is_shut_down) == (True, -9, True)
 
 
 def test_an_executor_that_nobody_knows_is_refused(pytester: pytest.Pytester) -> None:

@@ -59,6 +59,15 @@ def test_what_is_no_reply_is_said_in_one_line(body: str | bytes, said: str) -> N
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("format", ["ollama.chat", "bedrock.converse"])
+def test_a_reply_without_a_message_is_none(format: str) -> None:
+    """An object of the format's that lacks what was said; and a request that is no object asks nothing."""
+    with pytest.raises(UnreadableTraffic, match="the reply holds no message"):
+        read_reply(format, _asked(), Response(200, body="{}"))
+    with pytest.raises(UnreadableTraffic, match="the body is no JSON object"):
+        read_request(format, Request("POST", CHAT, "[]"))
+
+
 def test_a_reply_needs_no_readable_request() -> None:
     """A reply is read for what it says, also where the request cannot be, or is not of that format."""
     reply = Response(200, body=json.dumps({"message": {"content": "Hi", "tool_calls": []}, "done": True}))
