@@ -167,11 +167,8 @@ def _spent_line(entries: Sequence[JournalEntry]) -> SpentLine:
 def _entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, str]) -> Iterator[JournalEntry]:
     """Give the trials of a task back; raises ValueError for a line whose lists do not go together."""
     count = len(line.scores)
-    lists = [
-        line.endings,
-        *line.grades.values(),
-        *filter(None, (line.repetitions, line.digests_of, line.runs_of)),
-    ]
+    optional = filter(None, (line.repetitions, line.digests_of, line.runs_of))
+    lists = [line.endings, *line.grades.values(), *optional]
     if spent is not None:
         lists += [spent.tokens, spent.seconds, spent.cost_usd]
     if any(len(each) != count for each in lists):

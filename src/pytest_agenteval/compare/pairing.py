@@ -34,7 +34,7 @@ class ComparedRun(FrozenValue, frozen=True):
     """One run of a comparison, old or new: the last attempt of each trial, and what is known of all of them.
 
     ``name`` is the run's; of several runs that were pooled, all of theirs, and ``run_of`` then names the run
-    of each trial, in the order of the runs. ``judges`` are the ids of those who could be reached.
+    of each trial, in the order of the runs. ``judges`` are the ids of those who could be asked.
     ``unreadable`` names what could not be read. ``looks`` say how it was decided how often tasks are
     repeated, where that was not fixed. ``held_out_looks`` count how often the held-out tasks of each suite
     had been tried by then. ``transcript_of`` reads the transcript of a trial, where there is one.
@@ -335,8 +335,8 @@ class TaskPair(FrozenValue, frozen=True):
 class SuitePairs(FrozenValue, frozen=True):
     """The tasks of one suite that are compared, and what keeps others from it.
 
-    ``differs`` names what is not the same on both sides and may be what is compared, ``sent`` which parts of
-    the models' input are among it.
+    ``differs`` names what is not the same on both sides and may be what is compared, ``sent`` what of that
+    models were told.
     """
 
     group: ComparedGroup

@@ -103,11 +103,8 @@ class ToolNotCalled:
     def grade(self, evidence: Evidence) -> Grade:
         """Look for calls of each tool."""
         counts = Counter(call.tool for call in agent_calls(evidence, succeeded=self.succeeded))
-        checks = [
-            Check(f"{tool} was not called", not count, "never", count_text(count))
-            for tool in self.tools
-            for count in [counts[normal_text(tool)]]
-        ]
+        times = [(tool, counts[normal_text(tool)]) for tool in self.tools]
+        checks = [Check(f"{tool} was not called", not n, "never", count_text(n)) for tool, n in times]
         return Grade.from_checks("tool_not_called", checks)
 
 
@@ -238,14 +235,11 @@ class CallArguments:
 
 def _checks(number: int, call: ToolCall, expected: Mapping[str, Matcher]) -> list[Check]:
     args = normal_keys(call.args)
-    return [
-        check_value(
-            f"{call.tool}, call {number}: {name}",
-            matcher,
-            args.get(name if name in args else normal_text(name), ABSENT),
-        )
-        for name, matcher in expected.items()
-    ]
+    checks = []
+    for name, matcher in expected.items():
+        value = args.get(name if name in args else normal_text(name), ABSENT)
+        checks.append(check_value(f"{call.tool}, call {number}: {name}", matcher, value))
+    return checks
 
 
 @dataclass(frozen=True, slots=True)

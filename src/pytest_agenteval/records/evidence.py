@@ -36,18 +36,15 @@ class Evidence(Record, frozen=True, dict=True):
             answer, outcome = self.outcome.answer, self.outcome
             before = _normal_tree(outcome.before)
             after = before if outcome.after is outcome.before else _normal_tree(outcome.after)
-            messages = tuple(
-                replace(
-                    message,
-                    content=normal_text(message.content),
-                    calls=tuple(map(_normal_call, message.calls)),
-                )
-                for message in self.messages
-            )
+            messages = []
+            for message in self.messages:
+                calls = tuple(map(_normal_call, message.calls))
+                messages.append(replace(message, content=normal_text(message.content), calls=calls))
             answer = replace(answer, text=normal_text(answer.text), state=normal_texts(answer.state))
+            calls = tuple(map(_normal_call, self.calls))
             normal = self.notes[_NORMAL] = Evidence(
                 normal_texts(self.task_input),
-                replace(self.transcript, messages=messages, calls=tuple(map(_normal_call, self.calls))),
+                replace(self.transcript, messages=tuple(messages), calls=calls),
                 replace(outcome, answer=answer, before=before, after=after),
             )
         return normal

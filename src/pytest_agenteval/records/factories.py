@@ -159,8 +159,5 @@ def _required_parameters(function: Any) -> list[inspect.Parameter]:
     except (TypeError, ValueError):
         return []
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [
-        parameter
-        for parameter in parameters.values()
-        if parameter.kind in places and parameter.default is parameter.empty
-    ]
+    placed = (each for each in parameters.values() if each.kind in places)
+    return [each for each in placed if each.default is each.empty]

@@ -281,13 +281,9 @@ def sent_texts(transcript: Transcript, *, tools: bool = True) -> dict[str, str]:
         for message in transcript.messages
         if message.role == "system" and not message.seeded and message.content
     )
-    user = (message.content for message in transcript.messages if message.role == "user")
+    first = next((message.content for message in transcript.messages if message.role == "user"), "")
     declared = sorted(canonical_json(tool.declaration()) for tool in transcript.tools) if tools else ()
-    texts = {
-        SYSTEM_PROMPT: "\n\n".join(system),
-        FIRST_MESSAGE: next(user, ""),
-        TOOL_LIST: "\n".join(declared),
-    }
+    texts = {SYSTEM_PROMPT: "\n\n".join(system), FIRST_MESSAGE: first, TOOL_LIST: "\n".join(declared)}
     return {kind: text for kind, text in texts.items() if text}
 
 

@@ -319,14 +319,9 @@ class Recorder:
         """Give the place of a pending call that this one is; it is pending no more."""
         place = self._pending_of(call.id)
         if place is None:
-            arguments = (call.args, call.raw_args)
-            same = (
-                place
-                for place in self._pending_calls
-                if (self._calls[place].args, self._calls[place].raw_args) == arguments
-                and _is_name_of(call.tool, self._calls[place].tool)
-            )
-            place = next(same, None)
+            calls, arguments = self._calls, (call.args, call.raw_args)
+            alike = (at for at in self._pending_calls if (calls[at].args, calls[at].raw_args) == arguments)
+            place = next((at for at in alike if _is_name_of(call.tool, calls[at].tool)), None)
         if place is not None:
             del self._pending_calls[place]
         return place
@@ -386,14 +381,9 @@ class Recorder:
                 return
             self._calls = [truncated_call(call) for call in united_calls(self._calls, calls)]
             self.leave_open(place for place, waits in enumerate(is_open) if waits)
-            self._messages += [
-                replace(
-                    message,
-                    content=truncated_text(message.content),
-                    calls=tuple(map(truncated_call, message.calls)),
-                )
-                for message in returned.messages
-            ]
+            for message in returned.messages:
+                content, inner = truncated_text(message.content), tuple(map(truncated_call, message.calls))
+                self._messages.append(replace(message, content=content, calls=inner))
             self._asks += returned.asks
             self._events += returned.events
             usage = returned.usage
@@ -439,14 +429,9 @@ class Recorder:
 
     def transcript(self) -> Transcript:
         """Give what has been written so far."""
-        return Transcript(
-            tuple(self._messages),
-            tuple(self._calls),
-            tuple(self._asks),
-            tuple(self._events),
-            self.usage,
-            self._tools,
-        )
+        messages, calls = tuple(self._messages), tuple(self._calls)
+        asks, events = tuple(self._asks), tuple(self._events)
+        return Transcript(messages, calls, asks, events, self.usage, self._tools)
 
     def _message(self, message: Mapping[str, Any], seeded: bool, phase: int) -> Message:
         calls = []

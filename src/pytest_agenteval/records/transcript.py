@@ -192,11 +192,8 @@ class Usage(Record, frozen=True, gc=False):
 
     def to_json(self) -> dict[str, Any]:
         """Give the usage as JSON values; known parts only where there are any."""
-        return {
-            name: value
-            for name, value in super().to_json().items()
-            if value or not name.startswith("partial_")
-        }
+        values = super().to_json().items()
+        return {name: value for name, value in values if value or not name.startswith("partial_")}
 
 
 NumberT = TypeVar("NumberT", int, float)

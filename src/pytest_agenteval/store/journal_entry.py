@@ -341,14 +341,9 @@ def check_keys(line: Line) -> None:
 
 def _read_key(line: Line) -> TrialKey:
     """Read the trial's key out of a line of either kind."""
-    return TrialKey(
-        _shared(line["suite"]),
-        line["task"],
-        _shared(line["agent"]),
-        _shared(line["model"]),
-        _shared(line.get("variant", "")),
-        line["repetition"],
-    )
+    names = (line["suite"], line["agent"], line["model"], line.get("variant", ""))
+    suite, agent, model, variant = map(_shared, names)
+    return TrialKey(suite, line["task"], agent, model, variant, line["repetition"])
 
 
 def _shared(text: Any) -> Any:

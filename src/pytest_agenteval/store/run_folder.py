@@ -202,10 +202,7 @@ def planned_groups(trials: Iterable[tuple[TrialKey, str]]) -> tuple[PlannedGroup
     for key, bucket in trials:
         group = (key.suite, key.model, key.variant, bucket)
         groups.setdefault(group, Counter())[key.task, key.agent] += 1
-    return tuple(
-        PlannedGroup(*group, len(tasks), tasks.total(), min(tasks.values()))
-        for group, tasks in groups.items()
-    )
+    return tuple(PlannedGroup(*group, len(of), of.total(), min(of.values())) for group, of in groups.items())
 
 
 def planned_json(groups: Iterable[PlannedGroup]) -> dict[str, Any]:

@@ -175,15 +175,9 @@ ASK = object_schema(
     {"usage": USAGE, "finish": TEXT, "first_token_s": NUMBER, "reasoning": TEXT, "model": TEXT},
 )
 EVENT = object_schema({"at": NUMBER, "kind": TEXT, "text": TEXT}, {"details": MAP})
-FILE = object_schema(
-    {"d": DIGEST, "size": COUNT},
-    {
-        "why": {
-            "description": "why there is no text",
-            "enum": ["", "binary", "too large", "link", "unreadable", "too deep", "too many"],
-        }
-    },
-)
+NO_TEXT = ["", "binary", "too large", "link", "unreadable", "too deep", "too many"]
+WHY = {"description": "why there is no text", "enum": NO_TEXT}
+FILE = object_schema({"d": DIGEST, "size": COUNT}, {"why": WHY})
 REST = object_schema(
     {},
     {"details": MAP, "rationale": {**TEXT, "description": "in full, where the journal line cut it"}}

@@ -135,16 +135,9 @@ def _call(line: Line, text_of: TextOf) -> ToolCall:
 
 def _ask(line: Line) -> Ask:
     get = line.get
-    return Ask(
-        line["turn"],
-        line["started"],
-        line["ended"],
-        read_usage(get("usage", {})),
-        get("finish", "stop"),
-        get("first_token_s"),
-        get("reasoning", ""),
-        get("model", ""),
-    )
+    usage = read_usage(get("usage", {}))
+    rest = (get("finish", "stop"), get("first_token_s"), get("reasoning", ""), get("model", ""))
+    return Ask(line["turn"], line["started"], line["ended"], usage, *rest)
 
 
 def _outcome(line: Line, text_of: TextOf) -> Outcome:

@@ -122,11 +122,8 @@ def _rules(meta: Any) -> Iterator[Any]:
         yield from [Field(pattern=meta.pattern)] if meta.pattern else []
         yield AfterValidator(_checked(meta))
         return
-    rules = {
-        name: value
-        for name in _BOUNDS
-        if (value := getattr(meta, name)) is not None and value not in (LARGEST, -LARGEST)
-    }
+    bounds = {name: getattr(meta, name) for name in _BOUNDS}
+    rules = {name: bound for name, bound in bounds.items() if bound not in (None, LARGEST, -LARGEST)}
     # Rust's $, as that of JSON Schema, is the end and nothing else.
     pattern = meta.pattern and meta.pattern.replace(r"\Z", "$")
     yield Field(pattern=pattern, **rules)

@@ -150,20 +150,8 @@ class Rows(Spec, frozen=True, kw_only=True):
 
 
 TASK_KEYS = (
-    "description",
-    "metadata",
-    "tags",
-    "trials_per_run",
-    "limits",
-    "clock",
-    "timeout_seconds",
-    "agent",
-    "user",
-    "settings",
-    "prompts",
-    "script",
-    "faults",
-    "reference_solution",
+    *("description", "metadata", "tags", "trials_per_run", "limits", "clock", "timeout_seconds", "agent"),
+    *("user", "settings", "prompts", "script", "faults", "reference_solution"),
 )
 """Keys that mean what they mean in a task file."""
 

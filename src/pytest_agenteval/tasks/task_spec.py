@@ -341,8 +341,6 @@ class Task(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_clock(self.clock)
         if not all(isinstance(value, str) for value in self.metadata.values()):
-            texts = {
-                key: value if isinstance(value, str) else compact_json(value)
-                for key, value in self.metadata.items()
-            }
+            values = self.metadata.items()
+            texts = {key: value if isinstance(value, str) else compact_json(value) for key, value in values}
             force_setattr(self, "metadata", texts)

@@ -62,10 +62,8 @@ def _task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
         metrics[PASS_NAME] = {"score": answered / len(counted), "details": details}
     log = _log(first)
     prompt, completion, tokens = _tokens(first)
-    in_its_way = (
-        grade.score is None or DETAILS in grade.details or UPSTREAM_ERROR in grade.details
-        for grade in grades.values()
-    )
+    marks = {DETAILS, UPSTREAM_ERROR}
+    in_its_way = (each.score is None or bool(marks & each.details.keys()) for each in grades.values())
     return TaskReport(
         task=first.key.task,
         success=_success(first),

@@ -168,13 +168,10 @@ def _figure_text(value: float | None, form: str) -> str:
 
 def _first_token_s(levels_metadata: Sequence[Mapping[str, Any]]) -> float | None:
     """Give the mean of the levels' means, each counted by its tasks; a level without one is left out."""
-    if levels_metadata and all(metadata["ttft"]["average"] is None for metadata in levels_metadata):
+    means = [(level["ttft"]["average"], level["total_tasks"]) for level in levels_metadata]
+    if means and all(mean is None for mean, _ in means):
         return None
-    measured = [
-        (metadata["ttft"]["average"], metadata["total_tasks"])
-        for metadata in levels_metadata
-        if metadata["ttft"]["average"]
-    ]
+    measured = [(mean, count) for mean, count in means if mean]
     tasks = sum(count for _, count in measured)
     return naive_sum(mean * count for mean, count in measured) / tasks if tasks else 0.0
 

@@ -276,17 +276,12 @@ def scorecard(entries: Sequence[JournalEntry], weights: Mapping[str, float] = WE
     tasks: dict[tuple[str, str], set[tuple[str, str]]] = {}
     observed: list[TrialMetric] = []
     for entry in (entry for entry in entries if entry.averaged):
-        task, metrics = (
-            (entry.key.task, entry.key.agent),
-            {*LEVEL_METRICS.get(entry.bucket, ()), *COMMON_METRICS},
-        )
+        task = (entry.key.task, entry.key.agent)
+        metrics = {*LEVEL_METRICS.get(entry.bucket, ()), *COMMON_METRICS}
         for grade in grades_lacking_judge(entry):
             tasks.setdefault((entry.bucket, grade.grader), set()).add(task)
-        observed += [
-            TrialMetric(entry.bucket, grade.grader, task, grade.value)
-            for grade in entry.grades
-            if grade.grader in metrics
-        ]
+        graded = (grade for grade in entry.grades if grade.grader in metrics)
+        observed += [TrialMetric(entry.bucket, grade.grader, task, grade.value) for grade in graded]
     lacking = {name: len(names) for name, names in tasks.items()}
     levels = tuple(_with_unjudged(level, lacking, entries) for level in levels_of(observed))
     return Scorecard(levels, composite(level_means(observed), weights))

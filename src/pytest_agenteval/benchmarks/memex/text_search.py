@@ -416,12 +416,9 @@ def _find_addresses(text: str, *, ascii_only: bool) -> Iterator[Address]:
 
 
 def _address(match: re.Match[str]) -> Address:
-    return Address(
-        match["host"].removeprefix("www."),
-        unquote(match["path"] or "").strip("/"),
-        frozenset((match["query"] or "").split("&")) - {""},
-        match["part"] or "",
-    )
+    host, path = match["host"].removeprefix("www."), unquote(match["path"] or "").strip("/")
+    query = frozenset((match["query"] or "").split("&")) - {""}
+    return Address(host, path, query, match["part"] or "")
 
 
 _BELOW_20 = """

@@ -265,12 +265,10 @@ async def compare(
         }
 
     ballots = await gather_all(map(ballot_of, judges))
-    return CandidateComparison(
-        {
-            name: Judgement(rubric, tuple(ballot[name] for ballot in ballots), content, seed)
-            for name in candidates
-        }
-    )
+    found = {
+        name: Judgement(rubric, tuple(each[name] for each in ballots), content, seed) for name in candidates
+    }
+    return CandidateComparison(found)
 
 
 def shuffled_names(candidates: Mapping[str, str], seed: str) -> tuple[str, ...]:

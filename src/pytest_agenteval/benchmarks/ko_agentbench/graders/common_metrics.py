@@ -149,13 +149,8 @@ def _no_fallback(task: KoTask, trace: KoTrace) -> bool:
 
 def _failure_result(reason: str) -> MetricResult:
     """Give what fails without being judged."""
-    details = {
-        "success": False,
-        "votes": [],
-        "vote_count": {"success": 0, "fail": 0},
-        "reasons": [reason],
-        "final_reason": reason,
-    }
+    none = {"success": 0, "fail": 0}
+    details = {"success": False, "votes": [], "vote_count": none, "reasons": [reason], "final_reason": reason}
     return MetricResult(0.0, reason, details)
 
 

@@ -303,11 +303,8 @@ def routing(task: KoTask, trace: KoTrace) -> MetricResult:
     if undecided is not None:
         return undecided
     calls, failed = trace.own, first_failure(task, trace.own)
-    coped = (
-        at
-        for at in _places_since(calls, failed)
-        if _is_fallback(calls[at], task) or recovers(task, calls, at, failed)
-    )
+    since = _places_since(calls, failed)
+    coped = (at for at in since if _is_fallback(calls[at], task) or recovers(task, calls, at, failed))
     switch = next(coped, None)
     if switch is None:
         return _gave_up_result(task)
@@ -327,14 +324,9 @@ def routing_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
         reason = "No tool calls recorded" if not calls else "Injected tool did not fail"
         return MetricResult(0.0, reason, {"reason": reason, "injected_tool": broken})
     # The benchmark takes the broken tool for a fallback where it is listed as one.
-    switch = next(
-        (
-            at
-            for at in range(failed + 1, len(calls))
-            if (calls[at].tool in task.fallbacks if task.fallbacks else calls[at].tool != broken)
-        ),
-        None,
-    )
+    listed, after = task.fallbacks, enumerate(calls[failed + 1 :], failed + 1)
+    fallbacks = (at for at, call in after if (call.tool in listed if listed else call.tool != broken))
+    switch = next(fallbacks, None)
     if switch is None:
         reason = "No fallback attempt after failure"
         step = _steps(calls, failed)[0]

@@ -249,13 +249,8 @@ def _argument_result(
     precision = hits / len(actual) if actual else 0.0
     recall = hits / len(needed) if needed else 0.0
     both = precision + recall
-    details = {
-        "ok": True,
-        "precision": precision,
-        "recall": recall,
-        "f1": 2 * precision * recall / both if both else 0.0,
-        "llm_judge_score": score,
-    }
+    f1 = 2 * precision * recall / both if both else 0.0
+    details = {"ok": True, "precision": precision, "recall": recall, "f1": f1, "llm_judge_score": score}
     return MetricResult(score, f"{hits} of {len(actual)} arguments are equal", details)
 
 
@@ -341,12 +336,8 @@ def _matched_weight(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> Metr
         else:
             missing.append(tool)
     reason = f"never called: {', '.join(map(str, missing))}" if missing else "every golden tool was called"
-    details = {
-        "matched_weight": weight,
-        "total_weight": total,
-        "matched_tools": matched,
-        "missing_tools": missing,
-    }
+    tools = {"matched_tools": matched, "missing_tools": missing}
+    details = {"matched_weight": weight, "total_weight": total, **tools}
     return MetricResult(weight / total if total else 0.0, reason, details)
 
 
@@ -368,12 +359,8 @@ def step_economy_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     if least <= 0:
         return MetricResult(0.0, reason, {"reason": reason})
     extra = call_count - least
-    details = {
-        "minimum_steps": least,
-        "actual_steps": call_count,
-        "delta_norm": round(extra / least, 4),
-        "extra_steps": extra,
-    }
+    delta = round(extra / least, 4)
+    details = {"minimum_steps": least, "actual_steps": call_count, "delta_norm": delta, "extra_steps": extra}
     return MetricResult(0.0 if extra < 0 else max(0.0, 1 - extra / least), reason, details)
 
 

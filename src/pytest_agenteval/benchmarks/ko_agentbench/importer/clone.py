@@ -255,10 +255,8 @@ def normalize_args(tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
     if tool == "StockPrice_ls" and "symbol" in args and "shcode" not in args:
         args = {**args, "shcode": args["symbol"]}
     with_defaults = {**{name: p["default"] for name, p in declared.items() if "default" in p}, **args}
-    return {
-        name: _convert(with_defaults[name], declared[name]["type"])
-        for name in sorted(with_defaults.keys() & declared.keys())
-    }
+    shared = sorted(with_defaults.keys() & declared.keys())
+    return {name: _convert(with_defaults[name], declared[name]["type"]) for name in shared}
 
 
 def cache_key(tool: str, args: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -206,10 +206,8 @@ def solve(task: SourceTask, cache: Cache) -> Solution:
     if task.level == "L5":
         return _around_the_failure(task, cache)
     calls = in_step_order(task.golden)
-    facts = {
-        str(golden.get("tool")): golden.get("fields") or ()
-        for golden in _maps(task.fields.get("golden_fields"))
-    }
+    golden_fields = _maps(task.fields.get("golden_fields"))
+    facts = {str(golden.get("tool")): golden.get("fields") or () for golden in golden_fields}
     path = GoldenPath(calls, _maps(task.fields.get("data_flow")), cache, facts)
     path.walk()
     groups = steps(calls) if any("step" in call for call in calls) else [list(range(len(calls)))]
@@ -450,14 +448,7 @@ def _calls_no_turn_makes(task: SourceTask) -> Iterator[str]:
 
 
 RULES: tuple[Callable[[SourceTask], Iterator[str]], ...] = (
-    _levels,
-    _steps,
-    _tools,
-    _arguments,
-    _flows,
-    _schemas,
-    _numbers,
-    _conversations,
+    *(_levels, _steps, _tools, _arguments, _flows, _schemas, _numbers, _conversations),
     _calls_no_turn_makes,
 )
 

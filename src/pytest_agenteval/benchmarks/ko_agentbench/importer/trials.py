@@ -134,12 +134,7 @@ def _verdicts(label: str, details: Mapping[str, Any]) -> list[Sequence[Verdict]]
     if label == SUCCESS:
         reasons = list(details.get("reasons") or ())
         votes = enumerate(details.get("votes") or ())
-        return [
-            [
-                (bool(vote), str(reasons[place]) if place < len(reasons) else NO_REASON)
-                for place, vote in votes
-            ]
-        ]
+        return [[(bool(vote), str(reasons[at]) if at < len(reasons) else NO_REASON) for at, vote in votes]]
     if label == SCORED:
         share = details.get("llm_judge_score")
         # The published share was made of a score from 1 to 5.

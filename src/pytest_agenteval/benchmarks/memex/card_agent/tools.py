@@ -148,15 +148,7 @@ _EXPECTED: Mapping[str, str] = {
 
 
 TAGS = (
-    "Project",
-    "Trip",
-    "Milestone",
-    "Health",
-    "Relationship",
-    "Finance",
-    "Knowledge",
-    "Emotion",
-    "Visual",
+    *("Project", "Trip", "Milestone", "Health", "Relationship", "Finance", "Knowledge", "Emotion", "Visual"),
     "Audio",
 )
 
@@ -233,11 +225,8 @@ def _config(config: Any, number: int) -> Mapping[str, Any]:
 def _no_template(id: Any) -> str:
     if not isinstance(id, str) or not id:
         return "missing; it must be the id of a template"
-    parts = (
-        f"there is no template {id!r}",
-        did_you_mean(id, catalogue()),
-        f"known: {', '.join(catalogue())}",
-    )
+    known = f"known: {', '.join(catalogue())}"
+    parts = (f"there is no template {id!r}", did_you_mean(id, catalogue()), known)
     return "; ".join(part for part in parts if part)
 
 

@@ -256,11 +256,8 @@ def _upstream_checks(state: State) -> tuple[Check, ...]:
 
 
 def _filing_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
-    fact, filed, has_insight = (
-        evidence.task_input.get("fact_id"),
-        state.get("wrote_para"),
-        state.get("updated_insight"),
-    )
+    fact, filed = evidence.task_input.get("fact_id"), state.get("wrote_para")
+    has_insight = state.get("updated_insight")
     if not isinstance(fact, str) or not fact:
         raise UnreadableState("fact_id in the task's input", "the entry's id", fact)
     files, insights = files_newly_holding(fact, evidence), insights_given(evidence)

@@ -115,10 +115,8 @@ def parse_upstream_reply(reply: str, rubric: Rubric) -> Verdict:
         verdict = None
     if not isinstance(verdict, dict) or not isinstance(verdict.get(RATIONALE), str | None):
         raise UnreadableReply(f"no verdict in: {reply[:120]}")
-    return Verdict(
-        {name: _clamped_score(verdict.get(name), rubric) for name in rubric.names},
-        verdict.get(RATIONALE) or "",
-    )
+    scores = {name: _clamped_score(verdict.get(name), rubric) for name in rubric.names}
+    return Verdict(scores, verdict.get(RATIONALE) or "")
 
 
 def _clamped_score(value: Any, rubric: Rubric) -> float | None:
@@ -206,11 +204,8 @@ def _notes_for_judges(evidence: Evidence, insight: Insight) -> dict[str, str]:
     for path in dict.fromkeys((*marked, *changed, *read)):
         if path in before:
             notes.append(f"{path}:\n{cut_middle(before.text(path) or '')}")
-    return {
-        "fact": _entry_text(evidence),
-        "notes": join_within(notes),
-        "changes": join_within(diffs(before, after, changed)),
-    }
+    shown = join_within(diffs(before, after, changed))
+    return {"fact": _entry_text(evidence), "notes": join_within(notes), "changes": shown}
 
 
 APPEND_COHERENCE = "pkm_append_coherence"

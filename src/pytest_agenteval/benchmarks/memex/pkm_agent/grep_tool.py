@@ -80,11 +80,8 @@ async def grep(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     query = _read_query(args)
     texts, unread = _texts(base, args)
     spans = await in_daemon_thread(_run_search, query, list(texts.values()), SECONDS)
-    hits = [
-        GrepHits(place, lines, matched)
-        for (place, lines), matched in zip(texts.items(), spans, strict=True)
-        if matched
-    ]
+    searched = zip(texts.items(), spans, strict=True)
+    hits = [GrepHits(place, lines, matched) for (place, lines), matched in searched if matched]
     note = f"\n\n(Not searched, as they are not text: {', '.join(map(str, unread[:10]))})" if unread else ""
     if not hits:
         return f"No match for {query.pattern!r} in {count_of(len(texts), 'file')}.{note}"
