@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from pytest_agenteval.session.pytest_output import hide_in_report
 from pytest_agenteval.text.secret_forms import MARK
 from tests.suites import run, suite, task, write
 
@@ -46,3 +49,16 @@ def test_a_grade_is_given_to_what_was_really_said(pytester: pytest.Pytester) -> 
     stored_files = [path for path in Path(".agenteval").rglob("*.json*") if not path.is_symlink()]
     assert any(MARK in path.read_text(encoding="utf-8") for path in stored_files)
     assert not any(secret in path.read_text(encoding="utf-8") for path in stored_files)
+
+
+def test_a_property_that_has_no_text_stays_as_it_is() -> None:
+    """What a plugin puts into a report may raise when it is written down."""
+
+    class Unwritable:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    properties = [("own", Unwritable()), ("same", "1"), ("number", 1)]
+    report: Any = SimpleNamespace(sections=[], user_properties=properties, longrepr=None)
+    hide_in_report(report)
+    assert report.user_properties == properties

@@ -448,7 +448,6 @@ class ProgressPanel:
     """Draws the run's progress, in a thread of its own that ends with the run."""
 
     def __init__(self, reporter: Any, folder: Path) -> None:
-
         writer = reporter._tw
         self._colours = bool(writer.hasmarkup)
         self._ascii_only = "utf" not in str(getattr(writer._file, "encoding", "")).lower()

@@ -30,5 +30,5 @@ progress_key: pytest.StashKey[Any] = pytest.StashKey()  # holds ``session.panel.
 # Holds ``engine.run_budget.RunBudget``, or None where nothing limits the run.
 budget_key: pytest.StashKey[Any] = pytest.StashKey()
 
-# Holds the ``processes.shared_state.PresenceLock`` of the run that this process is at work on.
+# Holds the ``processes.files.PresenceLock`` of the run that this process is at work on.
 held_run_key: pytest.StashKey[Any] = pytest.StashKey()

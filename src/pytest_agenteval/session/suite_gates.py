@@ -110,7 +110,6 @@ def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tupl
                 except UsageMistake as mistake:
                     raise UsageMistake(f"{short_path(file)}: gate.baseline: {mistake}") from None
             rules["baseline"] = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-        rules = rules
         gates.append(SuiteGate(name, rules, dict(counts), assumed=not written_gate(own, settings).asks))
     unknown = next((name for name in sorted(typed) if name not in known), None)
     if unknown is not None and known:

@@ -182,7 +182,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         if few:
             for number in range(len(self.pending)):
                 self._send_tests(nodes[number % len(nodes)], 1)
-        else:  # other tests go as ``load`` sends them at the start
+        elif self.pending:  # other tests go as ``load`` sends them at the start
             chunk = max(min(len(self.pending) // len(nodes) // 4, most), 2)
             for node in nodes:
                 self._send_tests(node, chunk)

@@ -143,6 +143,8 @@ def test_what_is_wrong_is_told_at_the_call() -> None:
     assert {problem.path for problem in wrong.value.problems} == {("clock",)}
     with pytest.raises(ProblemsFound, match="did you mean 'answer_contains'"):
         run({"input": "x", "graders": [{"name": "answer_contain"}]})
+    with pytest.raises(UsageMistake, match=r"expected a grader.*found None"):
+        run({"input": "x", "graders": [None]})
     for mistake, said in (
         ({"repetitions": 0}, "repetitions"),
         ({"record": "off"}, "record"),

@@ -123,6 +123,7 @@ class RayExecutor:
 
     # A trial whose actor is lost begins again on another; the last time alone, so that one that ends whoever
     # carries it out takes no other with it. Another actor is made in the place of one that is lost.
+
     # Seconds that the end may take: a cluster of our own ends with the run, and takes a second or two.
     closing_s = 12.0
 
