@@ -172,7 +172,7 @@ class AnswerJson:
 
     The whole answer is one JSON value, or one code fence that holds one. ``schema`` is a JSON Schema and
     counts as one question; ``values`` maps paths into the answer (``items[0].id``) to matchers, each of them
-    one more; see ``matching/matchers.py``. An empty answer, and one that is no JSON, scores 0.
+    one more; see ``graders/matchers.py``. An empty answer, and one that is no JSON, scores 0.
     """
 
     schema: Mapping[str, Any] | None = None

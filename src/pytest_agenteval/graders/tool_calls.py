@@ -183,7 +183,7 @@ Which = Literal["any", "every", "first", "last"]
 class CallArguments:
     """Was a tool called with these arguments? The score is the share of arguments that are as they should be.
 
-    ``args`` maps names of arguments to matchers; see ``matching/matchers.py``. Other arguments may be there.
+    ``args`` maps names of arguments to matchers; see ``graders/matchers.py``. Other arguments may be there.
     ``which`` says which of the tool's calls is asked: ``any`` (the best one counts), ``first``, ``last``, a
     number counted from 1, or ``every`` one, each argument of each call being one question. Calls that gave
     an error are not looked at, unless ``succeeded`` is false; calls that the task made never are. Where there

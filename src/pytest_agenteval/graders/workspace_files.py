@@ -226,7 +226,7 @@ ENDINGS = (".json", ".yaml", ".yml")
 class FrontMatter:
     """Does a Markdown file's front matter hold these values? The score is the share that it holds.
 
-    ``values`` maps paths into the front matter (``tags[0]``) to matchers; see ``matching/matchers.py``.
+    ``values`` maps paths into the front matter (``tags[0]``) to matchers; see ``graders/matchers.py``.
     ``path`` starts at the workspace's root and may be a glob: then the one file that fits best counts. The
     YAML is read as other programs read it: merge keys count, of a key that comes twice the last one does, and
     ``yes`` or a date is a text or what YAML 1.1 makes of it, whichever is wanted. Without front matter no
@@ -257,7 +257,7 @@ class FileValue:
     """Does a JSON or YAML file hold these values? The score is the share that it holds.
 
     ``values`` maps paths into the file (``author.name``, ``[0].id``) to matchers; see
-    ``matching/matchers.py``. ``path`` starts at the workspace's root, ends in .json, .yaml or .yml and may be
+    ``graders/matchers.py``. ``path`` starts at the workspace's root, ends in .json, .yaml or .yml and may be
     a glob: then the one file that fits best counts. Both formats are read as other programs read them:
     Python's JSON, and YAML as in ``front_matter``. Where the file is missing or no text, every value is
     missed, also one that should be absent. Where it cannot be read, the grade is undecided (``unreadable``).

@@ -1,6 +1,8 @@
 """Usage of a reply: what a provider says that it read and wrote, in the words of each API.
 
-``read_usage`` is the only function that reads it, for requests of ours and for those of agents.
+``read_usage`` reads it in every response, to requests of ours and to those of agents. Three others read usage
+elsewhere: ``chat/litellm_chat.py`` what litellm made of it, ``cassettes/transcripts/parts.py`` that of
+transcripts which agents return, ``store/record_files.py`` that of journals.
 """
 
 from __future__ import annotations
