@@ -1,7 +1,7 @@
 """Suites and buckets in tables: a row for each, a column for each figure; which buckets are worst.
 
-A new column is one line over a field of ``GroupStatistics``: in ``suite_columns`` for the row of each suite on
-the end screen and in Markdown, in ``_figure_columns`` for the table of its buckets, which ``-v`` shows.
+A new column is one line over a field of ``GroupStatistics``: in ``suite_columns`` for the row of each suite
+on the end screen and in Markdown, in ``_figure_columns`` for the table of its buckets, which ``-v`` shows.
 """
 
 from __future__ import annotations
