@@ -181,9 +181,8 @@ def _agreement(
     labelled = [asks for asks in by_example if asks and dimension in asks[0].example.labels]
     scores = [[ask.score(judge, dimension) for ask in asks] for asks in labelled]
     labels = [asks[0].example.labels[dimension] for asks in labelled]
-    pairs = [
-        [(label, score) for score in of_example] for label, of_example in zip(labels, scores, strict=True)
-    ]
+    rows = zip(labels, scores, strict=True)
+    pairs = [[(label, score) for score in of_example] for label, of_example in rows]
     noise = judge_noise(scores, plan.pass_threshold, bootstrap) if plan.repeats > 1 else None
     return JudgeAgreement(judge, dimension, agreement(pairs, plan.tolerance, bootstrap), noise)
 
@@ -195,9 +194,9 @@ def _between_judges(
     bootstrap: BootstrapSettings,
 ) -> BootstrapEstimate:
     """Say how far the judges agree with each other, the labels left aside."""
-    units: list[list[Unit]] = [
-        [[ask.score(judge, dimension) for judge in judges] for ask in asks] for asks in by_example
-    ]
+    units: list[list[Unit]] = []
+    for asks in by_example:
+        units.append([[ask.score(judge, dimension) for judge in judges] for ask in asks])
     most_asks = max(map(len, units), default=0)
     corners: list[list[Unit]] = [[scores] * most_asks for scores in corner_scores(len(judges))]
     return bootstrap_estimate(units, krippendorff_alpha, corners, bootstrap)

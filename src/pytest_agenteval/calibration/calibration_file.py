@@ -79,11 +79,6 @@ class Calibration(Spec, frozen=True, kw_only=True):
             raise ValueError("not rising")
 
 
-def _load_calibration(path: Path) -> tuple[Calibration, ParsedDocument]:
-    document = read_document(path)
-    return read_spec(Calibration, document), document
-
-
 class MetricThreshold(FrozenValue, frozen=True):
     """A figure that has to be reached in one dimension."""
 
@@ -122,9 +117,8 @@ class CalibrationPlan(FrozenValue, frozen=True):
     @property
     def dimensions(self) -> tuple[str, ...]:
         """The rubric's dimensions that some example has a label for."""
-        return tuple(
-            name for name in self.rubric.names if any(name in example.labels for example in self.examples)
-        )
+        labelled = {name for example in self.examples for name in example.labels}
+        return tuple(name for name in self.rubric.names if name in labelled)
 
 
 class RubricNames(Protocol):
@@ -145,7 +139,8 @@ def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> Calibratio
 
     ``root`` is the project's folder, which holds the cassettes.
     """
-    calibration, document = _load_calibration(path)
+    document = read_document(path)
+    calibration = read_spec(Calibration, document)
     rubric = _rubric(calibration, document, rubrics)
     problems = list(_threshold_problems(calibration, document, rubric))
     labels = path.parent / calibration.labels

@@ -215,18 +215,14 @@ def calibrate_document(
     folder: Path | None, exit_status: int, calibrations: Iterable[tuple[Path, Mapping[str, Any]]]
 ) -> CalibrateDocument:
     """Give the calibrations of a run, each with its page, as ``storage.read_calibrations`` gives them."""
-    figures = (
-        from_builtins(CalibrationFigures, {**data, "page": str(page)}, strict=False)
-        for page, data in calibrations
-    )
-    return CalibrateDocument(
-        run=str(folder) if folder else None, exit_status=exit_status, calibrations=tuple(figures)
-    )
+    pages = ({**data, "page": str(page)} for page, data in calibrations)
+    figures = tuple(from_builtins(CalibrationFigures, data, strict=False) for data in pages)
+    run = str(folder) if folder else None
+    return CalibrateDocument(run=run, exit_status=exit_status, calibrations=figures)
 
 
 VERSION = 1
 PREFIX = "calibration-"
-
 MOST_DISAGREEMENTS = 20
 
 
@@ -263,11 +259,7 @@ def calibration_json(analysis: CalibrationAnalysis) -> dict[str, Any]:
             "sources": sorted({example.source for example in plan.examples}),
         },
         "rubric": {"name": rubric.name, "version": rubric.version, "digest": rubric.digest()},
-        "dimensions": {
-            dimension.name: dimension.says
-            for dimension in rubric.dimensions
-            if dimension.name in plan.dimensions
-        },
+        "dimensions": {each.name: each.says for each in rubric.dimensions if each.name in plan.dimensions},
         "combine": rubric.combine,
         "judges": list(_judges(analysis)),
         "repeats": plan.repeats,
@@ -332,7 +324,11 @@ def _estimate(estimate: BootstrapEstimate) -> dict[str, Any]:
 
 
 def _disagreement(far: LabelDisagreement) -> dict[str, Any]:
-    example, judgement = far.ask.example, far.ask.judgement
+    example = far.ask.example
+    votes = [
+        {"judge": vote.judge, "score": vote.scores.get(far.dimension), "rationale": vote.rationale}
+        for vote in far.ask.judgement.votes
+    ]
     return {
         "id": example.id,
         "dimension": far.dimension,
@@ -343,10 +339,7 @@ def _disagreement(far: LabelDisagreement) -> dict[str, Any]:
         "note": example.note,
         "input": dict(example.given),
         "output": example.judged,
-        "votes": [
-            {"judge": vote.judge, "score": vote.scores.get(far.dimension), "rationale": vote.rationale}
-            for vote in judgement.votes
-        ],
+        "votes": votes,
     }
 
 
@@ -356,15 +349,12 @@ def _examples(asks: Iterable[ExampleJudgement]) -> Iterator[dict[str, Any]]:
         by_example.setdefault(ask.example.id, []).append(ask)
     for of_example in by_example.values():
         example = of_example[0].example
-        yield {
-            "id": example.id,
-            "source": example.source,
-            "labels": dict(example.labels),
-            "asks": [{"repetition": ask.repetition, **_judgement(ask)} for ask in of_example],
-        }
-
-
-def _judgement(ask: ExampleJudgement) -> dict[str, Any]:
-    """Give a judgement without what is the same for all of them."""
-    details = ask.judgement.as_details()
-    return {key: details[key] for key in ("prompt", "scores", "spread", "votes")}
+        judged = []
+        for ask in of_example:
+            details = ask.judgement.as_details()  # without what is the same for all of them
+            judged.append(
+                {"repetition": ask.repetition}
+                | {key: details[key] for key in ("prompt", "scores", "spread", "votes")}
+            )
+        labels = dict(example.labels)
+        yield {"id": example.id, "source": example.source, "labels": labels, "asks": judged}

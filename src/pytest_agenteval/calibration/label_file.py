@@ -62,7 +62,7 @@ class LabelFile:
 
     def id_for(self, id: str, values: Mapping[str, str]) -> str:
         """Give the id under which these values stand in the file: that of an equal example, else ``id``."""
-        return self._ids.get(_values_digest(KNOWN_SECRETS.value(values)), id)
+        return self._ids.get(json_digest(KNOWN_SECRETS.value(values)), id)
 
     def labels_of(self, id: str) -> PersonLabels:
         """Give what is in the file on an example."""
@@ -110,7 +110,7 @@ class LabelFile:
                         os.close(handle)
                 self._size = self.path.stat().st_size
         self._by_id[id] = labels
-        self._ids[_values_digest(KNOWN_SECRETS.value(values))] = id
+        self._ids[json_digest(KNOWN_SECRETS.value(values))] = id
 
     def _repair(self) -> None:
         """Cut off half a line at the end, or end a whole one."""
@@ -119,7 +119,7 @@ class LabelFile:
             if not data or data.endswith(b"\n"):
                 return
             start = data.rfind(b"\n") + 1
-            if _is_object(data[start:]):
+            if _object_in(data[start:]) is not None:
                 file.write(b"\n")
             else:
                 file.truncate(start)
@@ -134,16 +134,14 @@ class LabelFile:
         others = {row.get("labeller", "") for row in rows} - {self.labeller}
         if others:
             names = ", ".join(sorted(name or "somebody unnamed" for name in others))
-            raise UsageMistake(
-                f"{self.path} holds labels of {names}; yours go into a file of their own: "
-                "--labeller NAME makes one, -o FILE names it"
-            )
+            hint = "yours go into a file of their own: --labeller NAME makes one, -o FILE names it"
+            raise UsageMistake(f"{self.path} holds labels of {names}; {hint}")
         for row in rows:
             if "id" in row and isinstance(row.get("input"), Mapping):
                 scale = tuple(row.get("scale", ZERO_TO_ONE))
                 scores = {name: self._on_scale(score, scale) for name, score in row["scores"].items()}
                 self._by_id[row["id"]] = PersonLabels(scores, row.get("note", ""))
-                self._ids[_values_digest({**row["input"], self._rubric.output: row["output"]})] = row["id"]
+                self._ids[json_digest({**row["input"], self._rubric.output: row["output"]})] = row["id"]
 
     def _on_scale(self, score: float | None, scale: Scale) -> float | None:
         if score is None or scale == self.scale:
@@ -154,7 +152,7 @@ class LabelFile:
     def _replace(self, id: str, line: bytes) -> None:
         """Write the file anew with this line in the place of the example's old one."""
         lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
-        places = [place for place, old in enumerate(lines) if _id_of(old) == id]
+        places = [place for place, old in enumerate(lines) if (_object_in(old) or {}).get("id") == id]
         lines = [old for place, old in enumerate(lines) if place not in places[1:]]
         if places:
             lines[places[0]] = line
@@ -164,23 +162,12 @@ class LabelFile:
             beside.write_bytes(b"".join(lines))
 
 
-def _values_digest(values: Mapping[str, str]) -> str:
-    return json_digest(dict(values))
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
-
-
-def _id_of(line: bytes) -> object:
+def _object_in(line: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
     except ValueError:
         return None
-    return row.get("id") if isinstance(row, dict) else None
+    return row if isinstance(row, dict) else None
 
 
 @contextmanager

@@ -141,12 +141,10 @@ def _json_rows(path: Path, text: str, problems: list[Problem]) -> Iterator[Label
             continue
         try:
             value = _decode(line)
-        except ValueError as broken:
+        except (ValueError, RecursionError) as broken:
+            deep = isinstance(broken, RecursionError)
             found = broken.msg if isinstance(broken, json.JSONDecodeError) else str(broken)
-            problems.append(Problem(short_path(path), number, (), "one JSON object in one line", found))
-            continue
-        except RecursionError:
-            found = "more levels than can be read"
+            found = "more levels than can be read" if deep else found
             problems.append(Problem(short_path(path), number, (), "one JSON object in one line", found))
             continue
         if not isinstance(value, dict):
@@ -172,9 +170,8 @@ def _csv_rows(
                 continue
             found = f"unknown column {name!r}" if place is None else f"a second column {name!r}"
             near = did_you_mean(name, columns) if place is None else ""
-            problems.append(
-                Problem(short_path(path), 1, (name,), f"one of {', '.join(columns)}", found, near)
-            )
+            expected = f"one of {', '.join(columns)}"
+            problems.append(Problem(short_path(path), 1, (name,), expected, found, near))
         before = reader.line_num
         for cells in reader:
             # A cell in quotes may span lines: a row is named by its first one.
@@ -188,9 +185,8 @@ def _csv_rows(
                 continue
             yield _csv_row(line, head, places, cells)
     except csv.Error as broken:
-        _refuse_file(
-            path, reader.line_num, "CSV: cells between commas, in double quotes where needed", str(broken)
-        )
+        expected = "CSV: cells between commas, in double quotes where needed"
+        _refuse_file(path, reader.line_num, expected, str(broken))
 
 
 def _column_place(name: str, singles: Sequence[str], dimensions: Sequence[str]) -> KeyPath | None:
@@ -331,14 +327,10 @@ class _Reader:
             return {}
         for name in value:
             if name not in given:
-                found = f"the unknown value {name!r}"
-                self._wrong(
-                    row, ("input", name), f"one of {', '.join(given)}", found, did_you_mean(name, given)
-                )
+                self._unknown(row, ("input", name), "value", given)
         missing = [name for name in given if name not in value]
         if missing:
-            found = f"no {', '.join(missing)}"
-            expected = f"{', '.join(given)}: what the rubric shows"
+            expected, found = f"{', '.join(given)}: what the rubric shows", f"no {', '.join(missing)}"
             self._wrong(row, ("input",), expected, found, self._columns(row, missing))
         shared = [name for name in given if name in value]
         return {name: self._text(row, ("input", name), value[name], "a text") for name in shared}
@@ -352,10 +344,7 @@ class _Reader:
         low, high = self._scale_of(row)
         for name, value in scores.items():
             if name not in names:
-                found = f"the unknown dimension {name!r}"
-                self._wrong(
-                    row, ("scores", name), f"one of {', '.join(names)}", found, did_you_mean(name, names)
-                )
+                self._unknown(row, ("scores", name), "dimension", names)
             elif value is not None and self._is_label(row, name, value, low, high):
                 yield name, (value - low) / (high - low)
 
@@ -386,6 +375,10 @@ class _Reader:
     def _columns(self, row: LabelRow, names: Sequence[str]) -> str:
         """Say which columns a CSV file needs."""
         return f"columns {', '.join(f'input.{name}' for name in names)}" if row.columns else ""
+
+    def _unknown(self, row: LabelRow, path: tuple[str, str], kind: str, names: Sequence[str]) -> None:
+        expected, found = f"one of {', '.join(names)}", f"the unknown {kind} {path[1]!r}"
+        self._wrong(row, path, expected, found, did_you_mean(path[1], names))
 
     def _wrong(self, row: LabelRow, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
         unknown = bool(row.columns) and path[:-1] == ("input",) and path[-1] not in self._given

@@ -90,15 +90,13 @@ def calibrate(args: argparse.Namespace) -> int:
     rubric = labels.stem
     names = installed_registry().rubric_names if args.rubric is None else ()
     if args.rubric is None and rubric not in names:
-        choices = ", ".join(names)
-        raise UsageMistake(f"which rubric? say --rubric=R: a .jinja file, or one of {choices}")
+        raise UsageMistake(f"which rubric? say --rubric=R: a .jinja file, or one of {', '.join(names)}")
     if args.rubric is not None:
         is_file = args.rubric.endswith(".jinja")
         rubric = Path(os.path.relpath(args.rubric, labels.parent)).as_posix() if is_file else args.rubric
     id = re.sub(r"[\s/\\:\[\]]+", "_", labels.stem)
-    with _temporary_calibration(
-        labels, settings | {"kind": "calibration", "id": id, "labels": labels.name, "rubric": rubric}
-    ) as file:
+    settings |= {"kind": "calibration", "id": id, "labels": labels.name, "rubric": rubric}
+    with _temporary_calibration(labels, settings) as file:
         return _calibrate(file, args)
 
 
@@ -109,9 +107,8 @@ def _calibrate(file: Path, args: argparse.Namespace) -> int:
 
     with tempfile.TemporaryDirectory() as between:
         place = Path(between, "folder")
-        status = _run_pytest(
-            file, args, "-p", run_folder_plugin.__name__, f"{run_folder_plugin.OPTION}={place}"
-        )
+        option = f"{run_folder_plugin.OPTION}={place}"
+        status = _run_pytest(file, args, "-p", run_folder_plugin.__name__, option)
         folder = Path(place.read_text(encoding="utf-8")) if place.exists() else None
     if status == USAGE_ERROR:  # pytest has printed why
         return status
@@ -134,11 +131,9 @@ def _run_pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
     options = [f"--agent-judge={judge}" for judge in args.judge]
     options += [f"--agent-record-chat={args.record_chat}"] if args.record_chat else []
     options += [f"--agent-results={args.results}"] if args.results else []
+    arguments = ["-p", "agenteval", *UNCACHED, "-rs", *more, *options, str(file)]
     with without_addopts():
-        process = start_pytest(
-            ["-p", "agenteval", *UNCACHED, "-rs", *more, *options, str(file)],
-            output=STANDARD_ERROR if args.json == STDOUT else None,
-        )
+        process = start_pytest(arguments, output=STANDARD_ERROR if args.json == STDOUT else None)
     while True:
         try:
             return process.wait()
@@ -243,9 +238,8 @@ def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tu
 
     entries = chosen_entries(run, {name: getattr(args, name) for name in FILTERS}, words)
     tasks = PlannedTasks(entries)
-    pool = review_pool(
-        run, entries, tasks, _rubric_option(args.rubric), SPLITS[args.split], "errored" in words
-    )
+    rubric = _rubric_option(args.rubric)
+    pool = review_pool(run, entries, tasks, rubric, SPLITS[args.split], "errored" in words)
     trials = chosen_trials(pool.trials, words, args.sample, args.seed)
     scale = tuple(args.scale) if args.scale else (pool.rubric.low, pool.rubric.high)
     folders = dict.fromkeys(tasks.suite_folder(trial.entry) for trial in trials)

@@ -44,7 +44,15 @@ PAGER_SETTINGS = {"LESS": "FRX", "LV": "-c"}
 
 def add_results_option(parser: argparse.ArgumentParser) -> None:
     """Declare the folder in which runs are looked up."""
-    parser.add_argument("--results", default=_nearest_root(), metavar="DIR", help=RESULTS_HELP)
+    # pytest keeps runs at its own root, from whichever folder below it is started: the nearest folder of
+    # runs above in the repository, else the one at its top. Without git it is the one here.
+    here = Path.cwd()
+    above = (here, *here.parents)
+    top = next((place for place in above if (place / ".git").exists()), here)
+    inside = above[: above.index(top) + 1]
+    holding = next((place for place in inside if (place / RUNS_FOLDER).is_dir()), top)
+    nearest = os.path.relpath(holding / RUNS_FOLDER, here)
+    parser.add_argument("--results", default=nearest, metavar="DIR", help=RESULTS_HELP)
 
 
 def find_named_run(results: Path, name: str) -> Path:
@@ -65,20 +73,6 @@ def print_other_runs_of_day(results: Path, name: str) -> None:
         more = f" and {len(others) - MOST_LISTED} more" if len(others) > MOST_LISTED else ""
         listed = ", ".join(others[:MOST_LISTED])
         print(f"{name} is {newest}, the newest of that day; also there: {listed}{more}", file=sys.stderr)
-
-
-def _nearest_root() -> str:
-    """Give the folder of runs that is nearest above in the repository, else the one at its top.
-
-    pytest keeps runs at its own root, from whichever folder below it is started. Where there is no git,
-    it is the one here.
-    """
-    here = Path.cwd()
-    above = (here, *here.parents)
-    top = next((place for place in above if (place / ".git").exists()), here)
-    inside = above[: above.index(top) + 1]
-    holding = next((place for place in inside if (place / RUNS_FOLDER).is_dir()), top)
-    return os.path.relpath(holding / RUNS_FOLDER, here)
 
 
 def positive_int(text: str) -> int:

@@ -62,6 +62,7 @@ ALIKE = {**MUST_EQUAL, **MAY_DIFFER}
 
 _agent_digests = attrgetter(*(f"digests.{name}" for name in ALIKE))
 ONE_IN_100 = "1 in 100: the floor that one in 100 runs in which nothing changed is below"
+ALL_ALIKE = "no task's trials differ yet: of an agent that always does the same no run misses anything"
 NO_TRIALS = "none of its trials has a score"
 UNKNOWN = "one trial of a task does not show how trials scatter: run the suite twice, or with --repetitions 3"
 
@@ -137,25 +138,9 @@ def gate_check_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = RUN_HELP
     add = parser.add_argument
-    add(
-        "run",
-        nargs="*",
-        metavar="RUN",
-        help=f"these runs only (default: the newest {LAST_RUNS} of its suites)",
-    )
-    add(
-        "--last",
-        type=positive_int,
-        default=LAST_RUNS,
-        metavar="N",
-        help=f"how many runs (default: {LAST_RUNS})",
-    )
-    add(
-        "--repetitions",
-        type=positive_int,
-        metavar="N",
-        help="of the runs to be judged (default: as in the newest)",
-    )
+    add("run", nargs="*", metavar="RUN", help=f"these runs only (default: the newest {LAST_RUNS} of its suites)")  # fmt: skip  # noqa: E501
+    add("--last", type=positive_int, default=LAST_RUNS, metavar="N", help=f"how many runs (default: {LAST_RUNS})")  # fmt: skip  # noqa: E501
+    add("--repetitions", type=positive_int, metavar="N", help="of the runs to be judged (default: as in the newest)")  # fmt: skip  # noqa: E501
     add_json_option(parser)
     add_results_option(parser)
 
@@ -175,10 +160,9 @@ def gate_check(args: argparse.Namespace) -> int:
     if args.json:
         write_document(args.json, GateCheckDocument(run=newest.path.name, suites=tuple(suites)))
     if args.json != STDOUT:
-        width = terminal_width()
         for number, suite in enumerate(suites):
             print_lines([StyledLine("")] if number else [])
-            print_lines(table_lines(_suite_table(suite), width))
+            print_lines(table_lines(_suite_table(suite), terminal_width()))
     return 0
 
 
@@ -217,11 +201,8 @@ class _TrialPool:
         """Add the trials of a run that count, but those that it has taken over from a run that is here."""
         alike: list[JournalEntry] = []
         for group, entries in entries_by_group(run).items():
-            tried = [
-                (entry, self._digests.get(entry.key._replace(repetition=0)))
-                for entry in entries
-                if entry.averaged
-            ]
+            averaged = (entry for entry in entries if entry.averaged)
+            tried = ((entry, self._digests.get(entry.key._replace(repetition=0))) for entry in averaged)
             known = [(entry, digests) for entry, digests in tried if digests and self._is_first(entry, run)]
             same = [entry for entry, digests in known if _agent_digests(entry) in digests]
             differ = {word for entry, digests in known for word in _differences(entry, digests)}
@@ -276,13 +257,11 @@ def _checked_suite(
         source, floors = pool.newest, [*floors_of(of_run)]
     drifts = run_drifts(entries, pool.side.run_of)
     tasks = group_by_task(entries).values()
-    # Without tasks of capability suites, where a miss fails nothing.
-    counts = [
-        (sum(entry.ending == "passed" for entry in trials), len(trials))
-        for trials in tasks
-        if (file.suite.kind_of(trials[0].key.task, trials[0].bucket) if file else trials[0].kind)
-        != "capability"
-    ]
+    counts = []
+    for first, *others in tasks:
+        kind = file.suite.kind_of(first.key.task, first.bucket) if file else first.kind
+        if kind != "capability":  # there a miss fails nothing
+            counts.append((sum(each.ending == "passed" for each in (first, *others)), 1 + len(others)))
     rates = pass_rates([[entry.ending == "passed" for entry in trials] for trials in tasks])
     chance = None if rates is None else rates.chance_of_a_miss(counts, k)
     return CheckedSuite(
@@ -297,9 +276,7 @@ def _checked_suite(
         runs=tuple(pool.runs.get(group, ())),
         drifted=apart_text(drifts) if any(each.drifted for each in drifts) else "",
         gate=source if floors else "",
-        floors=tuple(
-            _checked_floor(floor, view, entries, k) for floor in floors or _suggested_floors(view, k)
-        ),
+        floors=tuple(_checked_floor(each, view, entries, k) for each in floors or _suggested_floors(view, k)),
         misses=CheckedMisses(len(counts), chance) if counts else None,
     )
 
@@ -325,18 +302,15 @@ def _checked_floor(floor: Floor, view: SuiteView, entries: Sequence[JournalEntry
 
 def _suite_table(suite: CheckedSuite) -> ReportTable:
     who = model_label(suite.model, suite.variant)
-    of_runs = (
-        f"{pluralize(suite.trials, 'trial')} of {pluralize(sum(run.trials > 0 for run in suite.runs), 'run')}"
-    )
+    counted = sum(run.trials > 0 for run in suite.runs)
+    of_runs = f"{pluralize(suite.trials, 'trial')} of {pluralize(counted, 'run')}"
     title = f"{suite.suite} with {who}: {pluralize(suite.tasks, 'task')} x {suite.repetitions}, by {of_runs}"
     columns = [
         TableColumn("today", tuple(format_figure(floor.today) for floor in suite.floors)),
         TableColumn("1 in 100", tuple(format_figure(floor.one_in_100) for floor in suite.floors)),
     ]
     if suite.gate:
-        chances = (
-            NOT_KNOWN if floor.chance is None else percent_text(floor.chance) for floor in suite.floors
-        )
+        chances = (NOT_KNOWN if each.chance is None else percent_text(each.chance) for each in suite.floors)
         columns.insert(1, TableColumn("misses it", tuple(chances)))
     names = (f"{floor.name} {floor.floor:.2f}" if suite.gate else floor.name for floor in suite.floors)
     head = f"floors of {suite.gate}" if suite.gate else "no floors in its gate"
@@ -349,18 +323,14 @@ def _suite_notes(suite: CheckedSuite) -> Iterator[TableNote]:
         yield TableNote("misses it: the share of runs in which nothing changed that is below this floor")
     yield TableNote(ONE_IN_100 if known else UNKNOWN if suite.trials else NO_TRIALS)
     if known and not suite.varied:
-        yield TableNote(
-            "no task's trials differ yet: of an agent that always does the same no run misses anything"
-        )
+        yield TableNote(ALL_ALIKE)
     if known and not suite.gate:
-        yield TableNote(
-            f"to set one: gate: {{score: {known[0]:g}}} in suite.yaml, or --agent-gate=score={known[0]:g}"
-        )
+        score = f"{known[0]:g}"
+        yield TableNote(f"to set one: gate: {{score: {score}}} in suite.yaml, or --agent-gate=score={score}")
     if suite.misses is not None and suite.misses.chance is not None:
         which = f"each trial of {pluralize(suite.misses.tasks, 'task')} has to pass"
-        yield TableNote(
-            f"{which}: where nothing changed, about {percent_text(suite.misses.chance)} of runs fail"
-        )
+        percent = percent_text(suite.misses.chance)
+        yield TableNote(f"{which}: where nothing changed, about {percent} of runs fail")
     for run in suite.runs:
         if run.others:
             differ = ", ".join(run.differ)

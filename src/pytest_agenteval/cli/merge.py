@@ -72,16 +72,10 @@ class MergeDocument(Document, frozen=True, kw_only=True):
 def merge_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     add = parser.add_argument
-    parser.epilog = (
-        f"{RUN_HELP} A folder that is no run stands for all runs below it, as of downloaded artifacts."
-    )
+    below = "A folder that is no run stands for all runs below it, as of downloaded artifacts."
+    parser.epilog = f"{RUN_HELP} {below}"
     add("runs", nargs="+", metavar="RUN", help="the runs that are joined; none of them is changed")
-    add(
-        "--into",
-        default="",
-        metavar="NAME",
-        help="the new run's name (default: when it began, with its models)",
-    )
+    add("--into", default="", metavar="NAME", help="the new run's name (default: when it began, with its models)")  # fmt: skip  # noqa: E501
     add("--partial", action="store_true", help="join what is there where a shard is missing or did not end")
     add("--baseline", default="", metavar="RUN", help="compare with this run, or baseline's file (default: what the shards were told)")  # fmt: skip  # noqa: E501
     add("--junit", nargs="+", default=[], metavar="FILE", help="write the first of these JUnit files from all others, those of the runs")  # fmt: skip  # noqa: E501
@@ -105,9 +99,8 @@ def merge(args: argparse.Namespace) -> int:
     for file in args.output:
         check_report_path(Path(file))  # before anything is done
     if len(args.junit) == 1:
-        raise UsageMistake(
-            f"--junit: expected a file to write, and those to read; found {args.junit[0]} alone"
-        )
+        alone = f"found {args.junit[0]} alone"
+        raise UsageMistake(f"--junit: expected a file to write, and those to read; {alone}")
     junit = [read_junit(Path(file)) for file in args.junit[1:]]
     parts = find_parts(args.runs, results)
     if found := list(obstacles(parts.runs)):

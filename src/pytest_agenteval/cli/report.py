@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -61,6 +62,7 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.store.run_folder import LATEST, ROOT, list_runs
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
+from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, ending_word, printable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -183,9 +185,8 @@ def _check_options(options: object, scorecard: str) -> Iterator[ReportOption]:
     for option in options:
         if not isinstance(option, ReportOption) or not option.flag.startswith("--"):
             expected = 'a ReportOption whose flag begins with "--"'
-            raise UsageMistake(
-                f"options of the scorecard {scorecard!r}: expected {expected}; found {option!r:.80}"
-            )
+            found = f"options of the scorecard {scorecard!r}: expected {expected}; found {option!r:.80}"
+            raise UsageMistake(found)
         yield option
 
 
@@ -204,7 +205,9 @@ def report(args: argparse.Namespace) -> int:
     if args.json == args.markdown == STDOUT:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
     scorecards = [_with_settings(scorecard, args) for scorecard in args.registry.scorecards()]
-    runs = list(_load_runs(args.runs, Path(args.results)))
+    # One run may have been named twice, as latest and by its name.
+    folders = dict.fromkeys(find_named_run(Path(args.results), name).resolve() for name in args.runs)
+    runs = [load_run(Path(short_path(folder))) for folder in folders]
     status = _write_format(runs, args) if args.format else _write_reports(runs, scorecards, args)
     if len(runs) > 1 or args.format or STDOUT in (args.json, args.markdown):  # else it stands below the table
         for run in runs:
@@ -222,14 +225,6 @@ def _with_settings(scorecard: RegisteredScorecard, args: argparse.Namespace) -> 
             except ValueError as refused:
                 raise UsageMistake(f"{option.flag}: {refused}") from None
     return replace(scorecard, settings=settings)
-
-
-def _load_runs(names: Iterable[str], results: Path) -> Iterator[Run]:
-    # One run may have been named twice, as latest and by its name.
-    folders = dict.fromkeys(find_named_run(results, name).resolve() for name in names)
-    here = Path.cwd().resolve()
-    for folder in folders:
-        yield load_run(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
 
 def _write_format(runs: Sequence[Run], args: argparse.Namespace) -> int:
@@ -342,12 +337,8 @@ def show(args: argparse.Namespace) -> int:
         write_document(args.json, trials_document([(None, (run, entry)) for entry in entries]))
     if args.json != STDOUT:
         detail = Detail(terminal_width(), args.full)
-        lines = (
-            _difference_lines(runs[1], run, pairs, detail)
-            if args.diff
-            else _trial_lines(run, entries, detail)
-        )
-        page_lines(lines, paged=not args.no_pager)
+        differences = _difference_lines(runs[1], run, pairs, detail) if args.diff else None
+        page_lines(differences or _trial_lines(run, entries, detail), paged=not args.no_pager)
     for each in runs:
         print_unreadable(each.folder.name, each)
         if not each.has_checksums:
@@ -360,19 +351,15 @@ def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> 
         return choose_trials(run.entries, query)
     except UsageMistake as mistake:
         unreadable = [f"{run.folder.name}: {line}" for line in first_unreadable(run.odd)]
-        hint = (
-            [] if query.word or best_matches(run.entries, query.name) else _other_run_hint(run, query, args)
+        known = query.word or best_matches(run.entries, query.name) or args.run
+        others = [] if known else list_runs(Path(args.results))[:MOST_LOOKED_AT]
+        names = (
+            other.path.name
+            for other in others
+            if other.path.name != run.folder.name and best_matches(load_run(other.path).entries, query.name)
         )
+        hint = [f"the run {name} has it: --run {name}" for name in islice(names, 1)]
         raise UsageMistake("\n".join([f"run {run.folder.name}: {mistake}", *hint, *unreadable])) from None
-
-
-def _other_run_hint(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[str]:
-    if args.run:
-        return []
-    for other in list_runs(Path(args.results))[:MOST_LOOKED_AT]:
-        if other.path.name != run.folder.name and best_matches(load_run(other.path).entries, query.name):
-            return [f"the run {other.path.name} has it: --run {other.path.name}"]
-    return []
 
 
 def _trial_lines(run: Run, entries: Sequence[JournalEntry], detail: Detail) -> Iterator[StyledLine]:
@@ -407,18 +394,12 @@ def _matched_pairs(
     """Give old and new of each trial; of several, one that the other run does not have is left out."""
     for entry in entries:
         try:
-            yield _counterpart(other, entry), entry
+            yield counterpart(other.entries, entry), entry
         except UsageMistake as mistake:
+            mistake = UsageMistake(f"run {other.folder.name}: {mistake}")
             if len(entries) == 1:
-                raise
+                raise mistake from None
             print(f"left out: {str(mistake).partition(chr(10))[0]}", file=sys.stderr)
-
-
-def _counterpart(other: Run, entry: JournalEntry) -> JournalEntry:
-    try:
-        return counterpart(other.entries, entry)
-    except UsageMistake as mistake:
-        raise UsageMistake(f"run {other.folder.name}: {mistake}") from None
 
 
 def _difference_lines(

@@ -41,9 +41,7 @@ from pytest_agenteval.text.formatting import StyledLine, format_moment, pluraliz
 YOUNG_DAYS, NEWEST = 14, 20
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
-MOST_RUNS = 20
-
-TREND_RUNS = 10
+MOST_RUNS, TREND_RUNS = 20, 10
 
 
 def _add_prune_options(parser: argparse.ArgumentParser) -> None:
@@ -67,10 +65,9 @@ def prune(args: argparse.Namespace) -> int:
         is_held=_is_in_use,
     )
     print_lines(map(StyledLine, _pruning_lines(plan, root)))
-    if not plan.removable:
-        return 0
-    if not args.yes:
+    if plan.removable and not args.yes:
         print("Nothing was removed: add --yes to remove them.")
+    if not (plan.removable and args.yes):
         return 0
     failed = 0
     for folder in plan.removable:
@@ -148,14 +145,7 @@ def runs_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     add = parser.add_argument
     number = parser.add_mutually_exclusive_group().add_argument
-    number(
-        "-n",
-        "--number",
-        type=positive_int,
-        default=MOST_RUNS,
-        metavar="N",
-        help=f"how many, the newest first (default: {MOST_RUNS})",
-    )
+    number("-n", "--number", type=positive_int, default=MOST_RUNS, metavar="N", help=f"how many, the newest first (default: {MOST_RUNS})")  # fmt: skip  # noqa: E501
     number("--all", action="store_true", help="all of them")
     add_json_option(parser)
     _add_prune_options(parser)
@@ -169,28 +159,21 @@ def runs(args: argparse.Namespace) -> int:
         return prune(args)
     stored = list_runs(Path(args.results))
     chosen = stored if args.all else stored[: args.number]
-    listed = [_read_run(folder) for folder in chosen]
+    listed: list[ListedRun] = []
+    for folder in chosen:  # each is let go: a thousand of them would not fit into memory side by side
+        run = load_run(folder.path)
+        listed.append(listed_run(run, tuple(first_unreadable(run.odd))))
     if args.json:
         write_document(args.json, run_list_document(listed, len(stored)))
     if args.json != STDOUT:
-        page_lines(_run_lines(listed, args.results, len(stored)), paged=not args.no_pager)
-    for run in listed:
-        for problem in run.unreadable:
-            print(f"{run.name}: {problem}", file=sys.stderr)
+        lines: Iterable[StyledLine] = [StyledLine(f"no runs in {args.results}")]
+        if listed:
+            lines = table_lines(run_list_table(listed, args.results, len(stored)), terminal_width())
+        page_lines(lines, paged=not args.no_pager)
+    for each in listed:
+        for problem in each.unreadable:
+            print(f"{each.name}: {problem}", file=sys.stderr)
     return 0
-
-
-def _run_lines(listed: Sequence[ListedRun], results: str, stored: int) -> Iterable[StyledLine]:
-    if not listed:
-        return [StyledLine(f"no runs in {results}")]
-    width = terminal_width()
-    return table_lines(run_list_table(listed, results, stored), width)
-
-
-def _read_run(folder: RunFolder) -> ListedRun:
-    """Read a run and let it go: a thousand of them would not fit into memory side by side."""
-    run = load_run(folder.path)
-    return listed_run(run, tuple(first_unreadable(run.odd)))
 
 
 def sql_arguments(parser: argparse.ArgumentParser) -> None:
@@ -211,30 +194,22 @@ def sql_arguments(parser: argparse.ArgumentParser) -> None:
 
 def sql(args: argparse.Namespace) -> int:
     """Print what the query gives."""
-    from pytest_agenteval.reports.exports.row_files import (
-        query_document,
-        query_runs,
-        result_csv,
-        result_lines,
-    )
+    from pytest_agenteval.reports.exports import row_files
 
     results = Path(args.results)
     if args.all and args.runs:
         raise UsageMistake(f"--all asks every run in {results}: leave out {', '.join(args.runs)}")
     # All runs that are meant are found, each once, before any of them is read.
-    names = args.runs or ["latest"]
-    folders = dict.fromkeys(
-        [stored.path for stored in list_runs(results)]
-        if args.all
-        else [find_named_run(results, name).resolve() for name in names]
-    )
-    result = query_runs(args.query, _queried_runs(folders))
+    paths = [stored.path for stored in list_runs(results)] if args.all else []
+    named = [] if args.all else [find_named_run(results, name).resolve() for name in args.runs or ["latest"]]
+    result = row_files.query_runs(args.query, _queried_runs(dict.fromkeys(paths + named)))
     if args.csv:
-        write_text(STDOUT, result_csv(result))
+        write_text(STDOUT, row_files.result_csv(result))
     if args.json:
-        write_document(args.json, query_document(result))
+        write_document(args.json, row_files.query_document(result))
     if not args.csv and args.json != STDOUT:
-        print_lines(result_lines(result, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print_lines(row_files.result_lines(result, width))
     return 0
 
 
@@ -250,13 +225,7 @@ def trend_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     add = parser.add_argument
     add("suite", nargs="?", metavar="SUITE", help="a suite's name (default: every suite that was run)")
-    add(
-        "--last",
-        type=int,
-        default=TREND_RUNS,
-        metavar="N",
-        help=f"how many of its runs (default: {TREND_RUNS})",
-    )
+    add("--last", type=int, default=TREND_RUNS, metavar="N", help=f"how many of its runs (default: {TREND_RUNS})")  # fmt: skip  # noqa: E501
     add("--model", action="append", default=[], metavar="MODEL", help=MODEL_HELP + AGAIN_HELP)
     add("--variant", action="append", default=[], metavar="NAME", help=VARIANT_HELP + AGAIN_HELP)
     add_json_option(parser)
@@ -275,9 +244,8 @@ def trend(args: argparse.Namespace) -> int:
         raise UsageMistake(f"there are no runs in {args.results} yet")
     names = suite_names(folders)
     if args.suite is not None and args.suite not in names:
-        raise UsageMistake(
-            f"no run of the suite {args.suite!r} in {args.results}; {_unknown_suite_text(args.suite, names)}"
-        )
+        near = f"suites that were run: {nearest_names(args.suite, names)}" if names else "none was run"
+        raise UsageMistake(f"no run of the suite {args.suite!r} in {args.results}; {near}")
     trends = [
         trend_of(last_runs(folders, suite, args.last, args.model), suite, args.model, args.variant)
         for suite in ([args.suite] if args.suite is not None else names)
@@ -293,10 +261,6 @@ def trend(args: argparse.Namespace) -> int:
             print_lines([StyledLine("")] if number else [])
             print_lines(trend_lines(trend, width, ascii_only))
     return 0
-
-
-def _unknown_suite_text(suite: str, names: Sequence[str]) -> str:
-    return f"suites that were run: {nearest_names(suite, names)}" if names else "none was run"
 
 
 def _known_models(folders: Sequence[RunFolder]) -> str:

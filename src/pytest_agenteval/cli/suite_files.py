@@ -68,7 +68,8 @@ def suites_meant(name: str | None) -> list[SuiteFile]:
         raise broken[0]
     if (here / name).is_dir():
         raise UsageMistake(f"there is no suite.yaml below {name}, and no suite of that name below {here}")
-    raise UsageMistake(f"there is no suite {name!r} below {here}; {_unknown_suite_text(name, names)}")
+    there = f"suites there: {', '.join(names)}" if names else "no suite.yaml is there: name its folder"
+    raise UsageMistake(f"there is no suite {name!r} below {here}; {did_you_mean(name, names) or there}")
 
 
 def _suites_below(folder: Path) -> list[SuiteFile]:
@@ -91,12 +92,6 @@ def is_place_of_suite(name: str) -> bool:
     if not path.is_dir():
         return path.exists()
     return find_suite(path, Path.cwd()) is not None or bool(SuiteSearch(path).all)
-
-
-def _unknown_suite_text(name: str, names: list[str]) -> str:
-    if not names:
-        return "no suite.yaml is there: name its folder"
-    return did_you_mean(name, names) or f"suites there: {', '.join(names)}"
 
 
 def holds_suite(path: Path) -> bool:

@@ -187,23 +187,17 @@ def _collect_files(paths: Sequence[str]) -> CollectedFiles:
             tasks=len(listener.tasks),
             calibrations=listener.calibrations,
             files_with_problems=len(listener.texts),
-            problems=tuple(map(_file_problem, listener.problems)),
+            problems=tuple(
+                FileProblem(
+                    each.file, each.line, key_path_text(each.path), each.expected, each.found, each.hint
+                )
+                for each in listener.problems
+            ),
             unreadable=tuple(listener.unreadable),
             hints=tuple(listener.hints),
             broken_benchmarks=listener.broken,
         ),
         tuple(listener.texts),
-    )
-
-
-def _file_problem(problem: Problem) -> FileProblem:
-    return FileProblem(
-        file=problem.file,
-        line=problem.line,
-        key=key_path_text(problem.path),
-        expected=problem.expected,
-        found=problem.found,
-        hint=problem.hint,
     )
 
 
@@ -237,19 +231,8 @@ LEAK_KINDS: dict[LeakKind, str] = {
 def audit_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     add = parser.add_argument
-    add(
-        "suite",
-        nargs="?",
-        metavar="SUITE",
-        help="a suite's name, or a path; without it every suite below here",
-    )
-    add(
-        "--least",
-        type=float,
-        default=LEAST_SHARE,
-        metavar="SHARE",
-        help=f"the share of spoilers that a suite's graders have to see, 0 to 1; {LEAST_SHARE}, if not said",
-    )
+    add("suite", nargs="?", metavar="SUITE", help="a suite's name, or a path; without it every suite below here")  # fmt: skip  # noqa: E501
+    add("--least", type=float, default=LEAST_SHARE, metavar="SHARE", help=f"the share of spoilers that a suite's graders have to see, 0 to 1; {LEAST_SHARE}, if not said")  # fmt: skip  # noqa: E501
     add("--judge", action="append", default=[], metavar="MODEL", help="who judges; several are an ensemble")
     add("--keep", metavar="DIR", help="keep the audited run in this folder; else it goes again")
     add("-o", "--output", metavar="FILE", help="write the tables in Markdown too")
@@ -260,13 +243,9 @@ def audit(args: argparse.Namespace) -> int:
     """Audit suites: 0 where all is sound, 1 where a task or its graders are not, 2 where nothing can be."""
     if not 0 <= args.least <= 1:
         raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")
-    paths = (
-        [args.suite]
-        if args.suite is not None
-        and Path(args.suite).name not in SUITE_NAMES
-        and is_place_of_suite(args.suite)
-        else [str(suite.path.parent) for suite in suites_meant(args.suite)]
-    )
+    named = args.suite is not None and Path(args.suite).name not in SUITE_NAMES
+    is_place = named and is_place_of_suite(args.suite)
+    paths = [args.suite] if is_place else [str(suite.path.parent) for suite in suites_meant(args.suite)]
     with _audit_folder(args.keep) as results:
         result = _run_audit(paths, args, results)
     if args.json:
@@ -274,8 +253,7 @@ def audit(args: argparse.Namespace) -> int:
     if args.output:
         write_text(args.output, audit_markdown(result))
     if args.json != STDOUT and args.output != STDOUT:
-        width = terminal_width()
-        print_lines(audit_lines(result, width, tells_unseen=True))
+        print_lines(audit_lines(result, terminal_width(), tells_unseen=True))
     return 0 if result.is_sound else 1
 
 
@@ -285,16 +263,14 @@ def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) ->
     options = ["--agent-audit", "-m", "agenteval_audit", *(f"--agent-judge={judge}" for judge in args.judge)]
     output = results / PYTEST_OUTPUT
     print("acting out the references, whole and spoilt …", file=sys.stderr)
-    pytest = InnerPytest(
-        [*options, *paths], folder=Path.cwd(), results=results, name=AUDIT_RUN, output=output
-    )
+    arguments = [*options, *paths]
+    pytest = InnerPytest(arguments, folder=Path.cwd(), results=results, name=AUDIT_RUN, output=output)
     try:
         status = pytest.wait()
     except AgentEvalError:
         if "no tests ran" in output.read_text(encoding="utf-8", errors="replace"):
-            raise UsageMistake(
-                "nothing can be audited: no task there has a reference_solution with turns"
-            ) from None
+            none = "nothing can be audited: no task there has a reference_solution with turns"
+            raise UsageMistake(none) from None
         _print_end(output)
         raise
     if status not in COMPLETED:
@@ -326,8 +302,7 @@ def _audit_folder(named: str | None) -> Iterator[Path]:
 
 def _print_end(output: Path) -> None:
     """Show how pytest ended: it says best what is wrong with task files."""
-    lines = output.read_text(encoding="utf-8", errors="replace").splitlines()[-MOST_SHOWN:]
-    for line in lines:
+    for line in output.read_text(encoding="utf-8", errors="replace").splitlines()[-MOST_SHOWN:]:
         print(KNOWN_SECRETS.text(printable(line)), file=sys.stderr)
 
 

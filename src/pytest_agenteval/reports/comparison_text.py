@@ -314,7 +314,14 @@ def _verdict_clauses(comparison: RunComparison) -> Iterator[tuple[str, str]]:
         (f"{_short(suite, comparison)}: {bucket_name(change)}" if several else bucket_name(change), change)
         for suite in comparison.suites
         for change in suite.buckets
-        if _has_verdict(change) and not _is_named_by(suite.suite, change)
+        if _has_verdict(change)
+        and not (
+            suite.suite is not None
+            and suite.suite.verdict == change.verdict
+            and suite.suite.share is not None
+            and suite.suite.share.bucket == change.name
+            and suite.suite.share.rest <= MOST_LEFT
+        )
     ]
     for name, change in sorted(buckets, key=lambda pair: -abs(pair[1].change)):
         yield change.verdict, _clause(name, change, comparison)
@@ -322,17 +329,6 @@ def _verdict_clauses(comparison: RunComparison) -> Iterator[tuple[str, str]]:
 
 def _has_verdict(change: Change) -> bool:
     return change.verdict in ("better", "worse")
-
-
-def _is_named_by(suite: Change | None, bucket: Change) -> bool:
-    """Whether a suite's verdict is that of one bucket, and says so."""
-    return (
-        suite is not None
-        and suite.verdict == bucket.verdict
-        and suite.share is not None
-        and suite.share.bucket == bucket.name
-        and suite.share.rest <= MOST_LEFT
-    )
 
 
 def _clause(name: str, change: Change, comparison: RunComparison) -> str:

@@ -181,8 +181,7 @@ class ChunkWriter:
 
     def add(self, document: bytes) -> tuple[int, int]:
         """Take a trial's JSON; gives its chunk, and its place in there."""
-        full = len(self._waiting) >= MOST_TRIALS or sum(map(len, self._waiting)) >= MOST_BYTES
-        if full:
+        if len(self._waiting) >= MOST_TRIALS or sum(map(len, self._waiting)) >= MOST_BYTES:
             self.flush()
         self._waiting.append(document)
         return self._chunk, len(self._waiting) - 1
@@ -222,21 +221,14 @@ def _write_chunks(
         if rows[at].ending == "passed" and writer.bytes >= MOST_IN_FILE:
             left_out += 1
             continue
-        chunk, place = writer.add(
-            page_json(
-                _bounded(
-                    KNOWN_SECRETS.value(msgspec.to_builtins(trial_view(trial), enc_hook=encoder_fallback))
-                )
-            )
-        )
+        view = msgspec.to_builtins(trial_view(trial), enc_hook=encoder_fallback)
+        chunk, place = writer.add(page_json(_bounded(KNOWN_SECRETS.value(view))))
         index_rows[at] = replace(index_rows[at], chunk=chunk, at=place)
     writer.flush()
     sentences = []
     if left_out:
-        sentences.append(
-            f"The transcripts of {pluralize(left_out, 'trial')} that passed are not in this file, which "
-            "would be larger than 100 MB: agenteval show opens them."
-        )
+        which = f"The transcripts of {pluralize(left_out, 'trial')} that passed are not in this file"
+        sentences.append(f"{which}, which would be larger than 100 MB: agenteval show opens them.")
     if unreadable:
         sentences.append(f"The transcripts of {pluralize(unreadable, 'trial')} cannot be read.")
     return index_rows, " ".join(sentences)
@@ -273,18 +265,9 @@ def write_html(path: Path, source: ReportSource) -> None:
         chunks.seek(0)
         whole = replace(index, trials=index_rows, left_out=f"{not_listed} {left_out}".strip())
         parts = [page_file(name) for name in SCRIPTS]
-        script, boards = (
-            "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();",
-            KNOWN_SECRETS.value(
-                msgspec.to_builtins(
-                    [
-                        table
-                        for board in leaderboards_of(source.all_runs, source.scorecards)
-                        for table in _tables(board)
-                    ]
-                )
-            ),
-        )
+        script = "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();"
+        boards = leaderboards_of(source.all_runs, source.scorecards)
+        tables = [table for board in boards for table in _tables(board)]
         data = KNOWN_SECRETS.value(msgspec.to_builtins(whole))
         page = page_environment().get_template("report.html.jinja")
         text = page.render(
@@ -292,7 +275,7 @@ def write_html(path: Path, source: ReportSource) -> None:
             filters=row_filters(whole),
             lists_all=not not_listed,
             rests_on=_screen(source.comparison),
-            boards=boards,
+            boards=KNOWN_SECRETS.value(msgspec.to_builtins(tables)),
             figure=format_figure,
             ends=format_ends,
             style=page_file("kit.css") + page_file("page.css"),

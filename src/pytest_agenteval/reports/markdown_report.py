@@ -78,11 +78,8 @@ def summary_markdown(
     columns = suite_columns(view)
     names = [view.label(suite) for suite in view.suites]
     rows = [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(names)]
-    parts = [
-        "## Agent evals",
-        *_paragraphs(headline),
-        markdown_rows([["suite", *(column.title for column in columns)], *rows]),
-    ]
+    table = markdown_rows([["suite", *(column.title for column in columns)], *rows])
+    parts = ["## Agent evals", *_paragraphs(headline), table]
     parts += [*map(escape_markdown, filter(None, remarks_on_all(view))), *_paragraphs(totals)]
     parts += [_buckets(suite) for suite in worst_buckets(view)]
     if notes := [f"- {escape_markdown(note.text)}" for note in run_warnings(view)]:
@@ -199,17 +196,15 @@ def annotation_lines(
     """
     task_lines, fallen = TaskFileLines(root), fallen_tasks(comparison)
     trials = Counter(entry.key[:3] for entry in run.entries)
-    by_level: dict[tuple[str, tuple[str, ...]], list[JournalEntry]] = {}
+    by_level: dict[tuple[str, tuple[str, str, str]], list[JournalEntry]] = {}
     for entry in worst_first(run.entries):
-        levels = WARNING if entry.ending == "missed" and not strict else ERROR
-        by_level.setdefault((levels, entry.key[:3]), []).append(entry)
-    missed_tasks = sorted(
-        [
-            MissedTask(levels, not_passed[0], len(not_passed), trials[not_passed[0].key[:3]])
-            for (levels, _), not_passed in by_level.items()
-        ],
-        key=lambda task: fallen.get(task.worst.key[:2], 0.0),
-    )
+        level = WARNING if entry.ending == "missed" and not strict else ERROR
+        by_level.setdefault((level, entry.key[:3]), []).append(entry)
+    missed_tasks = [
+        MissedTask(level, not_passed[0], len(not_passed), trials[task])
+        for (level, task), not_passed in by_level.items()
+    ]
+    missed_tasks.sort(key=lambda task: fallen.get(task.worst.key[:2], 0.0))
     left_out = 0
     for level in (ERROR, WARNING):
         of_level = [task for task in missed_tasks if task.level == level]
@@ -292,9 +287,8 @@ def comment_markdown(
         fitting = [line for line, end in zip(lines, ends, strict=True) if end <= room - 300]
         rest = len(lines) - len(fitting)
         more = [f"... {pluralize(rest, 'more line')}: agenteval compare OLD NEW shows them"] if rest else []
-        parts.append(
-            folded_markdown("what the verdict rests on", "\n".join(["```text", *fitting, *more, "```"]))
-        )
+        block = "\n".join(["```text", *fitting, *more, "```"])
+        parts.append(folded_markdown("what the verdict rests on", block))
     return KNOWN_SECRETS.text("\n\n".join(parts) + "\n")
 
 
@@ -311,18 +305,13 @@ def code(text: str, most: int) -> str:
 def _totals_text(view: RunView) -> str:
     """Say how many tasks passed, of how many that were decided, and what was not: without a baseline."""
     totals = [suite.total for suite in view.suites]
-    passed, decided = (
-        sum(getattr(total, name) for total in totals) for name in ("tasks_passed", "tasks_decided")
-    )
-    errored = sum(total.errors for total in totals)
-    not_run = sum(total.not_run for total in totals)
-    shortfalls = [
-        f"{pluralize(count, 'trial')} {how}"
-        for count, how in ((errored, "errored"), (not_run, "not run"))
-        if count
-    ]
-    passed_text = f"{passed} of {pluralize(decided, 'task')} passed"
-    return f"{'; '.join([passed_text, *shortfalls])}."
+    passed = sum(total.tasks_passed for total in totals)
+    parts = [f"{passed} of {pluralize(sum(total.tasks_decided for total in totals), 'task')} passed"]
+    if errored := sum(total.errors for total in totals):
+        parts.append(f"{pluralize(errored, 'trial')} errored")
+    if not_run := sum(total.not_run for total in totals):
+        parts.append(f"{pluralize(not_run, 'trial')} not run")
+    return f"{'; '.join(parts)}."
 
 
 def _before(suite: SuiteView, comparison: RunComparison | None) -> tuple[str, str, str]:
@@ -343,10 +332,8 @@ def _worst(run: Run, task_lines: TaskFileLines, comparison: RunComparison | None
     worst = sorted(by_task.values(), key=lambda entry: fallen.get(entry.key[:2], 0.0))
     if not worst:
         return
-    count = min(WORST, len(worst))
-    title = (
-        pluralize(len(worst), "task") if count == len(worst) else f"the {count} worst of {len(worst)} tasks"
-    )
+    of_all = f"the {WORST} worst of {len(worst)} tasks"
+    title = of_all if len(worst) > WORST else pluralize(len(worst), "task")
     items = (_item(entry, task_lines, fallen.get(entry.key[:2])) for entry in islice(worst, WORST))
     yield folded_markdown(f"{title} with trials not passed", "\n\n".join(items))
 

@@ -159,15 +159,11 @@ def _blocks(table: ReportTable, room: int) -> Iterator[_Block]:
         for group in table.groups:
             columns = list(group)
             while columns:
-                side_by_side = next(
-                    count
-                    for count in range(len(columns), 0, -1)
-                    if count == 1 or _name_room(columns[:count], room) >= narrowest
-                )
-                yield _Block(
-                    columns[:side_by_side], GAP, max(narrowest, _name_room(columns[:side_by_side], room))
-                )
-                columns = columns[side_by_side:]
+                many = len(columns)
+                while many > 1 and _name_room(columns[:many], room) < narrowest:
+                    many -= 1
+                yield _Block(columns[:many], GAP, max(narrowest, _name_room(columns[:many], room)))
+                columns = columns[many:]
 
 
 def _without_spare(columns: Sequence[TableColumn], room: int, longest: int, narrowest: int) -> _Block:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, get_args
 
@@ -55,17 +56,11 @@ def choose_trials(entries: Sequence[JournalEntry], query: TrialQuery) -> list[Jo
         ordered = _worst_of_all_first(entries)
         if query.word == WORST:
             return ordered[:1]
-        found = [
-            entry
-            for entry in ordered
-            if entry.ending == query.word or (query.word == "limited" and entry.limit)
-        ]
+        found = [each for each in ordered if query.word in (each.ending, "limited" if each.limit else "")]
         if not found:
-            counts = [sum(entry.ending == ending for entry in entries) for ending in get_args(Ending)]
-            there = [f"{n:,} {ending}" for n, ending in zip(counts, get_args(Ending), strict=True) if n]
-            raise UsageMistake(
-                f"no trial of {pluralize(len(entries), 'trial')} is {query.word}: {', '.join(there)}"
-            )
+            counts = Counter(entry.ending for entry in entries)
+            there = ", ".join(f"{counts[each]:,} {each}" for each in get_args(Ending) if counts[each])
+            raise UsageMistake(f"no trial of {pluralize(len(entries), 'trial')} is {query.word}: {there}")
         return found
     matches = best_matches(entries, query.name)
     if len(matches) == 1:
@@ -86,11 +81,8 @@ def best_matches(entries: Iterable[JournalEntry], name: str) -> list[JournalEntr
         # A task's file may hold a `::` in its path; its id, which pytest puts behind the last, holds none.
         file, _, item = name.rpartition("::")
         of_item = [entry for entry in entries if item in (*_item_names(entry), entry.key.task)]
-        return (
-            [entry for entry in of_item if _is_file(entry.file, file)] or _of_python_item(entries, name)
-            if file
-            else of_item
-        )
+        in_file = [entry for entry in of_item if not file or _is_file(entry.file, file)]
+        return in_file if in_file or not file else _of_python_item(entries, name)
     for fits in _tiers(name):
         if matches := [entry for entry in entries if fits(entry)]:
             return matches
@@ -135,11 +127,8 @@ def _of_python_item(entries: Sequence[JournalEntry], name: str) -> list[JournalE
     """Give the trials of an item in a Python file, whose id holds a suite's variable, or a test's classes."""
     file, _, below = name.partition("::")
     names = {below.replace("::", "."), below.rpartition("::")[2]}
-    return [
-        entry
-        for entry in entries
-        if _is_file(entry.file, file) and not names.isdisjoint((*_item_names(entry), entry.key.task))
-    ]
+    of_file = (entry for entry in entries if _is_file(entry.file, file))
+    return [each for each in of_file if not names.isdisjoint((*_item_names(each), each.key.task))]
 
 
 def _item_names(entry: JournalEntry) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.file_changes import FileChange, Hunk
-from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView, VoteView
+from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView
 from pytest_agenteval.text.errors import ELAPSED_MORE
 from pytest_agenteval.text.formatting import (
     CUT,
@@ -175,7 +175,7 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
 
 def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
     """Give a call: ``tool(args) -> result`` and whether it was played, or all of it on lines of their own."""
-    mark = _call_mark(call)
+    mark = ", ".join(filter(None, ("given" if call.by == "seed" else "", MARKS[call.tape])))
     if not detail.full:
         room = detail.width - len(INDENT) * 2 - (cell_width(mark) + 2 if mark else 0)
         line = pad(INDENT * 2 + _call_text(call, room), detail.width - cell_width(mark)) + mark
@@ -214,11 +214,6 @@ def _call_text(call: CallView, room: int) -> str:
 
 def _no_result(call: CallView) -> str:
     return "nothing" if call.executed else "not carried out"
-
-
-def _call_mark(call: CallView) -> str:
-    """Say who made a call that the agent did not, and what its tape had to do with it."""
-    return ", ".join(filter(None, ("given" if call.by == "seed" else "", MARKS[call.tape])))
 
 
 def _call_style(call: CallView) -> Style:
@@ -362,7 +357,12 @@ def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
         remaining = pluralize(len(failed) - MOST_CHECKS, "more failed check")
         yield StyledLine(f"{INDENT * 2}and {remaining} (--full)", "dim")
     for vote in grade.votes:
-        yield from _vote_lines(vote, detail)
+        scores = vote.scores_text(MOST_GRADER_NAME) or "none"
+        title = f"{INDENT * 2}vote of {one_line(vote.judge, MOST_GRADER_NAME)}: {scores}"
+        yield from (StyledLine(line, "bold") for line in wrap(title, detail.width))
+        if vote.problem:
+            yield from (StyledLine(line, "yellow") for line in block_lines(vote.problem, detail, INDENT * 3))
+        yield from map(StyledLine, block_lines(vote.rationale, detail, INDENT * 3))
 
 
 def _check(check: Check, detail: Detail) -> Iterator[str]:
@@ -378,15 +378,6 @@ def labelled(label: str, text: str, detail: Detail, indent: str, most: int = 6) 
     lines = list(block_lines(text, detail, hung, most=most)) or [hung]
     yield f"{indent}{label:<{SIDE}}{lines[0][len(hung) :]}".rstrip()
     yield from lines[1:]
-
-
-def _vote_lines(vote: VoteView, detail: Detail) -> Iterator[StyledLine]:
-    scores = vote.scores_text(MOST_GRADER_NAME) or "none"
-    head = f"{INDENT * 2}vote of {one_line(vote.judge, MOST_GRADER_NAME)}: {scores}"
-    yield from (StyledLine(line, "bold") for line in wrap(head, detail.width))
-    if vote.problem:
-        yield from (StyledLine(line, "yellow") for line in block_lines(vote.problem, detail, INDENT * 3))
-    yield from map(StyledLine, block_lines(vote.rationale, detail, INDENT * 3))
 
 
 def _score(grade: GradeView) -> str:
@@ -420,7 +411,10 @@ class TrialPlace(FrozenValue, frozen=True):
 
 def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
     """Give all that is known of a trial, the reason first."""
-    yield from _head_lines(view, place, detail)
+    head = f"{ending_word(view.ending, view.score)}  {one_line(view.name, MOST_TRIAL_NAME)}"
+    yield from (StyledLine(line, ending_style(view)) for line in wrap(head, detail.width))
+    for facts in (who_facts(view, place), resource_facts(view), _trial_facts(view)):
+        yield from map(StyledLine, flow(facts, detail.width, INDENT))
     yield from section("why", reason_lines(view, detail))
     yield from section("conversation", conversation_lines(view, detail))
     last_text = view.messages[-1].content if view.messages else ""
@@ -449,13 +443,6 @@ def section(title: str, lines: Iterator[StyledLine]) -> Iterator[StyledLine]:
 def ending_style(view: TrialView) -> Style:
     """Give the colour of how a trial ended."""
     return {"passed": "green", "missed": "yellow"}.get(view.ending, "red")  # type: ignore[return-value]
-
-
-def _head_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
-    title = f"{ending_word(view.ending, view.score)}  {one_line(view.name, MOST_TRIAL_NAME)}"
-    yield from (StyledLine(line, ending_style(view)) for line in wrap(title, detail.width))
-    for facts in (who_facts(view, place), resource_facts(view), _trial_facts(view)):
-        yield from map(StyledLine, flow(facts, detail.width, INDENT))
 
 
 def who_facts(view: TrialView, place: TrialPlace) -> Iterator[str]:

@@ -126,17 +126,6 @@ def _is_day_or_month(value: str) -> bool:
     return _CALENDAR.fullmatch(value) is not None
 
 
-def _capitals_tell_names(texts: Iterable[Prose]) -> bool:
-    """Whether a capital within a sentence is something special in these texts, or every noun has one."""
-    count = capitals = 0
-    for text in texts:
-        for (before, _), (word, _) in pairwise(text.words):
-            if word[0][0].isalpha() and text.text[before.end() : word.start()] == " ":
-                count += 1
-                capitals += word[0][0].isupper()
-    return capitals <= _CAPITALS_OF_NOUNS * count
-
-
 def is_name(value: str, texts: Iterable[Prose]) -> bool:
     """Whether these texts write all words of a value with capitals, and not just where a sentence begins."""
     if _is_day_or_month(value):
@@ -303,9 +292,15 @@ class TaskIndex:
 
     @cached_property
     def _capitals_tell(self) -> bool:
-        return _capitals_tell_names(
-            text for task in range(len(self.tasks))[:MOST_SAMPLED] for text in self._prose_of(task)
-        )
+        # Whether a capital within a sentence tells a name in these texts, or every noun has one.
+        texts = (text for task in range(len(self.tasks))[:MOST_SAMPLED] for text in self._prose_of(task))
+        count = capitals = 0
+        for text in texts:
+            for (before, _), (word, _) in pairwise(text.words):
+                if word[0][0].isalpha() and text.text[before.end() : word.start()] == " ":
+                    count += 1
+                    capitals += word[0][0].isupper()
+        return capitals <= _CAPITALS_OF_NOUNS * count
 
     def is_leak_as_spelt(self, value: str, owner: TextOwner) -> bool:
         """Whether a text leaks where it is written as it is spelt: most of an id, or the name of a file."""

@@ -205,19 +205,6 @@ def _grader_doc(name: str, registry: Registry) -> str:
     return one_line((inspect.getdoc(thing) or "").partition("\n\n")[0], MOST_ASKS)
 
 
-def _rule_sentence(graders: Sequence[GraderCount], named: str = "") -> str:
-    """Say what the grader asks that failed most often, or the one named, in its first sentence."""
-    asking = next((grader for grader in graders if grader.asks and named in ("", grader.grader)), None)
-    return f"{asking.grader}: {_FIRST_SENTENCE.split(asking.asks, maxsplit=1)[0]}" if asking else ""
-
-
-def _task_descriptions(tasks: Sequence[Task]) -> str:
-    texts = (task.description for task in tasks if task.description.strip())
-    descriptions = list(dict.fromkeys(one_line(text, MOST_RULE).rstrip(".") for text in texts))
-    more = f"; and {len(descriptions) - MOST_TASKS} more" if len(descriptions) > MOST_TASKS else ""
-    return "; ".join(descriptions[:MOST_TASKS]) + more
-
-
 def make_feedback(
     run: Run, options: FeedbackOptions = DEFAULT_OPTIONS, earlier_rounds: Sequence[EarlierRound] = ()
 ) -> Feedback:
@@ -319,6 +306,11 @@ class _WholeFeedback:
         own = [task for entry in failing if (task := self._tasks.task(entry))]
         graders = _grader_counts(bucket.entries, chosen, own, self._registry)
         tools = changing.get(bucket.suite, frozenset())
+        named = self._options.grader
+        asking = next((each for each in graders if each.asks and named in ("", each.grader)), None)
+        texts = (task.description for task in own if task.description.strip())
+        descriptions = list(dict.fromkeys(one_line(text, MOST_RULE).rstrip(".") for text in texts))
+        more = f"; and {len(descriptions) - MOST_TASKS} more" if len(descriptions) > MOST_TASKS else ""
         return BucketFeedback(
             suite=bucket.suite,
             bucket=bucket.name,
@@ -326,8 +318,8 @@ class _WholeFeedback:
             passed=bucket.passed,
             trials=len(bucket.entries),
             tasks=bucket.tasks,
-            rule=_rule_sentence(graders, self._options.grader),
-            descriptions=_task_descriptions(own),
+            rule=f"{asking.grader}: {_FIRST_SENTENCE.split(asking.asks, maxsplit=1)[0]}" if asking else "",
+            descriptions="; ".join(descriptions[:MOST_TASKS]) + more,
             failing_tasks=len({entry.key.task for entry in failing}),
             graders=graders,
             failing=tuple(self._failing(trial, bucket, tools) for trial in chosen),

@@ -40,10 +40,6 @@ LEVEL = 0.05
 """How often, one-sided, something that is no better may be confirmed: at all looks at the held-out split."""
 
 
-def _tasks_in(comparison: RunComparison, focus: FocusBuckets) -> list[TaskChange]:
-    return [task for suite in comparison.suites for task in suite.tasks if task.bucket in focus]
-
-
 def paired_scores(
     tasks: Sequence[TaskChange], errored_old: float | None = None, errored_new: float | None = None
 ) -> list[PairedScores]:
@@ -134,7 +130,7 @@ class RoundDecision(FrozenValue, frozen=True):
 
 def focus_change(comparison: RunComparison, focus: FocusBuckets) -> FocusChange:
     """Give what became of the tasks of these buckets, over all models that are compared."""
-    tasks = _tasks_in(comparison, focus)
+    tasks = [task for suite in comparison.suites for task in suite.tasks if task.bucket in focus]
     pairs = paired_scores(tasks)
     errored = sum(score is None for task in tasks for score in (*task.old, *task.new))
     if not pairs:

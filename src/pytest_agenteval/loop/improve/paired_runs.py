@@ -250,18 +250,14 @@ def _wait_for_run(inner: InnerPytest) -> int:
         raise RunFailed(f"pytest left no run: {_pytest_complaint(inner.output)}") from failed
 
 
-def _paths_from_folder(order: RunOrder) -> list[str]:
-    """Give the paths as arguments for pytest, for which names of folders above may mean something."""
-    return [os.path.relpath(path, order.folder) for path in order.paths]
-
-
 def _arguments(tree: Path, order: RunOrder) -> list[str]:
     own = [
         f"--agent-split={order.split}",
         f"--repetitions={order.repetitions}",
         *_rootdir_options(tree, order),
     ]
-    return [*own, *order.options, *_paths_from_folder(order)]
+    # As seen from the folder: names of folders above may mean something to pytest.
+    return [*own, *order.options, *(os.path.relpath(path, order.folder) for path in order.paths)]
 
 
 def _rootdir_options(tree: Path, order: RunOrder) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_agenteval.cassettes.transcripts.atif import OURS
-from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript
+from pytest_agenteval.records.transcript import Ask, Message, ToolCall
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.trial_identity import (
     moment,
@@ -41,22 +41,6 @@ def ours(**fields: Any) -> Fields | None:
     """Give what is known of these as ``extra`` has it, None where that is nothing."""
     known = filled(**fields)
     return {OURS: known} if known else None
-
-
-def _unusual_places(transcript: Transcript, steps: Sequence[ConversationStep]) -> Mapping[int, int]:
-    """Give the numbers of messages and of calls, by identity, where their order is not that of the steps."""
-    messages: list[object] = []
-    calls: list[object] = []
-    for step in steps:
-        answers = [call.answer for call in step.calls if call.answer is not None]
-        messages += [*([] if step.message is None else [step.message]), *answers]
-        calls += [call.execution for call in step.calls if call.execution is not None]
-    return {
-        id(each): number
-        for listed, usual in ((transcript.messages, messages), (transcript.calls, calls))
-        if [*map(id, listed)] != [*map(id, usual)]
-        for number, each in enumerate(listed)
-    }
 
 
 def _answer_extra(
@@ -140,7 +124,19 @@ class _Steps:
         self._phased = any(message.phase > 1 for message in trial.transcript.messages)
         self._request_times = {ask.turn: ask.started for ask in reversed(trial.transcript.asks)}
         self._steps = conversation_steps(trial.transcript)
-        self._places = _unusual_places(trial.transcript, self._steps)
+        # Numbers of messages and of calls, by identity, where their order is not that of the steps.
+        messages: list[object] = []
+        calls: list[object] = []
+        for step in self._steps:
+            answers = [call.answer for call in step.calls if call.answer is not None]
+            messages += [*([] if step.message is None else [step.message]), *answers]
+            calls += [call.execution for call in step.calls if call.execution is not None]
+        self._places = {
+            id(each): number
+            for listed, usual in ((trial.transcript.messages, messages), (trial.transcript.calls, calls))
+            if [*map(id, listed)] != [*map(id, usual)]
+            for number, each in enumerate(listed)
+        }
 
     def all_fields(self) -> list[Fields]:
         return list(map(self._fields, self._steps))

@@ -97,21 +97,18 @@ class Collector:
         with _complaints() as complaints:
             result = self._exporter.export([sdk_span(span, self._resource) for span in spans])
         if result is not SpanExportResult.SUCCESS:
+            # The first complaint: others tell of further attempts. Of errors of the system, only these.
+            first = complaints[0] if complaints else "no reason was given"
+            error = re.search(r"\[Errno -?\d+\] [^\"')]+", first)
+            reason = one_line(error[0] if error else first, 200)
             raise UsageMistake(
-                f"{self.endpoint}: the spans were not taken ({_reason(complaints)}): "
+                f"{self.endpoint}: the spans were not taken ({reason}): "
                 "OTEL_EXPORTER_OTLP_ENDPOINT says where a collector is; -o DIR writes files in its place"
             )
 
     def close(self) -> None:
         """Close the connection."""
         self._exporter.shutdown()
-
-
-def _reason(complaints: Sequence[str]) -> str:
-    """Give the first complaint: others tell of further attempts. Of errors of the system, only these."""
-    first = complaints[0] if complaints else "no reason was given"
-    error = re.search(r"\[Errno -?\d+\] [^\"')]+", first)
-    return one_line(error[0] if error else first, 200)
 
 
 @contextmanager
