@@ -81,7 +81,6 @@ def test_who_chooses_how_often_has_the_say() -> None:
         gc.set_threshold(*before)
 
 
-@pytest.mark.usefixtures("forked")
 def test_what_is_collected_is_never_looked_through_again(pytester: pytest.Pytester) -> None:
     """Before anything is left out of it, for what ``-k`` leaves out stays as well; also without a run."""
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})

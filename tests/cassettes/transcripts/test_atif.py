@@ -20,9 +20,9 @@ from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Transc
 from pytest_agenteval.reports.exports.atif import trajectory
 from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run
+from tests.cassettes.transcripts.json_damage import damaged
 from tests.reports.exports.atif_rules import check_trajectory
 from tests.reports.exports.talk import TALK
-from tests.cassettes.transcripts.json_damage import damaged
 
 RUN = Run(Path("r"), RunHeader("2026-11-21T09:30:15+00:00", name="r"), (), ())
 TEXTS = st.text("ab 미\n", max_size=6)

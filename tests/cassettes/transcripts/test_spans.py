@@ -22,8 +22,8 @@ from pytest_agenteval.reports.exports.otel import trial_spans
 from pytest_agenteval.reports.exports.otel_sdk import otlp_json, sdk_span, service
 from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run
-from tests.reports.exports.talk import TALK
 from tests.cassettes.transcripts.json_damage import damaged
+from tests.reports.exports.talk import TALK
 
 RUN = Run(Path("r"), RunHeader("2026-11-21T09:30:15+00:00", name="r"), (), ())
 OSLO = {"city": "Oslo"}

@@ -1,4 +1,4 @@
-"""Texts as they are compared, without case, width, accents, kind of kana, spaces, punctuation; and in prompts.
+"""Texts in the form in which they are compared: no case, width, accents, spaces, punctuation; and in prompts.
 
 Case folding and compatibility forms are Unicode's own (UAX 15, and chapter 3.13 of its standard). What is
 left are letters, the signs that belong to them, and digits, in any script, with spaces between words.
