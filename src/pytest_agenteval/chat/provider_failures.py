@@ -41,15 +41,15 @@ _STATUSES: Mapping[int, str] = {
 # The same request would fail again.
 _LASTING = frozenset({"auth", "unknown_model", "context_length", "content_policy", "bad_request", "quota"})
 _TOO_LONG = (
-    *("context_length_exceeded", "context limit", "context size", "current length is"),
-    *("input tokens exceed the configured limit", "longer than the model's context length"),
-    *("maximum context length", "maximum input length", "maximum number of tokens allowed"),
-    *("prompt is too long", "prompt: length", "string too long. expected a string with maximum length"),
-)
+    "context_length_exceeded", "context limit", "context size", "current length is",
+    "input tokens exceed the configured limit", "longer than the model's context length",
+    "maximum context length", "maximum input length", "maximum number of tokens allowed",
+    "prompt is too long", "prompt: length", "string too long. expected a string with maximum length",
+)  # fmt: skip
 _POLICY = (
-    *("content_filter", "content_policy_violation", "content filtering policy"),
-    *("responsibleaipolicyviolation", "safety system", "violating our usage policy"),
-)
+    "content_filter", "content_policy_violation", "content filtering policy",
+    "responsibleaipolicyviolation", "safety system", "violating our usage policy",
+)  # fmt: skip
 UNUSABLE = "no usable reply"
 _NO_CREDIT = ("insufficient_quota", "exceeded your current quota", "credit balance is too low")
 

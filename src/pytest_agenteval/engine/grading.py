@@ -162,9 +162,16 @@ class GraderRun:
     """One grader of one trial, and what it returned or raised."""
 
     __slots__ = (
-        *("planned", "grader", "judges", "evidence", "is_async", "is_quick"),
-        *("returned", "answered", "raised"),
-    )
+        "answered",
+        "evidence",
+        "grader",
+        "is_async",
+        "is_quick",
+        "judges",
+        "planned",
+        "raised",
+        "returned",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -46,9 +46,9 @@ FOLDER = "recheck"
 OUTPUT = "pytest.txt"
 # Settings of this run that a recheck is given with other values, or not at all.
 _SET_ANEW = (
-    *("repetitions", "max_trials", "only", "sample", "regrade", "results", "baseline", "gate", "reports"),
-    *("seed", "comment", "run_name"),
-)
+    "repetitions", "max_trials", "only", "sample", "regrade", "results", "baseline", "gate", "reports",
+    "seed", "comment", "run_name",
+)  # fmt: skip
 
 
 def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTasks:

@@ -67,9 +67,9 @@ USAGE = object_schema(
 )
 COUNTS = object_schema({}, {"hits": COUNT, "misses": COUNT, "recorded": COUNT})
 DIGESTS = (
-    *("input", "fixture", "prompt", "settings", "tools", "ruler", "model", "code", "offered"),
-    *("tool_code", "acted_out"),
-)
+    "input", "fixture", "prompt", "settings", "tools", "ruler", "model", "code", "offered",
+    "tool_code", "acted_out",
+)  # fmt: skip
 GRADER_DIGESTS: Schema = {
     "description": "for each grade's label: the grader's version, a colon, 12 hex digits of a SHA-256",
     "type": "object",

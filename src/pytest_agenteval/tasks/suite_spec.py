@@ -150,9 +150,9 @@ class Rows(Spec, frozen=True, kw_only=True):
 
 
 TASK_KEYS = (
-    *("description", "metadata", "tags", "trials_per_run", "limits", "clock", "timeout_seconds", "agent"),
-    *("user", "settings", "prompts", "script", "faults", "reference_solution"),
-)
+    "description", "metadata", "tags", "trials_per_run", "limits", "clock", "timeout_seconds", "agent",
+    "user", "settings", "prompts", "script", "faults", "reference_solution",
+)  # fmt: skip
 """Keys that mean what they mean in a task file."""
 
 

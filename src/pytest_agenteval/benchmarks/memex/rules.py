@@ -247,10 +247,10 @@ _FOLDERS: tuple[tuple[str, str], ...] = (
 )
 _TOO_COMMON = frozenset(
     (
-        *("projects", "areas", "resources", "archives", "inbox", "notes"),
-        *("this", "that", "what", "with", "from", "before", "behind", "about", "after", "into", "over"),
+        "projects", "areas", "resources", "archives", "inbox", "notes",
+        "this", "that", "what", "with", "from", "before", "behind", "about", "after", "into", "over",
     )
-)
+)  # fmt: skip
 
 
 def opt_out(text: str) -> str | None:

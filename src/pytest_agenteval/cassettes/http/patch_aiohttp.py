@@ -236,10 +236,10 @@ def _patch_close(real: Any) -> Any:
 
 
 _SETTINGS = (
-    *("_limit", "_limit_per_host", "_keepalive_timeout", "_force_close", "_ssl", "_family"),
-    *("_local_addr_infos", "_happy_eyeballs_delay", "_interleave", "_socket_factory"),
-    *("_ssl_shutdown_timeout", "_use_dns_cache"),
-)
+    "_limit", "_limit_per_host", "_keepalive_timeout", "_force_close", "_ssl", "_family",
+    "_local_addr_infos", "_happy_eyeballs_delay", "_interleave", "_socket_factory",
+    "_ssl_shutdown_timeout", "_use_dns_cache",
+)  # fmt: skip
 """What of a connector belongs to no loop."""
 
 

@@ -19,19 +19,19 @@ from pytest_agenteval.cassettes.wire.traffic import (
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 
 KNOWN_MODEL_HOSTS = (
-    *("api.openai.com", "*.api.openai.com", "*.openai.azure.com", "*.services.ai.azure.com"),
-    *("*.cognitiveservices.azure.com", "*.models.ai.azure.com", "models.inference.ai.azure.com"),
-    *("models.github.ai", "api.anthropic.com", "generativelanguage.googleapis.com"),
-    *("*aiplatform.googleapis.com", "bedrock-runtime*.amazonaws.com", "bedrock-mantle*.amazonaws.com"),
-    *("openrouter.ai", "api.groq.com", "api.mistral.ai", "codestral.mistral.ai", "api.deepseek.com"),
-    *("api.x.ai", "api.together.xyz", "api.together.ai", "api.fireworks.ai", "api.cohere.com"),
-    *("api.cohere.ai", "api.perplexity.ai", "api.cerebras.ai", "api.moonshot.ai", "api.moonshot.cn"),
-    *("dashscope*.aliyuncs.com", "api.z.ai", "open.bigmodel.cn", "api.minimax.io"),
-    *("router.huggingface.co", "api-inference.huggingface.co", "integrate.api.nvidia.com"),
-    *("api.sambanova.ai", "api.deepinfra.com", "api.studio.nebius.ai", "api.hyperbolic.xyz"),
-    *("api.replicate.com", "api.ai21.com", "gateway.ai.cloudflare.com", "ai-gateway.vercel.sh"),
-    *("localhost:11434", "127.0.0.1:11434"),
-)
+    "api.openai.com", "*.api.openai.com", "*.openai.azure.com", "*.services.ai.azure.com",
+    "*.cognitiveservices.azure.com", "*.models.ai.azure.com", "models.inference.ai.azure.com",
+    "models.github.ai", "api.anthropic.com", "generativelanguage.googleapis.com",
+    "*aiplatform.googleapis.com", "bedrock-runtime*.amazonaws.com", "bedrock-mantle*.amazonaws.com",
+    "openrouter.ai", "api.groq.com", "api.mistral.ai", "codestral.mistral.ai", "api.deepseek.com",
+    "api.x.ai", "api.together.xyz", "api.together.ai", "api.fireworks.ai", "api.cohere.com",
+    "api.cohere.ai", "api.perplexity.ai", "api.cerebras.ai", "api.moonshot.ai", "api.moonshot.cn",
+    "dashscope*.aliyuncs.com", "api.z.ai", "open.bigmodel.cn", "api.minimax.io",
+    "router.huggingface.co", "api-inference.huggingface.co", "integrate.api.nvidia.com",
+    "api.sambanova.ai", "api.deepinfra.com", "api.studio.nebius.ai", "api.hyperbolic.xyz",
+    "api.replicate.com", "api.ai21.com", "gateway.ai.cloudflare.com", "ai-gateway.vercel.sh",
+    "localhost:11434", "127.0.0.1:11434",
+)  # fmt: skip
 """Hosts of model APIs; one with a port is known at that port alone (Ollama's)."""
 
 

@@ -26,9 +26,9 @@ from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.text.json_values import compact_json
 
 OWN_CALLS = (
-    *("function_call", "custom_tool_call", "computer_call"),
-    *("local_shell_call", "shell_call", "apply_patch_call"),
-)
+    "function_call", "custom_tool_call", "computer_call",
+    "local_shell_call", "shell_call", "apply_patch_call",
+)  # fmt: skip
 """Calls that the client answers, by an item of the same type with ``_output`` behind it."""
 _RESULTS = ("result", "results", "output", "outputs")
 
@@ -113,9 +113,9 @@ FORMAT = "openai.responses"
 NUMBERED = False
 
 _READ = (
-    *("model", "input", "instructions", "tools", "stream", "stream_options"),
-    *("previous_response_id", "conversation"),
-)
+    "model", "input", "instructions", "tools", "stream", "stream_options",
+    "previous_response_id", "conversation",
+)  # fmt: skip
 _OWN_RESULTS = tuple(f"{kind}_output" for kind in OWN_CALLS)
 _ENDINGS = ("response.completed", "response.incomplete", "response.failed", "response.done")
 

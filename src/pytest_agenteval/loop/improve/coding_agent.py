@@ -64,9 +64,9 @@ MOST_PROMPT_BYTES = 1_000_000
 """A prompt that is larger is none."""
 
 WATCHED = (
-    *("config", "config.worktree", "hooks", "info/attributes", "info/exclude", "info/grafts"),
-    *("info/sparse-checkout", "objects/info/alternates", "objects/info/http-alternates"),
-)
+    "config", "config.worktree", "hooks", "info/attributes", "info/exclude", "info/grafts",
+    "info/sparse-checkout", "objects/info/alternates", "objects/info/http-alternates",
+)  # fmt: skip
 """What in a repository makes git run programs, overlook files or look elsewhere.
 
 Not what git's own tidying writes beside that, which may come at any time.

@@ -62,11 +62,11 @@ GRACE_S = 5.0
 """Seconds that processes which nobody waits for have to end after a request to end."""
 
 OWN_OPTIONS = (
-    *("--repetitions", "--collect-only", "--co", "--agent-split", "--agent-prompt", "--agent-results"),
-    *("--agent-run-name", "--agent-only", "--agent-regrade", "--agent-baseline", "--agent-gate"),
-    *("--agent-report", "--agent-comment", "--agent-max-trials", "--rootdir", "-h", "--help", "--version"),
+    "--repetitions", "--collect-only", "--co", "--agent-split", "--agent-prompt", "--agent-results",
+    "--agent-run-name", "--agent-only", "--agent-regrade", "--agent-baseline", "--agent-gate",
+    "--agent-report", "--agent-comment", "--agent-max-trials", "--rootdir", "-h", "--help", "--version",
     "--reruns",
-)
+)  # fmt: skip
 """Options of pytest that an improvement gives itself, or that leave nothing to compare."""
 
 STOPPING_OPTIONS = ("--exitfirst", "--maxfail", "--lf", "--last-failed", "--sw", "--stepwise")

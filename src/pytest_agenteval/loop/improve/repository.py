@@ -21,8 +21,8 @@ from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 QUIET = (
     *(f"core.hooksPath={os.devnull}", "core.fsmonitor=false", "core.quotePath=false", "gc.auto=0"),
     # A tree is all of its commit, and what is committed is what stands there.
-    *("core.sparseCheckout=false", "core.safecrlf=false", "core.splitIndex=false"),
-)
+    "core.sparseCheckout=false", "core.safecrlf=false", "core.splitIndex=false",
+)  # fmt: skip
 STASH = "refs/stash"
 GLOBAL = ("config", "attributes", "ignore")
 OWN_VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
@@ -308,9 +308,9 @@ def git_environment() -> dict[str, str]:
         "GIT_OBJECT_DIRECTORY",
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
         "GIT_EXTERNAL_DIFF",
-        *("GIT_CEILING_DIRECTORIES", "GIT_REPLACE_REF_BASE", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE"),
+        "GIT_CEILING_DIRECTORIES", "GIT_REPLACE_REF_BASE", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE",
         *(f"GIT_{how}_PATHSPECS" for how in ("LITERAL", "GLOB", "NOGLOB", "ICASE")),
-    )
+    )  # fmt: skip
     return {name: value for name, value in os.environ.items() if name not in (*leading, *more)}
 
 

@@ -45,9 +45,9 @@ from pytest_agenteval.text.json_values import compact_json
 STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
 ROLES = ("system", "user", "assistant", "tool")
 EVALUATED_KEYS = (
-    *("instruction", "golden_action", "arg_schema", "resp_schema", "minimum_steps", "data_flow"),
-    *("error_injection", "fallback_options"),
-)
+    "instruction", "golden_action", "arg_schema", "resp_schema", "minimum_steps", "data_flow",
+    "error_injection", "fallback_options",
+)  # fmt: skip
 """The keys of a task that the benchmark's evaluator takes from the log."""
 
 
@@ -344,9 +344,9 @@ def _text(content: Any) -> str:
 
 
 STATE_KEYS = (
-    *("success", "error", "repetitions", "repetition_results", "steps_taken", "execution_time", "ttft_stats"),
-    *("token_usage", "category", "expected_tools"),
-)
+    "success", "error", "repetitions", "repetition_results", "steps_taken", "execution_time", "ttft_stats",
+    "token_usage", "category", "expected_tools",
+)  # fmt: skip
 
 
 def task_input(task: SourceTask | None, logged: LoggedResult) -> dict[str, Any]:

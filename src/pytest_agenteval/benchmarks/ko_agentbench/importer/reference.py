@@ -448,9 +448,9 @@ def _calls_no_turn_makes(task: SourceTask) -> Iterator[str]:
 
 
 RULES: tuple[Callable[[SourceTask], Iterator[str]], ...] = (
-    *(_levels, _steps, _tools, _arguments, _flows, _schemas, _numbers, _conversations),
+    _levels, _steps, _tools, _arguments, _flows, _schemas, _numbers, _conversations,
     _calls_no_turn_makes,
-)
+)  # fmt: skip
 
 
 def _unrecorded(task: SourceTask, cache: Cache) -> Iterator[str]:

@@ -148,9 +148,9 @@ _EXPECTED: Mapping[str, str] = {
 
 
 TAGS = (
-    *("Project", "Trip", "Milestone", "Health", "Relationship", "Finance", "Knowledge", "Emotion", "Visual"),
+    "Project", "Trip", "Milestone", "Health", "Relationship", "Finance", "Knowledge", "Emotion", "Visual",
     "Audio",
-)
+)  # fmt: skip
 
 
 class CardDraft(FrozenValue, frozen=True):

@@ -179,10 +179,10 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 
 _MACHINE_FOLDERS = frozenset(
     (
-        *("bin", "dev", "etc", "home", "mnt", "opt", "private", "proc", "root", "sbin", "srv", "sys"),
-        *("tmp", "usr", "var"),
+        "bin", "dev", "etc", "home", "mnt", "opt", "private", "proc", "root", "sbin", "srv", "sys",
+        "tmp", "usr", "var",
     )
-)
+)  # fmt: skip
 
 
 class PkmPath(FrozenValue, frozen=True):
