@@ -171,7 +171,7 @@ class GraderRun:
         "planned",
         "raised",
         "returned",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
