@@ -169,7 +169,10 @@ class CallableFactory:
         return misspelt_words(task_input) if reads_words and not reads_all else []
 
     def parameter_problems(self, settings: Mapping[str, Any], prompts: Collection[str]) -> list[InputProblem]:
-        """Say which parameters nothing fills but ``prompts``, and what is wrong with ``args``."""
+        """Say which parameters nothing fills, and what is wrong with ``args``; keys are those of a suite.
+
+        ``prompts`` are the names of those that suite and task give.
+        """
         wrong: list[InputProblem] = []
         for key, source in self._args.items():
             if key not in self._parameters:
@@ -233,7 +236,10 @@ class CallableFactory:
         return [key for key in unset if known.isdisjoint(_prompts_of_parameter(key))]
 
     def content_parameter(self, settings: Mapping[str, Any], prompts: Collection[str]) -> str:
-        """Name the one parameter that can only be what the task asks; None if there is none."""
+        """Name the one parameter that can only be what the task asks, whatever it is called; else nothing.
+
+        Of a function that a decorator hides (``*args``) that is the first argument.
+        """
         if not INPUTS.isdisjoint(self._keys):
             return ""
         unfilled = self._unfilled(settings, prompts)

@@ -102,7 +102,10 @@ class CommandOutput:
         self._lines.append(line)
 
     def answer(self) -> Answer | None:
-        """Give the last answer, or paragraph where there are no events, or all of a text; or None."""
+        """Give the last answer; without any event that is the last paragraph, and None where there is none.
+
+        Where all of the output is text, all of it is the answer.
+        """
         if self.answers:
             return Answer(self.answers[-1], self._state or {})
         text = "\n".join(self._lines).strip()
@@ -472,7 +475,10 @@ def _text_of(path: Path) -> str:
 
 
 class CommandFactory:
-    """Makes agents of ``agent: {command: …}``; any setting goes to the program, prompts unknown."""
+    """Makes the agents of a suite's ``agent: {command: …}``; any setting goes to the program.
+
+    Nobody can tell beforehand which of its prompts a program reads.
+    """
 
     reads_any_prompt = True
 
@@ -485,7 +491,11 @@ class CommandFactory:
 
 
 class CommandAgent:
-    """An agent that is a program, started anew in each trial's workspace as ``form`` says."""
+    """An agent that is a program: each trial starts it anew, in the trial's workspace.
+
+    ``form`` is what suite.yaml says of it, with the suite's ``folder``, ``env``, ``env_pass`` and ``proxy``.
+    ``implementation`` is that too: what the user wrote.
+    """
 
     def __init__(self, form: Mapping[str, Any], /, **settings: Any) -> None:
         self.implementation = form

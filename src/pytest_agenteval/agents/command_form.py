@@ -31,7 +31,10 @@ SCRIPTS = frozenset(
 
 
 def command_line(form: Mapping[str, Any]) -> list[str]:
-    """Give program and arguments; files beside suite.yaml by their whole path."""
+    """Give the program and its arguments; what is a file beside suite.yaml is given by its whole path.
+
+    The command runs in the workspace, where such a file is not.
+    """
     line = []
     for place, part in enumerate(form["command"]):
         file, found = Path(form["folder"]) / part, shutil.which(part) if place == 0 else None

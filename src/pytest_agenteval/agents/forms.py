@@ -21,7 +21,10 @@ KEYS_OF_KINDS: Mapping[str, Collection[str]] = {
 
 
 def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Callable[..., Agent]:
-    """Give the factory that a form names, ``implementation`` from ``call``; raises UsageMistake."""
+    """Give the factory of the agent that a form says; it is called with the settings of suite and task.
+
+    ``implementation`` is what ``call`` names. Raises UsageMistake where it is nothing that acts.
+    """
     if form.get("call"):
         from pytest_agenteval.agents.callable_agent import CallableFactory
 

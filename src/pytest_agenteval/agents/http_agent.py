@@ -101,7 +101,10 @@ class AgentEndpoint:
     async def ask(
         self, values: Mapping[str, Any], session: str, ctx: AgentContext
     ) -> tuple[Request, Response, bool]:
-        """Give request, reply and whether that was played; raises ProviderDown, and NoKey for a variable."""
+        """Give a request with these ``values`` where the form names them, its reply, and if that was played.
+
+        Raises ProviderDown where no reply can be had, NoKey where a variable is not set.
+        """
         repetition = ctx.trial.repetition
         question = self._request({**values, "session": "session"}, {})
         if repetition > 1:

@@ -176,7 +176,10 @@ async def converse(
 
 
 async def call_all(ctx: AgentContext, reply: Reply) -> list[tuple[ToolCall, ToolResult]]:
-    """Make every call of a reply, ``MOST_AT_ONCE`` side by side; give them with results, in order."""
+    """Make every call of one reply, side by side; give calls and results in the reply's order.
+
+    Of more than ``MOST_AT_ONCE`` the next begins when one has ended.
+    """
     turn = ctx.transcript.turn
     calls = [replace(call, turn=turn, index=index) for index, call in enumerate(reply.calls)]
     if len(calls) == 1:

@@ -62,7 +62,10 @@ _WIRES = {"anthropic": "anthropic", "gemini": "gemini", "ollama": "ollama", "oll
 
 
 def model_upstreams(model: Model, environ: Mapping[str, str]) -> tuple[Upstream, ...]:
-    """Give where requests go by provider; the run's model has its alias's address and key."""
+    """Give where each provider's requests go: to the user's own address, or to the provider's usual one.
+
+    The model that a run names has its alias's ``api_base`` and ``api_key_env``, on the wire that it speaks.
+    """
     upstreams = {wire: _usual(wire, environ) for wire in ADDRESSES}
     if not model.offline and model.id != OWN_MODEL:
         provider = model.id.partition("/")[0]

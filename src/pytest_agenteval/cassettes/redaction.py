@@ -173,7 +173,10 @@ def _clean_frames(raw: bytes, clean: Clean, known: Clean | None) -> bytes:
 def _clean_texts(
     holders: Sequence[Json], clean: Clean, known: Clean | None, *, alone: bool = False
 ) -> set[int]:
-    """Clean the texts that pieces make, or pieces ``alone``; give the places that were changed."""
+    """Clean the texts that pieces make; give the places of the documents that were changed.
+
+    Pieces by themselves are clean already, unless they are to be looked at ``alone``.
+    """
     texts: dict[Any, list[_TextPiece]] = defaultdict(list)
     paths: dict[tuple[str, ...], list[_TextPiece]] = defaultdict(list)
     every: list[_TextPiece] = []
@@ -324,7 +327,10 @@ class Redactor:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Redactor:
-        """Know the values of all variables whose names tell of a secret, in ``environ`` or its process."""
+        """Know the values of all variables whose names tell of a secret, such as ``*_API_KEY``.
+
+        Without ``environ`` it knows what its process does, also what that learns later.
+        """
         secrets = KNOWN_SECRETS if environ is None else Secrets()
         secrets.know_environment(environ)
         return cls(secrets=secrets)

@@ -190,7 +190,10 @@ class Tape:
         return interaction.response if interaction else None
 
     def find(self, ways: Sequence[Request], matcher: CallMatcher | None = None) -> Interaction | None:
-        """Play what equals one of a request's ways, or what ``matcher`` takes for the same; else None."""
+        """Play what answers one request, written in several ways; None, which is not counted, if nothing.
+
+        A recording equal to one of the ways comes first, then one that ``matcher`` takes for the same call.
+        """
         redacted_ways = [self.cassette.redactor.request(way) for way in ways]
         with self.cassette.lock:
             if not self.cassette.plays:
@@ -207,7 +210,10 @@ class Tape:
         return self.cassette.use(slot)
 
     def find_next(self, accepts: Callable[[Request], bool]) -> Interaction | None:
-        """Play the first recording that is accepted and was not played yet; None, uncounted, if none is."""
+        """Play the first recording, in the order of the file, that is accepted and was not played; or None.
+
+        None is not counted. What was played once is not played again.
+        """
         with self.cassette.lock:
             if not self.cassette.plays:
                 return None
@@ -217,7 +223,10 @@ class Tape:
             return None
 
     def find_nearest(self, nearness: Callable[[Request], float | None]) -> Interaction | None:
-        """Play the nearest recording not played yet (of equals the first) that has a nearness."""
+        """Play the nearest recording that was not played, of several the first in the file; or None.
+
+        ``nearness`` gives None for one that is no answer at all. Not counted, and played once, as above.
+        """
         with self.cassette.lock:
             if not self.cassette.plays:
                 return None
@@ -232,7 +241,10 @@ class Tape:
             self.misses += not self.recording
 
     def record(self, request: Request, response: Response) -> None:
-        """Keep a response that was really given; equal ones only as often as one trial made them."""
+        """Keep a response that was really given.
+
+        Of equal requests only as many are stored as one trial made: the third is stored if two are held.
+        """
         if not self.recording:
             raise RuntimeError(f"{self.cassette.name} is open for replay only: {describe_request(request)}")
         redacted = self.cassette.redactor.request(request)

@@ -172,7 +172,10 @@ async def read_litellm_stream(
 
 
 def original_error(raised: Exception) -> Exception:
-    """Give the error within a stream without litellm's wrapping, bytes as text."""
+    """Give the error within a stream without litellm's wrapping; any other as it is.
+
+    If a provider refuses to stream, litellm quotes its answer as bytes, which become text here.
+    """
     cause: Any = getattr(raised, "original_exception", None) or raised
     if isinstance(message := getattr(cause, "message", None), str):
         cause.message = _BYTES.sub(_bytes_as_text, message)

@@ -43,7 +43,11 @@ PriceEntry = Mapping[str, Any]
 
 
 class TokenRates(NamedTuple):
-    """What one token costs in USD, of the prompt and of the reply, by its kind."""
+    """What one token costs in USD.
+
+    Of the prompt: plain, read from the provider's cache, written to it, written for an hour, or audio; of the
+    reply: plain, reasoning, or audio.
+    """
 
     prompt: float
     cached: float

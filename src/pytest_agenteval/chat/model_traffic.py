@@ -164,7 +164,10 @@ class NotAllowed(TrialBroken):
 
 
 class _Exchange(NamedTuple):
-    """A request under way; at ``refused_at`` a status came that lets no reply be hoped for."""
+    """One request to a model that is under way, with the number of its reply and its conversation.
+
+    ``refused_at`` is when a status came that says that there will be no reply.
+    """
 
     request: Request
     ask: ModelRequest
@@ -239,7 +242,11 @@ class ModelTraffic:
         return self._classify(request).kind != "other"
 
     def play(self, request: Request) -> Response | None:
-        """Give the recorded response, None if it is to be sent; raises what ends the agent."""
+        """Give the recorded response; None if the request is to be sent, and then handed to ``record``.
+
+        Raises what ends the agent where a limit is reached, or where there is no recording and nothing may be
+        sent.
+        """
         classified = self._classify(request)
         ask = None
         if classified.kind == "ask":
@@ -341,7 +348,10 @@ class ModelTraffic:
                 self._failed.append((exchange.ask, request, response))
 
     def close(self) -> None:
-        """End requests without a response; a trial breaks if the provider never answered one."""
+        """End requests without a response; the trial breaks if the provider never answered one of its asks.
+
+        A request that the agent gave up since its own limit was reached is no failure of the provider's.
+        """
         with self._lock:
             left, self._under_way = self._under_way, {}
         for exchange in left.values():
@@ -412,7 +422,10 @@ class ModelTraffic:
             return _Exchange(request, ask, turn, phase, recorder.at())
 
     def _whole_prompt(self, ask: ModelRequest) -> Sequence[Mapping[str, Any]]:
-        """Give the messages that the provider stores and these continue, without their instructions."""
+        """Give the messages behind those of the conversation that the provider stores and these continue.
+
+        The provider does not store instructions, so clients repeat them: those that are there already go.
+        """
         phase = self._phases.get(ask.continues) if ask.continues else None
         before = [] if phase is None else self._recorder.messages_of(phase)
         repeated = 0
@@ -431,7 +444,10 @@ class ModelTraffic:
         taped: bool = False,
         closed: bool = False,
     ) -> bool:
-        """Record a reply, or what can be read of one the agent ``closed``; False for none."""
+        """Record a reply; give False where the provider gave no whole one.
+
+        If the agent ``closed`` the response before its end, whatever can be read is the reply.
+        """
         ask, turn = exchange.ask, exchange.turn
         try:
             reply = self._read_reply(exchange, response, closed=closed)

@@ -247,7 +247,10 @@ class OptionalSettings:
     def without_what_it_names(
         self, failed: AttemptFailed, answer: str, sent: Collection[str]
     ) -> AttemptFailed:
-        """Make a failure retryable if the provider's ``answer`` names a setting that was ``sent``."""
+        """Make a failure retryable at once if the provider's ``answer`` names a setting that was ``sent``.
+
+        Any other failure comes back as it is.
+        """
         if failed.cause != "bad_request":
             return failed
         lowered = answer.lower()
@@ -264,7 +267,10 @@ _importing: dict[Callable[[], None], asyncio.Task[None]] = {}
 
 
 async def import_off_loop(work: Callable[[], None]) -> None:
-    """Wait, in a thread that callers share, until libraries are there; raises NotInstalled."""
+    """Wait until ``work`` has imported its libraries, in a thread that all concurrent callers wait for.
+
+    Raises NotInstalled where that fails.
+    """
     loop, task = asyncio.get_running_loop(), _importing.get(work)
     if task is None or task.get_loop() is not loop:
         task = _importing[work] = loop.create_task(in_daemon_thread(work))

@@ -108,7 +108,10 @@ class RateLimiter:
         return bool(self._started or self._replies or self._refusal or self._failure or self._dropped)
 
     async def enter(self, sent: int = 0, most: int | None = None, *, first: bool = False) -> QueuedRequest:
-        """Wait for a turn (``first`` of all or last) for tokens ``sent`` and at ``most`` those of a reply."""
+        """Wait for a turn, ``first`` of all or behind the others; raises ProviderDown where none will come.
+
+        ``sent`` counts the tokens of the request, ``most`` those that its reply may have.
+        """
         reply = self._reply_tokens if most is None else min(self._reply_tokens, most)
         request = QueuedRequest(sent, max(1, round(sent + reply)))
         if self._share.down is not None:
@@ -317,7 +320,10 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class RateLimiters:
-    """This process's limiters, by model; it has at ``most`` so many requests to one under way."""
+    """The rate limiters of this process, one for each model, with shares from ``store`` or else ``shares``.
+
+    ``most`` is how many requests to one model this process would have under way at once.
+    """
 
     def __init__(self, store: ShareStore | None = None, most: int = 64) -> None:
         self._store, self._most = store, most

@@ -38,7 +38,10 @@ class RateLimits(Record, frozen=True):
 
 
 class ModelFailure(Record, frozen=True):
-    """Why a model is out of reach, in a ``message``; ``lasts`` where waiting would not help."""
+    """Why a model is out of reach, found by a request that failed often enough.
+
+    ``lasts`` is True where waiting would not help. ``message`` is for people, and names the model.
+    """
 
     cause: str
     message: str
@@ -144,7 +147,10 @@ SOON_S = 0.02
 
 
 class TokenBucket(msgspec.Struct):
-    """What is left of a limit per minute: it fills evenly, and holds a twelfth of a minute's."""
+    """What may still be used of a limit per minute: it fills evenly, and holds a twelfth of a minute's.
+
+    In no minute is more used than the limit, as long as nothing was used that had not been estimated.
+    """
 
     level: float
     filled_at: float
@@ -215,7 +221,10 @@ def new_state(report: LimiterReport, now: float) -> ModelState:
 def exchange_report(
     state: ModelState, report: LimiterReport, now: float, is_gone: Callable[[str, float], bool] | None = None
 ) -> RateShare:
-    """Note a report and give its process's share; ``is_gone`` tells which have ended."""
+    """Note a report and give the share of the process that made it.
+
+    ``is_gone`` says whether a process that has not reported for so many seconds has ended.
+    """
     if is_gone is not None and len(state.members) > (report.process in state.members):
         for name, other in list(state.members.items()):
             if name != report.process and is_gone(name, now - other.seen):
@@ -471,7 +480,10 @@ class LocalShareStore:
 
 
 class FileShareStore:
-    """Shares in a file, for processes of one machine, dead ones' taken back; calls may block."""
+    """Shares in a file, for the processes of one machine; those of one that has died are taken back.
+
+    A call may wait for another process, so it does not belong on a loop of trials.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = LockedState(path)

@@ -163,7 +163,10 @@ def _reply_from_json(fields: Mapping[str, Any]) -> Reply:
 
 
 class AgentChat:
-    """A trial's agent's chat: steps, transcript, tape and budget; ``offline`` tokens are free."""
+    """The chat of a trial's agent: counts steps, writes the transcript, replays the tape, spends the budget.
+
+    The tokens of an ``offline`` model that costs nothing are not paid for.
+    """
 
     def __init__(
         self,

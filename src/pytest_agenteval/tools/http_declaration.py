@@ -222,7 +222,10 @@ _KEYWORDS: Mapping[str, _Rule] = {
 
 
 def schema_problems(schema: Any, path: KeyPath = (), root: Any = None) -> Iterator[DeclarationProblem]:
-    """Give what no JSON Schema says; references lead into the ``root``: nothing is fetched."""
+    """Give what no JSON Schema says.
+
+    References lead to something within the ``root``, the schema itself: nothing is fetched for a check.
+    """
     root = schema if root is None else root
     if isinstance(schema, bool):
         return

@@ -194,7 +194,11 @@ def _short(text: str) -> str:
 
 
 class HttpWire:
-    """The ``Wire`` of a declared tool; requests are really sent to ``base``, if there is one."""
+    """The wire of one declared tool; see the protocol ``Wire``.
+
+    A ``base`` takes the place of the provider's address where requests are really sent: for tests and
+    proxies. What is written down keeps the provider's own.
+    """
 
     def __init__(self, declared: ToolDeclaration, provider: ProviderSpec | None, base: str = "") -> None:
         self._template = RequestTemplate(declared.request, provider, declared.parameters)

@@ -45,7 +45,10 @@ def is_object_schema(schema: Any) -> bool:
 
 
 def read_result(result: Mapping[str, Any]) -> Any:
-    """Give a result's structured content, or else its text; raises ToolFailed for a failed call."""
+    """Give the value of a call's result: its structured content where it has some, else its text.
+
+    Raises ToolFailed for a result that says that the call failed.
+    """
     text = "\n".join(map(_text_of, result.get("content") or ()))
     if result.get("isError", result.get("is_error")):
         raise ToolFailed(text or "the tool failed, and its server does not say why", "tool_error")
@@ -217,7 +220,10 @@ def _in_protocol_words(value: Any) -> dict[str, Any]:
 async def line_streams(
     read: Callable[[], Awaitable[bytes]], write: Callable[[bytes], Awaitable[None]]
 ) -> AsyncIterator[Streams]:
-    """Carry a session over lines that ``read`` and ``write`` handle; others' lines are left out."""
+    """Carry a session over lines: ``read`` gives the next, an empty one at the end, and ``write`` sends one.
+
+    Lines that are no messages are left out: servers print what they should not.
+    """
     import anyio
     import mcp  # noqa: F401  # first, whole
     from mcp.shared.message import SessionMessage

@@ -46,7 +46,10 @@ CANCELLING_S = 1.0
 
 
 class LoopThread:
-    """A loop in a thread of no trial, started when something is first to be done there."""
+    """A loop in a thread that is started when something is first to be done there.
+
+    The thread belongs to no trial; what is done there does, where it is given the context of one.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -105,7 +108,10 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class ServerProcess:
-    """A server in a process group of its own; raises McpServerDown, and NoKey without a variable."""
+    """A server that runs, in a process group of its own.
+
+    Raises McpServerDown where it cannot be started, and NoKey where a variable that it is given is not set.
+    """
 
     def __init__(self, server: McpServer) -> None:
         folder, variables = Path(server.folder, server.cwd), _environment(server)
@@ -215,7 +221,10 @@ class RunningServer:
         return [read_served_tool(tool) for tool in self._declarations]
 
     async def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        """Have a tool called and give the result's value; raises ToolFailed and McpServerDown."""
+        """Have a tool called and give the result's value.
+
+        Raises ToolFailed for what the server says went wrong, and McpServerDown where it says nothing.
+        """
         session = await self.session()
         calling = mcp_client.call_tool(session, name, args)
         try:

@@ -193,7 +193,10 @@ class TrialServers:
         self._own, self._shared, self._budget, self._on_closed = own, shared, budget, on_closed
 
     def connect(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
-        """Give tools whose first call starts their server, at no cost to the trial's time."""
+        """Give the tools such that calling one asks its server, which is started at its first call.
+
+        The start is no second of the trial's.
+        """
         connected = dict(tools)
         for name, tool in tools.items():
             if isinstance(tool, McpTool):

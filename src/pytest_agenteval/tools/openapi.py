@@ -269,7 +269,11 @@ class OperationSpec(Spec, frozen=True, kw_only=True):
 
 
 class OpenApiFile(Spec, frozen=True, kw_only=True):
-    """A document and its tools; ``security`` names, by security scheme, the variable of its key."""
+    """A document, and which of its operations are tools.
+
+    ``security`` names for each security scheme of the document the environment variable that holds its key
+    or token.
+    """
 
     openapi: Annotated[NamedBesideOthers | Map, expects("the path of an OpenAPI document, or the document")]
     operations: Annotated[

@@ -296,7 +296,11 @@ class ToolTape:
 
 
 def can_replay(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Request], bool]:
-    """Give whether tools or ``agents`` may ask a recorded request: valid today, or HTTP of theirs."""
+    """Give the question whether any of these tools can still ask a recorded request.
+
+    Its arguments have to be valid by today's schema. A tool that uses HTTP by itself may ask anything, and so
+    may ``agents`` that do.
+    """
     by_name = {tool.spec.name: (tool, _matcher_of(tool)) for tool in tools}
     free = agents or any(tool.uses_http for tool, _ in by_name.values())
     last_at: dict[EndpointKey, tuple[Tool, CallMatcher]] = {}

@@ -90,7 +90,10 @@ class ToolBox:
         self.offer(*(self._registered[name] for name in names))
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Make one call; an agent's mistake comes back as an error, CassetteMiss and the like are raised."""
+        """Make one call and give what came of it; an agent's mistake comes back as an error, never raised.
+
+        Raises CassetteMiss, ProviderDown and their like, which are not the agent's doing.
+        """
         place = self._recorder.begin_call(call)
         started = self._recorder.at()
         tape: TapeStatus = "none"

@@ -190,7 +190,11 @@ class Exchange:
             self._scope.record(self._request, response, self._first_byte_s)
 
     def cut(self, why: str = "", body: bytes | None = None) -> None:
-        """Say that the response ended early, for the reason ``why``, with ``body`` or what was taken."""
+        """Say that the response ended before its time, or never began: what came of it is no recording.
+
+        ``why`` is ``BROKE_OFF``, or the reason of one that never began, or that nobody could read so far.
+        ``body`` is what had come, in place of the parts that were taken.
+        """
         if not self.over:
             self.over = True
             self._parts = self._parts if body is None else [body]
@@ -200,7 +204,10 @@ class Exchange:
                 self._scope.cut(self._request, self._response(whole=False))
 
     def fail(self, raised: BaseException, body: bytes | None = None) -> None:
-        """Record that the client raised this in place of a whole response; ``body`` is what had come."""
+        """Record that the client raised this in place of a whole response; what we raise is no failure.
+
+        ``body`` is what had come, in place of the parts that were taken.
+        """
         if not isinstance(raised, Exception) or isinstance(raised, RequestRefused | NothingSent):
             self.cut(self._reason_of(raised), body)
         elif not self.over:

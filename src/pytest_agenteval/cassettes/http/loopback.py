@@ -290,7 +290,10 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         return None
 
     def _hand_on(self, exchange: LoopbackExchange, incoming: IncomingResponse) -> None:
-        """Hand on a response as it comes, to its end: what was paid for is recorded, read or not."""
+        """Hand on a response as it comes, also its headers: nobody knows how long the first word takes.
+
+        A program that reads no further does not end it: what was paid for is recorded.
+        """
         head = f"HTTP/1.1 {incoming.status} {incoming.reason}\r\n"
         for name, value in incoming.headers:
             if name.lower() not in HOP_BY_HOP and name.lower() != "content-length":

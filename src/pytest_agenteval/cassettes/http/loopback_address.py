@@ -77,7 +77,10 @@ class Connections:
     def send(
         self, method: str, url: str, headers: Pairs, body: bytes | None, *, is_awaited: Callable[[], bool]
     ) -> IncomingResponse:
-        """Send a request, again if an idle connection was closed; raises one of ``Unanswered``."""
+        """Send a request and give the response that begins; raises one of ``Unanswered``.
+
+        What the other side closed while it was idle is opened again, once, if that is still ``is_awaited``.
+        """
         parts = urlsplit(url)
         connection = self._connections.pop((parts.scheme, parts.netloc), None)
         if connection is not None and connection.sock is not None:

@@ -88,7 +88,10 @@ _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I
 
 
 def recordable_request(method: str, uri: str, headers: Pairs, body: bytes | None) -> Request:
-    """Make the request that a cassette holds: redacted, its body decoded, a form's boundary renamed."""
+    """Make the request that a cassette holds: its body decoded, so that it can be read, and redacted.
+
+    The boundary of a form, made anew each time, gets one name.
+    """
     listed = _header_lists(headers)
     coding = _encodings(listed)
     if coding and body and (decoded := _decode(coding, body)) is not None:

@@ -43,7 +43,10 @@ def as_received(response: Response, method: str) -> http.client.HTTPResponse:
 
 
 class _TeeFile:
-    """The file that a response reads from, framing and all; the exchange gets what is read."""
+    """Stands before the file from which a response reads: what is read goes to the exchange too, at its end.
+
+    It holds what travelled, framing included; at the end that is read once more, to see whether it is whole.
+    """
 
     def __init__(self, response: http.client.HTTPResponse, exchange: Exchange) -> None:
         self._file, self._exchange = response.fp, exchange

@@ -228,7 +228,10 @@ _class_lock = threading.Lock()
 
 @contextmanager
 def without_socket_guard() -> Iterator[None]:
-    """Put Python's own socket class back for a moment: pytest-socket puts a guard in its place."""
+    """Put Python's own socket class in its place for a moment, where a guard stands in for it.
+
+    pytest-socket replaces the class during each test; the pair that wakes a loop reaches nobody else.
+    """
     with _class_lock:
         guard = socket.socket
         setattr(socket, "socket", socket_class(guard))  # noqa: B010 - a class, to the type checker

@@ -527,7 +527,10 @@ def serve(giver: Scope | None) -> None:
 
 
 def of_a_debugger(thread: threading.Thread) -> bool:
-    """Whether this thread tells an editor where a trial stands: pydevd marks its threads so."""
+    """Whether this thread tells an editor where a trial stands, which is nobody's request.
+
+    So pydevd marks them, which debugpy and PyCharm use.
+    """
     return bool(getattr(thread, "is_pydev_daemon_thread", False))
 
 

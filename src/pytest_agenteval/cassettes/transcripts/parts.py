@@ -135,7 +135,10 @@ class CallRequest(FrozenValue, frozen=True):
 
 
 class CallResult(FrozenValue, frozen=True):
-    """What came of a call: ``content`` as the model saw it, ``value`` where that is another; times."""
+    """What came of a call: the ``content`` that the model was shown, and what else is known of it.
+
+    ``value`` is the result where it is another than the content; times are seconds since the trial began.
+    """
 
     content: str
     value: Any = None
@@ -159,7 +162,10 @@ class TranscriptBuilder:
         self._messages.append(Message(role, content, turn=self.replies + 1, call_id=call_id))
 
     def reply(self, content: str, requests: Sequence[CallRequest] = (), **ask: Any) -> None:
-        """Add a model's reply and its calls, thoughts split off; ``ask`` are fields of its ``Ask``."""
+        """Add a model's reply with the calls that it asks for; ``ask`` are fields of its ``Ask``.
+
+        Thoughts that a server left in the text are split off, as of replies that were seen.
+        """
         content, thought = split_thoughts(content)
         ask["reasoning"] = "\n\n".join(filter(None, (ask.get("reasoning", ""), thought)))
         self.replies += 1

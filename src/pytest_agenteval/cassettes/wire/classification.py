@@ -138,7 +138,10 @@ _STREAMED = re.compile(
 
 
 def classify(request: Request, model_hosts: Collection[str] = ()) -> Classified:
-    """Say what a request is; the user says that models are served at ``model_hosts``."""
+    """Say what a request is: an ask and its format, auxiliary, unread, or nothing to do with models.
+
+    ``model_hosts`` are hosts or base URLs of which the user says that models are served there.
+    """
     try:
         address = urlsplit(request.uri)
     except ValueError:

@@ -23,7 +23,10 @@ _OPENED, _CLOSED = "<code>", "</code>"
 
 
 def written_calls(content: str) -> tuple[str, Sequence[Any]]:
-    """Part a text from the calls written behind it, in OpenAI's shape; code that was run is none."""
+    """Part a text from the calls written behind it, as maps of OpenAI's shape; a text without any is whole.
+
+    Code that was run is no call: the model wrote it into its text.
+    """
     text, mark, listed = content.rpartition(CALLS_MARK)
     if not mark or not listed.startswith("["):
         return content, ()

@@ -50,7 +50,10 @@ def join_function(function: dict[str, Any], piece: Json) -> None:
 
 
 def _place_of(calls: list[dict[str, Any]], piece: Json, written: Json) -> int:
-    """Find a piece's call, or begin one: servers may leave out numbers, or give all the same."""
+    """Find a piece's call, or begin one; some servers count none, or give each the number 0.
+
+    Others give each piece an id of its own: what names no function goes on with the call before.
+    """
     index, id = piece.get("index"), as_text(piece.get("id"))
     for place in reversed(range(len(calls))):
         started = calls[place]
@@ -65,7 +68,10 @@ def _place_of(calls: list[dict[str, Any]], piece: Json, written: Json) -> int:
 
 
 def _begins_another(started: Json, written: Json) -> bool:
-    """Whether a piece names a function while its call has all of its arguments already."""
+    """Whether a piece names a function and cannot go on with a call, as that has all of its arguments.
+
+    A server that repeats the name with each piece has then nothing more to add.
+    """
     name, added = as_text(written.get("name")), written.get("arguments")
     if not name or not (name != started["name"] or added):
         return False

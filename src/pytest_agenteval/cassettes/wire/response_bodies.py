@@ -157,7 +157,11 @@ def _sse_objects(text: str) -> list[Json]:
 
 
 def _values_at_once(blocks: list[str]) -> list[Json] | None:
-    """Read blocks that each begin and end with a brace, and so hold one object; else None."""
+    """Read blocks each of which is one object; None where that is not sure: it is much quicker.
+
+    Where each begins and ends with a brace, no value goes on from one into the next: JSON has no brace that
+    opens right behind one that closes.
+    """
     if not all(block.startswith("{") and block.endswith("}") for block in blocks):
         return None
     try:

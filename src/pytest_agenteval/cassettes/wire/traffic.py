@@ -151,7 +151,10 @@ def rest_of(body: Json, *read: str) -> dict[str, Any]:
 
 
 def wrapped_result(result: Any) -> tuple[str, bool]:
-    """Give a result that an API wraps in an object as a text, and whether it is an error."""
+    """Give a tool's result as a text, and whether it is an error, where an API takes nothing but objects.
+
+    Clients call the one key in their own way; what has more keys is the result itself.
+    """
     if isinstance(result, dict) and len(result) == 1:
         (name, inner), *_ = result.items()
         if name in _WRAPPERS:

@@ -248,7 +248,10 @@ def _without_system(turns: Iterable[AnthropicTurn]) -> Iterator[AnthropicTurn]:
 
 
 def _with_system(turns: Sequence[AnthropicTurn]) -> Iterator[AnthropicTurn]:
-    """Move system messages behind the user's turn beside them; without one they become the user's."""
+    """Move system messages behind the user's turn beside them, where the provider accepts them.
+
+    Between two replies and behind the last one there is no such turn: there they become the user's.
+    """
     waiting: list[AnthropicTurn] = []
     speaks = [turn.role != "system" for turn in turns]
     for place, turn in enumerate(turns):
@@ -434,7 +437,10 @@ def _further_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> di
 
 
 def tool_names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Give valid names for tools whose own the provider refuses; one that is taken gets a number."""
+    """Give the name on the wire of each tool whose own name the provider would refuse.
+
+    A valid name stays with its tool; a name that was made valid and is taken gets a number.
+    """
     own = [as_text(as_map(tool.get("function")).get("name")) for tool in tools]
     taken = {name for name in own if name and wire_name(name) == name}
     names: dict[str, str] = {}

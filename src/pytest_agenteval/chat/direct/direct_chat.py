@@ -179,7 +179,10 @@ class DirectChat:
     async def _send(
         self, format: DirectFormat, ask: ModelAsk, answered: dict[str, str]
     ) -> tuple[Response, float | None]:
-        """Send a request; give the response and, if streamed, when the first token came."""
+        """Send a request; give the response and, where it was streamed, when its first token came.
+
+        ``answered`` gets the response's headers.
+        """
         try:
             body = format.body_of(ask)
         except (TypeError, ValueError, LookupError, AttributeError) as foreign:  # not in OpenAI's shape

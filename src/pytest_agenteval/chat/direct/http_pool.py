@@ -65,7 +65,10 @@ def load_secure() -> None:
 
 @asynccontextmanager
 async def post(url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[Any]:
-    """Send a request, redirects on its host included; give a response yet to be read, or NoConnection."""
+    """Send a request and give aiohttp's response, whose body has still to be read; raises NoConnection.
+
+    A redirect is followed if it stays on the same host, which has the key already.
+    """
     secure = url.startswith("https:")
     if not is_loaded(secure):
         (load_secure if secure else load)()
@@ -87,7 +90,11 @@ async def post(url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterat
 
 
 async def _answer(url: str, body: bytes, headers: Mapping[str, str]) -> Any:
-    """Send a request and give the response; sent again if a reused connection is lost."""
+    """Send a request and give the response.
+
+    The server may just have closed a reused connection: the request is sent again at once, until it is lost
+    on a new one.
+    """
     proxy, proxy_auth = _proxy_of(url)
     options = {"ssl": _tls if url.startswith("https:") else True, "allow_redirects": False}
     options |= {"proxy": proxy, "proxy_auth": proxy_auth}
@@ -138,7 +145,10 @@ def _session() -> Any:
 
 
 def _proxy_of(url: str) -> tuple[Any, Any]:
-    """Give the environment's proxy for an address: aiohttp's ``trust_env`` reads ``.netrc`` too."""
+    """Give the environment's proxy for an address, and the credentials; looked up once for a pool.
+
+    Not by aiohttp's ``trust_env``: with it, a line of ``.netrc`` replaces the provider's key.
+    """
     if url not in _proxies:
         from aiohttp.helpers import get_env_proxy_for_url
         from yarl import URL

@@ -155,7 +155,10 @@ def table_name(model: Model) -> str:
 
 
 def table_entry(model: Model) -> Mapping[str, Any]:
-    """Give a model's entry in the table of prices; empty for one on a server of the user's own."""
+    """Give a model's entry in the table of prices; empty for one on a server of the user's own.
+
+    Such a server may use any names for its models, also those of other providers.
+    """
     return (price_entry(table_name(model)) or NOTHING) if has_family(model) else NOTHING
 
 

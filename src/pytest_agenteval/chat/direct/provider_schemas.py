@@ -190,7 +190,10 @@ _DEEPEST = 32
 
 
 def openai_tool(tool: Mapping[str, Any], *, flat: bool) -> dict[str, Any]:
-    """Give a tool without patterns that Python cannot compile; ``flat``: no union at its top."""
+    """Give a tool without patterns that Python cannot compile; if ``flat``, without a union at its top.
+
+    What is left out was a hint to the model, not a rule for its calls.
+    """
     function = as_map(tool.get("function"))
     if not (parameters := as_map(function.get("parameters"))):
         return dict(tool)

@@ -218,7 +218,10 @@ class _WaitingRequest(NamedTuple):
 
 
 class Batcher:
-    """A thread that generates in batches of all requests that have come, halved if memory is short."""
+    """A thread that passes requests to ``generate`` in batches of all that have come.
+
+    A batch that does not fit into memory is generated in halves. A cancelled request ends at its next token.
+    """
 
     def __init__(
         self, generate: Callable[[Sequence[GenerationRequest]], list[Generation]], gather_s: float = GATHER_S

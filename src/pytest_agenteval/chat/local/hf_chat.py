@@ -60,7 +60,10 @@ _ready: dict[Loading, _Ready | AgentEvalError] = {}
 
 
 class HfChat:
-    """Asks a model loaded once for this process, in batches; ``seed`` serves asks without one."""
+    """Asks a model that is loaded once for this process, in batches with the asks of other trials.
+
+    An ask without a seed derives its own from ``seed``, or draws one if that is empty.
+    """
 
     def __init__(self, model: Model, recorder: Recorder | None = None, seed: str = "") -> None:
         self.model, self._recorder = model, recorder

@@ -258,7 +258,10 @@ class TransformersModel:
         tools: Sequence[Mapping[str, Any]],
         template_kwargs: Mapping[str, Any],
     ) -> Prompt:
-        """Write a conversation with the model's template, or as text where that lacks a role."""
+        """Write a conversation with the model's own template; raises NoTemplate if it cannot.
+
+        For a template without tools or system messages, they become the user's text.
+        """
         if not self._tokenizer.chat_template:
             raise NoTemplate("the model has no chat template: a model that was trained on chats has one")
         refusal = ""

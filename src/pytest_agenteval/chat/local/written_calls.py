@@ -48,7 +48,10 @@ def parameters_of(tools: Collection[ToolSpec], name: str) -> Mapping[str, Any]:
 
 
 def json_calls(text: str) -> tuple[WrittenCall, ...]:
-    """Read calls from JSON, one or several; broken arguments behind a tool's name stay a text."""
+    """Read calls from JSON: one object, several in a row, or a list of them; empty for anything else.
+
+    If the JSON is broken behind the tool's name, the arguments are the text as it is.
+    """
     try:
         values = list(_json_values(text))
     except (ValueError, RecursionError):

@@ -24,7 +24,10 @@ _RESULT_REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
 
 
 class ValuePlace(NamedTuple):
-    """Where a value stands in a reference: turn, call and keys; of a turn's text, no call or keys."""
+    """The place of one value in a reference: its turn, its call there, and the keys that lead to it.
+
+    ``call`` is None, and ``keys`` are empty, if the value is the turn's text.
+    """
 
     turn: int
     call: int | None
@@ -116,7 +119,10 @@ MOST_READ = 200_000
 
 
 class StartingTree:
-    """The texts that a workspace starts with, by path: of ``layers``, the later first, and ``texts``."""
+    """The texts that a workspace starts with, by path; empty for a file that is no text.
+
+    ``layers`` are folders, the later over the earlier; ``texts`` are written over them.
+    """
 
     def __init__(self, layers: Sequence[str], texts: Mapping[str, str]) -> None:
         self.texts = {**_texts_in(tuple(map(str, layers))), **texts}
@@ -137,7 +143,10 @@ class StartingTree:
         return bool(slash and "." in name and any(f"/{folder}/" in f"/{known}" for known in self.texts))
 
     def other_file(self, value: str) -> str | None:
-        """Give another file's name: one that exists with that suffix, or a new file elsewhere; or None."""
+        """Give a value that names another file; None without one.
+
+        For an existing file it is another with the same suffix, for a new one that name in another folder.
+        """
         path, mark = self.named_file(value), "/" if value.startswith("/") else ""
         if path is None:
             folder, _, name = value.strip("/").rpartition("/")
@@ -187,7 +196,10 @@ class FileWriter(FrozenValue, frozen=True):
 
 
 class Spoilt(FrozenValue, frozen=True):
-    """A reference spoilt in one way; places are ``answer``, a tool, or as ``Write.content``."""
+    """A reference spoilt in one way: the change, its places, and the turns to act out.
+
+    A place is ``answer``, a tool, or a tool's argument, as in ``Write.content``.
+    """
 
     done: str
     places: tuple[str, ...]
@@ -195,7 +207,10 @@ class Spoilt(FrozenValue, frozen=True):
 
 
 class ReferenceTurns:
-    """One task's reference and starting files; ``writer`` is the agent's way to write a file."""
+    """One task's reference, with the files that the task starts from.
+
+    ``writer`` is how the agent's tools write a file, where a benchmark says so.
+    """
 
     def __init__(self, task: PlannedTask, writer: FileWriter | None = None) -> None:
         self.task = task
@@ -284,7 +299,10 @@ class ReferenceTurns:
 
     @cached_property
     def looking(self) -> tuple[CallPlace, ...]:
-        """The calls that an answer rests on: the last ones, and others of the same tools."""
+        """The calls that an answer rests on: the last ones, and others of the same tools.
+
+        Earlier calls only find the arguments of these, and there may be other ways to find them.
+        """
         others = [place for place in self.calls if place not in self.acting]
         if not self.has_answer or not others:
             return ()
@@ -306,7 +324,10 @@ class ReferenceTurns:
 
     @cached_property
     def writer(self) -> FileWriter | None:
-        """How a whole file is written: as the benchmark says, else as the reference does it."""
+        """How a whole file is written: by the benchmark's writer, else as a call of the reference does it.
+
+        Such a call has two texts: the name of a new file, and its content.
+        """
         if self._registered_writer is not None:
             return self._registered_writer
         for call in map(self.call, self.acting):
@@ -325,7 +346,10 @@ class ReferenceTurns:
 
     @cached_property
     def texts(self) -> tuple[tuple[ValuePlace, str, TextSpans], ...]:
-        """Answers and texts of acting calls, with the spans no starting file that they name holds."""
+        """The answers and the texts of acting calls, each with the spans that are new.
+
+        A span that a starting file holds is not new if the call names that file.
+        """
         texts = []
         for spot, value in values_in(self.turns):
             is_own = spot.call is None or (spot.turn, spot.call) in self.writing

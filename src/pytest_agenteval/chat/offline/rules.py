@@ -170,7 +170,11 @@ class InvalidMove(TrialBroken):
 
 
 class RulesChat:
-    """Plays by the rules of ``player_of`` the tools' names, or the likeliest tool; else an echo."""
+    """Plays by rules if it has tools, and repeats the user's message if it has none.
+
+    ``player_of`` gives the player of an agent with tools of these names; without one, the likeliest tool is
+    called.
+    """
 
     def __init__(self, player_of: Callable[[Iterable[str]], RulesPlayer | None]) -> None:
         self._player_of = player_of

@@ -137,7 +137,10 @@ LEAST_WORDS = 3
 
 
 def number_plus_one(solution: ReferenceTurns) -> Iterator[Spoilt]:
-    """Make a written number of the task, or an answered one the user did not say, greater by one."""
+    """Make each number greater by one, wherever the reference writes or answers it.
+
+    A written number counts if the task states it, an answered one if the user did not.
+    """
     places: dict[str, list[ValuePlace]] = {}
     for spot, text, spans in solution.texts:
         for number in numbers_in("\n".join(text[start:end] for start, end in spans)):
@@ -190,7 +193,10 @@ def fact_dropped(solution: ReferenceTurns) -> Iterator[Spoilt]:
 
 
 def _is_needed(solution: ReferenceTurns, spot: ValuePlace, fact: str, left: str) -> bool:
-    """Whether a part of a text is required (from the task, or new in an answer) and only there."""
+    """Whether a part of a text is required, and found nowhere else.
+
+    In an answer that is what the user did not say; in a written text, what the task states.
+    """
     words = words_of(fact)
     if spot.call is None:
         return 2 * len(words & words_of(solution.user_words)) < len(words)
