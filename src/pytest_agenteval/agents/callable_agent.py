@@ -49,7 +49,10 @@ INPUTS = frozenset({"question", "content", "messages", "task_input", "turns", "c
 
 
 def model_url(model: Model) -> str:
-    """Give where clients in any process may ask the trial's model, without a key, while it lasts."""
+    """Give the address of the trial's model, for clients of any provider, as long as the trial lasts.
+
+    It is for other processes, such as a program that the agent starts. They need no key there.
+    """
     # They stand on the standard library's HTTP server, which few agents need.
     from pytest_agenteval.agents.model_upstreams import model_upstreams, wire_of_path
     from pytest_agenteval.cassettes.http.loopback import open_address

@@ -205,7 +205,10 @@ _latest: tuple[Request | None, RequestKey] = (None, ("", "", ""))
 
 
 def request_parameters(request: Request) -> dict[str, Any]:
-    """Give the parameters of a tool's call, or of query and body; one given twice has a list."""
+    """Give the arguments of a tool's call, or the parameters and body of an HTTP request, by name.
+
+    A name that occurs several times has the list of its values.
+    """
     if request.uri.startswith(TOOL):
         return tool_call(request)[1]
     _, query, fragment = _split_uri(request.uri)

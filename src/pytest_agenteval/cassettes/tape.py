@@ -350,7 +350,10 @@ class Library:
     def open(
         self, path: Path, mode: RecordMode, kind: TapeKind, *, allow_repeats: bool | None = None
     ) -> Tape:
-        """Give a trial's own tape of a file; by default tools repeat recordings, and chats do not."""
+        """Give a trial its own tape of a file; a file has one mode and one kind in a run.
+
+        By default ``allow_repeats`` is true for tools and false for chats.
+        """
         whole = self._whole(path)
         with self._lock:
             held = self._open.get(whole)

@@ -129,7 +129,10 @@ class ChatTape:
 async def taped_ask(
     tape: ChatTape | None, inner: Chat, messages: Sequence[ChatMessage], **rest: Any
 ) -> Reply:
-    """Give the recorded reply, else the model's, and record that; raises CassetteMiss in a replay."""
+    """Give the recorded reply, else the model's, which is then recorded; raises CassetteMiss in a replay.
+
+    The request to the model itself is on no tape of the agent's or its tools' traffic.
+    """
     if tape is None:
         with untaped():
             return await inner.ask(messages, **rest)

@@ -312,7 +312,10 @@ def _ignore_exception(session: asyncio.Future[Session]) -> None:
 
 
 class ServerPool:
-    """Servers of a trial or of a process, started at first use, and after a loss if it ``restarts``."""
+    """The servers of one trial, or those that all trials of a process share; each starts at its first use.
+
+    A server that was lost is started again where the pool ``restarts``; else it stays lost, with its state.
+    """
 
     def __init__(self, loop: LoopThread, *, restarts: bool = False) -> None:
         self._loop, self._restarts = loop, restarts

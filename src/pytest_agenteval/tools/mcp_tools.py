@@ -51,7 +51,10 @@ class SchemaSource(FrozenValue, frozen=True):
     started: float | None = None
 
     def tools_of(self, server: McpServer) -> tuple[ServedTool, ...]:
-        """Give what a server offers, recorded or, where it may be started, by itself."""
+        """Give what a server offers, from its recording; else the server is started, where that is allowed.
+
+        Raises NotRecorded, and what keeps a server from answering.
+        """
         identity = {"command": list(server.command), "cwd": server.cwd, "url": server.url}
         # In the words of the suite: no value of any variable is among them.
         request = tool_request("tools/list", {name: value for name, value in identity.items() if value})

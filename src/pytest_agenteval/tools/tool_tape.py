@@ -62,7 +62,10 @@ def tool_call_matcher(
 
 
 def as_tool_call(request: Request, tool: str, matcher: CallMatcher) -> Request:
-    """Write a request of the tool as ``tool://``, without what is ignored; others stay as they are."""
+    """Write a request as a ``tool://`` call if it is one of the tool's; others stay as they are.
+
+    Parameters that ``matching`` ignores are left out, so that no message shows them as a difference.
+    """
     args = matcher.read_recorded(request)
     if args is None:
         return request

@@ -343,7 +343,10 @@ class Scope:
                 self.traffic.note_reply(request, response)
 
     def cut(self, request: Request, response: Response) -> None:
-        """Note that a response ended early (status 0: it never began), so that it is not recorded."""
+        """Note that a response ended early, by itself or by the client, so that it is not recorded.
+
+        Status 0 means that it never began.
+        """
         if self.traffic is not None and self.traffic.claims(request):
             self.traffic.cut(request, response)
         elif not self.passing:
@@ -445,7 +448,10 @@ def current() -> Scope | None:
 
 
 def answering() -> Scope | None:
-    """Give the scope that answers here, or None; raises where the trial has ended or is unknown."""
+    """Give the scope that answers the requests of this context; None where they are sent as they are.
+
+    Raises what ends the thread or task of a trial that has ended, and OfNobody where the trial is unknown.
+    """
     scope = current()
     if scope is None:
         if of_nobody():

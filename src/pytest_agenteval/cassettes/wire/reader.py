@@ -97,7 +97,10 @@ def read_reply(format: str, request: Request, response: Response) -> ModelReply:
 
 
 def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Json:
-    """Give a reply's body as one JSON object; ``streamed`` is False if no stream was wanted."""
+    """Give a reply's body as one JSON object, be it whole or streamed; raises as ``read_reply`` does.
+
+    ``streamed`` is False where the request is known to want no stream.
+    """
     try:
         if response.status >= 400:
             raise refusal_of(response)

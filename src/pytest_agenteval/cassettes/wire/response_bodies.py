@@ -229,7 +229,10 @@ _GOOGLE_WORDS = {
 
 
 def error_response(format: str, status: int, kind: str, message: str) -> Response:
-    """Write an error as a format's provider would; a header stops retries of OpenAI's clients."""
+    """Write an error as the provider of a format would, so that its clients can read it.
+
+    ``kind`` is one word, such as ``not_recorded``. A header stops retries of both vendors' clients.
+    """
     headers = {"Content-Type": ("application/json",), "x-should-retry": ("false",)}
     if format.startswith("bedrock."):
         headers["x-amzn-ErrorType"] = (kind,)

@@ -103,11 +103,11 @@ class OracleChat:
             if (whole := _REFERENCE.fullmatch(value)) is not None:
                 return self._referred(results, whole)
 
-            def written(match: re.Match[str]) -> str:
+            def reference_text(match: re.Match[str]) -> str:
                 part = self._referred(results, match)
                 return part if isinstance(part, str) else compact_json(part)
 
-            return _REFERENCE.sub(written, value)
+            return _REFERENCE.sub(reference_text, value)
         if isinstance(value, Mapping):
             return {key: self._filled(results, inner) for key, inner in value.items()}
         if isinstance(value, list | tuple):
