@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pytest_agenteval.graders.grader_settings import WrongSetting, brief, pattern_at, text_at, value_path_at
 from pytest_agenteval.records.evidence import Check
-from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.text.errors import KeyPath, did_you_mean
 from pytest_agenteval.text.json_values import (
     ABSENT,
@@ -22,6 +23,7 @@ from pytest_agenteval.text.json_values import (
     number_of,
     value_at,
 )
+from pytest_agenteval.text.patterns import Pattern
 
 # Decimals as they are written: 0.4 lies within 0.1 of 0.3, which it does not in binary.
 _EXACTLY = Context(prec=400)
@@ -35,17 +37,32 @@ class Matcher(Protocol):
         ...
 
 
-class _Rule(NamedTuple):
-    """What was meant, in words, and how it is recognized."""
+class _Rule(FrozenValue, frozen=True):
+    """What was meant, in words and as a value, and how another value is compared with it.
+
+    With ``normal``, both values are compared in normal form; with ``fold``, both are folded, too. ``holds`` is
+    a function of a module and no closure: so equal settings make equal rules, and a rule can be pickled.
+    """
 
     expected: str
-    holds: Callable[[Any], bool]
+    value: Any
+    holds: Callable[[Any, Any], bool]
+    normal: bool = False
+    fold: bool = False
 
     def matches(self, found: Any) -> bool:
-        return self.holds(found)
+        value = self.value
+        if self.normal:
+            value, found = normal_texts(value), normal_texts(found)
+        if self.fold:
+            value, found = fold_texts(value), fold_texts(found)
+        return self.holds(value, found)
 
     def __str__(self) -> str:
         return self.expected
+
+    def __repr__(self) -> str:
+        return f"<matcher: {self.expected}>"
 
 
 PathMatchers = tuple[tuple[str, KeyPath, Matcher], ...]
@@ -115,12 +132,7 @@ def _comparing(
     fold = setting.get("fold", False)
     if not isinstance(fold, bool):
         raise WrongSetting((*place, "fold"), "true or false", brief(fold))
-
-    def compare(found: Any) -> bool:
-        both = normal_texts(expected), normal_texts(found)
-        return holds(*map(fold_texts, both)) if fold else holds(*both)
-
-    return _Rule(text, compare)
+    return _Rule(text, expected, holds, normal=True, fold=fold)
 
 
 def _exact(setting: Setting, place: KeyPath) -> Matcher:
@@ -137,24 +149,25 @@ def _contains(setting: Setting, place: KeyPath) -> Matcher:
     part = setting["contains"]
     if isinstance(part, str):
         text_at((*place, "contains"), part)
+    return _comparing(f"a value that contains {brief(part)}", part, setting, place, _is_contained)
 
-    def contains(expected: Any, found: Any) -> bool:
-        if isinstance(found, str):
-            return isinstance(expected, str) and expected in found
-        return isinstance(found, list | tuple) and any(json_equal(expected, item) for item in found)
 
-    return _comparing(f"a value that contains {brief(part)}", part, setting, place, contains)
+def _is_contained(part: Any, found: Any) -> bool:
+    """Whether a text contains the part, or a list has it as an item; anything else contains nothing."""
+    if isinstance(found, str):
+        return isinstance(part, str) and part in found
+    return isinstance(found, list | tuple) and any(json_equal(part, item) for item in found)
 
 
 def _one_of(setting: Setting, place: KeyPath) -> Matcher:
     options = setting["one_of"]
     if not isinstance(options, list | tuple) or not options:
         raise WrongSetting((*place, "one_of"), "a list of at least one value", brief(options))
+    return _comparing(f"one of {', '.join(map(brief, options))}", tuple(options), setting, place, _is_one_of)
 
-    def is_one(expected: Any, found: Any) -> bool:
-        return any(json_equal(value, found) for value in expected)
 
-    return _comparing(f"one of {', '.join(map(brief, options))}", [*options], setting, place, is_one)
+def _is_one_of(options: Sequence[Any], found: Any) -> bool:
+    return any(json_equal(value, found) for value in options)
 
 
 def _near(setting: Setting, place: KeyPath) -> Matcher:
@@ -167,22 +180,28 @@ def _near(setting: Setting, place: KeyPath) -> Matcher:
             expected = "a number" if key == "number" else "a number, 0 or more"
             raise WrongSetting((*place, key), expected, brief(value))
     number, margin = setting["number"], setting.get(kind, 0)
-
-    def is_near(found: Any) -> bool:
-        value, wanted = number_of(found), number_of(number)
-        if value is None or wanted is None:
-            return False
-        whole = wanted.copy_abs() if kind == "relative" else Decimal(1)
-        return _EXACTLY.subtract(value, wanted).copy_abs() <= _EXACTLY.multiply(Decimal(str(margin)), whole)
-
     share = " of it" if kind == "relative" else ""
-    return _Rule(f"{number} ± {margin}{share}" if margin else f"the number {number}", is_near)
+    text = f"{number} ± {margin}{share}" if margin else f"the number {number}"
+    return _Rule(text, (number, margin, kind == "relative"), _is_near)
+
+
+def _is_near(wanted: tuple[int | float, int | float, bool], found: Any) -> bool:
+    """Whether a number, or a text that is one, lies within the margin, its ends included."""
+    number, margin, is_relative = wanted
+    value, middle = number_of(found), number_of(number)
+    if value is None or middle is None:
+        return False
+    unit = middle.copy_abs() if is_relative else Decimal(1)
+    return _EXACTLY.subtract(value, middle).copy_abs() <= _EXACTLY.multiply(Decimal(str(margin)), unit)
 
 
 def _regex(setting: Setting, place: KeyPath) -> Matcher:
     pattern = pattern_at((*place, "regex"), setting["regex"])
-    text = f"a text that matches {brief(pattern.pattern)}"
-    return _Rule(text, lambda found: isinstance(found, str) and pattern.matches(found))
+    return _Rule(f"a text that matches {brief(pattern.pattern)}", pattern, _is_found_in)
+
+
+def _is_found_in(pattern: Pattern, found: Any) -> bool:
+    return isinstance(found, str) and pattern.matches(found)
 
 
 def _just(key: str, matcher: Matcher) -> Callable[[Setting, KeyPath], Matcher]:
@@ -203,8 +222,8 @@ _KINDS: Mapping[str, Callable[[Setting, KeyPath], Matcher]] = {
     "one_of": _one_of,
     "number": _near,
     "regex": _regex,
-    "any": _just("any", _Rule("any value", lambda found: found is not ABSENT)),
-    "absent": _just("absent", _Rule("nothing", lambda found: found is ABSENT)),
+    "any": _just("any", _Rule("any value", ABSENT, operator.is_not)),
+    "absent": _just("absent", _Rule("nothing", ABSENT, operator.is_)),
 }
 _MODIFIERS: Mapping[str, tuple[str, ...]] = {
     "fold": ("exact", "subset", "contains", "one_of"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -240,3 +241,30 @@ def test_a_matcher_that_cannot_be_meant_is_refused(setting: Any, path: tuple[str
 
     assert caught.value.path == path
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "a",
+        {"exact": [1, "a"]},
+        {"subset": {"a": 1}, "fold": True},
+        {"contains": "a"},
+        {"one_of": [1, "a"]},
+        {"number": 1, "relative": 0.1},
+        {"regex": "^a"},
+        {"any": True},
+        {"absent": True},
+    ],
+)
+def test_matchers_of_one_setting_are_equal_and_can_be_sent(setting: Any) -> None:
+    """A grader that holds a matcher as a field is equal to its like, and can be pickled."""
+    matcher = matcher_of(setting, ())
+    sent = pickle.loads(pickle.dumps(matcher))
+
+    assert matcher == matcher_of(setting, ()) == sent
+    assert matcher != matcher_of({"exact": "something else"}, ())
+    assert repr(sent) == repr(matcher) == f"<matcher: {matcher}>"
+    assert [sent.matches(value) for value in ("a", "b", 1, ABSENT)] == [
+        matcher.matches(value) for value in ("a", "b", 1, ABSENT)
+    ]
