@@ -43,9 +43,10 @@ from pytest_agenteval.store.run_reader import Run
 def _looks(
     group: ComparedGroup, old: ComparedRun, new: ComparedRun
 ) -> tuple[SuiteLook | None, tuple[SuiteLook, ...]]:
-    """Give the look that decided about a suite of the new side against this very old side.
+    """Give the look that decided about a suite of the new side, and the looks that were against other runs.
 
-    The others are those at either side that were against other runs, and decided something.
+    The first is None where there was no look against this very old side. The others are looks at either side
+    that decided something.
     """
     look = next((look for look in new.looks if look.group == (group.suite, *group.new)), None)
     was_against = look is not None and _was_against(look, group, old)
@@ -420,7 +421,7 @@ def with_judge_noise(
 
     ``regraded`` are runs that graded a side's trials again; a side's own grades count where they are of the
     same graders and judges. The judges' variance is that of one trial's scores, 2 or more of them, as a mean
-    same graders and judges. The judges' variance is that of one trial's scores, 2 or more of them, as a mean
+    over trials. A suite without such trials, or without variance between trials, keeps an unknown share.
     """
     gradings = [scores for side in sides for scores in _gradings(side, regraded)]
     return replace(comparison, suites=tuple(_with_share(suite, gradings) for suite in comparison.suites))

@@ -107,12 +107,12 @@ def judge_gates(suites: Sequence[GatedSuite]) -> GateOutcome:
         suites = [replace(suite, assumed=False) for suite in suites]
     findings = [finding for suite in suites for finding in _findings(suite)]
     findings += _better(suites)
-    return GateOutcome(
-        *(
-            tuple(dict.fromkeys(text for outcome, text in findings if outcome == word))
-            for word in ("broken", "held", "not judged")
-        )
-    )
+
+    def texts_of(word: str) -> tuple[str, ...]:
+        # Two suites may give the same reason: it is listed once.
+        return tuple(dict.fromkeys(text for outcome, text in findings if outcome == word))
+
+    return GateOutcome(texts_of("broken"), texts_of("held"), texts_of("not judged"))
 
 
 def _first(texts: Sequence[str]) -> list[str]:

@@ -73,19 +73,23 @@ class ComparedRun(FrozenValue, frozen=True):
 
     def on_tasks_of(self, other: ComparedRun) -> ComparedRun:
         """Give the trials of the tasks that the other side tried."""
-        tasks = {(key.suite, key.task, key.agent) for key in (entry.key for entry in other.entries)}
-        own = ((entry, entry.key) for entry in self.entries)
-        entries = tuple(entry for entry, key in own if (key.suite, key.task, key.agent) in tasks)
-        return replace(self, entries=entries)
+
+        def task_of(entry: JournalEntry) -> tuple[str, str, str]:
+            return entry.key.suite, entry.key.task, entry.key.agent
+
+        tasks = set(map(task_of, other.entries))
+        return replace(self, entries=tuple(entry for entry in self.entries if task_of(entry) in tasks))
 
     def _part(self, kind: str, name: str, names: Iterable[str]) -> ComparedRun:
         if name not in names:
             known = nearest_names(name, list(names)) or "none"
             raise UsageMistake(f"{self.name} has no {kind} {name!r}; it has {known}")
-        of_model = kind == "model"
-        keys = ((entry, entry.key) for entry in self.entries)
-        own = (entry for entry, key in keys if (key.model if of_model else key.variant or BASE) == name)
-        return replace(self, entries=tuple(own))
+        entries = []
+        for entry in self.entries:
+            own_name = entry.key.model if kind == "model" else entry.key.variant or BASE
+            if own_name == name:
+                entries.append(entry)
+        return replace(self, entries=tuple(entries))
 
 
 def compared_run(run: Run) -> ComparedRun:
@@ -157,15 +161,18 @@ def _matching_groups(old: ComparedRun, new: ComparedRun, compared: Compared = ""
 
     Where either side has one model and variant that the other has not, these two are what is compared.
     """
+
+    def by_equal_part(side: ComparedRun, suite: str) -> dict[tuple[str, ...], ModelVariant]:
+        """Give the models and variants of a suite by what must be equal in both sides."""
+        found: dict[tuple[str, ...], ModelVariant] = {}
+        for other, model, variant in side.groups:
+            if other == suite:
+                equal = {"model": (variant,), "variant": (model,), "": (model, variant)}[compared]
+                found[equal] = (model, variant)
+        return found
+
     for suite in dict.fromkeys(suite for suite, _, _ in new.groups):
-        before, after = (
-            {
-                {"model": (variant,), "variant": (model,), "": (model, variant)}[compared]: (model, variant)
-                for other, model, variant in side.groups
-                if other == suite
-            }
-            for side in (old, new)
-        )
+        before, after = by_equal_part(old, suite), by_equal_part(new, suite)
         yield from (ComparedGroup(suite, before[part], who) for part, who in after.items() if part in before)
         left_before = [who for part, who in before.items() if part not in after]
         left_after = [who for part, who in after.items() if part not in before]

@@ -1,6 +1,6 @@
 """Better, worse or cannot tell: the verdicts of a suite and of its buckets, errored trials considered.
 
-A suite is tested for two questions, the second only where the first one says yes:
+Two questions about a suite are tested, the second only where the answer to the first is yes:
 
 1. Did *these tasks* change? The labels old and new are exchanged within each task (``label_test``).
 2. Would *tasks like these* change? The signs of the tasks' differences are flipped (``sign_flip_test``).
@@ -9,7 +9,7 @@ Where nothing changed, both answers are wrong only if the first one is. So each 
 a closed test (Marcus, Peritz and Gabriel 1976). The first question also keeps its level where old and new
 tasks have different numbers of trials, which makes differences skewed and a sign no fair coin.
 
-A bucket, or a suite of fewer than 7 tasks, is tested for the first question only. Buckets share 2.5 % of
+For a bucket, or a suite of fewer than 7 tasks, only the first question is tested. Buckets share 2.5 % of
 their own: of comparisons in which nothing changed at most 5 % give any verdict.
 ``tests/extended/simulations`` measures it."""
 
@@ -125,8 +125,9 @@ def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels
     family = tarone_holm(list(tests.values()), 1 - levels.buckets)
     findings = {}
     for (bucket, test), member in zip(tests.items(), family, strict=True):
-        rose = sum(map(difference, buckets[bucket])) > 0
-        direction = (1 if rose else -1) if member.significant else 0
+        direction = 0
+        if member.significant:
+            direction = 1 if sum(map(difference, buckets[bucket])) > 0 else -1
         findings[bucket] = ChangeFinding(test.p, direction, member.testable)
     return SuiteFindings(these, like_these, findings, share)
 

@@ -122,7 +122,7 @@ class Judge(Protocol):
 
     @property
     def chat(self) -> Chat:
-        """Where its requests go."""
+        """The chat that its requests go through."""
         ...
 
 

@@ -40,8 +40,8 @@ class Matcher(Protocol):
 class _Rule(FrozenValue, frozen=True):
     """What was meant, in words and as a value, and how another value is compared with it.
 
-    With ``normal``, both values are compared in normal form; with ``fold``, both are folded, too. ``holds`` is
-    a function of a module and no closure: so equal settings make equal rules, and a rule can be pickled.
+    With ``normal``, both values are compared in normal form; with ``fold``, both are folded, too.
+    ``holds`` is a function of a module and no closure: equal settings make equal rules, which can be pickled.
     """
 
     expected: str
@@ -51,6 +51,7 @@ class _Rule(FrozenValue, frozen=True):
     fold: bool = False
 
     def matches(self, found: Any) -> bool:
+        """Whether this value is one that was meant."""
         value = self.value
         if self.normal:
             value, found = normal_texts(value), normal_texts(found)

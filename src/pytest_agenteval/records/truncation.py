@@ -156,7 +156,7 @@ class _Truncation:
         self._around: set[int] = set()
 
     def cut(self, value: Any, depth: int) -> Any:
-        """Return what a value that lies so deep may hold."""
+        """Give the value, or what a trial can hold of it; ``depth`` counts the lists and maps around it."""
         self._values += 1
         if isinstance(value, str):
             return self._text(value)
@@ -168,9 +168,10 @@ class _Truncation:
             if _can_be_copied(value):
                 return value
             try:
-                return self._text(repr(value))
+                text = repr(value)
             except Exception:  # it cannot describe even itself
-                return self._text(f"<{type(value).__name__}>")
+                text = f"<{type(value).__name__}>"
+            return self._text(text)
         if id(value) in self._around:
             return "… (cut: holds itself)"
         if depth >= MOST_DEEP:

@@ -91,8 +91,9 @@ def yaml_text(content: Mapping[str, Any]) -> str:
 
 def make_project(folder: Path) -> None:
     """Write a pytest.ini where the folder has no settings for pytest yet."""
-    configs = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini")
-    if not any((folder / name).exists() for name in (*configs, "setup.cfg")):
+    configs = ["pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"]
+    configs += ["pyproject.toml", "tox.ini", "setup.cfg"]
+    if not any((folder / name).exists() for name in configs):
         text = "[pytest]\ntestpaths = evals\n"
         (folder / "pytest.ini").write_text(text, encoding="utf-8", newline="\n")
 

@@ -198,9 +198,10 @@ def check_entry(entry: JournalEntry) -> None:
     for grader in graders.values():
         if not (isinstance(grader, str) and ":" in grader):
             raise ValueError(f"{grader!r} in the place of a grader's version and digest")
-    for usage in (entry.usage, entry.judging, entry.simulating, entry.paid):
-        if usage is not None:
-            _check_usage(usage)
+    for usage in (entry.usage, entry.judging, entry.simulating):
+        _check_usage(usage)
+    if entry.paid is not None:
+        _check_usage(entry.paid)
     for counts in (entry.tool_tape, entry.chat_tape):
         if counts is not NO_TAPE:
             _check_counts(astuple(counts))
@@ -334,16 +335,22 @@ def check_keys(line: Line) -> None:
     known, grades = _KEYS.get(str(line.get("kind"))), line.get("grades")
     unknown = [] if known is None else [key for key in line if key not in known]
     for grade in grades if isinstance(grades, list) else ():
-        unknown += [key for key in grade if key not in GRADE["properties"]] if isinstance(grade, dict) else []
+        if isinstance(grade, dict):
+            unknown += [key for key in grade if key not in GRADE["properties"]]
     if unknown:
         raise ValueError(f"the unknown key {unknown[0]!r}")
 
 
 def _read_key(line: Line) -> TrialKey:
     """Read the trial's key out of a line of either kind."""
-    names = (line["suite"], line["agent"], line["model"], line.get("variant", ""))
-    suite, agent, model, variant = map(_shared, names)
-    return TrialKey(suite, line["task"], agent, model, variant, line["repetition"])
+    return TrialKey(
+        _shared(line["suite"]),
+        line["task"],
+        _shared(line["agent"]),
+        _shared(line["model"]),
+        _shared(line.get("variant", "")),
+        line["repetition"],
+    )
 
 
 def _shared(text: Any) -> Any:

@@ -134,15 +134,19 @@ _PAID_DECODER = msgspec.json.Decoder(_PaidLine)  # most of a line is passed over
 def paid_so_far(folder: Path, offline: Collection[str] = ()) -> Usage:
     """Add up what all finished attempts in a run's folder have paid.
 
-    What models take that are ``offline``, by name, is paid to nobody.
+    Nobody pays for the models that ``offline`` names: what an agent took of one is left out where it cost
+    nothing.
     """
     paid = NO_USAGE
     for file in sorted(folder.glob("journal-*.jsonl")):
         with file.open("rb") as journal:
             for raw in journal:
-                with suppress(*_UNREADABLE):  # a torn line, which the run's report names
+                try:
                     line = _PAID_DECODER.decode(raw)
-                    paid = paid + _paid(line, offline) if line.kind == "finished" else paid
+                except _UNREADABLE:  # a torn line, which the run's report names
+                    continue
+                if line.kind == "finished":
+                    paid = paid + _paid(line, offline)
     return paid
 
 

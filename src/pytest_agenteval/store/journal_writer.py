@@ -205,7 +205,7 @@ def _text(text: str, keep: Keep) -> str | Line:
 
 def _changes(before: Tree, after: Tree, keep: Keep) -> Line:
     """Give the files that came or changed, and null for those that went."""
-    if before is after:  # no tool has made a workspace, which is so for most trials
+    if before is after:  # no workspace was made, which is so for most trials
         return {}
     old, new = before.files, after.files
     changed: Line = {path: _file(file, keep) for path, file in new.items() if old.get(path) != file}

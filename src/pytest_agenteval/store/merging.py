@@ -74,12 +74,13 @@ def find_parts(names: Iterable[str], results: Path) -> Parts:
     runs.sort(key=_place)
     # The larger first: a run that holds nothing that another has not is only a copy or a part of it.
     distinct: list[Run] = []
+    repeated: list[Run] = []
     for run in sorted(runs, key=lambda each: (len(_place(each)[0]), len(each.entries)), reverse=True):
-        if not any(_holds(other, run) for other in distinct):
+        if any(_holds(other, run) for other in distinct):
+            repeated.append(run)
+        else:
             distinct.append(run)
-    return Parts(
-        tuple(run for run in runs if run in distinct), tuple(run for run in runs if run not in distinct)
-    )
+    return Parts(tuple(run for run in runs if run in distinct), tuple(repeated))
 
 
 def _folders(name: str, results: Path) -> list[Path]:
@@ -312,7 +313,10 @@ def _codes(run: Run) -> Mapping[str, set[str]]:
 
 
 def _models(run: Run) -> Mapping[str, set[str]]:
-    """Give each real model's digests: no offline one, whose agents may call models by themselves."""
+    """Give the digests of each real model, its parameters and prices.
+
+    Offline models are left out: their agents may call models of their own.
+    """
     real = {model.name for model in run.header.models if not model.offline}
     models: dict[str, set[str]] = defaultdict(set)
     for entry in run.entries:
@@ -457,7 +461,7 @@ def _each(
 
 
 def _one(words: Sequence[str]) -> str:
-    """Give the word of all headers; where it made no difference to anybody, none."""
+    """Give the word that is the same in all headers; empty where they differ, which made no difference."""
     return words[0] if len(set(words)) == 1 else ""
 
 
@@ -478,7 +482,7 @@ def _copy(source: Path, target: Path, number: int) -> None:
         if kind in LINES and dash and path.suffix == ".jsonl":
             shutil.copyfile(path, target / f"{kind}-{number}-{process}")
         elif path.match("calibration-*") or path.match("workspaces"):
-            # The names in them are those of trials and calibrations, of which there are none twice.
+            # The names in them are those of trials and calibrations.
             if path.is_dir():
                 shutil.copytree(path, target / path.name, symlinks=True, dirs_exist_ok=True)
             elif not (target / path.name).exists():

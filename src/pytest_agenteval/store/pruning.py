@@ -61,9 +61,10 @@ def plan_pruning(
             retained[run.path] = "young"
     _retain_referenced_runs(runs, retained)
     removable = {}
-    for run in (run for run in reversed(runs) if run.path not in retained):
-        files = (path for path in run.path.rglob("*") if not path.is_dir())
-        removable[run.path] = sum(path.lstat().st_size for path in files)
+    for run in reversed(runs):
+        if run.path not in retained:
+            files = (path for path in run.path.rglob("*") if not path.is_dir())
+            removable[run.path] = sum(path.lstat().st_size for path in files)
     return Pruning(removable, retained)
 
 

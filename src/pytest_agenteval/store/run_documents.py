@@ -295,7 +295,10 @@ class StoredComparison(Record, frozen=True):
 
 
 def read_comparison(folder: Path) -> tuple[StoredComparison | None, str]:
-    """Read a run's comparison; None where it was compared with nothing, or what cannot be read."""
+    """Read a run's comparison, and say what is wrong where it cannot be read; else that text is empty.
+
+    The comparison is None where the run was compared with nothing, and where it cannot be read.
+    """
     path = folder / COMPARISON
     if not path.is_file():
         return None, ""

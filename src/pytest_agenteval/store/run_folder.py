@@ -202,7 +202,10 @@ def planned_groups(trials: Iterable[tuple[TrialKey, str]]) -> tuple[PlannedGroup
     for key, bucket in trials:
         group = (key.suite, key.model, key.variant, bucket)
         groups.setdefault(group, Counter())[key.task, key.agent] += 1
-    return tuple(PlannedGroup(*group, len(of), of.total(), min(of.values())) for group, of in groups.items())
+    return tuple(
+        PlannedGroup(*group, len(tasks), tasks.total(), min(tasks.values()))
+        for group, tasks in groups.items()
+    )
 
 
 def planned_json(groups: Iterable[PlannedGroup]) -> dict[str, Any]:
@@ -396,13 +399,13 @@ def find_run(root: Path, name: str) -> Path:
     if len(matching) == 1:
         return matching[0].path
     problem = f"several runs begin with {name!r}" if matching else f"there is no run {name!r} in {root}"
-    listed, more = matching or runs, ""
     nearby = [] if matching else list(_nearest(runs, name))
     if not runs:
         candidates = "there are no runs yet"
     elif nearby:
         candidates = f"the nearest: {', '.join(nearby[:MOST_LISTED])}"
     else:
+        listed = matching or runs
         more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
         first = ", ".join(run.path.name for run in listed[:MOST_LISTED])
         candidates = f"runs there, newest first: {first}{more}"

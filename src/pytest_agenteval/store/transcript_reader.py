@@ -90,14 +90,13 @@ def check_types(trial: Trial) -> None:
 def _transcript(entry: JournalEntry, line: Line, text_of: TextOf) -> Transcript:
     events = line.get("events", ())
     stored = line.get("tools")
-    tools = () if stored is None else tuple(map(ToolSpec.from_json, json.loads(text_of(stored["d"]))))
     return Transcript(
         tuple(_message(message, text_of) for message in line.get("messages", ())),
         tuple(_call(call, text_of) for call in line.get("calls", ())),
         tuple(_ask(ask) for ask in line.get("asks", ())),
         tuple(Event(e["at"], e["kind"], e["text"], e.get("details", NOTHING)) for e in events),
         entry.usage,
-        tools,
+        () if stored is None else tuple(map(ToolSpec.from_json, json.loads(text_of(stored["d"])))),
     )
 
 
@@ -135,15 +134,23 @@ def _call(line: Line, text_of: TextOf) -> ToolCall:
 
 def _ask(line: Line) -> Ask:
     get = line.get
-    usage = read_usage(get("usage", {}))
-    rest = (get("finish", "stop"), get("first_token_s"), get("reasoning", ""), get("model", ""))
-    return Ask(line["turn"], line["started"], line["ended"], usage, *rest)
+    return Ask(
+        line["turn"],
+        line["started"],
+        line["ended"],
+        read_usage(get("usage", {})),
+        get("finish", "stop"),
+        get("first_token_s"),
+        get("reasoning", ""),
+        get("model", ""),
+    )
 
 
 def _outcome(line: Line, text_of: TextOf) -> Outcome:
     answer = Answer(_text(line.get("answer", ""), text_of), line.get("state", NOTHING))
     files = {path: _file(file, text_of) for path, file in line.get("before", {}).items()}
-    before, changes = Tree(files) if files else Tree(), line.get("after", {})
+    before = Tree(files) if files else Tree()
+    changes = line.get("after", {})
     if not changes:
         return Outcome(answer, before, before)
     after = dict(files)
@@ -201,14 +208,15 @@ class TextIndex:
     def text(self, digest: str) -> str:
         """Give a text; a TranscriptLost says that it is missing."""
         if self._places is None:
-            self._places = {}
+            places: dict[str, tuple[Path, int]] = {}
             for path in sorted(self._folder.glob("texts-*.jsonl")):
                 offset = 0
                 with path.open("rb") as file:
                     for raw in file:
                         with suppress(ValueError, KeyError, TypeError):  # half a line that a crash left
-                            self._places.setdefault(read_intact_line(raw)["d"], (path, offset))
+                            places.setdefault(read_intact_line(raw)["d"], (path, offset))
                         offset += len(raw)
+            self._places = places  # only now: a file that cannot be opened is looked through the next time
         if digest not in self._places:
             raise TranscriptLost(
                 f"{self._folder}: the text {digest} is missing or damaged: was a texts-*.jsonl changed?"

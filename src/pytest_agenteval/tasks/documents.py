@@ -274,7 +274,10 @@ def _nearest_task_key(key: str) -> str:
 
 
 def holds_calibration(path: Path) -> bool:
-    """Whether a file is meant as a calibration: by a key of its own, or nearly so by its name and a key."""
+    """Whether a file is meant as a calibration.
+
+    It has the line ``kind: calibration``, or both its name and one of its keys come near a calibration's.
+    """
     if path.suffix.lower() not in (".yaml", ".yml"):
         return False
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import (
@@ -35,9 +35,6 @@ from pytest_agenteval.tasks.validation import (
 )
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.json_values import JSON
-
-if TYPE_CHECKING:
-    pass
 
 WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
 _ASIDE = "data that is no task goes into a file or a folder whose name begins with '_'"
@@ -141,7 +138,8 @@ def load_rows(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
     wrong = RowProblems()
     for index, row in enumerate(row_tasks(tables, document, at, wrong)):
         # A document without lines: the row's place knows where its problems stand.
-        plain, task = ParsedDocument(row.place.suite.path, "", row.value), None
+        plain = ParsedDocument(row.place.suite.path, "", row.value)
+        task = None
         found = [*_repeated_titles(row.value, plain, ()), *_missing_reference(row.value, suite, plain, ())]
         try:
             task = spec_of(Task, row.value)
@@ -245,8 +243,7 @@ def _repeated_titles(entry: JSON, document: ParsedDocument, place: KeyPath) -> I
 def _missing_reference(
     entry: JSON, suite: Suite | None, document: ParsedDocument, place: KeyPath
 ) -> list[Problem]:
-    required = suite is not None and suite.require_reference_solution and isinstance(entry, dict)
-    if suite is None or not isinstance(entry, dict) or not required:
+    if suite is None or not suite.require_reference_solution or not isinstance(entry, dict):
         return []
     if entry.get("reference_solution") is not None:
         return []

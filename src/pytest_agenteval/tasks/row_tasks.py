@@ -86,9 +86,10 @@ class RowTemplate:
         pieces = _COLUMN.split(text)
         if len(pieces) == 1:
             return None
-        cells, texts = [self._cell(written, path) for written in pieces[1::2]], pieces[0::2]
+        cells = [self._cell(written, path) for written in pieces[1::2]]
         if len(cells) == 1 and not pieces[0].strip() and not pieces[2].strip():
             return cells[0]
+        texts = pieces[0::2]
 
         def fill(row: Mapping[str, Any]) -> str:
             inner = (cell_text(cell(row)) for cell in cells)
@@ -284,14 +285,15 @@ def _tasks_of_table(
     rows: Rows, document: ParsedDocument, at: KeyPath, wrong: RowProblems
 ) -> Iterator[RowTask]:
     before = wrong.rows
-    before = wrong.rows
     source = _Source(source_of(rows), rows.split, document, at)
     table, name, file = source.read(wrong)
     if not table.rows and wrong.rows > before:
         return
     compiled = _compiled(rows, table, document, at, is_split=source.split_is_datasets)
     place = partial(RowPlace, document, at, _as_written(rows), name, file)
-    wanted = {name: one if isinstance(one, list | tuple) else (one,) for name, one in rows.where.items()}
+    wanted = {
+        column: value if isinstance(value, list | tuple) else (value,) for column, value in rows.where.items()
+    }
     meant = [row for row in table.rows if _is_meant(row, wanted)][: rows.limit]
     if not meant and wrong.rows == before:  # else the row that is meant may be one that cannot be read
         expected = f"at least one row of {name} for which this holds"

@@ -89,7 +89,7 @@ class _SuiteText:
                 if name not in _names(before, key):
                     text = self._with(text, key, name, at_top=at_top)
         for key in _LISTS:
-            # From behind, the names that are not wanted; the list too where none is left.
+            # The names that are not wanted are taken out, the last first; so is a list of which none is left.
             for index, name in reversed([*enumerate(_names(before, key))]):
                 promoted = self._span(text).part(_KEY)
                 names = promoted.part(key) if promoted else None

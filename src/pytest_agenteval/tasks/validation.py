@@ -106,7 +106,7 @@ class _ProblemWriter:
         return Problem(self._file, self._document.line_of(place), place, expected, found, hint)
 
     def _path_in_document(self, loc: KeyPath) -> KeyPath:
-        """Leave out the steps that are not in the document: pydantic adds names of branches, renames keys."""
+        """Give the steps that stand in the document: pydantic adds names of branches, and renames keys."""
         value = _at(self._document.value, self._base)
         path: KeyPath = ()
         for step in loc:
@@ -124,9 +124,12 @@ class _ProblemWriter:
         if key in properties:
             expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
             return self._problem(path, expected, value_text(_at(self._document.value, (*self._base, *path))))
-        maps = ((key, _resolved(part, self._shape).get("properties", {})) for key, part in properties.items())
-        below = next((belongs_in_hint(name, key) for name, inner in maps if key in inner), "")
-        hint = below or did_you_mean(key, names)
+        hint = ""
+        for name, shape in properties.items():  # does the key belong in a map beside it?
+            if key in _resolved(shape, self._shape).get("properties", {}):
+                hint = belongs_in_hint(name, key)
+                break
+        hint = hint or did_you_mean(key, names)
         return self._problem(path, f"one of {nearest_names(key, names)}", f"unknown key {key!r}", hint)
 
     def _expected(self, path: KeyPath) -> str:

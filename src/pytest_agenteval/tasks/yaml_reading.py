@@ -199,7 +199,6 @@ class _Values:
         if text[0] not in "-0123456789":
             return text
         match = _NUMBER.fullmatch(text)
-        match = _NUMBER.fullmatch(text)
         if match is None:
             return text
         try:

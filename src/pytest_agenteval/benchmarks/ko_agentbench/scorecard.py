@@ -29,8 +29,8 @@ TaskScores = Mapping[Hashable, float]
 class WeightedMean(NamedTuple):
     """A mean over tasks that may weigh differently.
 
-    ``variance`` is that of the mean; ``tasks`` counts them, ``alike`` is the number that weigh the same and
-    carry as much. ``bounded`` is False where a score lies below 0: its scale has no lower end.
+    ``variance`` is that of the mean; ``tasks`` counts them, ``alike`` is how many tasks of equal
+    weight would say as much. ``bounded`` is False where a score lies below 0: its scale has no lower end.
     """
 
     value: float

@@ -289,8 +289,12 @@ def new_file(text: str) -> str:
 
 
 def _hits(text: str, name: str) -> int:
-    """Count the words of a name with which one of the text's words begins, an ending left out."""
-    text, hits = text.casefold(), 0
+    """Count the words of a name that begin a word of the text, with one letter of an ending left out.
+
+    Words of ASCII letters count from four letters on, others from two.
+    """
+    text = text.casefold()
+    hits = 0
     for word in {word for word in re.findall(r"\w+", name.casefold()) if word not in _TOO_COMMON}:
         if not word.isascii():  # most likely written without spaces, where a word may begin anywhere
             hits += len(word) > 1 and word in text

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import lru_cache
 from urllib.parse import unquote
 
 from msgspec.structs import replace
@@ -323,13 +323,16 @@ def number_readings(digits: str) -> frozenset[Decimal]:
 
 def find_run(needle: tuple[Token, ...], text: tuple[Token, ...]) -> bool:
     """Whether the tokens of a needle stand in a text, one after the other, each word whole."""
-    fits = []
+    return any(_stands_at(needle, text, place) for place in range(len(text) - len(needle) + 1))
+
+
+def _stands_at(needle: tuple[Token, ...], text: tuple[Token, ...], place: int) -> bool:
     for index, token in enumerate(needle):
         first = index == 0 or not _goes_on(needle[index - 1], token)
         last = index + 1 == len(needle) or not _goes_on(token, needle[index + 1])
-        fits.append(partial(_same, token, first=first, last=last))
-    places = range(len(text) - len(needle) + 1)
-    return any(all(fit(text[place + at]) for at, fit in enumerate(fits)) for place in places)
+        if not _same(token, text[place + index], first=first, last=last):
+            return False
+    return True
 
 
 def _goes_on(first: Token, other: Token) -> bool:
@@ -379,7 +382,7 @@ _CUTS_TOO = re.compile(r"[()\[\]（）]+")
 
 
 class Address(FrozenValue, frozen=True):
-    """Where something stands: a host, a path, and the query."""
+    """Where something stands: a host, a path, a query, and a part of the page."""
 
     host: str
     path: str = ""

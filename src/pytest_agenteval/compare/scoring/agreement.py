@@ -187,7 +187,7 @@ def weighted_kappa(pairs: Sequence[CategoryPair], weights: Weights) -> float:
 
     1 - Σ w·observed / Σ w·expected, expected being the product of the margins, and w how many categories the
     two are apart, squared where the weights are quadratic (Cohen 1968). Raises UndefinedStatistic where there
-    two are apart, squared where the weights are quadratic (Cohen 1968). Raises UndefinedStatistic where there
+    is no pair, or where both sides keep to the same one category.
     """
     if not pairs:
         raise UndefinedStatistic("no pairs")
@@ -356,7 +356,9 @@ def spread_within(examples: Sequence[Sequence[float]]) -> float:
     freedom = sum(len(scores) - 1 for scores in examples)
     if freedom < 1:
         raise UndefinedStatistic("no example was scored twice")
-    squares = math.fsum((score - math.fsum(of) / len(of)) ** 2 for of in examples for score in of)
+    squares = math.fsum(
+        (score - math.fsum(scores) / len(scores)) ** 2 for scores in examples for score in scores
+    )
     return math.sqrt(squares / freedom)
 
 

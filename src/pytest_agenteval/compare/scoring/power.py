@@ -299,7 +299,7 @@ def _scatter(tasks: Sequence[Sequence[float]]) -> _Scatter | None:
 
 
 def _null_mean(mean: float, variance: float, stored: float, new: int, steps: int) -> NullMean:
-    """Give the mean of trials of one rate that scatter as these do: so many ``stored``, so many ``new``."""
+    """Predict the mean of ``new`` trials from that of ``stored`` ones, all of one rate, that scatter so."""
     per_trial = max(1.0, mean * (1 - mean) / variance)
     known = stored * per_trial
     return NullMean(max(1, round(new * per_trial)), mean * known + 0.5, (1 - mean) * known + 0.5, steps)

@@ -36,7 +36,7 @@ class ShownValues(FrozenValue, frozen=True):
 
     @property
     def digest(self) -> str:
-        """A digest of both: it is equal for what judges would see twice."""
+        """A digest of both: it is the same where judges would be shown the same."""
         return json_digest([self.rubric.digest(), dict(self.values)])
 
 
@@ -143,9 +143,10 @@ async def ask_judge(
     *,
     repair: bool = True,
 ) -> tuple[Parsed | None, tuple[str, ...], str]:
-    """Request a verdict from one judge, where needed once more.
+    """Ask one judge, and once more where its first reply cannot be read and ``repair`` is true.
 
-    Returns what was read or None, all replies, and the problem.
+    Returns what was read, all replies, and the problem. What was read is None where no reply could be read;
+    the problem is empty where one could.
     """
     raw: list[str] = []
     problem = ""
@@ -244,7 +245,10 @@ async def compare(
     *,
     seed: str = "",
 ) -> CandidateComparison:
-    """Request of every judge a verdict on all candidates, given by name, side by side; see ``ask_judges``."""
+    """Ask every judge about all candidates, which are given by name; see ``ask_judges``.
+
+    The judges are asked side by side. Each sees the candidates in an order of its own, drawn with ``seed``.
+    """
     content = json_digest([rubric.digest(), dict(values), dict(candidates)])
     material = (*values.values(), *candidates.values())
 

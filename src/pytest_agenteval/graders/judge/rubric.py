@@ -336,8 +336,8 @@ class _Reader:
         for name, line in form.names.items():
             if shows and name not in shows:
                 expected, hint = f"one of {', '.join(shows)}", did_you_mean(name, shows)
-                found, line = f"the unknown value {name!r}", above + line
-                self._problems.append(Problem(self._where, line, (), expected, found, hint))
+                found = f"the unknown value {name!r}"
+                self._problems.append(Problem(self._where, above + line, (), expected, found, hint))
         for name in shows:
             if name not in form.names:
                 self._problem(("shows", name), f"{{{{ {name} }}}} in the text below", "a text without it")

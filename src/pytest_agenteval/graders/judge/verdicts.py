@@ -365,8 +365,8 @@ def combine_scores(rubric: Rubric, votes: Sequence[float]) -> float | None:
     """Make one score of several, as the rubric says; None where there are none.
 
     ``majority``: each vote goes to the nearest whole step above the scale's low end (half a step counts
-    up), and the step that more than half of the votes went to is the score; without such a step there is
-    none.
+    up), and the step that more than half of the votes went to is the score; without such a step there
+    is no score.
     """
     if not votes:
         return None

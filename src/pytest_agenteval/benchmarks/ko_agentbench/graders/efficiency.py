@@ -93,9 +93,10 @@ def _nearest(call: Call, golden: Sequence[Call]) -> int | None:
     rules, args = tool_defaults(call[0]).rules, normalize_args(call)
     ranks = []
     for at, golden_call in enumerate(golden):
-        golden_args = normalize_args(golden_call)
-        if golden_call[0] == call[0] and rules.accepts(golden_args, args):
-            ranks.append((rules.nearness(golden_args, args), -at))
+        if golden_call[0] == call[0]:
+            golden_args = normalize_args(golden_call)
+            if rules.accepts(golden_args, args):
+                ranks.append((rules.nearness(golden_args, args), -at))
     return -max(ranks)[1] if ranks else None
 
 
@@ -196,8 +197,12 @@ async def economy_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
     """Give 0 where it was not done, also where no call was made, else the least calls by those made."""
     call_count = len(trace.own)
     # Its evaluator is never given minimum_calls: in a log the distinct golden calls stand for them.
-    golden = {(call["tool"], as_json(call.get("args") or {}, sorted_keys=True)) for call in task.golden_calls}
-    needed = (len(golden) or 1) if task.minimum_calls is None else task.minimum_calls
+    needed = task.minimum_calls
+    if needed is None:
+        golden = [
+            (call["tool"], as_json(call.get("args") or {}, sorted_keys=True)) for call in task.golden_calls
+        ]
+        needed = len(set(golden)) or 1
     if not panel.judges and call_count:
         return no_judge_result()
     values = {
@@ -324,9 +329,12 @@ def routing_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
         reason = "No tool calls recorded" if not calls else "Injected tool did not fail"
         return MetricResult(0.0, reason, {"reason": reason, "injected_tool": broken})
     # The benchmark takes the broken tool for a fallback where it is listed as one.
-    listed, after = task.fallbacks, enumerate(calls[failed + 1 :], failed + 1)
-    fallbacks = (at for at, call in after if (call.tool in listed if listed else call.tool != broken))
-    switch = next(fallbacks, None)
+    listed = task.fallbacks
+    switch = None
+    for at, call in enumerate(calls[failed + 1 :], failed + 1):
+        if call.tool in listed if listed else call.tool != broken:
+            switch = at
+            break
     if switch is None:
         reason = "No fallback attempt after failure"
         step = _steps(calls, failed)[0]

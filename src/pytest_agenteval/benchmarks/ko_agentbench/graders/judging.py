@@ -191,7 +191,8 @@ async def ask_upstream(judge: Judge, rubric: Rubric, messages: Sequence[ChatMess
         return UpstreamVote(judge.model.id, None, str(unreachable))
     if verdict is None:
         return UpstreamVote(judge.model.id, None, problem)
-    score, number = verdict.scores[rubric.names[0]], None
+    score = verdict.scores[rubric.names[0]]
+    number = None
     if score is not None:
         # A reply off the scale, or between its numbers, fails the benchmark's validation.
         on_scale = rubric.low + score * (rubric.high - rubric.low)

@@ -401,7 +401,7 @@ def _count_seeded(task: SourceTask, messages: Sequence[Mapping[str, Any]]) -> in
 
 
 def _asks(stats: Mapping[str, Any]) -> Iterator[Ask]:
-    """Give one request for each that was counted, as long as the log's least, most and mean.
+    """Give one ask for each that was counted; how long each took follows from least, most and mean.
 
     The log has no single times: those between the least and the most all get what is left of the mean. It
     calls them times to the first token; they are those of whole replies.

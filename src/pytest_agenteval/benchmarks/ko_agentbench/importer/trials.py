@@ -1,6 +1,6 @@
 """A logged result as a finished trial, graded by our own graders as the benchmark's code grades.
 
-Published verdicts stand in for the judges: they repeat what a report has of them.
+Published verdicts take the judges' place: each chat repeats what a report says that its judge replied.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def verdict_text(metric_label: str, verdict: bool | float, reason: str = "") -> 
 
 SUCCESS, SCORED, AVERAGED = "SR", "ArgAcc", ("ContextRetention", "RefRecall")
 JUDGED = (SUCCESS, SCORED, "EffScore", *AVERAGED)
-NO_REASON = "no reason was published"  # stands beside a verdict
+NO_REASON = "no reason was published"
 _SETTINGS = ChatSettings()
 
 Verdict = tuple[bool | int, str]

@@ -29,7 +29,7 @@ class CardEndState(FrozenValue, frozen=True):
     """The state of one card.
 
     ``card`` is what its file holds, None when there is no file. ``saved`` says that a save of this very card
-    succeeded; where ``save_required`` is false it need not.
+    succeeded; where ``save_required`` is false none is needed.
     """
 
     fact_id: str

@@ -44,8 +44,8 @@ class Field(FrozenValue, frozen=True):
             "given": "text or number",
             "texts": "list of texts",
             "flag": "true or false",
+            "map": "object",
         }
-        words["map"] = "object"
         kind_and_note = [words.get(self.kind, self.kind), self.note]
         return f"{self.name}{star} ({', '.join(part for part in kind_and_note if part)})"
 
@@ -241,7 +241,8 @@ def _tags(value: Any) -> tuple[str, ...]:
         proper = (name or "").strip().capitalize()
         if proper and proper not in TAGS:
             raise bad_argument(f"tags[{number}]: there is no tag {name!r}; the tags are: {', '.join(TAGS)}")
-        names += [proper] if proper else []
+        if proper:
+            names.append(proper)
     return tuple(dict.fromkeys(names))
 
 

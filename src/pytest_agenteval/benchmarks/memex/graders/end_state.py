@@ -150,7 +150,7 @@ def upstream_state(evidence: Evidence, state_on_disk: Callable[[Evidence], State
 
 
 def value_check(claim: str, key: str, expected: Any, stated: State, on_disk: State | None) -> Check:
-    """Look whether this key has the wanted value; where agent and workspace both have it, both must.
+    """Check that this key has the wanted value; where agent and workspace both have the key, both must.
 
     Only the very value counts: what is merely true is not ``True``.
     """

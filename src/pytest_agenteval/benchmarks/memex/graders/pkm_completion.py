@@ -285,7 +285,7 @@ def _filing_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
 
 
 def _failed_check(claim: str, offenders: list[str]) -> tuple[Check, ...]:
-    """Give a failed check where something was found that must not be; otherwise nothing is earned."""
+    """Give a failed check where something was found that must not be; else none: it would earn a share."""
     return (Check(claim, False, "none", _short_list(offenders, "none")),) if offenders else ()
 
 

@@ -117,14 +117,13 @@ class PkmRoutedCorrectly:
         return (file, bucket) if self.expected_files else (bucket,)
 
     def _grade_of(self, score: float, checks: tuple[Check, ...], paths: list[str]) -> Grade:
-        expected = set(map(pkm_path, self.expected_files))
-        elsewhere = [
-            path
-            for path in paths
-            if path not in expected and not any(lies_in(path, bucket) for bucket in self.expected_buckets)
-        ]
-        if self.mode == "upstream":
-            elsewhere = []
+        elsewhere: list[str] = []
+        if self.mode != "upstream":
+            expected = set(map(pkm_path, self.expected_files))
+            for path in paths:
+                in_bucket = any(lies_in(path, bucket) for bucket in self.expected_buckets)
+                if path not in expected and not in_bucket:
+                    elsewhere.append(path)
         if self.only:
             claim = "nothing changed elsewhere"
             checks = (*checks, Check(claim, not elsewhere, "no file", _path_list(elsewhere)))
@@ -311,7 +310,9 @@ def _read_first(required: str, calls: Iterable[ToolCall]) -> Check:
     wanted = required.removeprefix("/").lower()
     done = list(enumerate(call for call in calls if call.error is None))
     reads = ((n, path_of(call)) for n, call in done if call.tool == "Read")
-    read = next((n for n, path in reads if path and path.removeprefix("/").lower() == wanted), None)
+    read = next(
+        (n for n, path in reads if path is not None and path.removeprefix("/").lower() == wanted), None
+    )
     write = next((n for n, call in done if call.tool in ("Write", "Edit")), None)
     # By their places in the list: of one reply, calls are listed as the model wrote them, and a read that
     # stands before an edit counts, though the agent had not seen its result.

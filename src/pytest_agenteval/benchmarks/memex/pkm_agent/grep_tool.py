@@ -185,7 +185,8 @@ def _content(query: GrepQuery, hits: Sequence[GrepHits]) -> Iterator[str]:
     """Give matching lines with what is around them, as ``grep`` writes them."""
     parted = bool(query.before or query.after)
     for count, hit in enumerate(hits):
-        last, shown = None if count else -1, 0
+        last = None if count else -1
+        shown = 0
         matching = {line for first, end in hit.spans for line in range(first, end + 1)}
         for line in sorted(matching):
             # Lines around two matches may be the same: each is shown once.
