@@ -120,7 +120,7 @@ class ForkedPython(subprocess.Popen[Any]):
             folder=named["cwd"],
             environ=named["env"],
             args=[os.fspath(each) for each in named["args"]],
-            group=session or ("group" if named.get("process_group", -1) == 0 else ""),
+            group=session or ("group" if named["process_group"] == 0 else ""),
         )
         self._child_created = True
         os.close(reports)
@@ -131,7 +131,7 @@ class ForkedPython(subprocess.Popen[Any]):
         ended.register(self.ending, select.POLLIN)
         if not ended.poll(0 if flags & os.WNOHANG else None):
             return 0, 0
-        return self.pid, int(os.read(self.ending, 64) or 0)
+        return self.pid, int(os.read(self.ending, 64))
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
         if self.returncode is None:

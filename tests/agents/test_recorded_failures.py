@@ -171,7 +171,7 @@ def recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Reco
         look()
         other = BOT.replace('ask("and then?")', 'ask("what else?")')
         write(pytester.path, {"evals/crashing/bot.py": other})
-        run(pytester, "evals/crashing", *RECORDING)
+        run(pytester, "evals/crashing", *RECORDING).assert_outcomes(passed=1)
         look()
     run(pytester, *(f"evals/{name}" for name in SUITES), "--agent-record-chat=none")
     texts = {file.parent.name: file.read_text("utf-8") for file in cassettes.glob("*/t.yaml")}

@@ -231,7 +231,7 @@ def test_a_misspelt_grader_is_placed_though_the_task_tells_its_outcome(pytester:
     result.stdout.fnmatch_lines(["evals/a.json:*: graders?0?.name", "*did you mean 'answer_contains'*"])
 
 
-@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n1")])
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n2")])
 def test_one_mistake_in_many_trials_is_written_once(
     pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:

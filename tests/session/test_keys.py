@@ -24,7 +24,7 @@ CLAUDE = "--agent-model=scripted,claude"
 MISSING = "--agent-model=claude: no key: the environment variable ANTHROPIC_API_KEY is not set"
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, 2])
 def test_a_missing_key_ends_the_run_before_any_trial_starts(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:

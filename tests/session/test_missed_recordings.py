@@ -35,7 +35,7 @@ def test_each_miss_is_named_and_the_worst_first(pytester: pytest.Pytester) -> No
     run(pytester, "evals", "--agent-record=once")
     write(pytester.path, {"evals/t.json": searching("t", "서울", "서울", "제주", "부산")})
 
-    result = run(pytester, "evals", "-v", "--repetitions=2", workers=1)
+    result = run(pytester, "evals", "-v", "--repetitions=2", workers=2)
 
     output = result.stdout.str()
     reasons, _, summary = output.partition("not recorded, the most often missed first")

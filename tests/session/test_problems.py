@@ -76,7 +76,7 @@ def test_a_broken_suite_is_told_once(pytester: pytest.Pytester) -> None:
     tasks = {f"evals/{name}/task.json": task(name) for name in "abc"}
     write(pytester.path, {"evals/suite.yaml": "name: s\nknid: capability\n", **tasks})
 
-    result = run(pytester, "--continue-on-collection-errors", workers=1)
+    result = run(pytester, "--continue-on-collection-errors", workers=2)
 
     result.assert_outcomes(errors=1)
     assert printed_text(result).count("\nevals/suite.yaml:2: knid") == 1

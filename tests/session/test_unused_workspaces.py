@@ -29,7 +29,7 @@ def trees(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     return pytester.path
 
 
-@pytest.mark.parametrize("workers", [0, 1], ids=["one-process", "one-worker"])
+@pytest.mark.parametrize("workers", [0, 2], ids=["one-process", "two-workers"])
 def test_a_workspace_that_no_task_starts_from_is_told(
     pytester: pytest.Pytester, trees: Path, workers: int
 ) -> None:

@@ -16,8 +16,8 @@ from pytest_agenteval.chat.models import direct_problem, known_key_names
 from tests.chat.litellm_oracle import Compared, held_against_litellm
 
 from .comparing import timeless, unequal
-from .conversation import FORMS, WIRES, Conversation, Form, ReplyPlan, Wire
-from .conversations import CONVERSATIONS, ROOMS, cases, subject_of
+from .conversation import Conversation, Form, ReplyPlan, Wire
+from .conversations import CONVERSATIONS, cases, subject_of
 from .differences import DIFFERENCES, known
 from .leading import Course, Leader, with_own_ids
 
@@ -65,9 +65,7 @@ def alone() -> Iterator[None]:
 
 
 @held_against_litellm
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("subject", [room.__name__.rpartition(".")[2] for room in ROOMS])
+@pytest.mark.parametrize(("subject", "wire", "form"), CASES)
 def test_both_ways_are_one(leader: Leader, subject: str, wire: Wire, form: Form) -> None:
     """Text, calls, usage, cost, finish, causes of failures and what is sent are equal through both.
 
@@ -75,7 +73,7 @@ def test_both_ways_are_one(leader: Leader, subject: str, wire: Wire, form: Form)
     parameters that only litellm knows is asked through it.
     """
     failed = []
-    for conversation in CASES.get((subject, wire, form), ()):
+    for conversation in CASES[subject, wire, form]:
         try:
             with pytest.MonkeyPatch.context() as environment:
                 for name, value in conversation.environment.items():

@@ -62,7 +62,7 @@ def test_whatever_is_not_in_the_plan_is_refused(begun: pytest.Pytester) -> None:
 def test_workers_refuse_through_their_controller(begun: pytest.Pytester) -> None:
     """One sentence, once, and no summary of a run that nobody has gone on with."""
     before = header(begun.path)
-    result = run(begun, "evals", "--agent-resume", workers=1)
+    result = run(begun, "evals", "--agent-resume", workers=2)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert len([line for line in result.errlines if "not in its plan" in line]) == 1
     result.stdout.no_fnmatch_line("*agent evals*")

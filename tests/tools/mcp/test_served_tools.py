@@ -260,6 +260,7 @@ def test_a_server_that_hangs_is_waited_for_as_long_as_its_suite_says(project: Pr
 def test_a_limit_ends_the_server_too(project: Project) -> None:
     """The trial is graded as one that was limited, and nothing of the server is left."""
     assert (project.trials["limited"].ending, project.trials["limited"].limit) == ("failed", "seconds")
+    assert len(project.processes("limited")) == 2
     assert not any(map(is_running, project.processes("limited")))
 
 
@@ -363,7 +364,9 @@ def test_a_run_that_is_cut_short_leaves_no_server(tmp_path: Path) -> None:
 
     asyncio.run(cut_short())
     (line,) = (line for line in notes.read_text(encoding="utf-8").splitlines() if "hangs" in line)
-    assert not any(is_running(int(number)) for number in line.split()[1:])
+    processes = [int(number) for number in line.split()[1:]]
+    assert len(processes) == 2
+    assert not any(map(is_running, processes))
 
 
 def test_a_server_that_cannot_start_gives_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
