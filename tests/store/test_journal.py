@@ -294,6 +294,19 @@ def test_a_missing_text_is_named(folder: Path) -> None:
         run.trial(run.entries[0])
 
 
+def test_texts_that_could_not_be_opened_are_looked_for_again(folder: Path) -> None:
+    """A file that cannot be opened for a moment does not make its texts missing for the rest of a reader."""
+    run, texts = _load(folder, FULL), folder / "texts-main.jsonl"
+    aside = texts.rename(folder / "aside")
+    texts.mkdir()
+    with pytest.raises((OSError, UsageMistake)):
+        run.trial(run.entries[0])
+    texts.rmdir()
+    aside.rename(texts)
+
+    assert run.trial(run.entries[0]).transcript == FULL.transcript
+
+
 def test_what_utf8_and_json_cannot_say_does_not_stop_the_journal(folder: Path) -> None:
     """Half a surrogate pair comes back; infinity, bytes and objects come back as text."""
     strange = [float("inf"), {("a", 1): object}, "fine", b"\xff"]

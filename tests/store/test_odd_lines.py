@@ -69,6 +69,7 @@ def finished_line(**keys: Any) -> str:
         ('{"v": "new", "kind": "started"}', "no key 'suite'"),
         (finished_line(ending="vanished"), "'vanished'"),
         (finished_line(ending=...), "no key 'ending'"),
+        (finished_line(task=..., agent=...), "no key 'task'"),
         (finished_line(score="high"), "'high'"),
         (finished_line(suite=7), "7"),
         (finished_line(repetition="1"), "'1'"),

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.merging import find_parts
 from pytest_agenteval.store.run_folder import (
     PlannedGroup,
     RunHeader,
@@ -26,7 +28,7 @@ from pytest_agenteval.store.run_folder import (
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
 
-from .samples import key
+from .samples import key, trial
 
 
 def _header(started_at: str = "2026-11-21T09:30:15+09:00", *models: str) -> RunHeader:
@@ -226,3 +228,18 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     """The message names the file that is missing."""
     with pytest.raises(UsageMistake, match=r"is not a run: .*run\.json"):
         load_run(tmp_path)
+
+
+def test_runs_that_another_run_holds_are_left_out_the_largest_first(root: Path) -> None:
+    """Whenever they began: so ``agenteval merge`` names them."""
+    begun = {"whole": ("10", "t1", "t2", "t3"), "small": ("11", "t1"), "large": ("12", "t1", "t2")}
+    for name, (hour, *tasks) in begun.items():
+        open_run(root / name, _header(f"2026-11-21T{hour}:00:00+09:00"))
+        journal = JournalWriter(root / name, "main")
+        journal.finished([trial(task) for task in tasks])
+        journal.close()
+
+    parts = find_parts([str(root)], root)
+
+    assert [run.name for run in parts.runs] == ["whole"]
+    assert [run.name for run in parts.repeated] == ["large", "small"]
