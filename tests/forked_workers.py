@@ -334,7 +334,7 @@ def _be_python(orders: socket.socket, handles: Sequence[int], args: Sequence[str
         else:
             runpy.run_module(program, run_name="__main__", alter_sys=True)
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(bool(end.code))
+        status = end.code & 255 if isinstance(end.code, int) else int(bool(end.code))
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
     except BaseException as raised:

@@ -1,13 +1,17 @@
-"""The workers of inner runs, which are forked, and those that xdist starts."""
+"""The workers and programs of tests, which are forked, and those that are started."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from execnet import gateway_io
 
-from tests.forked_workers import ForkedIO, can_fork
+from tests.forked_workers import ForkedIO, ForkedPython, can_fork
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -42,7 +46,9 @@ def test_in_a_worker():
 """
 
 
-@pytest.mark.skipif(not can_fork(), reason="workers are forked on Linux alone")
+pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are forked on Linux alone")
+
+
 def test_a_forked_worker_starts_as_any_other(
     pytester: pytest.Pytester, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,3 +63,28 @@ def test_a_forked_worker_starts_as_any_other(
 
     assert states[1] == states[2]
     assert len({*(pytester.path / "random.txt").read_text().split()}) == 3
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import os; print(os.getcwd(), os.environ['EARLIER'], sys.path[0], sys.argv, sys.stdin.read())",
+        "print('one'); sys.exit(3)",
+        "sys.exit(-1)",
+        "sys.exit('gone')",
+        "raise ValueError('no')",
+        "raise KeyboardInterrupt",
+        "import os; os.kill(os.getpid(), 9)",
+    ],
+)
+def test_a_forked_program_ends_as_any_other(tmp_path: Path, program: str) -> None:
+    """With the same exit status, prints and last words; what a test asserts of it rests on that."""
+    ends = []
+    for start in (ForkedPython, subprocess.Popen):
+        command = [sys.executable, "-c", f"import sys; {program}", "word"]
+        environ = {**os.environ, "EARLIER": "1"}
+        with start(command, cwd=tmp_path, env=environ, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
+            printed, errors = process.communicate("typed", timeout=60)
+        ends.append((process.returncode, printed, errors.splitlines()[-1:]))
+
+    assert ends[0] == ends[1]

@@ -35,7 +35,7 @@ print("retries", len(recorder.transcript().events))
 """
 
 
-def test_an_import_that_fails_is_check_broken_import(tmp_path: Path) -> None:
+def test_an_import_that_fails_is_named_at_once(tmp_path: Path) -> None:
     """Nothing is sent, nothing is tried again, and the versions to install are named."""
     check_broken_import(tmp_path, "litellm", "raise ImportError('torn')", "torn")
 

@@ -28,9 +28,10 @@ def drawn(text: str) -> str:
     rooms = "".join(f"{name:<14}{_first_paragraph(SOURCE / name)}\n" for name in names)
     floors = "".join(", ".join(floor) + "\n" for floor in FLOORS)
     for kind, block in (("text", rooms), ("floors", floors)):
-        text = re.sub(
+        text, found = re.subn(
             rf"(?<=^```{kind}\n).*?(?=^```)", lambda _, block=block: block, text, count=1, flags=re.M | re.S
         )
+        assert found, f"the page has no block ```{kind}"
     return text
 
 

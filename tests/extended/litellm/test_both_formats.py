@@ -19,7 +19,7 @@ for module in (test_asking, test_odd_replies, test_retries, test_streaming):
     globals().update({f"{name}_{room}": test for name, test in tests.items()})
 
 
-def test_a_release_of_mcp_that_does_not_fit_is_check_broken_import(tmp_path: Path) -> None:
+def test_a_release_of_mcp_that_does_not_fit_is_named_at_once(tmp_path: Path) -> None:
     """litellm imports it once tools are passed: nothing is sent, and the versions to install are named."""
     broken = "raise ImportError(\"cannot import name 'CacheableResult' from 'mcp.types'\")"
     test_broken_installs.check_broken_import(tmp_path, "mcp", broken, "CacheableResult")
