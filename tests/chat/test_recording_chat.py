@@ -62,6 +62,33 @@ def test_a_conversation_is_written_down_as_it_happens() -> None:
     assert (budget.steps, budget.tokens) == (2, 15)
 
 
+class StrictChat:
+    """A chat whose settings have no defaults."""
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec],
+        response_schema: Mapping[str, Any] | None,
+        settings: ChatSettings,
+    ) -> Reply:
+        """Show what was given."""
+        return Reply(f"{len(tools)} {response_schema} {settings == DEFAULT_SETTINGS}")
+
+
+@pytest.mark.parametrize("kind", [AgentChat, JudgeChat])
+def test_a_chat_gets_every_setting_and_no_other(kind: type[AgentChat] | type[JudgeChat]) -> None:
+    """A registered chat needs no defaults; a misspelt argument is an error with the offline models too."""
+    recorder, budget = trial()
+    chat = kind(StrictChat(), recorder=recorder, budget=budget)
+    assert asyncio.run(chat.ask(QUESTION)).text == "0 None True"
+
+    ask: Any = kind(ScriptedChat(SCRIPT, "t.json"), recorder=recorder, budget=budget).ask
+    with pytest.raises(TypeError, match="response_shema"):
+        asyncio.run(ask(QUESTION, response_shema={}))
+
+
 def test_a_limit_ends_the_asking_and_a_break_is_noted() -> None:
     """Both reach the agent; what breaks the trial is noted, in case the agent swallows it."""
     recorder, budget = trial(Allowance(steps=1))

@@ -184,7 +184,12 @@ class AgentChat:
         self._offline = offline
 
     async def ask(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **rest: Any
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the model's next reply; raises LimitReached where the trial may ask no more."""
         self._budget.step()
@@ -194,7 +199,14 @@ class AgentChat:
         turn, started = recorder.turn, recorder.at()
         recorder.add_prompt(messages)
         try:
-            reply = await taped_ask(self._tape, self._inner, messages, tools=tools, **rest)
+            reply = await taped_ask(
+                self._tape,
+                self._inner,
+                messages,
+                tools=tools,
+                response_schema=response_schema,
+                settings=settings,
+            )
         except (TrialBroken, ProblemsFound) as broken:
             recorder.broken = broken
             if isinstance(broken, CassetteMiss):
@@ -235,10 +247,19 @@ class JudgeChat:
         self._budget = budget or Budget(Allowance())
         self.usage = Usage()
 
-    async def ask(self, messages: Sequence[ChatMessage], **rest: Any) -> Reply:
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
         """Give the judge's reply; raises LimitReached once the judges' budget is spent."""
         self._budget.step()
-        reply = await taped_ask(self._tape, self._inner, messages, **rest)
+        reply = await taped_ask(
+            self._tape, self._inner, messages, tools=tools, response_schema=response_schema, settings=settings
+        )
         self.usage = self.usage + reply.usage
         self._budget.spend(reply.usage)
         if not reply.taped:

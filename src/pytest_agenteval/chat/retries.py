@@ -48,7 +48,7 @@ class ProviderChat(Chat, Protocol):
 
     @property
     def model(self) -> Model:
-        """The model."""
+        """The model that requests go to."""
 
     @property
     def longest_s(self) -> float:
@@ -90,14 +90,19 @@ class RetryingChat:
         self._sleep, self._note_unanswered = sleep, note_unanswered
 
     async def ask(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **rest: Any
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
         with self._budget.held_up(LONGEST_HOLD_UP_S), self._budget.excluded():
             await self._chat.prepare(tools=bool(tools))
         course = _AskProgress(self._limiter)
         try:
-            return await self._ask(course, messages, tools, rest)
+            return await self._ask(course, messages, tools, response_schema, settings)
         except BaseException:  # a limit that cuts the ask off, too
             if course.requests:
                 self._note_unanswered(course.requests)
@@ -108,19 +113,21 @@ class RetryingChat:
         course: _AskProgress,
         messages: Sequence[ChatMessage],
         tools: Sequence[ToolSpec],
-        rest: Mapping[str, Any],
+        response_schema: Mapping[str, Any] | None,
+        settings: ChatSettings,
     ) -> Reply:
         sent = 0
         if self._limiter.limits.tokens_per_minute:  # an estimate: a token is about four bytes
             written = compact_json([list(messages), [spec.declaration() for spec in tools]])
             sent = len(written.encode()) // 4
-        settings: ChatSettings = rest.get("settings", DEFAULT_SETTINGS)
         while True:
             place = await self._place(sent, settings.max_tokens, course)
             began = self._budget.at
             try:
                 with self._budget.held_up(self._chat.longest_s) as this:
-                    reply = await self._chat.ask(messages, tools=tools, **rest)
+                    reply = await self._chat.ask(
+                        messages, tools=tools, response_schema=response_schema, settings=settings
+                    )
                     if reply.seconds is None:
                         this.own = True
                     else:  # the rest was a queue's
@@ -167,9 +174,14 @@ class RetryingChat:
         else:
             limiter.reply(place)
         course.wait_s = 0.0 if is_over or waits or failed.puts_off else self._wait_s(failed, course.tries)
-        details = {"model": self._chat.model.name, "attempt": course.requests, "status": failed.status}
-        times = {"seconds": round(seconds, 3), "wait_s": round(course.wait_s, 3)}
-        details |= {"cause": failed.cause, **times}
+        details = {
+            "model": self._chat.model.name,
+            "attempt": course.requests,
+            "status": failed.status,
+            "cause": failed.cause,
+            "seconds": round(seconds, 3),
+            "wait_s": round(course.wait_s, 3),
+        }
         text = f"attempt {course.tries} of {self._attempts}: {failed.message}"
         self._recorder.event("chat_retry", text, details)
         if is_over and not waits:
@@ -187,13 +199,15 @@ class RetryingChat:
         model = self._chat.model
         name = model.name if model.name == model.id else f"{model.name} ({model.id})"
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-        advice, base = _WHAT_TO_DO.get(failed.cause, "try again later"), model.params.get("api_base")
-        if failed.cause == "auth":
-            variables = " or ".join(key_names(model))
+        variables, base = " or ".join(key_names(model)), model.params.get("api_base")
+        if failed.cause == "auth" and variables:
+            advice = f"check the key in {variables}"
+        elif failed.cause == "auth":
             advice = f"name its key's variable: api_key_env in {TABLE}"
-            advice = f"check the key in {variables}" if variables else advice
         elif failed.cause == "connection" and base:
             advice = f"check that {base} can be reached"
+        else:
+            advice = _WHAT_TO_DO.get(failed.cause, "try again later")
         return f"{name}: no reply after {tries}; last error: {failed.message}; {advice}"
 
 
@@ -217,7 +231,7 @@ class _AskProgress:
         self.goes_first = not for_all and not (failed.puts_off and replied == self._replied_when_put_off)
         if self.goes_first:
             self.tries += 1
-            if self.tries <= 2:  # after two, earlier replies have surely been reported, by others too
+            if self.tries <= 2:  # after that, other processes too have surely reported earlier replies
                 self._replied_before = replied
         if failed.puts_off:
             self._replied_when_put_off = replied

@@ -51,6 +51,17 @@ def test_a_redirect_to_another_host_is_told_and_not_followed(id: str) -> None:
 
 
 @pytest.mark.parametrize("id", IDS)
+def test_a_redirect_to_no_readable_address_is_not_followed(id: str) -> None:
+    """The request is sent once: the refusal shows what the server named."""
+    moved = ReplyPlan(status=307, headers={"Location": "http://[::1/v1"})
+    with ModelServer([moved] * 9) as server:
+        with pytest.raises(AttemptFailed, match=r"^307 bad_request: ") as caught:
+            asyncio.run(ask(server, id, [{"role": "user", "content": "?"}]))
+        assert len(server.requests) == 1
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("id", IDS)
 def test_half_a_character_in_what_is_sent_as_it_is_becomes_a_question_mark(id: str) -> None:
     """As in messages: no request can hold it."""
     with ModelServer() as server:

@@ -14,6 +14,7 @@ from pytest_agenteval.chat.local.generation import (
     with_tools_in_words,
     without_system,
 )
+from pytest_agenteval.chat.local.transformers_model import NoTemplate, TransformersModel
 
 
 def _call(id: str, name: str, arguments: str) -> dict[str, Any]:
@@ -98,3 +99,27 @@ def test_a_template_is_asked_for_the_truest_form_first() -> None:
         [(both, 0), (user, 0)],
         [(both, 0), (user, 0)],
     ]
+
+
+class Tokenizer:
+    """Takes the place of a tokenizer of transformers."""
+
+    chat_template = "any"
+
+    def apply_chat_template(self, *_: Any, **settings: Any) -> dict[str, list[int]]:
+        """Give one token for each setting."""
+        return {"input_ids": list(range(len(settings)))}
+
+    def decode(self, *_: Any, **__: Any) -> str:
+        """Give no text."""
+        return ""
+
+
+def test_arguments_of_a_template_do_not_replace_those_that_every_prompt_needs() -> None:
+    """A prompt without its ending, or as a text, is not what the reply is read from."""
+    model = TransformersModel.__new__(TransformersModel)
+    model._tokenizer, model._knows_tools = Tokenizer(), True
+    messages = [{"role": "user", "content": "a"}]
+    assert len(model.prompt(messages, [], {"enable_thinking": False}).tokens) == 5
+    with pytest.raises(NoTemplate, match="add_generation_prompt"):
+        model.prompt(messages, [], {"add_generation_prompt": False})

@@ -76,14 +76,11 @@ async def post(url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterat
         for _ in range(MOST_REDIRECTS):
             response = await _answer(url, body, headers)
             async with response:
-                location = response.headers.get("Location") if response.status in (307, 308) else None
-                target = url
-                with suppress(ValueError):
-                    target = urljoin(url, location or "")
-                if not location or urlsplit(target)[:2] != urlsplit(url)[:2]:
+                moved = _moved_to(url, response)
+                if not moved:
                     yield response
                     return
-                url = target
+                url = moved
         raise NoConnection(f"{url}: redirected more than {MOST_REDIRECTS} times")
     except (_aiohttp.ClientError, ConnectionError, ssl.SSLError) as lost:
         raise NoConnection(_words(lost)) from lost
@@ -98,7 +95,7 @@ async def _answer(url: str, body: bytes, headers: Mapping[str, str]) -> Any:
     proxy, proxy_auth = _proxy_of(url)
     options = {"ssl": _tls if url.startswith("https:") else True, "allow_redirects": False}
     options |= {"proxy": proxy, "proxy_auth": proxy_auth}
-    for _ in range(100):  # so many reused connections may be found closed by the server
+    for _ in range(100):  # the server may have closed up to 100 reused connections
         reused: list[bool] = []
         try:
             return await _session().post(url, data=body, headers=headers, trace_request_ctx=reused, **options)
@@ -165,6 +162,18 @@ def _proxy_of(url: str) -> tuple[Any, Any]:
     return _proxies[url]
 
 
+def _moved_to(url: str, response: Any) -> str:
+    """Give the address on the same host that a redirect names; empty if it names none."""
+    location = response.headers.get("Location") if response.status in (307, 308) else None
+    if not location:
+        return ""
+    with suppress(ValueError):  # an address that nobody can read
+        target: str = urljoin(url, location)
+        if urlsplit(target)[:2] == urlsplit(url)[:2]:
+            return target
+    return ""
+
+
 def _words(lost: BaseException) -> str:
     """Give aiohttp's message without the parts that mislead."""
     text: str = _INNER.sub(lambda found: found[1] or "", " ".join(str(lost).split()))
@@ -175,7 +184,13 @@ _DELTA_FIELDS = ("content", "refusal", "reasoning_content", "reasoning", "tool_c
 _ENDINGS = frozenset(
     {"message_stop", "response.completed", "response.incomplete", "response.failed", "error"}
 )
-_ENDING_WORDS = (*(word.encode() for word in _ENDINGS - {"error"}), b'"error"')
+_ENDING_WORDS = (
+    b"message_stop",
+    b"response.completed",
+    b"response.incomplete",
+    b"response.failed",
+    b'"error"',
+)
 
 
 class EventStreamReader:
@@ -248,6 +263,6 @@ async def read_event_stream(response: Any, began: float) -> tuple[bytes, float |
         if not listener.ended:
             raise
     with suppress(Exception):
-        async with asyncio.timeout(0.05):  # the reply is whole: its end is no longer waited for
+        async with asyncio.timeout(0.05):  # seconds; the reply is whole, only its stream may not have ended
             await response.content.read()
     return listener.body, listener.first_token_s

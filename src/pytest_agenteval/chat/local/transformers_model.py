@@ -65,9 +65,10 @@ class BatchRow:
         """Whether this row ends for another reason than the model's own end token."""
         if self.ended_at is None:
             count = len(tokens) - self._longest
-            at_stop, stops = False, self.sampling.stop
-            if stops:
-                # A token has at least one byte: so many hold the longest text, and a letter cut in two.
+            at_stop = False
+            if stops := self.sampling.stop:
+                # A token has at least one byte: so many tokens hold the longest of these texts, and a letter
+                # cut in two.
                 window = max(len(stop.encode()) for stop in stops) + 8
                 tail = self._decode(tokens[self._longest :][-window:].tolist())
                 at_stop = any(stop in tail for stop in stops)
@@ -130,7 +131,7 @@ class TokenChooser:
             keep = torch.arange(ordered.shape[-1], device=ordered.device) < self._top_k
             keep &= ordered.cumsum(-1) - ordered < self._top_p
             keep &= ordered >= ordered[:, :1] * self._min_p
-            keep[:, 0] = True
+            keep[:, 0] = True  # the likeliest always stays
             chances = torch.zeros_like(chances).scatter(1, places, ordered * keep)
         drawn = self._torch.ones_like(chances)
         for place, row in enumerate(self._rows):
@@ -280,8 +281,14 @@ class TransformersModel:
     def _tokens(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[int]:
-        how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, **kwargs}
-        encoded = self._tokenizer.apply_chat_template(list(messages), tools=list(tools) or None, **how)
+        encoded = self._tokenizer.apply_chat_template(
+            list(messages),
+            tools=list(tools) or None,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            **kwargs,
+        )
         return [int(token) for token in encoded["input_ids"]]
 
     def _template_tokens(self, *conversation: Any) -> list[int]:
