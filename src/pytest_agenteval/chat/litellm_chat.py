@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
 from importlib import import_module
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
@@ -427,6 +426,8 @@ async def close() -> None:
     """Close litellm's connections; to be awaited at the end, on the loop of the requests."""
     if _litellm is None:
         return
+    # The worker that writes litellm's logs moves to the loop that sent the last request, such as that of an
+    # agent that uses litellm by itself. There it is not ours: this loop would never learn that it stopped.
     with suppress(ImportError, AttributeError, RuntimeError, TimeoutError):
         from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
 
@@ -469,6 +470,14 @@ def _import_litellm() -> None:
         _litellm = litellm
 
 
+def _import_for_tools() -> None:
+    _import_late(TOOL_IMPORTS)
+
+
+def _import_for_streams() -> None:
+    _import_late(STREAM_IMPORTS)
+
+
 def _import_late(names: Sequence[str]) -> None:
     """Import modules of litellm; one that its version lacks is not needed."""
     for name in names:
@@ -477,11 +486,6 @@ def _import_late(names: Sequence[str]) -> None:
         except ModuleNotFoundError as missing:
             if not f"{name}.".startswith(f"{missing.name}."):
                 raise
-
-
-# Made once: whoever imports the same at the same time waits for the same thread.
-_import_for_tools = partial(_import_late, TOOL_IMPORTS)
-_import_for_streams = partial(_import_late, STREAM_IMPORTS)
 
 
 @contextmanager

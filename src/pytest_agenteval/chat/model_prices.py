@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.plan import NO_PRICES, ModelPrice, Prices, own_price
 from pytest_agenteval.records.replies import PricedApart
-from pytest_agenteval.records.transcript import NO_USAGE, Ask, Transcript, Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
 
 TABLE = "model_prices_and_context_window_backup.json"
 _INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
@@ -72,7 +72,7 @@ def token_rates(model: str, prompt_tokens: int, service_tier: str = "") -> Token
         own = {_OUTPUT: entry.get(_OUTPUT), **tier}
     prompt, reply = float(own[_INPUT] or 0), float(own[_OUTPUT] or 0)
     write = prompt if entry.get("litellm_provider") in _ONE_RATE else _rate_or(own.get(_WRITTEN), prompt)
-    # Fireworks: the table has no rate for what it reads from its cache.
+    # Fireworks charges half of the prompt's rate for cached tokens; the table has no rate for them.
     cached_share = 0.5 if entry.get("litellm_provider") == "fireworks_ai" else 1
     if tier:
         reasoning = own.get(_REASONING)
@@ -166,10 +166,11 @@ def _threshold_rates(entry: PriceEntry, prompt_tokens: int, ending: str) -> Pric
         for number, thousands in (found.groups() for found in map(_THRESHOLD.fullmatch, entry) if found)
     }
     # xAI's higher rate already holds for a prompt of exactly the threshold.
-    least = prompt_tokens + (entry.get("litellm_provider") == "xai")
-    for above in (thresholds[number] for number in sorted(thresholds) if number < least):
-        longer = {name: _tier_rate(entry, f"{name}{above}", ending) for name in _BY_LENGTH}
-        rates.update({name: rate for name, rate in longer.items() if rate is not None})
+    is_inclusive = entry.get("litellm_provider") == "xai"
+    for threshold, above in sorted(thresholds.items()):
+        if prompt_tokens > threshold or (is_inclusive and prompt_tokens == threshold):
+            longer = {name: _tier_rate(entry, f"{name}{above}", ending) for name in _BY_LENGTH}
+            rates.update({name: rate for name, rate in longer.items() if rate is not None})
     return rates
 
 
@@ -246,11 +247,12 @@ def _reply_cost(usage: Usage, apart: PricedApart, rates: TokenRates) -> float:
 
 def with_prices(transcript: Transcript, prices: Prices = NO_PRICES) -> Transcript:
     """Give a transcript with costs for replies that have a model and tokens, but no cost."""
-    asks: tuple[Ask, ...] = ()
-    for ask in transcript.asks:
-        if ask.model and ask.usage.cost_usd is None:
-            ask = replace(ask, usage=with_price(ask.model, ask.usage, prices=prices))
-        asks += (ask,)
+    asks = tuple(
+        replace(ask, usage=with_price(ask.model, ask.usage, prices=prices))
+        if ask.model and ask.usage.cost_usd is None
+        else ask
+        for ask in transcript.asks
+    )
     if asks == transcript.asks or transcript.usage != sum((ask.usage for ask in transcript.asks), NO_USAGE):
         return transcript
     return replace(transcript, asks=asks, usage=sum((ask.usage for ask in asks), NO_USAGE))

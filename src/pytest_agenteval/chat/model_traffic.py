@@ -188,11 +188,7 @@ class _Outcome(NamedTuple):
 
     def covers(self, other: _Outcome) -> bool:
         """Whether this ask holds the other's conversation, and maybe more; models may differ."""
-        # Without instructions, which differ from model to model.
-        ours, theirs = (
-            [without_ids(message) for message in ask.messages if message["role"] != "system"]
-            for ask in (self.ask, other.ask)
-        )
+        ours, theirs = _conversation(self.ask), _conversation(other.ask)
         return ours[: len(theirs)] == theirs
 
 
@@ -418,7 +414,8 @@ class ModelTraffic:
                 turn = min(self._free_turns)
                 self._free_turns.remove(turn)
             else:
-                turn = recorder.turn = recorder.turn + 1
+                recorder.turn += 1
+                turn = recorder.turn
             return _Exchange(request, ask, turn, phase, recorder.at())
 
     def _whole_prompt(self, ask: ModelRequest) -> Sequence[Mapping[str, Any]]:
@@ -566,6 +563,11 @@ class ModelTraffic:
                 cassette = self._tape.name if self._tape is not None else "any cassette"
                 self._refused = NotRecorded(request, cassette)
             return for_this_thread(self._refused)
+
+
+def _conversation(ask: ModelRequest) -> list[Mapping[str, Any]]:
+    # Without instructions, which differ from model to model.
+    return [without_ids(message) for message in ask.messages if message["role"] != "system"]
 
 
 def _identity(ask: ModelRequest) -> tuple[bool, str]:

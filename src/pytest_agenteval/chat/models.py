@@ -245,8 +245,12 @@ def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
     elif family := next((family for family in SHIPPED if name.startswith(f"{family}-")), ""):
         # ``gpt-5-mini`` lacks its provider, and is no ``gemini``.
         hint = f"did you mean {SHIPPED[family].partition('/')[0] + '/' + name!r}?"
-    known = f"known: {', '.join(names)}; anything else is hf/NAME, vllm/NAME, or a litellm id such as"
-    rows = (f"unknown model {name!r}", f"{known} openai/gpt-6.1-sol", hint)
+    rows = (
+        f"unknown model {name!r}",
+        f"known: {', '.join(names)}; anything else is hf/NAME, vllm/NAME, or a litellm id such as "
+        "openai/gpt-6.1-sol",
+        hint,
+    )
     raise UsageMistake("; ".join(row for row in rows if row))
 
 

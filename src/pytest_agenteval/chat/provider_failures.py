@@ -204,18 +204,14 @@ def import_failure(raised: BaseException) -> NotInstalled | None:
     failed = next((error for error in _causes_of(raised) if isinstance(error, ImportError)), None)
     if failed is None:
         return None
-    installed = dict.fromkeys(NEEDED, "missing")
-    for name in NEEDED:
-        with suppress(PackageNotFoundError):
-            installed[name] = version(name)
-    present = ", ".join(f"{name} {number}" for name, number in installed.items())
+    installed = ", ".join(f"{name} {_installed_version(name)}" for name in NEEDED)
     # As this package's metadata has them.
     needs = [need for need in requires("pytest-agenteval") or () if "extra ==" not in need]
     requirements = [need.partition(";")[0].strip() for need in needs]
     named = [(need, match[0]) for need in requirements if (match := re.match(r"[\w.-]+", need))]
     needed = " ".join(f"'{need}'" for need, name in named if name in NEEDED)
     return NotInstalled(
-        f"{failed}; a real model needs other versions than are installed ({present}): pip install {needed}"
+        f"{failed}; a real model needs other versions than are installed ({installed}): pip install {needed}"
     )
 
 
@@ -227,6 +223,13 @@ def _causes_of(raised: BaseException) -> Iterator[BaseException]:
         seen.add(id(reason))
         yield reason
         reason = reason.__cause__ or reason.__context__
+
+
+def _installed_version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"
 
 
 OPTIONAL_SETTINGS = ("temperature", "top_p", "seed", "tool_choice", "response_format", "stream_options")

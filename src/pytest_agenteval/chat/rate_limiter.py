@@ -349,7 +349,7 @@ class RateLimiters:
             return limiter
 
     def standings(self) -> tuple[ModelStanding, ...]:
-        """Give how the models fared that only this process uses."""
+        """Give the standings of the models whose shares only this process keeps."""
         with self._locks:
             return self.shares.standings()
 

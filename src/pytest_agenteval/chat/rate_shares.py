@@ -134,7 +134,7 @@ class ShareStore(Protocol):
         """Take back the shares of a process that asks nothing any more."""
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Give how every model fared that was used."""
+        """Give the standing of every model that was used."""
 
 
 FIRST_WAIT_S = 1.0
@@ -455,7 +455,7 @@ class LocalShares:
             remove_process(state, process)
 
     def standings(self) -> tuple[ModelStanding, ...]:
-        """Give how every model fared that was used."""
+        """Give the standing of every model that was used."""
         now = self._now()
         return tuple(standing_of(model, state, now, _is_lost) for model, state in self._states.items())
 
@@ -475,7 +475,7 @@ class LocalShareStore:
         self.ledger.leave(process)
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Give how every model fared that was used."""
+        """Give the standing of every model that was used."""
         return self.ledger.standings()
 
 
@@ -513,7 +513,7 @@ class FileShareStore:
         self._file.change(change)
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Give how every model fared that was used."""
+        """Give the standing of every model that was used."""
         return read_standings(self._file)
 
     def close(self) -> None:
@@ -522,7 +522,7 @@ class FileShareStore:
 
 
 def read_standings(file: LockedState) -> tuple[ModelStanding, ...]:
-    """Give how every model fared that the processes of a run used."""
+    """Give the standing of every model that the processes of a run used."""
     now = time.monotonic()
     states = {model: msgspec.convert(data, ModelState) for model, data in file.read().items()}
     return tuple(standing_of(model, state, now, _is_gone) for model, state in states.items())

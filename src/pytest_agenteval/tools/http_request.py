@@ -65,8 +65,11 @@ class RequestTemplate:
             headers = {"Content-Type": _BODY_TYPES[spec.body_as], **headers}
         self._headers = compile_map(headers)
         self._properties: Mapping[str, Any] = parameters.get("properties", {})
-        shapes = {name: each for name, each in self._properties.items() if isinstance(each, Mapping)}
-        self._defaults = {name: each["default"] for name, each in shapes.items() if "default" in each}
+        self._defaults = {
+            name: shape["default"]
+            for name, shape in self._properties.items()
+            if isinstance(shape, Mapping) and "default" in shape
+        }
         readable = {name for value in self.values for name in value.readable}
         self._unsent = tuple(name for name in self._properties if name not in readable)
 
@@ -77,10 +80,14 @@ class RequestTemplate:
 
     def filled(self, args: Args) -> dict[str, Any]:
         """Give the arguments that count: those the schema knows, with its defaults for absent ones."""
-        known = ((name, args.get(name)) for name in self._properties)
-        given = {name: _whole_number(value) for name, value in known if value is not None}
-        names = (name for name in self._properties if name in given or name in self._defaults)
-        return {name: given.get(name, self._defaults.get(name)) for name in names}
+        full: dict[str, Any] = {}
+        for name in self._properties:
+            value = args.get(name)
+            if value is not None:
+                full[name] = _whole_number(value)
+            elif name in self._defaults:
+                full[name] = self._defaults[name]
+        return full
 
     def request(self, args: Args, secrets: SecretLookup = lambda name: MARK, base: str = "") -> Request:
         """Write a call as a request; a ``base`` takes the place of the provider's."""

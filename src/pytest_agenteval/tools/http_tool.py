@@ -255,8 +255,14 @@ def http_tool(declared: ToolDeclaration, provider: ProviderSpec | None = None, b
             raise ToolFailed(result.error.message, result.error.type)
         return result.value
 
-    about = (declared.name, declared.description.strip(), declared.parameters)
-    spec = ToolSpec(*about, checked=declared.checked, taped=True, blocking=False)
+    spec = ToolSpec(
+        declared.name,
+        declared.description.strip(),
+        declared.parameters,
+        checked=declared.checked,
+        taped=True,
+        blocking=False,
+    )
     return Tool(spec, ask, wire=wire, matching=declared.matching)
 
 

@@ -118,13 +118,16 @@ async def session_over(transport: Transport) -> AsyncIterator[Session]:
 
 @asynccontextmanager
 async def _with_lenient_schemas(transport: Transport) -> AsyncIterator[Streams]:
-    """Let one unsupported schema refuse no server: the package takes lists of tools whole or not."""
+    """Keep a server usable whose list of tools holds a schema that the package does not support.
+
+    The package would refuse the whole list for it.
+    """
     async with transport as (incoming, outgoing):
         yield _LenientStream(incoming), outgoing
 
 
 class _LenientStream:
-    """A stream of a server's messages; unsupported schemas stand where the package ignores them."""
+    """A stream of a server's messages, with unsupported schemas moved to where the package ignores them."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -196,7 +199,7 @@ async def _answer(request: Awaitable[Any]) -> Any:
         raise RequestRejected(str(broken)) from None
     except Exception as raised:
         error = getattr(raised, "error", None)
-        if error is None or error.code == -32000:  # the package's own word for a connection that is closed
+        if error is None or error.code == -32000:  # the package's own code for a closed connection
             raise ConnectionLost(str(raised) or type(raised).__name__) from None
         raise RequestRejected(error.message) from None
 

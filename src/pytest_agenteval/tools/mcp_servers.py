@@ -120,9 +120,15 @@ class ServerProcess:
         found = shutil.which(command[0], path=variables["PATH"]) or command[0]
         program = str(beside) if beside.is_file() else found
         try:
-            pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-            whole = [program, *command[1:]]
-            self._process = subprocess.Popen(whole, cwd=folder, env=variables, **pipes, **GROUP)
+            self._process = subprocess.Popen(
+                [program, *command[1:]],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env=variables,
+                **GROUP,
+            )
         except OSError as why:
             raise McpServerDown(f"the MCP server `{server.title}` cannot be started: {why}") from None
         assert self._process.stdin is not None
@@ -203,7 +209,7 @@ START_S = 60.0
 
 
 class RunningServer:
-    """One server and the session with it, from its first request on; used on its loop only."""
+    """One server and the session with it. It starts at its first request, and is used on its loop only."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
@@ -314,7 +320,8 @@ def _ignore_exception(session: asyncio.Future[Session]) -> None:
 class ServerPool:
     """The servers of one trial, or those that all trials of a process share; each starts at its first use.
 
-    A server that was lost is started again where the pool ``restarts``; else it stays lost, with its state.
+    A server that was lost is started again if the pool ``restarts``. Else it stays lost: its state is gone,
+    and a new one could not go on where it stopped.
     """
 
     def __init__(self, loop: LoopThread, *, restarts: bool = False) -> None:

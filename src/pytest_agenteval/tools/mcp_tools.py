@@ -40,10 +40,10 @@ class SchemaNotRecorded(Exception):
 
 
 class SchemaSource(FrozenValue, frozen=True):
-    """Where servers' tools are looked up: in cassettes below a root; ``mode`` says if one may be started.
+    """Looks up the tools of servers in cassettes below a root.
 
-    ``started`` is when the run began, in seconds since 1970: workers tell by it each other's recordings from
-    old ones.
+    ``mode`` says whether a server may be started to record its tools. ``started`` is when the run began, in
+    seconds since 1970: by it, workers know the recordings of other workers from old ones.
     """
 
     root: Path
@@ -51,7 +51,7 @@ class SchemaSource(FrozenValue, frozen=True):
     started: float | None = None
 
     def tools_of(self, server: McpServer) -> tuple[ServedTool, ...]:
-        """Give what a server offers, from its recording; else the server is started, where that is allowed.
+        """Give what a server offers, as recorded; without a recording the server is started, if it may be.
 
         Raises NotRecorded, and what keeps a server from answering.
         """
@@ -181,7 +181,7 @@ class ProcessServers:
         return TrialServers(own, self._shared, budget, self._of_trials.discard)
 
     async def close(self) -> None:
-        """End those that were shared, and those of trials that were cut off; nothing is called afterwards."""
+        """End the servers that trials share, and those of trials that were cut off; then make no more calls."""
         for servers in (self._shared, *self._of_trials):
             await asyncio.wrap_future(servers.close())
         self._loop.close()

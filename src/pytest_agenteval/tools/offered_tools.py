@@ -96,9 +96,11 @@ class OfferedTools:
             from pytest_agenteval import __version__
 
             version = params.get("protocolVersion")
-            spoken = {"protocolVersion": version if version in VERSIONS else VERSIONS[0]}
-            server = {"name": "agenteval", "version": __version__}
-            return {**spoken, "capabilities": {"tools": {}}, "serverInfo": server}
+            return {
+                "protocolVersion": version if version in VERSIONS else VERSIONS[0],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "agenteval", "version": __version__},
+            }
         if method == "tools/list":
             tools = []
             for spec in self._box.specs:

@@ -202,6 +202,7 @@ class Schemas:
             key: value for key, value in _without_read_only(schema).items() if key not in _NOT_SCHEMA
         }
         read = {key: self._below(key, value, place) for key, value in schema_keys.items()}
+        # OpenAPI 3.0 says these in its own way.
         nullable = schema.get("nullable") is True
         if nullable and isinstance(read.get("type"), str):
             read["type"] = [read["type"], "null"]
@@ -370,8 +371,7 @@ def _parameters(source: OpenApiSource, operation: Operation) -> list[tuple[KeyPa
             here = (*place, "parameters", index)
             parameter = source.followed(given, here)
             parameters[parameter.get("in"), parameter.get("name")] = (here, parameter)
-    order = ("path", "query", "header", "cookie")
-    places = {name: number for number, name in enumerate(order)}
+    places = {"path": 0, "query": 1, "header": 2, "cookie": 3}
     return sorted(parameters.values(), key=lambda entry: places.get(str(entry[1].get("in")), 9))
 
 

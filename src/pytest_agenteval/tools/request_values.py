@@ -96,8 +96,8 @@ class TextTemplate(TemplateValue):
 
     def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
         """Give the arguments that may be absent."""
-        names = [piece.name for piece in self._pieces if piece.name and piece.default is None]
-        return tuple(name for name in names if name not in sure)
+        required = [piece.name for piece in self._pieces if piece.name and piece.default is None]
+        return tuple(name for name in required if name not in sure)
 
     def read(self, sent: Any) -> Args | None:
         """Find the arguments in the text."""
@@ -259,7 +259,7 @@ def _pattern(pieces: Sequence[_TemplatePiece], inner: str) -> str:
     pattern = ""
     for number, (gap, between) in enumerate(steps, start=1):
         step = ""
-        if gap:  # of arguments and secrets with nothing between them, the last has it all
+        if gap:  # arguments and secrets with nothing between them: the last of them gets the whole text
             *before, last = gap
             over = ".*?" if inner != ANYTHING and any(piece.secret for piece in before) else ""
             step = "()" * sum(bool(piece.name) for piece in before)

@@ -152,7 +152,7 @@ class TapedAnswer(FrozenValue, frozen=True):
 class ToolTape:
     """One trial's recorded tool calls; a tool that failed when recorded fails the same way when played.
 
-    ``shared`` come after the trial's own tape: each gives, by the name of a tool, a tape of its calls,
+    ``shared`` are used after the trial's own tape: each gives, by the name of a tool, a tape of its calls,
     or None. Whichever tape it is, an equal call is looked for first, then one that the tool's ``matching``
     takes for the same, once defaults are filled in and values are of the types that the schema names.
     ``first_command`` records where nothing is recorded yet, ``retry_command`` what a recording lacks.

@@ -108,9 +108,17 @@ class ToolBox:
             self._recorder.broken = broken
             raise
         finally:
-            times = {"started": started, "ended": self._recorder.at()}
-            ended = replace(call, result=result.value, error=result.error, tape=tape, **times)
-            self._recorder.end_call(place, ended)
+            self._recorder.end_call(
+                place,
+                replace(
+                    call,
+                    result=result.value,
+                    error=result.error,
+                    started=started,
+                    ended=self._recorder.at(),
+                    tape=tape,
+                ),
+            )
 
     def open_tape(self) -> ToolTape | None:
         """Give the trial's one tape, opened by whoever needs it first; None where there is none."""
@@ -186,7 +194,7 @@ class ToolBox:
             return not_recorded(call.tool)
         except BaseException as failed:  # a tool may raise anything; the agent sees it, as in production
             frames = traceback.extract_tb(failed.__traceback__)
-            # The line named is in the user's own code, where that is on the way.
+            # Name the last line in the user's own code, if the traceback holds one.
             others = ("site-packages", str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent))
             own = [frame for frame in frames[1:] if not any(place in frame.filename for place in others)]
             last = (own or frames)[-1]

@@ -67,11 +67,12 @@ def tool_of(
     except (NameError, TypeError, AttributeError) as error:
         _refuse(function, f"a type hint cannot be read: {error}")
     hints = {name: _pydantic_hint(hint) for name, hint in read_hints.items()}
+    # The model's fields have numbers, since an argument may have a name that pydantic refuses.
     fields: dict[str, Any] = {}
     for number, parameter in enumerate(inspect.signature(function).parameters.values()):
         if parameter.kind in _FREE or parameter.kind is parameter.POSITIONAL_ONLY:
-            name_of = str(parameter).split(":")[0]
-            _refuse(function, f"{name_of!r} cannot be given by name; name each parameter")
+            shown = str(parameter).split(":")[0]
+            _refuse(function, f"{shown!r} cannot be given by name; name each parameter")
         if parameter.name not in hints:
             _refuse(function, f"the parameter {parameter.name!r} has no type hint")
         default = ... if parameter.default is parameter.empty else parameter.default
@@ -81,9 +82,13 @@ def tool_of(
         arguments: type[BaseModel] = create_model(function.__name__, __config__=config, **fields)
     except (PydanticUserError, TypeError) as error:
         _refuse(function, str(error).split("\n")[0])
-    about = (name or function.__name__, inspect.getdoc(function) or "", _schema(function, arguments))
-    waits = inspect.iscoroutinefunction(function)
-    spec = ToolSpec(*about, taped=taped or uses_http, blocking=not waits)
+    spec = ToolSpec(
+        name or function.__name__,
+        inspect.getdoc(function) or "",
+        _schema(function, arguments),
+        taped=taped or uses_http,
+        blocking=not inspect.iscoroutinefunction(function),
+    )
     return Tool(spec, _call(function, arguments), uses_http=uses_http, matching=matching or NOTHING)
 
 

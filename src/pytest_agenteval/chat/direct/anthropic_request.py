@@ -1,6 +1,7 @@
 """Requests to Anthropic's messages, as litellm would send them, and replies in the terms of the request.
 
-A conversation becomes turns of user and model, each a list of blocks."""
+A conversation becomes turns of user and model, each a list of blocks.
+"""
 
 from __future__ import annotations
 
@@ -305,8 +306,14 @@ CODE_EXECUTION: Mapping[str, Any] = {"name": "code_execution", "type": "code_exe
 MOST_TOKENS = 128_000
 """The most tokens of a reply of a model that the table of prices lacks: those of newer models."""
 TOKENS_AFTER_THOUGHT = 4096
-_EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
-THINKING_BUDGETS = dict(zip(_EFFORTS, (1024, 1024, 2048, 4096, 8192, 16384), strict=True))
+THINKING_BUDGETS: Mapping[str, int] = {
+    "minimal": 1024,
+    "low": 1024,
+    "medium": 2048,
+    "high": 4096,
+    "xhigh": 8192,
+    "max": 16384,
+}
 """Tokens of thought by effort, for models that do not decide that themselves."""
 
 _FOREIGN_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")

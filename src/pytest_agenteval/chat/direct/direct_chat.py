@@ -155,7 +155,7 @@ class DirectChat:
             failed.usage = usage if usage.tokens else NO_USAGE
             raise failed from raised
         calls: list[ToolCall] = []
-        used_ids: set[str] = set()
+        used_ids: set[str] = set()  # two calls with one id would leave open which result belongs to which
         for place, call in enumerate(call for call in parts.calls if call.by == "agent"):
             id = call.id if call.id and call.id not in used_ids else f"call_{self._asks}_{place}"
             used_ids.add(id)

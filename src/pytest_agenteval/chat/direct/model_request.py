@@ -23,9 +23,9 @@ class ModelAsk(FrozenValue, frozen=True):
     OpenAI's chat completions. ``settings`` holds those that are set and were not refused before: temperature,
     top_p, seed, max_tokens, tool_choice (auto, none, required, a tool's name, or OpenAI's map) and
     reasoning_effort; ``further`` holds others of OpenAI's chats. ``extra_body`` is merged over the body.
-    ``counts_streamed``: a stream may be sent with token counts. ``echoes`` are what ``echo_of`` gave for
-    earlier replies, by the id of the first call of each. ``abilities`` is the model's entry in the table of
-    prices, empty if it has none. ``own_host``: the address is the provider's own. ``has_family``: the name
+    ``counts_streamed``: a request for a stream may ask for token counts. ``echoes`` are what ``echo_of`` gave
+    for earlier replies, by the id of the first call of each. ``abilities`` is the model's entry in the table
+    of prices, empty if it has none. ``own_host``: the address is the provider's own. ``has_family``: the name
     tells what the model accepts, which it does not on a server of the user's own.
     """
 

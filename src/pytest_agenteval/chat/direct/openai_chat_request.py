@@ -58,9 +58,8 @@ def chat_settings(ask: ModelAsk) -> dict[str, Any]:
     if reasons(ask) and "max_tokens" in settings:
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     if _is_search(ask):
-        return {
-            name: it for name, it in settings.items() if name in ("max_completion_tokens", "reasoning_effort")
-        }
+        accepted = ("max_completion_tokens", "reasoning_effort")
+        return {name: settings[name] for name in accepted if name in settings}
     # One that reasons takes a temperature only with the effort none.
     can_stop = not _is_o_series(ask) and ask.abilities.get("supports_none_reasoning_effort")
     effort = _effort_level(settings.get("reasoning_effort")) or ask.abilities.get("default_reasoning_effort")
@@ -133,7 +132,7 @@ def _takes_effort(ask: ModelAsk) -> bool:
 
 
 def _refuses(ask: ModelAsk, level: str) -> bool:
-    if level == "max":  # only one of the two APIs accepts it, which the table does not say
+    if level == "max":  # the table does not cover it: only one of the two APIs accepts it
         return False
     supported = ask.abilities.get(f"supports_{level}_reasoning_effort")
     return supported is not True if level == "xhigh" else supported is False
@@ -191,7 +190,7 @@ def headers_of(key: str, body: Mapping[str, Any]) -> dict[str, str]:
 def echo_of(whole: Json) -> Any:
     """Give the signed thoughts of a whole reply, or None."""
     message = as_map(next((choice.get("message") for choice in maps_in(whole.get("choices"))), None))
-    # Servers that forward to other providers put signed thoughts there that these want back.
+    # Servers that forward to other providers put signed thoughts into these fields. They have to go back.
     names = ("thinking_blocks", "reasoning_details")
     return {name: message[name] for name in names if message.get(name)} or None
 

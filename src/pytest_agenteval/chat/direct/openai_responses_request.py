@@ -72,8 +72,8 @@ def _item_part(part: Any, role: str) -> dict[str, Any]:
         detail = as_text(image.get("detail")) or "auto"
         return {"type": "input_image", "image_url": image.get("url"), "detail": detail}
     if kind == "file":
-        held, names = as_map(part.get(kind)), ("file_id", "file_data", "filename")
-        file = {name: value for name, value in held.items() if name in names}
+        fields = ("file_id", "file_data", "filename")
+        file = {name: value for name, value in as_map(part.get(kind)).items() if name in fields}
         named = {"filename": "file.pdf"} if "file_data" in file else {}
         return {"type": "input_file", **named, **file}
     if isinstance(part, dict) and kind != "text":
@@ -188,10 +188,12 @@ def _tool_settings(ask: ModelAsk, model: str) -> dict[str, Any]:
     without_unions = ("gpt-4", "gpt-3.5", "chatgpt-4o", "o1", "o3", "o4")
     flat = model.rpartition("/")[2].removeprefix("ft:").startswith(without_unions)
     tools = []
+    fields = ("name", "description", "parameters", "strict")
     for tool in (openai_tool(tool, flat=flat) for tool in ask.tools):
-        function, names = as_map(tool.get("function")), ("name", "description", "parameters", "strict")
-        inner = {"type": "function", **{name: function.get(name) for name in names}}
-        tools.append(inner if function else dict(tool))
+        if function := as_map(tool.get("function")):
+            tools.append({"type": "function", **{name: function.get(name) for name in fields}})
+        else:
+            tools.append(dict(tool))
     written: dict[str, Any] = {"tools": tools}
     choice = tool_choice(chat_settings(ask).get("tool_choice"))
     if choice is not None:

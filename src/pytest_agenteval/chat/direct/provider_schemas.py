@@ -250,8 +250,10 @@ def _object_of(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, An
     required = set(schema.get("required") or ())
     for union, group in merged.items():
         keys = [set(as_map(one).get("required") or ()) for one in group]
-        # Of ``allOf`` each branch holds, of the others any one.
-        required |= set().union(*keys) if union == "allOf" else set.intersection(*keys) if keys else set()
+        if union == "allOf":  # every branch holds
+            required |= set().union(*keys)
+        elif keys:  # any one branch may hold: only what all of them require is required
+            required |= set.intersection(*keys)
     rest = {name: value for name, value in schema.items() if name not in _REFUSED_AT_TOP}
     named = {"required": sorted(required)} if required else {}
     return {**rest, "type": "object", "properties": properties, **named}

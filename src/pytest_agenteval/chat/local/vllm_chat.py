@@ -201,8 +201,14 @@ class ModelServers:
             keeper = [sys.executable, "-m", "pytest_agenteval.chat.local.server_keeper"]
             command = [*keeper, str(folder), name, str(self._owner), *serve_command(loading, port)]
             environment = {**serve_environment(loading, self._keys), mark: value}
-            closed: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-            process = subprocess.Popen(command, env=environment, **closed, **GROUP)
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                **GROUP,
+            )
             server = ModelServer(port, process.pid)
             state.write_text(json.dumps(server._asdict()), encoding="utf-8", newline="\n")
             return server

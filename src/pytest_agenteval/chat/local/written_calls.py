@@ -55,6 +55,7 @@ def json_calls(text: str) -> tuple[WrittenCall, ...]:
     try:
         values = list(_json_values(text))
     except (ValueError, RecursionError):
+        # An object that breaks off, or breaks, in its arguments.
         name, arguments = _NAME_IN_JSON.search(text), _ARGUMENTS_IN_JSON.search(text)
         rest = text[arguments.end() :] if arguments else text
         return (WrittenCall(name[1], rest.strip()),) if name else ()
@@ -407,8 +408,19 @@ def _python_call(node: ast.expr, tools: Collection[ToolSpec]) -> WrittenCall:
 CallReader: TypeAlias = Callable[[str, Collection[ToolSpec]], CallsInText | None]
 
 CALL_FORMATS: Sequence[CallReader] = (
-    *(deepseek, invoke_tags, gemma, qwen_coder, function_tags, glm, mistral),
-    *(hermes_like, llama, functionary, fenced_calls, bare_json, bare_python),
+    deepseek,
+    invoke_tags,
+    gemma,
+    qwen_coder,
+    function_tags,
+    glm,
+    mistral,
+    hermes_like,
+    llama,
+    functionary,
+    fenced_calls,
+    bare_json,
+    bare_python,
 )
 """Readers of the forms of calls, the clearest mark first; the first that finds a call decides."""
 

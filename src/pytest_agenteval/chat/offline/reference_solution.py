@@ -39,8 +39,10 @@ def reference_turns(reference: Mapping[str, Any] | None) -> Turns:
     turns = (reference or {}).get("turns") or ()
     copied: Turns = []
     for turn in turns:
-        args = [(call["tool"], _plain_turn_value(call.get("args") or {})) for call in turn.get("calls") or ()]
-        calls = [{"tool": tool, "args": deepcopy(given)} for tool, given in args]
+        calls = []
+        for call in turn.get("calls") or ():
+            args = deepcopy(_plain_turn_value(call.get("args") or {}))
+            calls.append({"tool": call["tool"], "args": args})
         copied.append({"text": turn.get("text") or "", "calls": calls})
     return copied
 

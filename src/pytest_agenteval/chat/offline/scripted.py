@@ -34,8 +34,10 @@ class ScriptedReplies:
         calls = []
         for index, call in enumerate(turn.get("calls") or ()):
             args, raw = call.get("args") or {}, None
-            # Arguments in a text stay as they are, like a model's malformed ones.
-            args, raw = parse_arguments(args) if isinstance(args, str) else (fill(args), None)
+            if isinstance(args, str):  # a text stays as it is, like a model's malformed arguments
+                args, raw = parse_arguments(args)
+            else:
+                args = fill(args)
             calls.append(ToolCall(f"call_{next(self._numbers)}", 0, index, call["tool"], args, raw))
         sent, written = int(turn.get("input_tokens") or 0), int(turn.get("output_tokens") or 0)
         return Reply(

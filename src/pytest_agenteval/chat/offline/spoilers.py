@@ -102,19 +102,21 @@ def wrong_argument(solution: ReferenceTurns) -> Iterator[Spoilt]:
         acts = (spot.turn, spot.call) in solution.writing
         is_name = isinstance(value, str) and not is_prose(value) and not days_in(value)
         is_file = is_name and solution.tree.is_file_name(value)
-        if is_name and acts:  # it counts where the task says it
-            is_name = is_file or (len(value) >= 3 and value.casefold() in solution.task_text)
-        wrong = _wrong_value(solution, value) if not acts or is_name else None
+        is_in_task = is_name and len(value) >= 3 and value.casefold() in solution.task_text
+        # In an action, only files and names from the task count.
+        wrong = _wrong_value(solution, value) if not acts or is_file or is_in_task else None
         if wrong is not None:
             place = solution.place(spot)
-            elsewhere: dict[ValuePlace, Any] = {}
-            if acts and not is_file:  # the name is replaced in every written text
-                word = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)", re.IGNORECASE)
-                for other, text in solution.values(solution.writing):
-                    if isinstance(text, str) and word.search(text):
-                        elsewhere[other] = word.sub(lambda _: wrong, text)  # noqa: B023
+            elsewhere = _texts_renamed(solution, value, wrong) if acts and not is_file else {}
             done = f"{place}: {shortened(value)} -> {shortened(wrong)}"
             yield Spoilt(done, (place,), with_values(solution.turns, {**elsewhere, spot: wrong}))
+
+
+def _texts_renamed(solution: ReferenceTurns, name: str, other: str) -> dict[ValuePlace, Any]:
+    """Give every written text that holds a name, with the name replaced by another."""
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
+    texts = [(spot, value) for spot, value in solution.values(solution.writing) if isinstance(value, str)]
+    return {spot: word.sub(lambda _: other, text) for spot, text in texts if word.search(text)}
 
 
 def _wrong_value(solution: ReferenceTurns, value: Any) -> Any:
