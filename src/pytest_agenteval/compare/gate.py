@@ -38,7 +38,7 @@ class GatedSuite(FrozenValue, frozen=True):
     ``label`` is its name on screens. ``score``, ``buckets`` and ``pass_hat_k`` are as in the run's tables,
     None where no trial has a score. ``lost`` of the ``planned`` trials errored or were never run. ``tried``
     and ``whole`` are numbers of tasks by bucket: of this run, and of the suite; ``whole`` is empty where
-    is unknown. ``comparison`` is with the baseline, for which ``trouble`` says why there is none, and
+    that is unknown. ``comparison`` is with the baseline, for which ``trouble`` says why there is none, and
     ``baseline_named`` whether anybody named one. ``assumed`` says that nobody wrote a gate beyond a
     comparison: a suite that the baseline lacks is then no fault. ``alone`` says that there is no other suite
     or model. ``rechecks`` are of broken tasks that were tried again, ``recheck_trouble`` says why their

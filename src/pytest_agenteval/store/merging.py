@@ -353,10 +353,11 @@ def _joined_plan(runs: Sequence[Run]) -> tuple[PlannedGroup, ...]:
         planned = read_planned(read_json(path)) if path.is_file() and run.planned else run.planned
         for group in planned:
             groups.setdefault((group.suite, group.model, group.variant, group.bucket), []).append(group)
-        keys = [(entry.key, entry.bucket) for entry in run.entries]
-        counts.update(
-            {((k.suite, k.model, k.variant, bucket), k._replace(repetition=0)) for k, bucket in keys}
-        )
+        tasks = set()
+        for entry in run.entries:
+            key = entry.key
+            tasks.add(((key.suite, key.model, key.variant, entry.bucket), key._replace(repetition=0)))
+        counts.update(tasks)
     # A task that was tried in several runs is planned in each of them, and is one task.
     shared: Counter[Group] = Counter()
     for (name, _), times in counts.items():

@@ -26,8 +26,8 @@ LOG_STATE = "ko_agentbench"
 class KoCall(FrozenValue, frozen=True):
     """One tool call; ``step`` counts the model's replies, and ``seeded`` calls were given, not made.
 
-    ``step`` is None where the reply with it was not seen: each such call is one by itself. One that
-    is not ``readable`` came with arguments that are no JSON object; its ``args`` are empty.
+    ``step`` is None where the reply that made the call was not seen: each such call is one by itself. One
+    that is not ``readable`` came with arguments that are no JSON object; its ``args`` are empty.
     """
 
     step: Any

@@ -201,7 +201,7 @@ def declared_turn(task: SourceTask) -> int:
 
 
 def evaluated_turn(task: SourceTask) -> int:
-    """Give the last user turn up to the named one: after an assistant's turn nothing is open."""
+    """Give the last user turn up to the named one: after an assistant's turn no question is open."""
     # In six tasks the named turn is the assistant's: run to it, the prompt would hold the reference answer.
     return _last_user(task, declared_turn(task))
 

@@ -265,7 +265,8 @@ def card_values(blob: str) -> list[str]:
         return []
     if not isinstance(card, dict):
         return []
-    values, configs = list(_leaves(card.get("title"))), card.get("ui_configs")
+    values = list(_leaves(card.get("title")))
+    configs = card.get("ui_configs")
     for config in configs if isinstance(configs, list) else ():
         if isinstance(config, dict):
             values += _leaves(config.get("data"))

@@ -280,7 +280,7 @@ def _mentions(call: ToolCall, fact_id: str) -> bool:
 
 
 def pkm_tools(workspace: Workspace, clock: Clock) -> tuple[Tool, ...]:
-    """Make the tools of one trial, in the order in which the model reads of them."""
+    """Make the tools of one trial, in the order in which the model is shown them."""
     of_files: Mapping[str, Callable[[KnowledgeBase, Mapping[str, Any]], Any]] = {
         READ: read,
         BATCH_READ: batch_read,

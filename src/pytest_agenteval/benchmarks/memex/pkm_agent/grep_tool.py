@@ -114,8 +114,8 @@ def _run_search(query: GrepQuery, texts: Sequence[Sequence[str]], seconds: float
 def start_process(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a process with pipes, and try again where the system refuses; raises TrialBroken in the end.
 
-    A busy system may have no process to spare for a moment, which is no doing of the agent: it would look
-    elsewhere if it read of it.
+    A busy system may have no process to spare for a moment, which is no doing of the agent: shown the
+    refusal, it would look elsewhere.
     """
     refusal: OSError | None = None
     for _ in range(STARTS):
