@@ -57,7 +57,7 @@ def _text_calls(source: str) -> Iterator[tuple[int, str, set[str]]]:
             # With a text as its argument it is no path's, or "utf-8" is said.
             if before.endswith(".") and (name == "write_text" or not texts):
                 yield line, name[0], keywords
-        # What tarfile opens are bytes, whatever is in them. Python's own ``open`` reads a text without a mode.
+        # What tarfile opens are bytes, whatever is in them. Python's own ``open`` without a mode reads text.
         elif before != "tarfile." and (
             not call.args
             or (len(call.args) == 1 and not before.endswith(".") and "mode" not in keywords)
