@@ -174,6 +174,7 @@ def _forked(
 ) -> int:
     """Have a process forked with these handles, and give its number."""
     place = {"folder": os.fspath(folder or os.getcwd()), "environ": dict(environ or os.environ)}
+    os.stat(place["folder"])  # where it is missing no answer would come
     order = {"kind": kind, **place, **more}
     with ONE_ORDER:
         socket.send_fds(_orders(), [json.dumps(order).encode()], list(handles))
