@@ -181,7 +181,10 @@ class ProcessServers:
         return TrialServers(own, self._shared, budget, self._of_trials.discard)
 
     async def close(self) -> None:
-        """End the servers that trials share, and those of trials that were cut off; then make no more calls."""
+        """End the servers that trials share, and those of trials that were cut off.
+
+        Make no call afterwards.
+        """
         for servers in (self._shared, *self._of_trials):
             await asyncio.wrap_future(servers.close())
         self._loop.close()
