@@ -218,7 +218,7 @@ def with_own_price(price: ModelPrice, usage: Usage, apart: PricedApart = NOTHING
 
 
 def is_priced(prices: Prices, *names: str) -> bool:
-    """Whether the price of a model with these names is known beforehand."""
+    """Whether the price of a model with these names is known before a request is sent."""
     return own_price(prices, *names) is not None or any(
         rates is not None and (rates.prompt or rates.reply)
         for rates in (token_rates(name, 1) for name in names)

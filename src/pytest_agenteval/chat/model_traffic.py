@@ -250,7 +250,7 @@ class ModelTraffic:
                 ask = read_request(classified.format, request, self._items)
             except UnreadableTraffic as unreadable:
                 self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: {unreadable}")
-        if ask is None:
+        if ask is None:  # also embeddings, counts of tokens and lists of models
             if classified.kind == "unread":
                 self._recorder.event(
                     UNREAD_REQUEST, f"{request.method} {_place(request)}: of no known format"
@@ -360,6 +360,7 @@ class ModelTraffic:
         if failures:
             self._recorder.broken = self._recorder.broken or failures[-1].failure
         elif self._failed and self._tape is not None and self._tape.recording:
+            # The agent went on after these failures; those of asks that were answered later are left out.
             answered = {_identity(each.ask) for each in self._answered}
             for ask, request, response in self._failed:
                 if _identity(ask) not in answered:

@@ -335,7 +335,7 @@ class RateLimiters:
         self._due: dict[RateLimiter, float] = {}
 
     def limiter(self, model: str, name: str, limits: RateLimits, *, private: bool = False) -> RateLimiter:
-        """Give the rate limiter of a model; no other process asks one that is ``private``."""
+        """Give the rate limiter of a model; no other process uses one that is ``private``."""
         with self._locks:
             limiter = self._limiters.get(model)
             if limiter is None:

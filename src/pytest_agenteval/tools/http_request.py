@@ -307,7 +307,7 @@ async def _token(endpoint: ToolEndpoint, token: TokenRequest, base: str) -> tupl
                 raise ToolFailed(f"{who} gave no token: HTTP {response.status}", "no_token")
             seconds = value_at(body, loose_path(token.expires))
             lasts = float(seconds) if isinstance(seconds, int | float) else token.lasts
-            # Another is fetched a minute before its end, or halfway through a shorter life.
+            # A new one is fetched a minute before it ends, or after half its time if that is later.
             held = _tokens[key] = value, time.monotonic() + max(lasts - 60.0, lasts / 2)
     return key, held[0]
 

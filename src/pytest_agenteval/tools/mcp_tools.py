@@ -43,7 +43,7 @@ class SchemaSource(FrozenValue, frozen=True):
     """Looks up the tools of servers in cassettes below a root.
 
     ``mode`` says whether a server may be started to record its tools. ``started`` is when the run began, in
-    seconds since 1970: by it, workers know the recordings of other workers from old ones.
+    seconds since 1970: workers use it to tell recordings of this run from older ones.
     """
 
     root: Path

@@ -202,7 +202,7 @@ class Schemas:
             key: value for key, value in _without_read_only(schema).items() if key not in _NOT_SCHEMA
         }
         read = {key: self._below(key, value, place) for key, value in schema_keys.items()}
-        # OpenAPI 3.0 says these in its own way.
+        # OpenAPI 3.0 has its own form for null and for exclusive bounds.
         nullable = schema.get("nullable") is True
         if nullable and isinstance(read.get("type"), str):
             read["type"] = [read["type"], "null"]

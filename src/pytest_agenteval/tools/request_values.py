@@ -204,7 +204,7 @@ def compile_value(given: Any) -> TemplateValue:
 
 
 def compile_map(values: Mapping[str, Any]) -> NestedValue:
-    """Make a map of values, whatever its keys are called."""
+    """Make the values of a map that is sent, even of one with the keys of ``{param, table}``."""
     return NestedValue({str(name): compile_value(value) for name, value in values.items()})
 
 

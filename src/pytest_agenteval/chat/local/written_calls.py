@@ -55,7 +55,7 @@ def json_calls(text: str) -> tuple[WrittenCall, ...]:
     try:
         values = list(_json_values(text))
     except (ValueError, RecursionError):
-        # An object that breaks off, or breaks, in its arguments.
+        # The object is cut off or broken in its arguments; its name can still be read.
         name, arguments = _NAME_IN_JSON.search(text), _ARGUMENTS_IN_JSON.search(text)
         rest = text[arguments.end() :] if arguments else text
         return (WrittenCall(name[1], rest.strip()),) if name else ()

@@ -364,7 +364,7 @@ class ReferenceTurns:
             return ((0, len(text)),)
         if self._is_path(spot, text):
             return ()
-        # What the files hold that the call names is not new, nor are its arguments that these hold.
+        # Text from the files that the call names is not new, nor are arguments that these files hold.
         values = [value for _, value in leaf_values(self.turns[spot.turn]["calls"][spot.call]["args"])]
         strings = [value for value in values if isinstance(value, str)]
         named = (self.tree.named_file(value) for value in strings if self.tree.is_file_name(value))

@@ -103,7 +103,7 @@ def wrong_argument(solution: ReferenceTurns) -> Iterator[Spoilt]:
         is_name = isinstance(value, str) and not is_prose(value) and not days_in(value)
         is_file = is_name and solution.tree.is_file_name(value)
         is_in_task = is_name and len(value) >= 3 and value.casefold() in solution.task_text
-        # In an action, only files and names from the task count.
+        # In an action, only files count, and names from the task with three letters or more.
         wrong = _wrong_value(solution, value) if not acts or is_file or is_in_task else None
         if wrong is not None:
             place = solution.place(spot)
