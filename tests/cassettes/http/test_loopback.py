@@ -8,7 +8,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.server import ThreadingHTTPServer
@@ -19,9 +19,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
+from pytest_agenteval.cassettes.http import loopback_address
 from pytest_agenteval.cassettes.http.loopback import open_address
 from pytest_agenteval.cassettes.http.loopback_address import HOST, Connections, TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.scope import Scope
+from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.cassettes.http.server import Answers
@@ -259,6 +261,34 @@ def test_a_request_that_waits_when_the_trial_ends_is_cut(tmp_path: Path, provide
         address.close()
         assert waiting.result(PATIENCE_S).status == 502
     assert scope.recorded == 0
+
+
+def test_what_is_slow_to_close_takes_no_time_from_cutting(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool server may take its time; a response that goes on for ever is still cut after it."""
+    monkeypatch.setattr(loopback_address, "CUTTING_S", 0.2)
+    with trial(tmp_path, provider.base) as (address, _):
+        address.mount("tools", SlowToClose())
+        program = Program(address)
+        program.connection.timeout = PATIENCE_S / 3  # before the provider itself gives up
+        program.connection.request("POST", f"{program.root.path}/stream", b"{}")
+        response = program.connection.getresponse()
+        assert response.read1(100) == b"data: 1\n"
+        address.close(grace_s=0)
+        with pytest.raises(http.client.IncompleteRead):
+            response.read()
+        assert not provider.go_on.is_set()
+
+
+class SlowToClose:
+    """Answers nothing, and takes longer to close than is left for cutting off what is under way."""
+
+    def answer(self, method: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        raise AssertionError("nobody asks for a tool here")
+
+    def close(self) -> None:
+        time.sleep(0.4)
 
 
 def test_a_host_that_is_reached_after_the_trial_has_ended_is_asked_nothing(

@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
+from pytest_agenteval.cassettes.http import patches
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded, untaped
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
@@ -470,6 +471,18 @@ def test_the_patch_is_made_once_and_can_be_removed(tmp_path: Path) -> None:
 
     assert all(there is not here for there, here in zip(before, during, strict=True))
     assert [getattr(*place) for place in places] == before
+
+
+def test_a_patch_that_cannot_be_imported_is_no_reason_to_leave_a_library_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its requests would go past the tapes, and nobody would know."""
+    remove()
+    monkeypatch.setitem(cast("dict[str, str]", patches.LIBRARIES), "urllib3", "no_such_module:points")
+    tape, _ = tape_of(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"), taped_http(tape):
+        pass
+    remove()
 
 
 def test_a_cassette_that_vcrpy_wrote_is_played(tmp_path: Path) -> None:

@@ -68,6 +68,26 @@ def test_a_reply_without_a_message_is_none(format: str) -> None:
         read_request(format, Request("POST", CHAT, "[]"))
 
 
+@pytest.mark.parametrize(
+    ("format", "body"),
+    [
+        ("anthropic.messages", {"content": [{"type": "tool_use", "id": ["a"], "name": "look", "input": {}}]}),
+        (
+            "bedrock.converse",
+            {
+                "output": {
+                    "message": {"content": [{"toolUse": {"toolUseId": {}, "name": "look", "input": {}}}]}
+                }
+            },
+        ),
+    ],
+)
+def test_a_call_whose_id_is_no_text_cannot_be_read(format: str, body: dict[str, Any]) -> None:
+    """Its result could not be found again by such an id."""
+    with pytest.raises(UnreadableTraffic, match="unhashable"):
+        read_reply(format, _asked(), Response(200, body=json.dumps(body)))
+
+
 def test_a_reply_needs_no_readable_request() -> None:
     """A reply is read for what it says, also where the request cannot be, or is not of that format."""
     reply = Response(200, body=json.dumps({"message": {"content": "Hi", "tool_calls": []}, "done": True}))

@@ -331,11 +331,11 @@ class TrialAddress:
     def close(self, grace_s: float = GRACE_S) -> None:
         """Refuse every further request, and wait until nothing is under way.
 
-        A response that is arriving has so many seconds to come to its end, and to be recorded: a program may
-        have ended as soon as it read the last word. All else is cut.
+        A response that is arriving has ``grace_s`` seconds to come to its end, and to be recorded: a program
+        may have ended as soon as it read the last word. All else is cut.
         """
-        end = time.monotonic() + grace_s + CUTTING_S
         self.cut(also_responding=False)
+        end = time.monotonic() + grace_s + CUTTING_S
         with self._changed:
             self._changed.wait_for(lambda: not self._under_way, grace_s)
             while self._under_way and time.monotonic() < end:  # one that is not yet there to be cut will be

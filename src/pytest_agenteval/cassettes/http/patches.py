@@ -120,8 +120,12 @@ def install() -> None:
     for name in LIBRARIES:
         # Each trial comes by here twice: what is patched already is passed over at once.
         if name in sys.modules and sys.modules[name] is not _patched.get(name):
-            with suppress(ImportError):  # this waits for one that another thread imports
-                imported.append((import_module(name), _make_points(name)))
+            try:
+                module = import_module(name)  # this waits for one that another thread imports
+            except ImportError:
+                continue
+            # Not in the ``try``: without its patch a library would be sent out past the tapes, in silence.
+            imported.append((module, _make_points(name)))
     with _lock:
         for module, make_points in imported:
             _patch(module, make_points)

@@ -57,9 +57,14 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     for tool in maps_in(body.get("tools")):
         name = as_text(tool.get("name")) or as_text(tool.get("type"))
         tools.append(tool_spec(name, tool.get("description"), tool.get("input_schema")))
-    model, streamed = as_text(body.get("model")) or model, bool(body.get("stream")) or streamed
-    messages, settings = tuple(conversation.messages), rest_of(body, *_READ)
-    return ModelRequest(FORMAT, model, messages, tuple(tools), streamed, settings)
+    return ModelRequest(
+        FORMAT,
+        as_text(body.get("model")) or model,
+        tuple(conversation.messages),
+        tuple(tools),
+        bool(body.get("stream")) or streamed,
+        rest_of(body, *_READ),
+    )
 
 
 def text_of(content: Any, between: str = "\n") -> str:
@@ -97,17 +102,19 @@ def _calls(blocks: Sequence[Json]) -> list[WireCall]:
     results = {block.get("tool_use_id"): block for block in blocks if "tool_use_id" in block}
     calls = []
     for block in blocks:
+        if block.get("type") not in ("tool_use", "server_tool_use", "mcp_tool_use"):
+            continue
         id, name, arguments = as_text(block.get("id")), as_text(block.get("name")), block.get("input")
+        answer = as_map(results.get(block.get("id")))  # raises TypeError for an id that is a map or a list
         if block.get("type") == "tool_use":
             calls.append(WireCall(id, name, arguments))
-        elif block.get("type") in ("server_tool_use", "mcp_tool_use"):
-            answer = as_map(results.get(block.get("id")))
-            result, error = _unsealed(answer.get("content")), None
-            code = as_text(as_map(result).get("error_code"))
-            if code or answer.get("is_error") is True:
-                message = as_text(as_map(result).get("error_message")) or text_of(result)
-                error = ToolError(code or "tool_error", message or code or compact_json(result))
-            calls.append(WireCall(id, name, arguments, "provider", result, error))
+            continue
+        result, error = _unsealed(answer.get("content")), None
+        code = as_text(as_map(result).get("error_code"))
+        if code or answer.get("is_error") is True:
+            message = as_text(as_map(result).get("error_message")) or text_of(result)
+            error = ToolError(code or "tool_error", message or code or compact_json(result))
+        calls.append(WireCall(id, name, arguments, "provider", result, error))
     return calls
 
 

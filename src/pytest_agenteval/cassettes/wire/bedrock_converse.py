@@ -94,10 +94,10 @@ def _calls(blocks: Sequence[Json]) -> list[WireCall]:
     calls = []
     for use in filter(None, (as_map(block.get("toolUse")) for block in blocks)):
         id, name, arguments = as_text(use.get("toolUseId")), as_text(use.get("name")), use.get("input")
+        answer = as_map(results.get(use.get("toolUseId")))  # raises TypeError for an id that is a map or a list
         if use.get("type") != "server_tool_use":
             calls.append(WireCall(id, name, arguments))
             continue
-        answer = as_map(results.get(use.get("toolUseId")))
         text = text_of(maps_in(answer.get("content")))
         error = ToolError("tool_error", text) if answer.get("status") == "error" else None
         calls.append(WireCall(id, name, arguments, "provider", text, error))
