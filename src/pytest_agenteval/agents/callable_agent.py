@@ -49,7 +49,7 @@ INPUTS = frozenset({"question", "content", "messages", "task_input", "turns", "c
 
 
 def model_url(model: Model) -> str:
-    """Give the address of the trial's model, for clients of any provider, as long as the trial lasts.
+    """Give an address at which clients of any provider reach the trial's model, until the trial ends.
 
     It is for other processes, such as a program that the agent starts. They need no key there.
     """

@@ -160,7 +160,7 @@ class CommandOutput:
 
 
 def _text(value: Any) -> str:
-    """Give a value as text: anything else than a text as its JSON, whatever its depth."""
+    """Give a value as text: null as an empty one, maps, lists and numbers as JSON, cut where it is deep."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -212,8 +212,15 @@ class CommandProcess:
         self._mark = mark
         prepare_to_own()
         try:
-            pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-            self._process = subprocess.Popen(list(command), cwd=folder, env=dict(environ), **pipes, **GROUP)
+            self._process = subprocess.Popen(
+                list(command),
+                cwd=folder,
+                env=dict(environ),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                **GROUP,
+            )
         except (OSError, ValueError) as refused:  # ValueError: a zero byte in a name
             raise NotStarted(f"the command {command[0]!r} cannot be started: {refused}") from None
         own_group(self._process)
@@ -250,7 +257,10 @@ class CommandProcess:
                 self._process.stdin.close()
 
     def end(self) -> None:
-        """End it and what it started, by force after a while; read what is left of its output."""
+        """End it and what it started, and read what is left of its output.
+
+        They are first requested to end, and killed if they have not after ``GRACE_S`` seconds.
+        """
         try:
             end_group(self._process, GRACE_S, self._mark)
         finally:
@@ -312,8 +322,12 @@ class CommandTrial:
         self._address: TrialAddress | None = None
         self._process: CommandProcess | None = None
         self._trajectory = self._tools_url = ""
-        shape, answered = form.get("output", "events"), partial(tell, "answer")
-        self._stdout = CommandOutput(ctx.transcript, shape=shape, log=self._log, on_answer=answered)
+        self._stdout = CommandOutput(
+            ctx.transcript,
+            shape=form.get("output", "events"),
+            log=self._log,
+            on_answer=partial(tell, "answer"),
+        )
 
     def make_folders(self) -> None:
         """Make the workspace, and beside it what else the program is given: a home, a place for its files."""
@@ -369,9 +383,11 @@ class CommandTrial:
         from_suite = {**inherited, **dict(form.get("env", {}))}
         # A real key reaches no program, by whichever name it is passed on, nor within another value.
         secret = sorted({environ[name] for name in keys if environ.get(name)}, key=len, reverse=True)
-        for name, value in from_suite.items():
-            from_suite[name] = DUMMY if name in keys else _without_keys(value, secret)
-        return {**from_suite, **of_trial}
+        without_keys = {
+            name: DUMMY if name in keys else _without_keys(value, secret)
+            for name, value in from_suite.items()
+        }
+        return {**without_keys, **of_trial}
 
     def wait(self) -> None:
         """Wait until the program has ended, and tell."""
@@ -439,7 +455,7 @@ class CommandTrial:
             return Answer()
         if is_seen:
             return answer
-        # A conversation that nobody saw: to one question, the last answer is that.
+        # No request to a model was seen. Where there is one question, only the last answer is its answer.
         answers = self._stdout.answers or [answer.text]
         messages: list[Message] = []
         turns = zip_longest(user_messages, answers[-1:] if len(user_messages) == 1 else answers)

@@ -24,9 +24,9 @@ OURS = frozenset({"HOME", *_ADDRESS_VARIABLES, *DUMMY_KEYS, *PROXY_VARIABLES})
 """Variables that are set for every command, whatever its suite says."""
 
 SCRIPTS = frozenset(
-    {".py", ".mjs", ".cjs", ".js", ".ts", ".mts", ".sh", ".bash", ".rb", ".pl", ".php", ".lua", ".r"}
-    | {".jar", ".dart"}
-)
+    (".py", ".mjs", ".cjs", ".js", ".ts", ".mts", ".sh", ".bash", ".rb", ".pl", ".php", ".lua", ".r", ".jar",
+     ".dart")
+)  # fmt: skip
 """Endings of files that a program is given to carry out: one that is not there is a slip."""
 
 
@@ -37,7 +37,8 @@ def command_line(form: Mapping[str, Any]) -> list[str]:
     """
     line = []
     for place, part in enumerate(form["command"]):
-        file, found = Path(form["folder"]) / part, shutil.which(part) if place == 0 else None
+        file = Path(form["folder"]) / part
+        found = shutil.which(part) if place == 0 else None
         if _is_file(file) and (place > 0 or _has_folder(part) or found is None):
             line.append(str(file.absolute()))
         else:
@@ -64,10 +65,11 @@ def command_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
 
 def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem]:
     program, script = command[0], command[1] if len(command) > 1 else ""
-    beside, on_path = _is_file(folder / program), Path(program).is_absolute() or not _has_folder(program)
-    is_program = beside and os.access(folder / program, os.X_OK)
-    is_program = is_program or (on_path and shutil.which(program) is not None)
-    if not is_program and beside:
+    is_beside = _is_file(folder / program)
+    is_program = is_beside and os.access(folder / program, os.X_OK)
+    if not is_program and (Path(program).is_absolute() or not _has_folder(program)):
+        is_program = shutil.which(program) is not None
+    if not is_program and is_beside:
         hint = f"chmod +x {program}, or name before it what carries it out, such as bash"
         yield ("agent", "command", 0), "a program", f"{program!r}, a file that may not be executed", hint
     elif not is_program:
@@ -178,10 +180,18 @@ class TaskLines:
                     )
                 self.goes_on = False
         self.user_messages.append(turn_text(task_input))
-        line = {"v": VERSION, "task": ctx.trial.task, "repetition": ctx.trial.repetition}
-        line |= {"turn": 1} if self.goes_on else {}
-        line |= {"input": task_input, "model": bare_name(ctx.model), "settings": self._settings}
-        return _line({**line, "now": ctx.clock.now().isoformat()})
+        return _line(
+            {
+                "v": VERSION,
+                "task": ctx.trial.task,
+                "repetition": ctx.trial.repetition,
+                **({"turn": 1} if self.goes_on else {}),
+                "input": task_input,
+                "model": bare_name(ctx.model),
+                "settings": self._settings,
+                "now": ctx.clock.now().isoformat(),
+            }
+        )
 
     async def next(self) -> str | None:
         """Give the line of the next user turn; None where there is no more."""

@@ -298,10 +298,16 @@ class ReplyReader:
                 raise UnreadableEndpointReply(
                     f"{self._address}: {problem}; look at agent.as in suite.yaml"
                 ) from None
-            text, usage = str(reply.message.get("content", "")), reply.usage
-            usage = usage if usage.known_tokens else UNKNOWN_USAGE
-            about = usage, reply.finish, reply.reasoning, reply.model, reply.priced_apart
-            shaped = EndpointReply(text, NOTHING, reply.calls, *about)
+            shaped = EndpointReply(
+                str(reply.message.get("content", "")),
+                NOTHING,
+                reply.calls,
+                reply.usage if reply.usage.known_tokens else UNKNOWN_USAGE,
+                reply.finish,
+                reply.reasoning,
+                reply.model,
+                reply.priced_apart,
+            )
         body = self._json(response) if self._paths else NOTHING
         if isinstance(body, str):
             return replace(shaped, text=body)
@@ -320,9 +326,9 @@ class ReplyReader:
         calls = self._at(body, "calls")
         if calls is not None:
             fields["calls"] = tuple(map(_call, calls.items()))
-        named_usage = read_usage(self._at(body, "usage"))
-        if named_usage is not None:
-            fields |= {"usage": named_usage, "priced_apart": NOTHING_APART}
+        usage = read_usage(self._at(body, "usage"))
+        if usage is not None:
+            fields |= {"usage": usage, "priced_apart": NOTHING_APART}
         return replace(shaped, **fields)
 
     def _json(self, response: Response) -> Any:
@@ -334,12 +340,14 @@ class ReplyReader:
             body, is_json = text, False
         if isinstance(body, str) and not self._may_be_text:
             raise UnreadableEndpointReply(f"{self._address}: expected a reply in JSON, found {text[:60]!r}")
-        # Half of a JSON document, or a page that a server shows in place of an answer.
+        if is_json:
+            return body
         begins = text[:60].lstrip().lower()
         types = [values for name, values in response.headers.items() if name.lower() == "content-type"]
         says_json = any("json" in value.lower() for values in types for value in values)
-        is_half = says_json and begins.startswith(("{", "["))
-        if not is_json and (is_half or begins.startswith(("<!doctype html", "<html"))):
+        is_half = says_json and begins.startswith(("{", "["))  # of a JSON document that was cut
+        is_page = begins.startswith(("<!doctype html", "<html"))  # which a server shows in place of an answer
+        if is_half or is_page:
             expected = "a text, or JSON that can be read"
             raise UnreadableEndpointReply(f"{self._address}: expected {expected}, found {text[:60]!r}")
         return body
@@ -474,7 +482,7 @@ class _Talk:
         recorder.turn += 1
         turn = recorder.turn
         recorder.add_prompt(self._messages)
-        # Calls of an earlier conversation are none that another agent could know.
+        # Only messages with a text: tool calls of an earlier conversation mean nothing to the endpoint.
         spoken = [each for each in self._messages if each["role"] != "tool" and each.get("content")]
         turns = [{"role": each["role"], "content": each["content"]} for each in spoken]
         values = {**self._values, "content": text, "turns": turns, "turn": turn}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -68,7 +67,10 @@ class Cassette:
                 self._as_read.add(self.recorded.append(Interaction(request, interaction.response)))
 
     def _stays(self, held: Interaction) -> bool:
-        """Whether what the file holds is played: where a trial broke, failures of servers are not."""
+        """Whether an interaction of the file is played: a server's failure is not, where a trial broke.
+
+        It is requested again.
+        """
         failed = held.response.status >= 500 and not held.request.uri.startswith(TOOL)
         return not (failed and self._unfinished and self.recording)
 
@@ -147,8 +149,15 @@ class Cassette:
             ours, self.dirty, unfinished = self.interactions, False, bool(self._broken_trials)
         since = self.started if self.mode == "all" else None
         try:
-            save = partial(cassette_files.save_cassette, self.path, ours, name=self.name, clean=self._clean)
-            save(since=since, started=self.started, unfinished=unfinished)
+            cassette_files.save_cassette(
+                self.path,
+                ours,
+                name=self.name,
+                since=since,
+                started=self.started,
+                unfinished=unfinished,
+                clean=self._clean,
+            )
         except BaseException:
             self.dirty = True
             raise

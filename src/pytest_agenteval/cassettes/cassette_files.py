@@ -63,9 +63,11 @@ def read_with_vcrpy(text: str, is_json: bool, name: str) -> Mapping[str, Any]:
                 "headers": dict(request.headers),
             }
             if "status_code" in response:  # of httpx, by vcrpy 4 and 5
-                status, body = {"code": response["status_code"], "message": ""}, response.get("content")
-                headers = response.get("headers")
-                response = {"status": status, "headers": headers, "body": {"string": body}}
+                response = {
+                    "status": {"code": response["status_code"], "message": ""},
+                    "headers": response.get("headers"),
+                    "body": {"string": response.get("content")},
+                }
             else:
                 response = {**response, "body": {"string": _unwrapped_body(response.get("body") or {})}}
             interactions.append({"request": plain, "response": response})
@@ -214,8 +216,8 @@ def save_cassette(
     """Add what the file does not hold yet, while no other process writes it.
 
     With ``since``, what the file held before that time is dropped. ``clean`` redacts what the file held, and
-    gives None for what is dropped. The file is ``unfinished`` if the caller says so, or if another process of
-    the run that ``started`` then did.
+    gives None for what is dropped. The file is marked as unfinished if the caller says so, or if a process
+    of the same run, which began at ``started``, has marked it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -235,7 +237,10 @@ def save_cassette(
 
 
 def merge_interactions(previous: Iterable[Interaction], ours: Iterable[Interaction]) -> list[Interaction]:
-    """Add ours to the previous ones: of equal requests, only as many as ours are more."""
+    """Add our interactions to the previous ones.
+
+    An equal request is added only as many times as we hold it more often than the previous ones do.
+    """
     together = list(previous)
     held: Counter[RequestKey] = Counter(key_of(interaction.request) for interaction in together)
     seen: Counter[RequestKey] = Counter()

@@ -252,12 +252,19 @@ def json_text(interactions: Iterable[Interaction], rest: Mapping[str, Any]) -> s
             hint = "give the cassette a name that ends in .yaml"
             found = f"a binary body: {request.uri}"
             raise CassetteFormatError((), "bodies of text in a .json cassette", found, hint)
-        address = {"method": request.method, "uri": request.uri}
-        sent = {**address, "body": request.body, "headers": _lists(request.headers)}
-        status = {"code": response.status, "message": response.message}
-        body = {"string": response.body}
-        received = {"status": status, "headers": _lists(response.headers), "body": body}
-        plain.append({"request": sent, "response": {**received, **response.extra}})
+        sent = {
+            "method": request.method,
+            "uri": request.uri,
+            "body": request.body,
+            "headers": _lists(request.headers),
+        }
+        received = {
+            "status": {"code": response.status, "message": response.message},
+            "headers": _lists(response.headers),
+            "body": {"string": response.body},
+            **response.extra,
+        }
+        plain.append({"request": sent, "response": received})
     whole = {"interactions": plain, "version": VERSION, **rest}
     return json.dumps(whole, ensure_ascii=False, indent=1, default=str) + "\n"
 

@@ -39,7 +39,6 @@ _NO_TEXT = re.compile(
     r"|obfuscation|p|service_tier|status|url|.*Version|encrypted.*"
 )
 """Names of values that stand in each event for themselves: they are no pieces of a text."""
-_is_no_text = lru_cache(1000)(_NO_TEXT.fullmatch)
 
 
 class _JsonDocument(NamedTuple):
@@ -63,6 +62,16 @@ class _TextPiece(NamedTuple):
         return str(self.holder[self.key])
 
 
+class _Leaf(NamedTuple):
+    """Where a text of a document stands: ``path`` says which text it is, ``names`` are the keys alone."""
+
+    path: tuple[Any, ...]
+    names: tuple[str, ...]
+    may_be_text: bool
+    holder: Any
+    key: Any
+
+
 def without_split_secrets(
     body: Body, clean: Clean, known: Clean | None = None, *, holds_secret: bool = False
 ) -> Body:
@@ -77,21 +86,7 @@ def without_split_secrets(
     if not body:
         return body
     if _EVENTS.match(body):
-        events: list[list[re.Match[str]]] = []
-        for line in _DATA.finditer(body):
-            if not events or _EVENT_END.search(body, events[-1][-1].end(), line.start()):
-                events.append([])
-            events[-1].append(line)
-        documents = []
-        for lines in events:
-            joined = _document("\n".join(line[1] for line in lines)) if len(lines) > 1 else None
-            if joined is not None:
-                documents.append(_JsonDocument(lines[0].start(1), lines[-1].end(), joined))
-                continue
-            for line in lines:
-                value = _document(line[1])
-                held = line[1] if value is None else value
-                documents.append(_JsonDocument(line.start(1), line.end(), held, value is None))
+        documents = _documents_of_events(body)
     elif not _JSON_START.match(body):
         return body
     else:
@@ -108,6 +103,26 @@ def without_split_secrets(
         changed |= {at for at, holder in enumerate(holders) if _drop_logprobs(holder)}
     written = [it._replace(value=holder[""]) for it, holder in zip(documents, holders, strict=True)]
     return _with_changes(body, written, changed)
+
+
+def _documents_of_events(body: str) -> list[_JsonDocument]:
+    """Read the data of server-sent events: JSON, which may have several lines, or plain text."""
+    events: list[list[re.Match[str]]] = []
+    for line in _DATA.finditer(body):
+        if not events or _EVENT_END.search(body, events[-1][-1].end(), line.start()):
+            events.append([])
+        events[-1].append(line)
+    documents = []
+    for lines in events:
+        joined = _document("\n".join(line[1] for line in lines)) if len(lines) > 1 else None
+        if joined is not None:
+            documents.append(_JsonDocument(lines[0].start(1), lines[-1].end(), joined))
+            continue
+        for line in lines:
+            value = _document(line[1])
+            held = line[1] if value is None else value
+            documents.append(_JsonDocument(line.start(1), line.end(), held, value is None))
+    return documents
 
 
 def _documents_of_json(body: str) -> Iterator[_JsonDocument]:
@@ -182,11 +197,11 @@ def _clean_texts(
     every: list[_TextPiece] = []
     for at, holder in enumerate(holders):
         kind = holder[""].get("type") if isinstance(holder[""], dict) else None
-        for path, names, may_be_text, inner, key in _leaves(holder, (), (), may_be_text=True):
-            piece = _TextPiece(at, inner, key)
-            paths[names].append(piece)
-            if may_be_text:
-                texts[kind, path].append(piece)
+        for leaf in _leaves(holder, (), (), may_be_text=True):
+            piece = _TextPiece(at, leaf.holder, leaf.key)
+            paths[leaf.names].append(piece)
+            if leaf.may_be_text:
+                texts[kind, leaf.path].append(piece)
                 every.append(piece)
     changed: set[int] = set()
     for pieces in texts.values():
@@ -213,14 +228,11 @@ def _drop_logprobs(value: Any) -> bool:
 
 def _leaves(
     value: Any, path: tuple[Any, ...], names: tuple[str, ...], *, may_be_text: bool
-) -> Iterator[tuple[tuple[Any, ...], tuple[str, ...], bool, Any, Any]]:
-    """Give the texts of a document: path, names of keys, whether it may be a text, holder and key.
-
-    The path is the same for the pieces of one text.
-    """
+) -> Iterator[_Leaf]:
+    """Give the texts of a document, each with a path that is the same for the pieces of one text."""
     if isinstance(value, dict):
         path = (*path, *((name, str(value[name])) for name in _PLACES if name in value))
-        inner = [(name, name, (*names, name), may_be_text and not _is_no_text(name)) for name in value]
+        inner = [(name, name, (*names, name), may_be_text and _may_be_text(name)) for name in value]
     elif isinstance(value, list):
         # Parts of one text have no number, and follow each other.
         inner = []
@@ -231,9 +243,14 @@ def _leaves(
         return
     for key, step, below, is_text in inner:
         if isinstance(value[key], str):
-            yield (*path, step), below, is_text, value, key
+            yield _Leaf((*path, step), below, is_text, value, key)
         else:
             yield from _leaves(value[key], (*path, step), below, may_be_text=is_text)
+
+
+@lru_cache(1000)
+def _may_be_text(name: str) -> bool:
+    return _NO_TEXT.fullmatch(name) is None
 
 
 def _clean_pieces(pieces: Sequence[_TextPiece], clean: Clean) -> set[int]:
@@ -260,7 +277,11 @@ def _clean_pieces(pieces: Sequence[_TextPiece], clean: Clean) -> set[int]:
 
 
 def _changes(joined: str, cleaned: str, clean: Clean) -> list[tuple[int, int, str]]:
-    """Give where the mark in a cleaned text stood in the text, from first to last change if unsure."""
+    """Say what was replaced to give the cleaned text: where it begins and ends, and what is there now.
+
+    That is the place of each mark. Where these places are not sure, it is one place: from the first character
+    that differs to the last.
+    """
     first, *others = cleaned.split(MARK)
     changes, at = [], len(first)
     for number, literal in enumerate(others, 1):

@@ -71,8 +71,8 @@ def _nearest_call(missed: Request, recorded: Sequence[Request]) -> str:
     apart = [list(_differences(parameters, request_parameters(request))) for request in alike]
     fewest = min(map(len, apart))
     # The fewest arguments differ; of several such requests, the most similar in its text is named.
-    ties = [place for place, differences in enumerate(apart) if len(differences) == fewest]
-    nearest = max(ties[:COMPARED], key=lambda place: _similarity(missed, alike[place]))
+    ties = [at for at, differences in enumerate(apart) if len(differences) == fewest]
+    nearest = max(ties[:COMPARED], key=lambda at: _similarity(missed, alike[at]))
     differs = ", ".join(apart[nearest]) or NOT_SHOWN
     return f"{_count(len(alike), noun)} of this {place}; the nearest differs in {differs}"
 

@@ -45,7 +45,7 @@ def failed_response(raised: BaseException) -> Response:
     extra = {FAILURE: _described(raised)}
     if cause is not None and cause is not raised:
         extra[CAUSE] = _described(cause)
-    # No server sends 599: whoever else plays the cassette sees a server's failure.
+    # 599 is no status of the standard's: whoever else plays the cassette sees a server's failure.
     return Response(599, "no response", extra=extra)
 
 
@@ -107,8 +107,10 @@ def replay(scope: Scope, request: Request, build: BuildException) -> Response | 
     makes of that.
     """
     response = scope.play(request)
-    if response is None or not is_failure(response):
-        return None if response is None else sent_response(response, request)
+    if response is None:
+        return None
+    if not is_failure(response):
+        return sent_response(response, request)
     name, _, text = failure_text(response).partition(": ")
     cause = _system_error(str(response.extra.get(CAUSE, failure_text(response))))
     if "timeout" in name.lower() and not isinstance(cause, TimeoutError):

@@ -138,19 +138,19 @@ def _patch_connect(aiohttp: Any) -> Any:
             timer = getattr(req, "_timer", None)
             exchange.timed_out = lambda: bool(getattr(timer, "_cancelled", False))
             with exchange.reading():
-                connection = await real(connector, req, traces, timeout)
+                opened = await real(connector, req, traces, timeout)
                 try:
-                    connection.protocol.set_response_params(
+                    opened.protocol.set_response_params(
                         timer=timer,
                         skip_payload=req.method == "HEAD",
                         read_until_eof=True,
                         auto_decompress=False,
                         read_timeout=timeout.sock_read,
                     )
-                    given = await req.send(connection)
-                    await given.start(connection)
+                    given = await req.send(opened)
+                    await given.start(opened)
                 except BaseException:
-                    connection.close()
+                    opened.close()
                     raise
                 exchange.begin(given.status, given.reason or "", given.headers.items())
                 may_have_body = given.method != "HEAD" and given.status not in (204, 304)
@@ -211,11 +211,12 @@ async def _pass_on(given: Any, exchange: Exchange, protocol: Any, transport: _Pl
 def _patch_request(aiohttp: Any) -> Any:
     """Let a session ask on a loop through a copy of itself, whichever loop it was made on."""
 
+    can_be_copied = (aiohttp.TCPConnector, aiohttp.UnixConnector)
+
     def patched(real: Any) -> Any:
         async def _request(session: Any, *args: Any, **kwargs: Any) -> Any:
             loop = None if current() is None else trial_loop()
-            can_copy = type(session.connector) in (aiohttp.TCPConnector, aiohttp.UnixConnector)
-            if loop is None or session.closed or not can_copy:
+            if loop is None or session.closed or type(session.connector) not in can_be_copied:
                 return await real(session, *args, **kwargs)
             copied = await copy_of_loop(loop, session, partial(_copied_session, aiohttp), _close_session)
             return await real(copied, *args, **kwargs)

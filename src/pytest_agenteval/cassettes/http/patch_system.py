@@ -159,9 +159,10 @@ def _refuse_looking_up(name: Any, port: Any = None, *_: Any) -> None:
 def _refuse_naming(address: Any) -> None:
     """Refuse to ask a server for the name of an address, which stands in a pair with a port or alone."""
     host = _address_text(address[0] if isinstance(address, tuple) else address)
-    address = _ip_address(host)
-    is_loopback = address is not None and (address.is_loopback or address.is_unspecified)
-    if not _is_own_name(host) and not is_loopback:
+    if _is_own_name(host):
+        return
+    number = _ip_address(host)
+    if number is None or not (number.is_loopback or number.is_unspecified):
         _refuse(_uri_of((host, None)))
 
 

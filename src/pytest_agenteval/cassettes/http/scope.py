@@ -161,7 +161,10 @@ class NothingSent(ConnectionError):
 
 
 class ScopeClosed(SystemExit):
-    """Ends a thread that goes on with requests after its trial has ended; nobody waits for it."""
+    """Ends a thread that goes on with requests after its trial has ended.
+
+    It ends without a message, as nobody waits for it.
+    """
 
 
 class OfNobody(RequestRefused):
@@ -222,7 +225,10 @@ class Scope:
             self._closers.pop()()
 
     def keep_open(self) -> None:
-        """Answer for ever the requests of which nothing says whose they are: an agent was made here."""
+        """Answer, for as long as the process lasts, each request that no trial is known to have made.
+
+        Called where an agent was made inside of this scope.
+        """
         self.lasting = True
         _open.discard(self)
 
@@ -293,9 +299,10 @@ class Scope:
                 if self.traffic is not None:
                     self.traffic.note_reply(request, interaction.response)
                 return interaction.response
-        host = urlsplit(request.uri).hostname or "" if self._ignored_hosts else ""
-        if any(fnmatchcase(host, pattern.lower()) for pattern in self._ignored_hosts):
-            return Response(204, "No Content")
+        if self._ignored_hosts:
+            host = urlsplit(request.uri).hostname or ""
+            if any(fnmatchcase(host, pattern.lower()) for pattern in self._ignored_hosts):
+                return Response(204, "No Content")
         if self._own.recording:
             self._expect_no_copy(request)
             return None

@@ -61,19 +61,20 @@ def results_of(step: Place) -> Iterator[Place]:
 
 
 def requests_of(step: Place, by: str, turn: int) -> tuple[ToolCall, ...]:
-    """Give the calls that a step asks for; ``by`` and ``turn`` are what they are without a word."""
+    """Give the calls that a step asks for; ``by`` and ``turn`` are for calls that do not state their own."""
     calls = []
     for index, call in enumerate(step.items_of("tool_calls")):
+        ours = ours_of(call)
         id, tool = call.at("tool_call_id", "a text"), call.at("function_name", "the name of a tool")
         args = call.at("arguments", "a map").map()
         fields: dict[str, Any] = {"by": by, "turn": turn, "index": index, "raw_args": None}
-        fields |= differences_of(ours_of(call))
+        fields |= differences_of(ours)
         calls.append(ToolCall(id.text(), tool=tool.text(), args=args, **fields))
     return tuple(calls)
 
 
 def differences_of(ours: Place) -> dict[str, Any]:
-    """Give the fields of a call that are stated since they differ from what the place of the call implies."""
+    """Give the fields that a call states itself, where its place in the trajectory implies another value."""
     names = {"by": "by", "turn": "turn", "index": "index", "arguments": "args", "raw_arguments": "raw_args"}
     return {field: ours.value[name] for name, field in names.items() if name in ours.value}
 
@@ -124,8 +125,11 @@ class _TrajectoryReader:
         self.is_ours = bool(ours_of(trajectory).value)
         # Times count from where ours began, else from the first that a step names.
         began = ours_of(trajectory).get("started_at")
-        times = [began] if began else [step.get("timestamp") for step in trajectory.items_of("steps")]
-        self._start = min((moment_of(at) for at in times if at is not None), default=None)
+        if began is not None:
+            self._start: datetime | None = moment_of(began)
+        else:
+            times = (step.get("timestamp") for step in trajectory.items_of("steps"))
+            self._start = min((moment_of(at) for at in times if at is not None), default=None)
         self._last_phase = 0
         self._messages: list[tuple[int, Message]] = []
         self._calls: list[tuple[int, ToolCall]] = []

@@ -176,9 +176,14 @@ class TranscriptBuilder:
         )
         self._messages.append(Message("assistant", content, calls, turn))
         self._calls += [replace(call, error=UNFINISHED) for call in calls]
-        fields = {"started": 0.0, "ended": 0.0, "usage": UNKNOWN_USAGE}
-        finish = "tool_calls" if calls else "stop"
-        self._asks.append(Ask(turn, **{**fields, "finish": finish, **ask}))
+        fields = {
+            "started": 0.0,
+            "ended": 0.0,
+            "usage": UNKNOWN_USAGE,
+            "finish": "tool_calls" if calls else "stop",
+            **ask,
+        }
+        self._asks.append(Ask(turn, **fields))
 
     def result(self, call_id: str, result: CallResult, *, is_shown: bool = True) -> None:
         """Add what came of a call; ``is_shown`` is whether the model saw it."""
@@ -276,7 +281,10 @@ def _arguments(body: Place) -> tuple[Mapping[str, object], str | None]:
 
 
 def read_usage(place: Place | None) -> Usage | None:
-    """Read a reply's usage in any dialect, cached tokens among the input; None where there is none."""
+    """Read what a reply took, as OpenAI, Anthropic or we write it; None where there is no usage.
+
+    Input tokens include the cached ones, which Anthropic counts apart from them.
+    """
     if place is None:
         return None
     cache_read, cache_written = (

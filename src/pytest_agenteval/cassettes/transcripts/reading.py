@@ -96,8 +96,9 @@ class _MessageReader:
         if word in ("tool", "function"):
             self._close()
             id = message.get("tool_call_id") or message.at("name", "the tool_call_id of a call")
+            call_id = id.text()
             result = _call_result(result_text(message.get("content")), _failed(message))
-            self._built.result(id.text(), result)
+            self._built.result(call_id, result)
         elif word == "assistant":
             self._read_assistant(message, is_item=kind == "message" and not _is_anthropic(message))
         elif word in PROMPT_ROLES:
@@ -154,9 +155,10 @@ class _MessageReader:
         reply.texts.append(message.text_of("refusal"))
         reply.reasoning += [message.text_of("reasoning_content")]
         reply.calls += map(call_request, message.items_of("tool_calls"))
+        finish = message.text_of("stop_reason") or message.text_of("finish_reason")
         usage = read_usage(message.get("usage")) or UNKNOWN_USAGE
         reply.ask |= {"usage": usage, "model": message.text_of("model")}
-        if finish := message.text_of("stop_reason") or message.text_of("finish_reason"):
+        if finish:
             reply.ask["finish"] = FINISHES.get(finish, finish)
         if not is_item:
             self._close()

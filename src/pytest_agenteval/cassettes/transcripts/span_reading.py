@@ -71,10 +71,8 @@ def reply_of(span: TraceSpan) -> SpanReply:
     if attributes.get(OPENINFERENCE_KIND) != "LLM":
         return _genai_reply(attributes)
     tree = _unflattened(attributes, "llm.")
-    prompt, replies = (
-        list(map(_openinference_message, _maps([each.get("message") for each in _maps(tree.get(key))])))
-        for key in ("input_messages", "output_messages")
-    )
+    prompt = _openinference_messages(tree.get("input_messages"))
+    replies = _openinference_messages(tree.get("output_messages"))
     message = replies[0] if replies else {"role": "assistant", "content": ""}
     counts = ("prompt", "completion", "prompt_details.cache_read", "completion_details.reasoning")
     schemas = [json_of((each.get("tool") or {}).get("json_schema")) for each in _maps(tree.get("tools"))]
@@ -154,6 +152,10 @@ def _genai_messages(message: Mapping[str, Any]) -> Iterator[OpenAIMessage]:
     calls = [_call(part.get("id"), part.get("name"), part.get("arguments")) for part in requests]
     if text or calls or not results:
         yield _message_of(str(role), text, calls)
+
+
+def _openinference_messages(entries: Any) -> list[OpenAIMessage]:
+    return [_openinference_message(each) for each in _maps([it.get("message") for it in _maps(entries)])]
 
 
 def _openinference_message(message: Mapping[str, Any]) -> OpenAIMessage:

@@ -35,6 +35,11 @@ KNOWN_MODEL_HOSTS = (
 """Hosts of model APIs; one with a port is known at that port alone (Ollama's)."""
 
 
+def _is_known_model_host(address: SplitResult) -> bool:
+    host, port = _place(address)
+    return any(fnmatchcase(f"{host}:{port}" if ":" in known else host, known) for known in KNOWN_MODEL_HOSTS)
+
+
 def _is_below(address: SplitResult, named: str) -> bool:
     base = urlsplit(named if "://" in named else f"//{named}")
     host, port = _place(address)
@@ -78,6 +83,10 @@ def _has_anthropic_version(body: Json) -> bool:
     return _has_messages(body) and as_text(body.get("anthropic_version")) != ""
 
 
+def _has_system_beside_messages(body: Json) -> bool:
+    return _has_named_messages(body) and "max_tokens" in body and "system" in body
+
+
 def _has_contents(body: Json) -> bool:
     return isinstance(body.get("contents"), list | dict)
 
@@ -109,10 +118,7 @@ RULES = (
 
 BY_BODY = (
     ("gemini", _has_contents),
-    (
-        "anthropic.messages",
-        lambda body: _has_named_messages(body) and {"max_tokens", "system"} <= body.keys(),
-    ),
+    ("anthropic.messages", _has_system_beside_messages),
     ("openai.chat", _has_named_messages),
     ("openai.responses", _has_input),
 )
@@ -159,10 +165,7 @@ def classify(request: Request, model_hosts: Collection[str] = ()) -> Classified:
             return Classified("ask", format)
     if _SERVES_MODELS.search(path):
         return AUXILIARY
-    host, port = _place(address)
-    if not named and not any(
-        fnmatchcase(f"{host}:{port}" if ":" in known else host, known) for known in KNOWN_MODEL_HOSTS
-    ):
+    if not named and not _is_known_model_host(address):
         return OTHER
     return UNREAD if is_post and not _AT_MODEL_HOSTS.search(path) else AUXILIARY
 

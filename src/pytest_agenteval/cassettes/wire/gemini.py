@@ -28,12 +28,11 @@ FORMAT = "gemini"
 NUMBERED = True
 
 _READ = ("model", "contents", "systemInstruction", "system_instruction", "tools")
-_FINISHES = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    **dict.fromkeys(("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT"), "content_filter"),
-    **dict.fromkeys(("SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "MODEL_ARMOR"), "content_filter"),
-}
+_FILTERED = (
+    "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT",
+    "SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "MODEL_ARMOR",
+)  # fmt: skip
+_FINISHES = {"STOP": "stop", "MAX_TOKENS": "length", **dict.fromkeys(_FILTERED, "content_filter")}
 _TIERS = {"ON_DEMAND_PRIORITY": "priority", "ON_DEMAND_FLEX": "flex", "FLEX": "flex"}
 
 
@@ -66,8 +65,14 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
         for function in maps_in(declared):
             schema = _either(function, "parametersJsonSchema") or function.get("parameters")
             specs.append(tool_spec(as_text(function.get("name")), function.get("description"), schema))
-    model, settings = model or as_text(body.get("model")), rest_of(body, *_READ)
-    return ModelRequest(FORMAT, model, tuple(conversation.messages), tuple(specs), streamed, settings)
+    return ModelRequest(
+        FORMAT,
+        model or as_text(body.get("model")),
+        tuple(conversation.messages),
+        tuple(specs),
+        streamed,
+        rest_of(body, *_READ),
+    )
 
 
 def _either(holder: Json, name: str) -> Any:
@@ -118,9 +123,9 @@ def _calls(parts: Sequence[Json]) -> list[WireCall]:
         elif result := as_map(_either(part, "codeExecutionResult")):
             outcome, output = as_text(result.get("outcome")), as_text(result.get("output"))
             error = None if outcome in ("", "OUTCOME_OK") else ToolError(outcome.lower(), output)
-            calls[-1:] = [
-                WireCall(call.id, call.name, call.arguments, call.by, output, error) for call in calls[-1:]
-            ]
+            if calls:
+                call = calls[-1]
+                calls[-1] = WireCall(call.id, call.name, call.arguments, call.by, output, error)
     return calls
 
 
@@ -167,12 +172,14 @@ def join(events: Iterable[Json]) -> Json:
                 whole["candidates"] = [candidate]
     joined: list[Json] = []
     # Texts that follow each other are one; thoughts are texts of their own.
-    for (is_text, _), group in groupby(
-        parts, lambda part: (part.keys() <= {"text", "thought"}, part.get("thought"))
-    ):
+    for (is_text, _), group in groupby(parts, _kind_of_text):
         pieces = list(group)
         if is_text:
             pieces = [{**pieces[0], "text": "".join(as_text(piece.get("text")) for piece in pieces)}]
         joined += pieces
     candidate["content"] = {"parts": joined}
     return whole
+
+
+def _kind_of_text(part: Json) -> tuple[bool, Any]:
+    return part.keys() <= {"text", "thought"}, part.get("thought")

@@ -39,10 +39,14 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
             images = message.get("images")
             marks = [base64_placeholder("image", it) for it in images] if isinstance(images, list) else []
             conversation.add(role, "\n".join(filter(None, (content, *marks))))
-    tools = tuple(map(function_spec, maps_in(body.get("tools"))))
-    model, streamed = as_text(body.get("model")) or model, body.get("stream") is not False
-    messages, settings = tuple(conversation.messages), rest_of(body, *_READ)
-    return ModelRequest(FORMAT, model, messages, tools, streamed, settings)
+    return ModelRequest(
+        FORMAT,
+        as_text(body.get("model")) or model,
+        tuple(conversation.messages),
+        tuple(map(function_spec, maps_in(body.get("tools")))),
+        body.get("stream") is not False,
+        rest_of(body, *_READ),
+    )
 
 
 def _calls(message: Json) -> list[WireCall]:

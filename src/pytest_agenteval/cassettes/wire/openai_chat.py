@@ -111,10 +111,14 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
         else:
             conversation.add(role, text_of(content))
     specs = [*maps_in(body.get("tools")), *({"function": spec} for spec in maps_in(body.get("functions")))]
-    model, tools = as_text(body.get("model")) or model, tuple(map(function_spec, specs))
-    streamed = bool(body.get("stream")) or streamed
-    messages, settings = tuple(conversation.messages), rest_of(body, *_READ)
-    return ModelRequest(FORMAT, model, messages, tools, streamed, settings)
+    return ModelRequest(
+        FORMAT,
+        as_text(body.get("model")) or model,
+        tuple(conversation.messages),
+        tuple(map(function_spec, specs)),
+        bool(body.get("stream")) or streamed,
+        rest_of(body, *_READ),
+    )
 
 
 def text_of(content: Any, between: str = "\n") -> str:

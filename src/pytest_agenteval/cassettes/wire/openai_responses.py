@@ -100,13 +100,15 @@ def _provider_call(item: Json, kind: str) -> WireCall:
     about = ("id", "type", "status", "error", "server_label", "name", "arguments", "approval_request_id")
     arguments = item.get("arguments") or item.get("action") or rest_of(item, *about, *_RESULTS)
     name = as_text(item.get("name")) or kind.removesuffix("_call")
-    failed, error = item.get("error"), None
-    if failed or item.get("status") == "failed":
-        message = (
-            as_text(as_map(failed).get("message")) or as_text(failed) or compact_json(failed or "failed")
-        )
-        error = ToolError(as_text(as_map(failed).get("type")) or "tool_error", message)
-    return WireCall(as_text(item.get("id")), name, arguments, "provider", result, error)
+    return WireCall(as_text(item.get("id")), name, arguments, "provider", result, _error(item))
+
+
+def _error(item: Json) -> ToolError | None:
+    error = item.get("error")
+    if not error and item.get("status") != "failed":
+        return None
+    message = as_text(as_map(error).get("message")) or as_text(error) or compact_json(error or "failed")
+    return ToolError(as_text(as_map(error).get("type")) or "tool_error", message)
 
 
 FORMAT = "openai.responses"
@@ -144,11 +146,15 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
                 conversation.add(as_text(item.get("role")), text_of(item.get("content")))
     prior = body.get("conversation")
     prior_id = as_map(prior).get("id") if isinstance(prior, dict) else prior
-    tools = tuple(map(function_spec, maps_in(body.get("tools"))))
-    model, streamed = as_text(body.get("model")) or model, bool(body.get("stream")) or streamed
-    messages, settings = tuple(conversation.messages), rest_of(body, *_READ)
-    continues = as_text(body.get("previous_response_id")) or as_text(prior_id)
-    return ModelRequest(FORMAT, model, messages, tools, streamed, settings, continues)
+    return ModelRequest(
+        FORMAT,
+        as_text(body.get("model")) or model,
+        tuple(conversation.messages),
+        tuple(map(function_spec, maps_in(body.get("tools")))),
+        bool(body.get("stream")) or streamed,
+        rest_of(body, *_READ),
+        as_text(body.get("previous_response_id")) or as_text(prior_id),
+    )
 
 
 def _is_model_item(item: Json) -> bool:

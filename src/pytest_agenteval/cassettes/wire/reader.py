@@ -41,10 +41,10 @@ FORMATS = {
 
 _sorted = msgspec.json.Encoder(enc_hook=plain_json, order="sorted").encode
 
-IGNORED_SETTINGS = frozenset(
-    {"user", "metadata", "store", "safety_identifier", "service_tier"}
-    | {"prompt_cache_key", "prompt_cache_retention"}
-)
+IGNORED_SETTINGS = frozenset({
+    "user", "metadata", "store", "safety_identifier", "service_tier",
+    "prompt_cache_key", "prompt_cache_retention",
+})  # fmt: skip
 """Settings that clients make up anew for each run, or that change nothing of what is asked."""
 
 # What is read may be anything, at any depth: whatever a reader stumbles over says that it is not the format.

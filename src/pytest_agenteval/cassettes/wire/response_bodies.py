@@ -231,7 +231,8 @@ _GOOGLE_WORDS = {
 def error_response(format: str, status: int, kind: str, message: str) -> Response:
     """Write an error as the provider of a format would, so that its clients can read it.
 
-    ``kind`` is one word, such as ``not_recorded``. A header stops retries of both vendors' clients.
+    ``kind`` is one word, such as ``not_recorded``. The header ``x-should-retry`` keeps the clients of OpenAI
+    and Anthropic from sending the request again.
     """
     headers = {"Content-Type": ("application/json",), "x-should-retry": ("false",)}
     if format.startswith("bedrock."):

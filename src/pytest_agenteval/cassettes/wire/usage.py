@@ -91,7 +91,10 @@ COUNT_NAMES: Mapping[str, CountNames] = {
 
 
 def read_usage(format: str, usage: Json, service_tier: object = "") -> tuple[Usage, PricedApart]:
-    """Read what a reply took; counts that are missing are None, and all are if one cannot be true."""
+    """Read what a reply took, and those of its tokens that have prices of their own.
+
+    Counts that are missing are None. Where one count cannot be true, all are None.
+    """
     names = COUNT_NAMES[format]
     if names.zero_is_absent and not usage:
         return UNKNOWN, PricedApart()
@@ -119,7 +122,8 @@ def read_usage(format: str, usage: Json, service_tier: object = "") -> tuple[Usa
         _count(usage, names.audio_output) or 0,
         service_tier if isinstance(service_tier, str) else "",
     )
-    return credible_usage(Usage(read, written, from_cache, thought, usd, asks=1, attempts=1)), priced_apart
+    usage_of_reply = Usage(read, written, from_cache, thought, usd, asks=1, attempts=1)
+    return credible_usage(usage_of_reply), priced_apart
 
 
 def _value(usage: Json, name: str) -> Any:
