@@ -94,7 +94,7 @@ def _calls(blocks: Sequence[Json]) -> list[WireCall]:
     calls = []
     for use in filter(None, (as_map(block.get("toolUse")) for block in blocks)):
         id, name, arguments = as_text(use.get("toolUseId")), as_text(use.get("name")), use.get("input")
-        answer = as_map(results.get(use.get("toolUseId")))  # raises TypeError for an id that is a map or a list
+        answer = as_map(results.get(use.get("toolUseId")))  # TypeError for an id that is a map or a list
         if use.get("type") != "server_tool_use":
             calls.append(WireCall(id, name, arguments))
             continue
