@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,21 @@ def test_a_public_name_says_in_a_sentence_what_it_is() -> None:
     assert [each for each in sentences.items() if not each[1].endswith(".")] == []
     rows = set(PAGE.read_text("utf-8").splitlines())
     assert [row for name, told in sentences.items() if (row := f"| `{name}` | {told} |") not in rows] == []
+
+
+def test_what_a_public_class_can_do_is_described() -> None:
+    """Each method of its own that others may call has a docstring."""
+    silent = [
+        f"{name}.{method}"
+        for name in sorted(pytest_agenteval._MODULE_OF)
+        if inspect.isclass(offered := getattr(pytest_agenteval, name))
+        for method, value in vars(offered).items()
+        if not method.startswith("_")
+        and (inspect.isroutine(value) or isinstance(value, (property, cached_property)))
+        and (getattr(value, "__module__", None) or offered.__module__) == offered.__module__
+        and not inspect.getdoc(getattr(value, "__func__", value))
+    ]
+    assert silent == []
 
 
 def test_the_page_of_names_lists_no_other() -> None:
