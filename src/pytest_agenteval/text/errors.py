@@ -47,12 +47,13 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
 
 
 def exception_text(raised: BaseException) -> str:
-    """Give an exception's own text; a user's exception may fail to give it."""
+    """Give an exception's own text, or a replacement where a user's exception fails to give it."""
     try:
         return str(raised)
     except KeyboardInterrupt:
         raise
-    except BaseException as worse:  # even SystemExit: else nobody would learn what was raised
+    # Also SystemExit: else nobody would learn what was raised.
+    except BaseException as worse:
         return f"(its text cannot be had: {type(worse).__name__})"
 
 
@@ -115,7 +116,7 @@ class RequestRefused(BaseException):
 class ProblemsFound(AgentEvalError):
     """A file, or a setting, that its author has to mend; holds every problem found.
 
-    ``cause`` is what a trial says that only came upon it while it ran.
+    ``cause`` is the cause of a trial that met the problem only while it ran.
     """
 
     cause = "file_problem"
@@ -183,13 +184,13 @@ class NoKey(TrialBroken):
 
 
 class NothingToActOut(TrialBroken):
-    """An offline model was asked to play a task that gives it no part."""
+    """An offline model has to play a task that gives it no part."""
 
     cause = "nothing_to_act_out"
 
 
 class ScriptEnded(TrialBroken):
-    """A scripted model was asked more often than its script has entries."""
+    """A scripted model received more requests than its script has entries."""
 
     cause = "script_ended"
 
@@ -217,9 +218,9 @@ class LimitReached(AgentEvalError):
 
 
 class LimitIgnored(BaseException):
-    """Ends an agent that catches LimitReached and goes on: its loop would never end, nor let others run.
+    """Ends an agent that catches LimitReached and goes on: else its loop would never end, nor let others run.
 
-    It is no Exception, so that ``except Exception`` does not catch this one, too.
+    It is no Exception, so that ``except Exception`` does not catch it as well.
     """
 
 

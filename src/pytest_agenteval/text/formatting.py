@@ -1,8 +1,9 @@
-"""How figures, names and foreign text are written everywhere, and how lines fit into a terminal.
+"""How figures, names and foreign text are written everywhere, and how lines are fitted into a terminal.
 
-Also lines of output that a runner of GitHub Actions acts upon, ours and nobody else's. A line is one if it
-begins with ``::``, white space aside, or has ``##[`` anywhere. By what it answers an agent could so set
-outputs, mask words of the log, or stop the commands of a step."""
+A runner of GitHub Actions acts upon lines of output that begin with ``::``, white space aside, or that have
+``##[`` anywhere. An agent could set outputs, mask words of the log or stop the commands of a step by what it
+answers. So this module also writes our own commands, and takes the meaning out of all others.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ def workflow_command(name: str, message: str, **properties: str | int | None) ->
 
 
 def without_commands(text: str) -> str:
-    r"""Give foreign text in which a runner finds no command: one begins with ``:\u003a`` or ``##\u005b`` now.
+    r"""Give foreign text in which a runner finds no command: it begins with ``:\u003a`` or has ``##\u005b``.
 
-    JSON says the same as before: no line of it begins with a colon, and its texts may spell a bracket so.
+    JSON keeps its meaning: no line of it begins with a colon, and a bracket in a text may be escaped.
     """
     if "::" in text:
         text = _COMMAND.sub(r"\1:\\u003a", text)
@@ -87,16 +88,18 @@ def one_line(text: str, most: int) -> str:
 
 
 def escape_markdown(text: str, most: int = MOST_TEXT, *, links: bool = False) -> str:
-    """Put foreign text on one line, cut after ``most``, in which Markdown and HTML find nothing to act on."""
-    # Nobody is mentioned in it, and nothing is linked, wherever it is pasted on GitHub; with ``links``, for
-    # texts of an author's own, addresses are.
+    """Put foreign text on one line, cut after ``most``, in which Markdown and HTML find nothing to act on.
+
+    It mentions nobody and links nothing, wherever it is pasted on GitHub. With ``links``, which is for texts
+    that an author wrote, addresses are linked.
+    """
     line = _LINKED.sub(rf"\g<0>{NO_LINK}", one_line(text, most))
     line = line.replace(f":{NO_LINK}//", "://") if links else line
     return _MARKUP.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
 
 def format_figure(value: float | None) -> str:
-    """Write a figure with two digits; 1.00 and 0.00 are never rounded to."""
+    """Write a figure with two digits; none is rounded up to 1.00, or down to 0.00."""
     if value is None:
         return NOT_KNOWN
     if value < -1e-9:
@@ -115,7 +118,6 @@ def format_ends(low: float, high: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -124,7 +126,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_moment(text: str) -> str:
-    """Write a moment of ISO 8601 as clocks here show it, to the minute; what is none stands as it is."""
+    """Write a moment of ISO 8601 in local time, to the minute; any other text stays as it is."""
     try:
         return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M")
     except ValueError:
@@ -132,7 +134,7 @@ def format_moment(text: str) -> str:
 
 
 def ending_word(ending: str, score: float | None) -> str:
-    """Say how a trial ended as pytest does: ``MISSED 0.40``, ``ERROR``."""
+    """Write how a trial ended as pytest shows it: ``MISSED 0.40``, ``ERROR``."""
     return "ERROR" if ending == "errored" else f"{ending.upper()} {format_figure(score)}"
 
 
@@ -205,7 +207,7 @@ def char_widths(text: str) -> list[int]:
 
 
 def shorten_middle(text: str, most: int) -> str:
-    """Cut out of a text's middle until it takes at most ``most`` columns: its ends tell it from others."""
+    """Cut out the middle of a text, so that it takes at most ``most`` columns and its ends stay distinct."""
     if cell_width(text) <= most:
         return text
     if most < 1:
@@ -232,7 +234,6 @@ def cut(text: str, most: int) -> str:
 
 
 def pad(text: str, width: int, right: bool = False) -> str:
-    """Fill a text with spaces to a width, before it or after it."""
     space = " " * (width - cell_width(text))
     return space + text if right else text + space
 

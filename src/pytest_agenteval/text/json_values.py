@@ -38,7 +38,7 @@ def plain_json(value: object) -> object:
     raise TypeError(f"not a JSON value: {value!r} ({type(value).__name__})")
 
 
-# Kept: making an encoder for each line costs more than the line.
+# Made once: making an encoder for each line costs more than writing the line.
 _encode_canonical = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, default=plain_json
 ).encode
@@ -72,7 +72,7 @@ _LISTS = (list, tuple, deque)
 
 
 class _HoldsItself(ValueError):
-    """A value was met within itself."""
+    """Raised where a value is met within itself; ``identity`` is the ``id`` of that value."""
 
     def __init__(self, value: object) -> None:
         super().__init__("it holds itself")
@@ -80,15 +80,21 @@ class _HoldsItself(ValueError):
 
 
 def jsonable(value: Any) -> Any:
-    """Turn a value into what JSON knows: maps with texts as keys, lists, texts, finite numbers."""
-    # Records, dataclasses and models become maps, sets are sorted, dates and bytes are texts, infinity is its
-    # name; anything else is its ``repr``, as is an object that holds itself.
+    """Turn a value into what JSON knows: maps with texts as keys, lists, texts, finite numbers.
+
+    Records, dataclasses and pydantic models become maps. Sets become sorted lists. Dates and bytes become
+    texts, infinity and NaN their names. Anything else becomes its ``repr``, and so does an object that holds
+    itself.
+    """
     return _json_form(value, ())
 
 
 def encoder_fallback(value: Any) -> Any:
-    """Give what msgspec writes for a value that it does not know: what it holds, or else its ``repr``."""
-    if value is None or isinstance(value, bool):  # as a key, which has to be a text
+    """Give what msgspec writes for a value that it does not know: what it holds, or else its ``repr``.
+
+    None, truth values and texts get here only as keys of a map, which have to be texts.
+    """
+    if value is None or isinstance(value, bool):
         return compact_json(value)
     if isinstance(value, str):
         return str.__str__(value)
@@ -106,7 +112,7 @@ def encoder_fallback(value: Any) -> Any:
 
 
 def _float_name(number: float) -> str:
-    """Name a float that is no finite number as a run's files do."""
+    """Name NaN or an infinity as the files of a run do."""
     return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
@@ -121,6 +127,7 @@ def _json_form(value: Any, around: tuple[int, ...]) -> Any:
     if isinstance(value, _LISTS):
         return [_json_form(inner, around) for inner in value]
     if isinstance(value, set | frozenset):
+        # The order in which Python gives the items of a set changes from run to run.
         return sorted([_json_form(inner, around) for inner in value], key=repr)
     if id(value) in around:
         raise _HoldsItself(value)
@@ -157,8 +164,10 @@ _LONG_RUN_OF_MARKS = re.compile(rb"[^\0]{33}")
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal: 1 equals 1.0, but not true; lists compare in order."""
-    # Tuples are lists. NaN, which is no JSON, equals nothing.
+    """Whether two JSON values are equal: 1 equals 1.0, but not true; lists compare in order.
+
+    A tuple equals a list with the same items. NaN, which is no JSON, equals nothing.
+    """
     if isinstance(left, Mapping):
         return (
             isinstance(right, Mapping)
@@ -175,9 +184,12 @@ def json_equal(left: Any, right: Any) -> bool:
 
 
 def is_part_of(part: Any, whole: Any) -> bool:
-    """Whether a value is contained in another."""
-    # Each key of a map has to be there with a part of its value, each item of a list has to be part of some
-    # item, in any order and however often; everything else has to be equal.
+    """Whether a value is contained in another.
+
+    Each key of a map has to be there, and its value has to contain the part's value. Each item of a list has
+    to be part of some item of the other list, in any order and however often. Everything else has to be
+    equal.
+    """
     if isinstance(part, Mapping):
         return isinstance(whole, Mapping) and all(
             key in whole and is_part_of(value, whole[key]) for key, value in part.items()
@@ -190,7 +202,8 @@ def is_part_of(part: Any, whole: Any) -> bool:
 def fold_text(text: str) -> str:
     """Take away case, width (NFKC), spaces at the ends, and all but one of the white space between words."""
     folded = ""
-    while folded != text:  # folding the case of some letters gives letters that NFKC writes otherwise
+    # Repeated, for folding the case of some letters gives letters that NFKC writes otherwise.
+    while folded != text:
         folded, text = text, " ".join(_normalize("NFKC", text.casefold()).split())
     return folded
 
@@ -224,7 +237,10 @@ def with_normal_keys(value: Any) -> Any:
 
 
 def normal_keys(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply ``normal_text`` to the keys of a map, except where the result is another key's already."""
+    """Apply ``normal_text`` to the keys of a map.
+
+    A key stays as it is where its normal form is another key already, so that no value is lost.
+    """
     normal: dict[str, Any] = {}
     for key, value in values.items():
         name = normal_text(key) if isinstance(key, str) else key
@@ -249,8 +265,10 @@ def fold_texts(value: Any) -> Any:
 
 
 def number_of(value: Any) -> Decimal | None:
-    """Read a number, or a text that is written as JSON writes numbers; anything else is None."""
-    # The number is exact as it is written: 37.6 - 37.5 is 0.1, which it is not with floats.
+    """Read a number, or a text that is written as JSON writes numbers; anything else is None.
+
+    The number is exact as it is written: 37.6 - 37.5 is 0.1, which it is not with floats.
+    """
     if isinstance(value, str):
         return Decimal(value.strip()) if _JSON_NUMBER.fullmatch(value) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -280,9 +298,11 @@ def _normalize(form: Literal["NFC", "NFKC"], text: str) -> str:
 
 
 def mend_surrogates(text: str) -> str:
-    """Join surrogates of one character that came apart; a lone half becomes U+FFFD."""
-    # A server may escape the halves in two events, and a reader with ``surrogateescape`` turns bytes into
-    # them.
+    """Join the two surrogates of one character that came apart; a lone half becomes U+FFFD.
+
+    A server may escape the halves in two events of a stream. A reader with ``surrogateescape`` turns bytes
+    into halves.
+    """
     if text.isascii() or not _SURROGATE.search(text):
         return text
     paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
@@ -315,7 +335,7 @@ _LOOSE_STEP = re.compile(r"([^.\[\]]+)(?![^\[]*\])|\[([0-9]+)\]")
 
 
 class Missing(Enum):
-    """Says that there is no value, which no JSON value can say."""
+    """The type of ``ABSENT``, which says that there is no value; no JSON value can say that."""
 
     ABSENT = "nothing"
 
@@ -349,8 +369,10 @@ def parse_path(text: str) -> KeyPath:
 
 
 def loose_path(text: str) -> KeyPath:
-    """Read a path that others wrote: keys, and indices such as ``[0]``; anything else is skipped."""
-    # An empty text is the path of the whole value.
+    """Read a path that others wrote: keys, and indices such as ``[0]``; anything else is skipped.
+
+    An empty text is the path of the whole value.
+    """
     return tuple(key or int(place) for key, place in _LOOSE_STEP.findall(text))
 
 

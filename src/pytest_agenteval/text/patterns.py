@@ -1,8 +1,8 @@
-"""Regular expressions that authors write, also in JSON Schemas, searched for where they can be ended.
+"""Regular expressions that authors write, also in JSON Schemas, and a search for them that ends in time.
 
-Python's own ``re`` cannot be ended, and lets nothing else of the process run while it searches: one pattern
+Python's own ``re`` cannot be stopped, and lets nothing else of the process run while it searches: one pattern
 with a repetition inside a repetition, such as ``(a+)+$``, would hold up every trial, and Ctrl-C. So the
-search is done by the package ``regex``, which keeps to a time and lets others run. What a pattern means is
+search is done by the package ``regex``, which takes a time limit and lets others run. A pattern still means
 what it means to ``re``, which reads it first.
 """
 
@@ -59,7 +59,7 @@ class Pattern:
 
     @property
     def names_line_ends(self) -> bool:
-        """Whether the pattern names ``\\r`` or a byte order mark, which its texts then keep."""
+        """Whether the pattern names ``\\r`` or a byte order mark: then these stay in the texts."""
         return _NAMES_LINE_ENDS.search(self.pattern) is not None
 
     def matches(self, text: str) -> bool:
@@ -105,6 +105,7 @@ def _compiled(pattern: str, flags: int) -> regex.Pattern[str]:
     import regex
 
     meant = regex.VERSION0
+    # The two packages number some of their flags differently, such as ASCII.
     for name in ("IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "ASCII"):
         if flags & re.RegexFlag[name]:
             meant |= regex.RegexFlag[name]
@@ -113,6 +114,8 @@ def _compiled(pattern: str, flags: int) -> regex.Pattern[str]:
 
 def _plain(token: re.Match[str]) -> str:
     text = token[0]
+    # To ``re`` a brace that is no repetition is a plain character. The package ``regex`` may read fuzzy
+    # matching in it.
     if token["brace"]:
         return r"\{"
     if text.startswith("[") and "[" in text[1:]:

@@ -1,4 +1,4 @@
-"""Secrets are found in texts and values, and taken out, before anything is written, printed or reported."""
+"""Finds secrets in texts and values, and takes them out before anything is written, printed or reported."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Secrets:
         self.know_patterns(patterns)
 
     def forget(self) -> None:
-        """Know nothing but the shapes of keys again: another session has other secrets."""
+        """Forget all values and patterns, but not the shapes of keys: another session has other secrets."""
         self._values, self._forms, self._patterns = set(), SecretForms(), {}
         self._environment = {}
         self._clean_texts = set()
 
     def know(self, values: Iterable[str]) -> None:
-        """Take these values for secrets, those that are too short or ordinary words left out."""
+        """Take these values for secrets, except those that are too short or ordinary words."""
         fresh = {value for value in values if value not in self._values and worth_hiding(value)}
         if not fresh:
             return
@@ -62,7 +62,7 @@ class Secrets:
         self._clean_texts = set()  # last: a thread that still looks for fewer secrets fills the old set
 
     def all_known(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Give all known values and patterns, for another process to know the same."""
+        """Give all known values and patterns, so that another process can know the same."""
         return tuple(sorted(self._values)), tuple(self._patterns)
 
     @property
@@ -80,8 +80,10 @@ class Secrets:
         self.know(os.environ.get(name, "") for name in names)
 
     def know_environment(self, environ: Mapping[str, str] | None = None) -> None:
-        """Take the values of variables for secrets whose names look secret, such as ``*_API_KEY``."""
-        # Passwords within addresses, as in ``DATABASE_URL``, are known too.
+        """Take the values of variables for secrets whose names look secret, such as ``*_API_KEY``.
+
+        Passwords within addresses, as in ``DATABASE_URL``, are known too.
+        """
         variables = os.environ if environ is None else environ
         if environ is None and type(variables) is os._Environ:
             # Reading all of them in each turn of the loop takes longer than half a small trial. ``_data`` is
@@ -135,8 +137,10 @@ class Secrets:
                 self.know((str(value), str(value).rpartition(" ")[2]))
 
     def dirty(self, text: str, *, shapeless: bool = False) -> bool:
-        """Whether a text may hold a secret; never False where it does."""
-        # ``shapeless``: the caller knows already that nothing in it has the shape of a key.
+        """Whether a text may hold a secret; never False where it does.
+
+        ``shapeless``: the caller knows already that nothing in it has the shape of a key.
+        """
         if len(text) < SHORTEST and not self._patterns:
             return False
         if self._forms.may_stand_in(text):
@@ -177,8 +181,10 @@ class Secrets:
             return f"{MARK} ({reason})"
 
     def value(self, value: Any) -> Any:
-        """Take secrets out of the texts, keys and numbers of a JSON value."""
-        # An object that JSON does not know is replaced by its written form where that holds a secret.
+        """Take secrets out of the texts, keys and numbers of a JSON value.
+
+        An object that JSON does not know is replaced by its written form where that holds a secret.
+        """
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -186,6 +192,8 @@ class Secrets:
         if isinstance(value, list | tuple | set | frozenset):
             return [self.value(inner) for inner in value]
         if isinstance(value, int) and not isinstance(value, bool) and self._values:
+            # A key of 12 digits or more may come back as a number. The mark is a text, so that JSON stays
+            # JSON.
             return MARK if 10**11 <= value < 10**40 and str(value) in self._values else value
         return value if value is None or isinstance(value, bool | int | float) else self._clean_object(value)
 
@@ -218,7 +226,7 @@ def _written_forms(value: Any) -> Iterator[Any]:
 
 
 def _ends_in_no_port(netloc: str) -> bool:
-    """Whether what stands behind an address's colon, if there is one, is no number."""
+    # An IPv6 address without a port ends in "]".
     port = netloc.rpartition(":")[2]
     return ":" in netloc and not (port.isdecimal() or port.endswith("]"))
 

@@ -246,10 +246,12 @@ _LIKE_A_KEY = r"(?=.*[0-9])(?=.*[A-Za-z])[\w.~+=-]{16,}"
 
 
 class _Shape(NamedTuple):
-    """A pattern, and texts of which one stands in every match: to look for those costs next to nothing."""
+    """A pattern, and ``literals`` of which one stands in every match: to look for those is much quicker.
 
-    # ``removal`` is what to take out of a text that has the shape, where that is another pattern: one secret
-    # may end in what another begins behind, and looking back finds both.
+    ``removal`` is the pattern of what is taken out of a text that has the shape, where that is another one:
+    the end of one secret may be the beginning of the next one's match, and looking back finds both.
+    """
+
     literals: tuple[str, ...]
     pattern: str
     removal: str = ""
@@ -436,5 +438,4 @@ _HEADER = (
 
 
 def is_secret_header(name: str) -> bool:
-    """Whether a header's name says that its value is secret."""
     return _compiled_shape(_HEADER).search(name) is not None
