@@ -52,6 +52,18 @@ def test_everything_of_a_held_out_task_is_its_own_but_nothing_of_dev() -> None:
     assert held_out_files(tasks, [*hidden, *seen]) == hidden
 
 
+def test_files_are_found_where_every_dev_task_shares_a_file_with_a_held_out_one() -> None:
+    """A table with rows of both splits is hidden, and so is the folder of a held-out task beside it."""
+    rows = "evals/s/rows.csv"
+    tasks = [
+        place("evals/s/held/task.json", held_out=True),
+        WorktreeTask("row-1", "x", True, "evals/s/row-1.yaml", {}, rows),
+        WorktreeTask("row-2", "x", False, "evals/s/row-2.yaml", {}, rows),
+    ]
+    hidden = [rows, "evals/s/held/task.json", "evals/s/held/workspace/notes.md"]
+    assert held_out_files(tasks, [*hidden, "evals/s/suite.yaml"]) == hidden
+
+
 def test_a_suite_is_read_with_its_splits_and_prompts(tmp_path: Path) -> None:
     """Paths are from the top of the tree; a file of two splits is of both."""
     suite = {"name": "s", "kind": "capability", "prompts": {"system": "../prompts/system.md"}}

@@ -197,14 +197,14 @@ def _value_hits(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterato
             ordinary += ((value, span, owner, added) for span in spans for owner in own)
     # Ordinary words of a task leak where two of them, of different facts, stand near each other.
     by_task = defaultdict[tuple[int, int, bool], list[tuple[str, Span, TextOwner]]](list)
-    for word, span, whose, text in ordinary:
-        by_task[whose.task, span.reading, text].append((word, span, whose))
-    for (_, _, text), words in by_task.items():
+    for word, span, whose, is_new in ordinary:
+        by_task[whose.task, span.reading, is_new].append((word, span, whose))
+    for (_, _, is_new), words in by_task.items():
         words.sort(key=lambda word: word[1])
         for number, (one, first, whose) in enumerate(words):
             for other, second, its in takewhile(partial(_is_near, first), islice(words, number + 1, None)):
                 if whose.fact != its.fact and one not in other and other not in one:
-                    yield _Hit(first, whose, text, second)
+                    yield _Hit(first, whose, is_new, second)
                     break
 
 

@@ -126,12 +126,9 @@ def held_out_files(tasks: Iterable[WorktreeTask], files: Iterable[str]) -> list[
     own = {task.written_in for task in every if task.held_out}
     of_dev = {task.written_in for task in every if not task.held_out} - own
     dev = [PurePosixPath(file) for file in of_dev]
-    folders = {
-        folder
-        for file in own
-        if is_task_name(Path(file))
-        and not any(each.is_relative_to(folder := PurePosixPath(file).parent) for each in dev)
-    }
+    # A folder of a task's own is one whose task file is called task.json or task.yaml.
+    own_folders = (PurePosixPath(file).parent for file in own if is_task_name(Path(file)))
+    folders = {folder for folder in own_folders if not any(each.is_relative_to(folder) for each in dev)}
     recordings: list[str] = []
     for file in {task.file for task in every if task.held_out}:
         parts = PurePosixPath(file).parts
