@@ -35,7 +35,8 @@ _COMPARING = frozenset({"const", "enum", "maxLength", "minLength", "uniqueItems"
 
 
 def check_schema(name: str, schema: Mapping[str, Any]) -> None:
-    """Refuse what is no JSON Schema, and one that refers to anything outside itself."""
+    """Raise WrongSetting for what is no JSON Schema, and for a reference that leads out of the schema."""
+    # Imported here, because loading jsonschema is slow, and most graders check no schema.
     from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.validators import validator_for
     from referencing import Registry
@@ -44,6 +45,7 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
 
     if not isinstance(schema, Mapping) or not schema:
         raise WrongSetting((name,), "a JSON Schema: a map with at least one key", brief(schema))
+    # A setting may be a read-only map, and jsonschema takes only dicts and lists for objects and arrays.
     plain = json.loads(canonical_json(schema))
     try:
         validator_for(plain, default=Draft202012Validator).check_schema(plain)
@@ -61,7 +63,7 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
 
 
 def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
-    """Describe what is wrong with a value, in the schema's words; the first few, each with its place."""
+    """Describe what is wrong with a value in jsonschema's words: the first errors, each with its place."""
     problems = []
     for error in islice(_validator(canonical_json(schema)).iter_errors(value), MAX_PROBLEMS):
         place = format_path(error.absolute_path)
@@ -69,7 +71,7 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
     return problems
 
 
-# Cached: compiling a schema costs a hundred times more than checking against it.
+# Cached, because compiling a schema costs a hundred times more than checking a value against it.
 @lru_cache(maxsize=256)
 def _validator(text: str) -> Validator:
     from jsonschema import Draft202012Validator, validators
@@ -77,15 +79,16 @@ def _validator(text: str) -> Validator:
 
     schema = _normal_schema(json.loads(text))
     bounded = with_bounded_patterns(validators.validator_for(schema, default=Draft202012Validator))
+    # A pattern is left out of the normal form: it may name a line end such as \r, which that form replaces.
     compared = {key: _of_normal_texts(test) for key, test in bounded.VALIDATORS.items() if key in _COMPARING}
     extend: Any = validators.extend  # not typed
     kind: type[Validator] = extend(bounded, {**compared, "pattern": _check_pattern})
-    # A registry of our own, because the default one fetches what it does not know from the network.
+    # An empty registry of our own: the default one fetches schemas that it does not know from the network.
     return kind(schema, registry=Registry())
 
 
 def _normal_schema(schema: Any) -> Any:
-    """Bring a schema into normal form, but for its patterns, which may name ends of lines."""
+    """Bring the texts of a schema into normal form, except its patterns, which may name line ends."""
     if isinstance(schema, dict):
         return {
             key: value if key == "pattern" and isinstance(value, str) else _normal_schema(value)
@@ -95,7 +98,7 @@ def _normal_schema(schema: Any) -> Any:
 
 
 def _of_normal_texts(check: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a keyword's check that compares values in normal form."""
+    """Wrap a keyword's check so that it sees a value whose texts are in normal form."""
     return lambda validator, wanted, value, schema: check(validator, wanted, normal_texts(value), schema)
 
 
@@ -111,6 +114,7 @@ def _references(value: Any, place: KeyPath) -> Iterator[tuple[KeyPath, str]]:
         for key, inner in value.items():
             if key in ("$ref", "$dynamicRef") and isinstance(inner, str):
                 yield (*place, key), inner
+            # A "$ref" inside of an enum or a default is a value to compare with, not a reference.
             elif key not in _VALUE_KEYWORDS:
                 yield from _references(inner, (*place, key))
     elif isinstance(value, list):
@@ -132,7 +136,6 @@ class AnswerContains:
             raise ValueError("an empty text is contained in every answer")
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Give 1 where the text is found, else 0."""
         answer, text = normal_text(evidence.answer), normal_text(self.text)
         if self.ignore_case:
             answer, text = answer.casefold(), text.casefold()
@@ -147,7 +150,7 @@ class AnswerMatches:
 
     A pattern is searched for anywhere; ``^`` and ``$`` are the ends of each line, which is a newline in
     any answer unless the pattern names ``\\r``. With ``any``, one pattern is enough for 1. A blank answer
-    scores 0, whatever the patterns: an answer was asked for.
+    scores 0, whatever the patterns: the task wants an answer.
     """
 
     patterns: Sequence[str]
@@ -160,7 +163,6 @@ class AnswerMatches:
         object.__setattr__(self, "patterns", patterns("patterns", self.patterns))
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Search the answer for each pattern."""
         problem = "" if evidence.answer.strip() else "no answer"
         checks = pattern_checks("the answer", self.patterns, evidence.answer, problem)
         return Grade.from_checks("answer_matches", checks_to_score(checks, any_will_do=self.any))
@@ -190,11 +192,11 @@ class AnswerJson:
             values("values", self.values)
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Read the answer, then compare it."""
         return Grade.from_checks("answer_json", self._checks(parse_answer(evidence.answer), evidence.answer))
 
     def _checks(self, parsed: ParsedText, answer: str) -> Iterator[Check]:
-        # The text itself helps more than where the parser stopped, which comes first.
+        # The answer stands behind the message: its text says sooner
+        # what is wrong than the place at which the parser stopped.
         problem = parsed.problem
         if problem and answer.strip():
             problem = f"{problem}: {brief(answer)}"

@@ -25,7 +25,7 @@ class Grader(Protocol):
 
         A bool becomes a grade of 1 or 0, a number from 0 to 1 one of that score. A grader that cannot tell
         returns a Grade with the score None. One that raises, or returns anything else, breaks its trial:
-        it is errored, with cause ``grader_crash``, and the other graders' grades are kept.
+        it is errored, with cause ``grader_crash``, and the record has the other graders' grades.
         """
         ...
 
@@ -37,17 +37,20 @@ GraderFunction: TypeAlias = Callable[[Evidence], Grade | float | Awaitable[Grade
 class GraderTraits(Protocol):
     """What a grader's class, or an object of it, may say of itself; each may be left out.
 
-    ``version`` is part of the ruler's digest (default ``"1"``): raise it when the same evidence may get
-    another score, so that scores of two versions are not compared in silence. ``threshold`` is the score, 0
-    to 1, that passes where neither task nor suite says one (default 1.0). ``quick`` says that it only
-    computes, for microseconds: it is then called on the loop, where changing threads would cost more than it
-    does (default False). ``rubric_digest`` is the digest of what judges are asked, part of the ruler's digest
-    (default empty). ``files`` names the settings that may hold a file's name, each with its ending:
-    ``{"rubric": ".jinja"}``; the grader is given the file's text in the place of a name that ends so.
-    ``names_tools`` is the setting that names tools: a name that nobody offers is told where it is nearly one
-    that is. ``agent`` names the registered agent for whose work it is made: that agent completes the task's
-    input where the agent tried cannot. All are read once for each configuration, the last three before
-    anything is tried.
+    - ``version`` (default ``"1"``) is part of the ruler's digest. Raise it when the same evidence may get
+      another score, so that scores of two versions are not compared unnoticed.
+    - ``threshold`` (default 1.0) is the score from 0 to 1 that passes where neither task nor suite names one.
+    - ``quick`` (default False) says that the grader computes for microseconds only. It then runs on the event
+      loop, where changing threads would cost more than the grader does.
+    - ``rubric_digest`` (default empty) is the digest of what judges are shown, part of the ruler's digest.
+    - ``files`` names the settings that may hold a file's name, each with its ending, as in
+      ``{"rubric": ".jinja"}``. The grader gets the file's text in place of a name that ends so.
+    - ``names_tools`` is the setting that names tools. A name that no tool has is reported if it is close to
+      one that exists.
+    - ``agent`` names the registered agent for whose work the grader is made. That agent completes the task's
+      input where the agent under test cannot.
+
+    All are read once for each configuration, the last three before anything runs.
     """
 
     version: str
@@ -71,22 +74,20 @@ GRADER_TRAITS = (
 
 
 def is_quick(grader: object) -> bool:
-    """Whether a grader only computes, for microseconds."""
+    """Whether a grader computes for microseconds only, so that it may run on the event loop."""
     return bool(getattr(grader, "quick", False))
 
 
 def version_of(grader: object) -> Any:
-    """Give a grader's version, ``"1"`` where it has none."""
     return getattr(grader, "version", "1")
 
 
 def own_threshold(grader: object) -> Any:
-    """Give the threshold that a grader names, be it a number or not; 1.0 where it names none."""
+    """Give the threshold that a grader declares, unchecked: it may be no number."""
     return getattr(grader, "threshold", 1.0)
 
 
 def rubric_digest_of(grader: object) -> Any:
-    """Give the digest of what a grader asks judges; empty where it has none."""
     return getattr(grader, "rubric_digest", "")
 
 
@@ -105,11 +106,12 @@ def tools_setting_of(factory: object) -> str:
 def agent_of(factory: object) -> str:
     """Give the name of the agent for whose work a grader is made; empty where it names none."""
     name = getattr(factory, "agent", "")
+    # `agent` is not among GRADER_TRAITS, so nothing has checked its type before.
     return name if isinstance(name, str) else ""
 
 
 class JudgeUnavailable(AgentEvalError):
-    """A judge that cannot be asked now: what it would decide is undecided, as where there is no judge."""
+    """A judge that cannot be called now: its grades are undecided, as they are without a judge."""
 
 
 class Judge(Protocol):
@@ -140,4 +142,6 @@ class JudgedGrader(Protocol):
 
 def asks_judges(grader: object) -> TypeGuard[JudgedGrader]:
     """Whether a grader, or a class of graders, needs judges."""
-    return hasattr(grader, "with_judges")  # quicker by far than isinstance, and checked for every grade
+    # hasattr is far quicker than isinstance with a
+    # runtime-checkable protocol, and every grade takes this check.
+    return hasattr(grader, "with_judges")

@@ -15,7 +15,7 @@ MAX_CHARS = 200
 
 
 def cut(text: str, most: int = MAX_CHARS) -> str:
-    """Give a text, or its beginning where it is long."""
+    """Shorten a text to at most so many characters, the ellipsis included."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -25,6 +25,7 @@ def brief(value: Any) -> str:
         return repr(cut(value))
     try:
         return cut(json.dumps(value, ensure_ascii=False, default=plain_json))
+    # A setting given in Python may be of a type that JSON lacks, or hold itself: then its repr is shown.
     except (TypeError, ValueError):
         return cut(repr(value))
 
@@ -39,7 +40,7 @@ class WrongSetting(ValueError):
 
 
 def texts(name: str, given: Sequence[str], *, least: int = 1) -> tuple[str, ...]:
-    """Take a list of texts, none of them blank, as a tuple."""
+    """Check a list of texts, none of them blank, and return it as a tuple."""
     if not isinstance(given, list | tuple):
         raise WrongSetting((name,), "a list of texts", brief(given))
     if len(given) < least:
@@ -50,29 +51,29 @@ def texts(name: str, given: Sequence[str], *, least: int = 1) -> tuple[str, ...]
 
 
 def text_at(path: KeyPath, given: str) -> str:
-    """Take a text that is not blank."""
+    """Return the text as it is; raises WrongSetting where it is blank or no text."""
     if not isinstance(given, str) or not given.strip():
         raise WrongSetting(path, "a text that is not blank", brief(given))
     return given
 
 
 def paths(name: str, given: Sequence[str], *, least: int = 1) -> tuple[str, ...]:
-    """Take a list of paths or globs, each relative to the workspace."""
+    """Check a list of paths or globs, each relative to the workspace, and return it as a tuple."""
     return tuple(path_at((name, place), path) for place, path in enumerate(texts(name, given, least=least)))
 
 
 def path_at(place: KeyPath, given: str) -> str:
-    """Take a path or glob that can be that of a file in a workspace."""
+    """Check a path or glob of files, relative to the workspace's root; a folder and ``..`` are refused."""
     path = text_at(place, given)
     if path.startswith("/") or {"", ".", ".."} & set(path.removesuffix("/").split("/")):
         raise WrongSetting(place, "a path from the workspace's root, as in notes/today.md", brief(path))
+    # A slash at the end means a folder, and graders look at files only.
     if path.endswith("/"):
         raise WrongSetting(place, "files", brief(path), f"the files of a folder are {path + '**'!r}")
     return path
 
 
 def patterns(name: str, given: Sequence[str]) -> tuple[str, ...]:
-    """Take a list of regular expressions."""
     expressions = texts(name, given)
     for place, pattern in enumerate(expressions):
         pattern_at((name, place), pattern)
@@ -80,23 +81,26 @@ def patterns(name: str, given: Sequence[str]) -> tuple[str, ...]:
 
 
 def pattern_at(path: KeyPath, given: str, flags: int = 0) -> Pattern:
-    """Read a regular expression; the error for one that is none has the position of its mistake."""
+    """Compile a regular expression; the error for a broken one gives the position of the mistake."""
     try:
         return author_pattern(text_at(path, given), flags)
+    # Besides its own error, re raises RecursionError for
+    # deep nesting and OverflowError for a huge repetition.
     except (re.error, RecursionError, OverflowError) as error:
         raise WrongSetting(path, "a regular expression", f"{brief(given)}: {error}") from None
 
 
 def count_at(path: KeyPath, given: int, *, least: int) -> int:
-    """Take a whole number that is not too small."""
+    # A bool is an int in Python, and `true` in a task file is no count.
     if not isinstance(given, int) or isinstance(given, bool) or given < least:
         raise WrongSetting(path, f"a whole number, {least} or more", brief(given))
     return given
 
 
 def value_path_at(place: KeyPath, text: str) -> KeyPath:
-    """Read a path into a value; ``place`` is where the setting stands that holds it."""
+    """Parse a path into a value; ``place`` is where the setting stands that holds the path."""
     try:
+        # Documents are searched with their keys in normal form, so the path has to be in it, too.
         return parse_path(normal_text(text))
     except PathError as error:
         rest = f"{brief(text)}, which cannot be read from {brief(error.rest)} on" if text else "an empty text"

@@ -25,7 +25,7 @@ from pytest_agenteval.text.json_values import (
 )
 from pytest_agenteval.text.patterns import Pattern
 
-# Decimals as they are written: 0.4 lies within 0.1 of 0.3, which it does not in binary.
+# Decimals are compared as they are written: 0.4 lies within 0.1 of 0.3, which it does not in binary.
 _EXACTLY = Context(prec=400)
 
 
@@ -41,17 +41,16 @@ class _Rule(FrozenValue, frozen=True):
     """What was meant, in words and as a value, and how another value is compared with it.
 
     With ``normal``, both values are compared in normal form; with ``fold``, both are folded, too.
-    ``holds`` is a function of a module and no closure: equal settings make equal rules, which can be pickled.
     """
 
     expected: str
     value: Any
+    # A function of a module and no closure: equal settings make equal rules, and rules can be pickled.
     holds: Callable[[Any, Any], bool]
     normal: bool = False
     fold: bool = False
 
     def matches(self, found: Any) -> bool:
-        """Whether this value is one that was meant."""
         value = self.value
         if self.normal:
             value, found = normal_texts(value), normal_texts(found)
@@ -73,9 +72,11 @@ Setting = Mapping[str, Any]
 def matcher_of(setting: Any, place: KeyPath) -> Matcher:
     """Read a matcher; ``place`` is where it stands."""
     if not isinstance(setting, Mapping):
+        # A plain value is short for {exact: value}.
         return _comparing(brief(setting), setting, NOTHING, place, json_equal)
     kinds = [key for key in setting if key in _KINDS]
     wrong = next((key for key in setting if key not in _KINDS and key not in _MODIFIERS), None)
+    # Unknown keys come first: of a misspelt kind, "none of them" would be reported without the hint.
     if wrong is not None:
         options = (*_KINDS, *_MODIFIERS)
         hint = did_you_mean(wrong, options) or "a map that is meant as it stands is written {exact: {...}}"
@@ -113,7 +114,7 @@ def check_values(
 ) -> tuple[Check, ...]:
     """Check each value at its path, in any reading of the document.
 
-    Where there is a problem, none is as meant, not even an absent one.
+    Where there is a problem, every check fails, even one for a value that should be absent.
     """
     checks = []
     for text, path, matcher in entries:
@@ -122,6 +123,8 @@ def check_values(
             checks.append(Check(claim, False, str(matcher), problem))
             continue
         read = [check_value(claim, matcher, value_at(reading, path)) for reading in readings]
+        # Programs read some YAML scalars in two ways: the author
+        # may mean either. A miss shows the first reading.
         checks.append(next((check for check in read if check.passed), read[0]))
     return tuple(checks)
 
@@ -138,7 +141,8 @@ def _comparing(
 
 def _exact(setting: Setting, place: KeyPath) -> Matcher:
     value = setting["exact"]
-    return _comparing(brief(value), value, setting, place, json_equal)  # 1 is 1.0, but true is not 1
+    # Unlike in Python, true does not equal 1; 1 and 1.0 are equal.
+    return _comparing(brief(value), value, setting, place, json_equal)
 
 
 def _subset(setting: Setting, place: KeyPath) -> Matcher:
@@ -149,6 +153,7 @@ def _subset(setting: Setting, place: KeyPath) -> Matcher:
 def _contains(setting: Setting, place: KeyPath) -> Matcher:
     part = setting["contains"]
     if isinstance(part, str):
+        # A blank text stands in nearly every value: such a check would not fail.
         text_at((*place, "contains"), part)
     return _comparing(f"a value that contains {brief(part)}", part, setting, place, _is_contained)
 
@@ -177,6 +182,8 @@ def _near(setting: Setting, place: KeyPath) -> Matcher:
     kind = "relative" if "relative" in setting else "tolerance"
     for key in {"number", kind} & setting.keys():
         value = setting[key]
+        # number_of also reads numbers written as text, which
+        # agents may return; an author has to write a number.
         if isinstance(value, str) or number_of(value) is None or (key == kind and value < 0):
             expected = "a number" if key == "number" else "a number, 0 or more"
             raise WrongSetting((*place, key), expected, brief(value))
@@ -187,7 +194,7 @@ def _near(setting: Setting, place: KeyPath) -> Matcher:
 
 
 def _is_near(wanted: tuple[int | float, int | float, bool], found: Any) -> bool:
-    """Whether a number, or a text that is one, lies within the margin, its ends included."""
+    """Whether a number, or a text that is one, lies within the margin, both ends included."""
     number, margin, is_relative = wanted
     value, middle = number_of(found), number_of(number)
     if value is None or middle is None:
@@ -206,7 +213,7 @@ def _is_found_in(pattern: Pattern, found: Any) -> bool:
 
 
 def _just(key: str, matcher: Matcher) -> Callable[[Setting, KeyPath], Matcher]:
-    """Read a matcher whose only value is true."""
+    """Make the reader of a matcher whose only setting is ``true``, as in ``{any: true}``."""
 
     def read(setting: Setting, place: KeyPath) -> Matcher:
         if setting[key] is not True:

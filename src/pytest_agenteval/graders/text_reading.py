@@ -29,6 +29,7 @@ from pytest_agenteval.text.patterns import author_pattern
 if TYPE_CHECKING:
     from yaml import SafeLoader as _Safe
 else:
+    # The loader of libyaml is many times faster, but PyYAML can be installed without it.
     _Safe = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 _DEEPEST = 200
@@ -41,27 +42,31 @@ class UnreadableDocument(ValueError):
 
 
 def json_value(text: str) -> Any:
-    """Read JSON as Python does: of a key that comes twice the last one counts, and there is NaN."""
+    """Read JSON as Python does: of a key that comes twice the last one counts, and NaN is a value."""
     try:
+        # Editors on Windows write a byte order mark, which json.loads refuses.
         return _Plain(text).value(json.loads(text.removeprefix("\ufeff")))
     except json.JSONDecodeError as error:
         raise UnreadableDocument(f"line {error.lineno}: {error.msg}") from None
+    # ValueError also comes from a number of more digits than Python converts, RecursionError from nesting.
     except (ValueError, RecursionError) as error:
         raise UnreadableDocument(f"JSON that cannot be read: {error}") from None
 
 
 def yaml_values(text: str) -> tuple[Any, ...]:
-    """Read YAML in both ways that are in use, the plainer one first.
+    """Read YAML in both ways that are in use, YAML 1.2 first.
 
-    To YAML 1.2, ``yes``, ``2026-09-17``, ``017`` and ``12:30`` are texts (the second of these to us, too); to
-    YAML 1.1, as PyYAML has it, a truth value, a date (here its text), 15 and 750. Where only one way can read
-    the document, that one counts.
+    ``yes``, ``2026-09-17``, ``017`` and ``12:30`` are texts in YAML 1.2. In YAML 1.1, as PyYAML reads it,
+    they are a truth value, a date (given here as its text), 15 and 750. Where only one way can read the
+    document, only that reading is returned.
     """
     text = text.removeprefix("\ufeff")
     readings, problem = [], ""
     for loader in (_Loader12, _Loader11):
         try:
-            readings.append(_Plain(text).value(yaml.load(text, loader)))  # both are safe loaders
+            # Both are safe loaders: they make plain values and call nothing.
+            readings.append(_Plain(text).value(yaml.load(text, loader)))
+        # PyYAML lets a ValueError through for a date that no calendar has, such as 2026-02-30.
         except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
             mark, reason = getattr(error, "problem_mark", None), getattr(error, "problem", None)
             line = "" if mark is None else f"line {mark.line + 1}: "
@@ -72,8 +77,9 @@ def yaml_values(text: str) -> tuple[Any, ...]:
 
 
 class _Loader11(_Safe):
-    """PyYAML's safe loader, which does not descend for ever."""
+    """PyYAML's safe loader with a limit on nesting."""
 
+    # PyYAML calls the two methods below for every level that it enters and leaves.
     _depth = 0
 
     def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:
@@ -86,11 +92,13 @@ class _Loader11(_Safe):
 
 
 class _Loader12(_Loader11):
-    """The same, by the scalars of YAML 1.2's core schema; numbers that begin with 0 stay texts."""
+    """The same loader with the scalars of YAML 1.2's core schema; numbers that begin with 0 stay texts."""
 
 
+# A table of its own: without it, add_implicit_resolver would start from YAML 1.1's patterns.
 _Loader12.yaml_implicit_resolvers = {}
 
+# After the core schema of the YAML 1.2 specification; merge keys are added, for front matter uses them.
 for _tag, _pattern, _first in (
     ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", "true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -106,13 +114,13 @@ for _tag, _pattern, _first in (
 
 
 class _Plain:
-    """Makes JSON of what was read: keys are texts in one normal form, dates are texts."""
+    """Makes JSON values of what was read: keys are texts in one normal form, dates are texts."""
 
     def __init__(self, text: str) -> None:
         self._left = _VALUES_PER_CHARACTER * (len(text) + 1)
 
     def value(self, value: Any) -> Any:
-        """Give the value as JSON; raises ValueError for what JSON has not and for endless aliases."""
+        """Give the value as JSON; raises ValueError for what JSON lacks and for aliases that multiply."""
         self._left -= 1
         if self._left < 0:
             raise ValueError("aliases of aliases without measure")
@@ -133,6 +141,7 @@ class _Plain:
         return key if isinstance(key, str) else json.dumps(key)
 
 
+# Byte order mark, Windows line ends and dots as the end are all usual in Markdown editors.
 _FRONT = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE
 )
@@ -157,24 +166,26 @@ def parse_text(text: str, name: str) -> ParsedText:
 
 
 def parse_front_matter(text: str) -> ParsedText:
-    """Read the YAML between the ``---`` lines at a text's beginning; where there are none, it is empty."""
+    """Read the YAML between the ``---`` lines at a text's beginning; an empty map where there are none."""
     match = _FRONT.match(text)
     if match is None:
         return ParsedText(({},))
-    # The line before it keeps the lines' numbers.
+    # The empty line stands for the opening dashes, so that a problem names the line of the file.
     front = parse_text("\n" + match["yaml"], "front-matter.yaml")
+    # Nothing between the dashes is an empty map, not null.
     return ParsedText(({},)) if front.readings[0] is None and not front.problem else front
 
 
 def parse_answer(text: str) -> ParsedText:
     """Read an answer that is one JSON value, or one code fence that holds one.
 
-    Strictly, with no key twice: the task wants JSON.
+    A key that comes twice is a problem here, other than in files: the task wants proper JSON.
     """
     stripped = text.strip()
     if not stripped:
         return ParsedText(problem="no answer")
     fenced = _FENCE.fullmatch(stripped)
+    # A model may write half of a surrogate pair, which strict UTF-8 refuses.
     data = (stripped if fenced is None else fenced["inside"]).encode("utf-8", "surrogatepass")
     try:
         return ParsedText((with_normal_keys(parse_document(Path("answer.json"), data).value),))
@@ -187,9 +198,10 @@ def parse_answer(text: str) -> ParsedText:
 def text_checks(
     where: str, parts: Sequence[str], text: str, problem: str = "", *, fold: bool = False
 ) -> list[Check]:
-    """Check for each part whether a text contains it; where there is a problem, it contains none."""
+    """Check for each part whether a text contains it; where there is a problem, every check fails."""
     folded = fold_text if fold else normal_text
-    whole = folded(text)  # once for all parts: the text may have megabytes
+    # Once for all parts: the text may have megabytes.
+    whole = folded(text)
     found = problem or brief(text)
     return [
         Check(f"{where} contains {part!r}", not problem and folded(part) in whole, repr(part), found)
@@ -198,11 +210,12 @@ def text_checks(
 
 
 def pattern_checks(where: str, patterns: Sequence[str], text: str, problem: str = "") -> list[Check]:
-    """Check for each pattern whether it is found in a text; where there is a problem, none is."""
+    """Check for each pattern whether it is found in a text; where there is a problem, every check fails."""
     normal, composed = normal_text(text), composed_text(text)
     checks = []
     for pattern in patterns:
         compiled = author_pattern(pattern, re.MULTILINE)
+        # A pattern that names \r or a byte order mark is searched for in the text that still has them.
         inside = not problem and compiled.search(composed if compiled.names_line_ends else normal) is not None
         shown = brief(pattern)
         checks.append(
@@ -212,7 +225,7 @@ def pattern_checks(where: str, patterns: Sequence[str], text: str, problem: str 
 
 
 def checks_to_score(checks: Sequence[Check], *, any_will_do: bool) -> Sequence[Check]:
-    """Give the checks to score: all of them or, where any will do, one that holds, else one of all."""
+    """Return all checks or, where any will do, one: a check that passed, else one that names all of them."""
     if not any_will_do or len(checks) == 1:
         return checks
     held = next((check for check in checks if check.passed), None)

@@ -17,13 +17,13 @@ from pytest_agenteval.text.json_values import ABSENT, normal_keys, normal_text
 
 
 def agent_calls(evidence: Evidence, *, succeeded: bool) -> list[ToolCall]:
-    """Give the agent's calls in the order the model listed them, or only those that gave no error.
+    """Give the agent's calls in the model's order: all of them, or only those without an error.
 
-    The names of their tools are in normal form. Calls that the task itself made, to set the stage, are not
-    the agent's doing.
+    The names of their tools are in normal form. Calls that the task seeded are left out.
     """
     calls = (call for call in evidence.calls if call.by == "agent")
     return [
+        # An ASCII name is in normal form already, and most are: only the others are worth a copy.
         call if call.tool.isascii() else replace(call, tool=normal_text(call.tool))
         for call in calls
         if not succeeded or call.error is None
@@ -57,17 +57,18 @@ class ToolCalled:
         count_at(("at_least",), self.at_least, least=0)
         if self.at_most is not None:
             count_at(("at_most",), self.at_most, least=self.at_least)
+        # At least 0 without an upper limit would pass whatever the agent did.
         elif self.at_least == 0:
             raise WrongSetting(("at_least",), "1 or more, or at_most beside it", "0")
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Count the calls of each tool."""
         counts = Counter(call.tool for call in agent_calls(evidence, succeeded=self.succeeded))
         every = Counter(call.tool for call in agent_calls(evidence, succeeded=False))
         return Grade.from_checks("tool_called", [self._check(tool, counts, every) for tool in self.tools])
 
     def _check(self, tool: str, counts: Counter[str], every: Counter[str]) -> Check:
         count = counts[normal_text(tool)]
+        # Failed calls stand in the reason: they are the likely cause of a miss.
         failed = every[normal_text(tool)] - count
         enough = count >= self.at_least and (self.at_most is None or count <= self.at_most)
         calls_text = count_text(count) + (f", and {count_text(failed)} with an error" if failed else "")
@@ -101,7 +102,6 @@ class ToolNotCalled:
         object.__setattr__(self, "tools", texts("tools", self.tools))
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Look for calls of each tool."""
         counts = Counter(call.tool for call in agent_calls(evidence, succeeded=self.succeeded))
         times = [(tool, counts[normal_text(tool)]) for tool in self.tools]
         checks = [Check(f"{tool} was not called", not n, "never", count_text(n)) for tool, n in times]
@@ -109,7 +109,7 @@ class ToolNotCalled:
 
 
 def count_text(count: int) -> str:
-    """Say how often."""
+    """Write a count as ``never``, ``once`` or ``3 times``."""
     return {0: "never", 1: "once"}.get(count, f"{count} times")
 
 
@@ -136,7 +136,6 @@ class CallsInOrder:
         object.__setattr__(self, "tools", texts("tools", self.tools))
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Line the calls up with the steps."""
         called = [call.tool for call in agent_calls(evidence, succeeded=self.succeeded)]
         pairs = common_subsequence(list(map(normal_text, self.tools)), called)
         steps, places = {step for step, _ in pairs}, {place for _, place in pairs}
@@ -147,14 +146,18 @@ class CallsInOrder:
         if self.exact:
             others = [tool for place, tool in enumerate(called) if place not in places]
             checks.append(Check("no other call", not others, "no call", _tool_list(others)))
+        # With exact, each call between the steps costs as much as a missing step.
         whole = max(len(self.tools), len(called)) if self.exact else len(self.tools)
+        # The score comes from the subsequence: from_checks
+        # would divide by the checks, of which exact adds one.
         rationale = Grade.from_checks("calls_in_order", checks).rationale
         return Grade("calls_in_order", len(pairs) / whole, rationale, tuple(checks))
 
 
 def common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
-    """Give a longest common subsequence, as pairs of places in both."""
-    # For every two ends of the sequences, how long their longest common subsequence is.
+    """Give a longest common subsequence, as pairs of places in ``left`` and ``right``."""
+    # For every two ends of the sequences, the length of their longest common subsequence. The walk below
+    # follows these lengths from the start.
     rows = [[0] * (len(right) + 1)]
     for step in reversed(left):
         below, row = rows[-1], [0]
@@ -184,10 +187,10 @@ class CallArguments:
     """Was a tool called with these arguments? The score is the share of arguments that are as they should be.
 
     ``args`` maps names of arguments to matchers; see ``graders/matchers.py``. Other arguments may be there.
-    ``which`` says which of the tool's calls is asked: ``any`` (the best one counts), ``first``, ``last``, a
-    number counted from 1, or ``every`` one, each argument of each call being one question. Calls that gave
-    an error are not looked at, unless ``succeeded`` is false; calls that the task made never are. Where there
-    is no such call, the score is 0 and, for ``every``, the grade is undecided.
+    ``which`` selects the calls to compare: ``any`` (the best one counts), ``first``, ``last``, a number
+    counted from 1, or ``every`` call, each argument of each call being one question. Calls that gave an error
+    are not looked at, unless ``succeeded`` is false; calls that the task made never are. Where there is no
+    such call, the score is 0 and, for ``every``, the grade is undecided.
     """
 
     tool: str
@@ -207,7 +210,6 @@ class CallArguments:
             raise WrongSetting(("which",), "any, every, first, last or a number from 1", brief(self.which))
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Compare the arguments of the calls that ``which`` selects."""
         tool = normal_text(self.tool)
         calls = [call for call in agent_calls(evidence, succeeded=self.succeeded) if call.tool == tool]
         numbered = list(enumerate(calls, start=1))
@@ -218,6 +220,8 @@ class CallArguments:
         expected = matchers("args", self.args)
         if not numbered:
             if self.which == "every":
+                # Where nothing was called, nothing was called
+                # wrongly. The call itself is a matter of tool_called.
                 return Grade(NAME, None, f"{self.tool} was not called: nothing to check")
             found_text = f"calls: {len(calls)}" if calls else "no call"
             claim = f"{self.tool}, call {self.which}" if calls else self.tool
@@ -237,6 +241,8 @@ def _checks(number: int, call: ToolCall, expected: Mapping[str, Matcher]) -> lis
     args = normal_keys(call.args)
     checks = []
     for name, matcher in expected.items():
+        # The author's spelling comes first: one call may have
+        # two arguments whose names differ in spelling only.
         value = args.get(name if name in args else normal_text(name), ABSENT)
         checks.append(check_value(f"{call.tool}, call {number}: {name}", matcher, value))
     return checks
@@ -246,8 +252,8 @@ def _checks(number: int, call: ToolCall, expected: Mapping[str, Matcher]) -> lis
 class StepCeiling:
     """Did the agent ask its model at most so often?
 
-    Replies to the agent are counted, those of judges are not. Where no ask was seen at all, as with an agent
-    that asks a model behind our back, the grade is undecided.
+    Replies to the agent are counted, those of judges are not. Where no request was seen, as with an agent
+    that calls its model by itself, the grade is undecided.
     """
 
     steps: int
@@ -260,7 +266,6 @@ class StepCeiling:
         count_at(("steps",), self.steps, least=1)
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Count the model's replies."""
         used = len(evidence.transcript.asks)
         if not used:
             return Grade("step_ceiling", None, "no asking of a model was seen")
@@ -285,7 +290,6 @@ class CallCeiling:
         count_at(("calls",), self.calls, least=0)
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Count the agent's calls."""
         used = len(agent_calls(evidence, succeeded=False))
         return _ceiling_grade("call_ceiling", "calls", self.calls, used)
 
@@ -308,8 +312,8 @@ class TokenCeiling:
         count_at(("tokens",), self.tokens, least=1)
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Add up what the replies took."""
         asks = evidence.transcript.asks
+        # A reply without a count took an unknown number of tokens, not 0: a sum could pass by mistake.
         uncounted = sum(not ask.usage.tokens for ask in asks)
         if uncounted or not asks:
             reason = f"{uncounted} of {len(asks)} replies came without a count of tokens"
@@ -326,4 +330,5 @@ def _ceiling_grade(grader: str, unit: str, ceiling: int, used: int) -> Grade:
 
 def budget_score(ceiling: int, used: int) -> float:
     """Give 1 up to the ceiling, and beyond it the ceiling's share of what was used."""
+    # Using more never pays, and twice as much is worth half.
     return 1.0 if used <= ceiling else ceiling / used

@@ -23,7 +23,7 @@ from pytest_agenteval.text.json_values import normal_text
 
 @dataclass(frozen=True, slots=True)
 class SelectedFile:
-    """One file's text or, where it has none to be read, what it is instead."""
+    """One file's text or, where it has none that can be read, what it is instead."""
 
     path: str
     text: str = ""
@@ -32,16 +32,18 @@ class SelectedFile:
 
 def matching_paths(path: str, tree: Tree) -> list[str]:
     """Give the file of exactly this path, else every file that fits it as a glob."""
+    # Brackets are part of many names: a path that is there is not read as a glob.
     if path in tree:
         return [path]
     wanted = normal_text(path)
     names = [(name, normal_text(name)) for name in tree]
+    # Systems spell one name in NFC or in NFD.
     same = [name for name, normal in names if normal == wanted]
     return same or [name for name, normal in names if matches(wanted, normal)]
 
 
 def select_files(path: str, tree: Tree) -> list[SelectedFile]:
-    """Read each file that a path or glob means; where it means none, that is the one reading."""
+    """Read each file that a path or glob selects; where it selects none, one entry says so."""
     selected = []
     for name in matching_paths(path, tree):
         file = tree.files[name]
@@ -56,12 +58,12 @@ def select_files(path: str, tree: Tree) -> list[SelectedFile]:
 def best_grade(
     grader: str, files: Sequence[SelectedFile], check: Callable[[SelectedFile], Sequence[Check]]
 ) -> Grade:
-    """Check every file in the same way, and give the best grade: of several files, any one is enough."""
+    """Check every file in the same way and return the best grade: any one file is enough."""
     return best_of(Grade.from_checks(grader, check(file)) for file in files)
 
 
 def best_of(grades: Iterable[Grade]) -> Grade:
-    """Give the best grade; one that is undecided only where none is decided."""
+    """Return the best grade; an undecided one only where no grade is decided."""
     return max(grades, key=lambda grade: -1.0 if grade.score is None else grade.score)
 
 
@@ -94,7 +96,6 @@ class FileExists:
             raise WrongSetting(("paths",), "at least one path, here or in absent", "none")
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Look for each path in the workspace after the trial."""
         present = [_presence(path, evidence.after, expected=True) for path in self.paths]
         absent = [_presence(path, evidence.after, expected=False) for path in self.absent]
         return Grade.from_checks("file_exists", [*present, *absent])
@@ -104,9 +105,9 @@ class FileExists:
 class FileUnchanged:
     """Are the files that were there before as they were? The score is the share of them that is.
 
-    Asked of every file that fitted one of ``paths`` (paths or globs from the workspace's root), and none of
-    ``but``, when the trial began. Files that came are not looked at: ``file_exists`` with ``absent`` asks
-    about those. Where no such file was there before, the grade is undecided. Doing nothing scores 1.
+    The files are those that fitted one of ``paths`` (paths or globs from the workspace's root), and none of
+    ``but``, when the trial began. New files are not looked at: ``file_exists`` with ``absent`` checks those.
+    Where no such file was there before, the grade is undecided. Doing nothing scores 1.
     """
 
     paths: Sequence[str]
@@ -120,12 +121,13 @@ class FileUnchanged:
         object.__setattr__(self, "but", paths("but", self.but, least=0))
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Compare both trees by content."""
         left_out = _all_matching_paths(self.but, evidence.before)
         paths = sorted(_all_matching_paths(self.paths, evidence.before) - left_out)
         if not paths:
             return Grade("file_unchanged", None, f"no file was there that fits {', '.join(self.paths)}")
         before, after = evidence.before.files, evidence.after.files
+        # A file whose name only changed its Unicode form is the same file. A new file beside an old one of
+        # the other form is another file, so paths that were there before are left out.
         respelt = {normal_text(path): file for path, file in after.items() if path not in before}
         checks = []
         for path in paths:
@@ -147,7 +149,7 @@ def _all_matching_paths(globs: Sequence[str], tree: Tree) -> set[str]:
 
 
 def _is_same_content(old: FileText, new: FileText | None) -> bool:
-    # A link's digest is that of its target's name: a file that holds just this name is no link.
+    # A link's digest is that of its target's name: a file that holds just this name has the same digest.
     return new is not None and old.digest == new.digest and (old.why == "link") == (new.why == "link")
 
 
@@ -181,7 +183,6 @@ class FileContains:
         object.__setattr__(self, "texts", texts("texts", self.texts))
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Look for each text in each file that fits."""
         return best_grade("file_contains", select_files(self.path, evidence.after), self._checks)
 
     def _checks(self, file: SelectedFile) -> Sequence[Check]:
@@ -211,7 +212,6 @@ class FileMatches:
         object.__setattr__(self, "patterns", patterns("patterns", self.patterns))
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Search each file that fits for each pattern."""
         return best_grade("file_matches", select_files(self.path, evidence.after), self._checks)
 
     def _checks(self, file: SelectedFile) -> Sequence[Check]:
@@ -245,7 +245,6 @@ class FrontMatter:
         values("values", self.values)
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Compare each value in each file that fits."""
         files = select_files(self.path, evidence.after)
         return best_of(
             _values_grade("front_matter", file, self.values, parse_front_matter(file.text)) for file in files
@@ -275,7 +274,6 @@ class FileValue:
         values("values", self.values)
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Compare each value in each file that fits."""
         files = select_files(self.path, evidence.after)
         return best_of(
             _values_grade("file_value", file, self.values, parse_text(file.text, file.path)) for file in files
@@ -283,6 +281,7 @@ class FileValue:
 
 
 def _values_grade(grader: str, file: SelectedFile, expected: Mapping[str, Any], parsed: ParsedText) -> Grade:
+    # A document that nobody can read says nothing of its values, not even of one that should be absent.
     if parsed.problem and not file.problem:
         return Grade(grader, None, f"{file.path}: {parsed.problem}", undecided="unreadable")
     checks = check_values(file.path, values("values", expected), parsed.readings, file.problem)

@@ -19,6 +19,7 @@ from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import Message, ToolCall
 from pytest_agenteval.text.errors import Problem, ProblemsFound, key_path_text
 
+# Bounds of what a judge is shown: of one value of a rubric, and of one text, call or diff within it.
 MAX_CHARS = 24_000
 MAX_CHARS_OF_ONE = 6_000
 
@@ -37,6 +38,7 @@ def join_within(parts: Iterable[str], between: str = "\n\n", most: int = MAX_CHA
     pieces: list[str] = []
     for part in all_of:
         size += len(part) + len(between)
+        # The first part is always shown, cut in its middle if it is too long by itself.
         if pieces and size > most:
             break
         pieces.append(cut_middle(part, most))
@@ -45,12 +47,12 @@ def join_within(parts: Iterable[str], between: str = "\n\n", most: int = MAX_CHA
 
 
 def diffs(before: Tree, after: Tree, paths: Iterable[str]) -> list[str]:
-    """Write each file's change as a unified diff, none of them without end."""
+    """Write each file's change as a unified diff; a long one is cut in the middle."""
     return [cut_middle("\n".join(unified(before, after, path))) for path in paths]
 
 
 def task(evidence: Evidence) -> str:
-    """Write the task's input: its only text as it is, several values each by name."""
+    """Write the task's input: its only text as it is, or several values with their names."""
     values = evidence.task_input
     if len(values) == 1:
         return _value(next(iter(values.values())))
@@ -58,25 +60,25 @@ def task(evidence: Evidence) -> str:
 
 
 def answer(evidence: Evidence) -> str:
-    """Give the agent's last words."""
     return evidence.answer
 
 
 def calls(evidence: Evidence) -> str:
-    """Write every tool call that the agent made, with what came of it."""
+    """Write the agent's tool calls, each with its result or error; calls that the task made are left out."""
     made = [call for call in evidence.calls if call.by == "agent"]
     return join_within(f"{number}. {_call(call)}" for number, call in enumerate(made, 1))
 
 
 def changes(evidence: Evidence) -> str:
-    """Write what became of the workspace's files, as unified diffs."""
+    """Write the changes of the workspace's files, as unified diffs."""
     diff = evidence.diff
     paths = sorted((*diff.created, *diff.modified, *diff.deleted))
     return join_within(diffs(evidence.before, evidence.after, paths))
 
 
 def conversation(evidence: Evidence) -> str:
-    """Write the conversation, without the instructions that the agent was given."""
+    """Write the conversation without system messages."""
+    # Instructions to the agent may name it, and a judge must not know whom it judges.
     return join_within(_message(message) for message in evidence.messages if message.role != "system")
 
 
@@ -111,6 +113,7 @@ def _plain(value: object) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
+# A mean over judges or dimensions may lie a rounding below the threshold that it reaches.
 ROUNDING = 1e-9
 
 
@@ -165,7 +168,7 @@ def no_judge_grade(grader: str) -> Grade:
 
 
 def grade_from_judgement(grader: str, judgement: Judgement, threshold: float) -> Grade:
-    """Make a grade of what judges found: one check for each dimension that could be told."""
+    """Make a grade of what judges found: one check for each dimension that they could score."""
     scores = judgement.scores
     checks = tuple(
         dimension_check(name, score, threshold) for name, score in scores.items() if score is not None
@@ -181,13 +184,13 @@ def judgement_details(verdict: Any) -> dict[str, Any]:
 
 
 def dimension_check(name: str, score: float | None, threshold: float) -> Check:
-    """Check that a dimension reaches the threshold; one that could not be told does not."""
+    """Check that a dimension reaches the threshold; one without a score does not."""
     passed = score is not None and score >= threshold - ROUNDING
     return Check(f"{name} is good enough", passed, f"{threshold:g} or more", format_score(score))
 
 
 def format_score(score: float | None) -> str:
-    """Write a score for people; two digits must not make it look like a threshold that it lies below."""
+    """Write a score for people, with four digits where two would hide that it lies below a threshold."""
     if score is None:
         return "unknown"
     return f"{score:.2f}" if abs(score - round(score, 2)) < ROUNDING else f"{score:.4f}"
@@ -206,8 +209,8 @@ class JudgeGrader(RubricGrader):
     the answer is compared with them by a rubric for candidates: 1 where judges prefer it to all of them, 0.5
     where it shares the first place, else 0.
 
-    Where what is judged is blank, the score is 0 and nobody is asked; without a judge it is undecided, and
-    where none of the judges could tell. Good enough is 0.6, for the whole and in each check.
+    Where the judged text is blank, the score is 0 and no judge is called. Without a judge, and where none of
+    the judges could tell, the grade is undecided. Good enough is 0.6, for the whole and in each check.
     """
 
     rubric: str
@@ -222,13 +225,13 @@ class JudgeGrader(RubricGrader):
 
     @staticmethod
     def rubric_named(name: str) -> Rubric:
-        """Find a rubric by its name: one of the core's own, or of all that a registry has."""
+        """Find a rubric of the core's own; a registry replaces this by a look-up of all that it has."""
         return packaged_rubric(name)
 
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
-        """Show judges what the rubric shows, and give what they find."""
         rubric = self.used_rubric()
         values = {name: SHOWABLE[name](evidence) for name in rubric.shows}
+        # Before the question whether there is a judge: an agent that says nothing scores 0 in any case.
         if not values[rubric.output].strip():
             return Grade(NAME, 0.0, f"nothing to judge: the trial left no {rubric.output}")
         if not judges:
@@ -250,7 +253,8 @@ class JudgeGrader(RubricGrader):
         return Grade(NAME, comparison.preference(OWN), rationale, checks, details)
 
     def used_rubric(self) -> Rubric:
-        """Read the rubric: its whole text, or the name of one; a mistake is a ValueError."""
+        """Read the rubric from its text, or find it by its name; raises ValueError for a mistake."""
+        # The loader puts the text of a file in the place of a name that ends in .jinja.
         if self.rubric.lstrip("\ufeff").startswith("---"):
             return _read_inlined(self.rubric)
         return self.rubric_named(self.rubric)
@@ -271,7 +275,7 @@ def _in_one_line(problem: Problem) -> str:
 
 
 def _check(rubric: Rubric, against: Mapping[str, str]) -> None:
-    """Refuse a rubric that wants to show what there is not, and one that does not fit ``against``."""
+    """Refuse a rubric that shows what does not exist, and one that does not fit ``against``."""
     missing = [name for name in rubric.shows if name not in SHOWABLE]
     if missing:
         showable = ", ".join(SHOWABLE)

@@ -36,15 +36,15 @@ class ShownValues(FrozenValue, frozen=True):
 
     @property
     def digest(self) -> str:
-        """A digest of both: it is the same where judges would be shown the same."""
+        """Equal for two of these where judges would be shown the same."""
         return json_digest([self.rubric.digest(), dict(self.values)])
 
 
 class SilentJudge:
-    """A judge that notes all that it is shown and replies with nothing, so that no grade comes of it.
+    """A judge that records what it is shown and returns an empty reply, so that no grade comes of it.
 
-    Whoever grades with it learns what a judge of this evidence would be shown: the same values, with the
-    same cuts, for they come the same way.
+    A grader that runs with it shows what judges of this evidence would see: the same values with the same
+    cuts, because they come the same way. ``agenteval review`` shows them to a person.
     """
 
     def __init__(self) -> None:
@@ -52,12 +52,10 @@ class SilentJudge:
 
     @property
     def model(self) -> Model:
-        """Nobody."""
         return Model("nobody", "nobody", offline=True)
 
     @property
     def chat(self) -> SilentJudge:
-        """Itself."""
         return self
 
     async def ask(
@@ -68,12 +66,11 @@ class SilentJudge:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Give an empty reply, which nobody can read as a verdict."""
         return Reply("")
 
 
 def note_shown(judges: Iterable[Judge], rubric: Rubric, values: Mapping[str, str]) -> None:
-    """Let silent judges note the values before they are written into a prompt."""
+    """Record the values with every silent judge, before they are written into a prompt."""
     for judge in judges:
         if isinstance(judge, SilentJudge):
             judge.shown.append(ShownValues(rubric, dict(values)))
@@ -84,7 +81,8 @@ SETTINGS = ChatSettings(temperature=0, max_tokens=MAX_TOKENS)
 EMPTY = "(an empty reply)"
 
 Parsed = TypeVar("Parsed")
-# By identity: a chat that somebody wrote may equal another, or have no hash. It is held meanwhile.
+# Keyed by identity: a chat class of a user may define equality, or have no hash. Who waits holds the chat, so
+# no other object can have its id meanwhile.
 _turns: dict[int, tuple[asyncio.Lock, int]] = {}
 SAME = 1e-9
 
@@ -102,11 +100,14 @@ async def ask_judges(
     """Ask every judge about one thing, side by side, and give their votes.
 
     ``parse`` reads a reply, or raises UnreadableReply; without it, a verdict quoted from ``values`` is not
-    read as the judge's. An unreadable reply is requested once more, unless ``repair`` is false; then it is a
-    vote of nothing with its problem. A provider's failure (ProviderDown) is raised, after the others are
-    done; with ``skip_unreachable`` it is such a vote too, and raised only where nobody else could tell. A
-    chat holds one of these conversations at a time, so that its requests have the same numbers when they are
-    replayed: several at once need several chats.
+    read as the judge's. An unreadable reply is requested once more, unless ``repair`` is false. A judge
+    without a readable reply has a vote without scores that names the problem.
+
+    A provider's failure (ProviderDown) is raised after the other judges are done. With ``skip_unreachable``
+    it becomes such a vote, too, and is raised only where no other judge could tell.
+
+    A chat holds one of these conversations at a time, so that its requests have the same numbers when they
+    are replayed: several at once need several chats.
     """
     messages = rubric.messages(values)
     note_shown(judges, rubric, values)
@@ -129,6 +130,7 @@ async def ask_judges(
 
     votes = await gather_all(map(vote_of, judges))
     judgement = Judgement(rubric, tuple(votes), json_digest(messages), seed)
+    # Where the others decided, an unreachable judge is no more than a vote with a problem.
     if unreachable and judgement.score is None:
         raise unreachable[0]
     return judgement
@@ -151,9 +153,10 @@ async def ask_judge(
     raw: list[str] = []
     problem = ""
     async with _turn(judge.chat):
+        # One repair and no more: a judge that cannot be read twice gives no score, and nothing is guessed.
         for _ in range(2 if repair else 1):
             if raw:
-                # Providers take no empty message.
+                # Providers refuse empty messages, so a remark stands for an empty reply.
                 answer = {"role": "assistant", "content": raw[-1].strip() or EMPTY}
                 messages = [*messages, answer, rubric.once_more(problem)]
             reply = await judge.chat.ask(messages, response_schema=schema, settings=SETTINGS)
@@ -167,10 +170,12 @@ async def ask_judge(
 
 
 async def gather_all(asks: Iterable[Coroutine[Any, Any, Parsed]]) -> list[Parsed]:
-    """Wait for all, also where one fails; then raise what broke the trial, else what else failed."""
+    """Wait for all, even where one fails; then raise a TrialBroken, else the first other error."""
+    # With return_exceptions, because gather would else raise while other requests go on behind the trial.
     outcomes = await asyncio.gather(*asks, return_exceptions=True)
     failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if failed:
+        # Of a spent limit and a provider that is down, the second decides how the trial ends.
         raise next((error for error in failed if isinstance(error, TrialBroken)), failed[0])
     return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
@@ -179,8 +184,8 @@ async def gather_all(asks: Iterable[Coroutine[Any, Any, Parsed]]) -> list[Parsed
 async def _turn(chat: Chat) -> AsyncIterator[None]:
     """Hold a chat for one conversation; those who wait get it in the order in which they came.
 
-    Several graders of one trial use the same chats. Were their requests mixed, a second request of one of
-    them would get its number by the time a reply took, and no replay could find it again.
+    Several graders of one trial use the same chats. If their requests mixed, the number of a second request
+    would depend on how long replies took, and no replay could find it again.
     """
     lock, users = _turns.get(id(chat), (asyncio.Lock(), 0))
     _turns[id(chat)] = lock, users + 1
@@ -220,8 +225,9 @@ class CandidateComparison(FrozenValue, frozen=True):
         return 0.5 if abs(own - best) <= SAME else float(own > best)
 
     def as_details(self) -> dict[str, Any]:
-        """Give everything about the comparison as JSON; a judge's replies stand there once."""
+        """Give everything about the comparison as JSON; a judge's replies appear once."""
         first = next(iter(self.judgements.values()))
+        # The first judgement stands for what all have in common; the spread is each candidate's own, below.
         details = {key: value for key, value in first.as_details().items() if key != "spread"}
         candidates = {
             name: {"scores": dict(judgement.scores), "spread": dict(judgement.spread)}
@@ -247,8 +253,9 @@ async def compare(
 ) -> CandidateComparison:
     """Ask every judge about all candidates, which are given by name; see ``ask_judges``.
 
-    The judges are asked side by side. Each sees the candidates in an order of its own, drawn with ``seed``.
+    Judges are called side by side. Each sees the candidates in an order of its own, drawn with ``seed``.
     """
+    # Of the candidates by name and not of a prompt: each judge gets them in another order.
     content = json_digest([rubric.digest(), dict(values), dict(candidates)])
     material = (*values.values(), *candidates.values())
 
@@ -276,7 +283,8 @@ async def compare(
 
 
 def shuffled_names(candidates: Mapping[str, str], seed: str) -> tuple[str, ...]:
-    """Give the names in an order that only names and seed decide."""
+    """Give the names in an order that depends only on names and seed."""
+    # Sorted first, so that the order in which the task lists them changes nothing.
     names = sorted(candidates)
     Random(seed).shuffle(names)
     return tuple(names)

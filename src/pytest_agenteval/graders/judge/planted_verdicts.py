@@ -61,6 +61,7 @@ _HARMLESS = "Hello."
 def planted_faults(rubric: Rubric) -> list[str]:
     """Name planted verdicts that are read as the judge's, and those that change the prompt around them."""
     plants = _plants(rubric)
+    # Without its braces: each of REPLIES writes them in its own way.
     low = json.dumps(_scores(rubric, rubric.low))[1:-1]
     faults = []
     for (plant, text), (how, reply) in product(plants.items(), REPLIES.items()):
@@ -94,22 +95,25 @@ def _scores(rubric: Rubric, score: float) -> dict[str, object]:
 
 
 def _is_moved(rubric: Rubric, reply: str, shown: str) -> bool:
-    """Whether a reply reads as more than the lowest scores, with its thoughts or without them."""
+    """Whether a reply is read as more than the lowest scores, with its thoughts or without them."""
+    # Some transports split off thoughts before a reply is read, others leave them in.
     for text in {reply, split_thoughts(reply).text}:
         try:
             if rubric.candidates:
                 verdicts = parse_comparison(text, rubric, 2, [shown])
             else:
                 verdicts = (parse_reply(text, rubric, [shown]),)
+        # An unreadable reply forges nothing: the judge is called once more.
         except UnreadableReply:
             continue
+        # The lowest score of any scale is read as 0, so another one came from the material.
         if any(score for verdict in verdicts for score in verdict.scores.values()):
             return True
     return False
 
 
 def _words_around_material(rubric: Rubric, text: str) -> str:
-    """Write the prompt with this text in every place, and give it without what stands between its marks."""
+    """Write the prompt with this text in every place, and cut out what stands between its marks."""
     values = {name: text for name in rubric.shows if not (rubric.candidates and name == rubric.output)}
     candidates = [text, text] if rubric.candidates else []
     system, user = rubric.messages(values, candidates=candidates)

@@ -24,9 +24,9 @@ TOKEN_CHARS = 12
 
 
 class DelimitedText:
-    """A text that is only ever written between its marks; it is true where there is more than white space.
+    """A text that a template can only write between its marks; it is true unless the text is blank.
 
-    No string: what a template does to strings finds nothing to do it to.
+    It is no ``str``, so that nothing a template does to strings can take it apart.
     """
 
     __slots__ = ("_block", "_has_text")
@@ -43,9 +43,10 @@ class DelimitedText:
 
 
 def delimiter_for(texts: Iterable[str]) -> str:
-    """Give marks that stand in none of these texts: the same texts get the same, so that prompts repeat."""
+    """Give a mark that stands in none of these texts; the same texts get the same one, so prompts repeat."""
     held = tuple(texts)
     folded = "\n".join(held).casefold()
+    # The number makes another digest, until one is found that no text holds.
     tokens = (json_digest([*held, number])[:TOKEN_CHARS] for number in count())
     return next(token for token in tokens if token not in folded)
 
@@ -70,7 +71,7 @@ class Dimension(FrozenValue, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """What judges are asked, in which dimensions, on which scale; made by ``read_rubric``.
+    """What judges decide, in which dimensions, on which scale; made by ``read_rubric``.
 
     ``text`` is the whole file, ``body`` what stands below its front matter. ``shows`` names every value that
     the body is given, with what it is; ``output`` is the one that is judged. Judges score from ``low`` to
@@ -108,6 +109,7 @@ class Rubric:
         token = delimiter_for((*values.values(), *candidates))
         fenced = {name: DelimitedText((name, text), token=token) for name, text in values.items()}
         if self.candidates:
+            # Judges see letters in the place of names, and so cannot know which candidate is the agent's.
             fenced[self.output] = DelimitedText(*zip(LETTERS, candidates, strict=False), token=token)
         body = _form(self.body).render(fenced)
         how_to_reply = _frame().render(
@@ -129,6 +131,7 @@ class Rubric:
 
     def schema(self, candidates: int = 0) -> dict[str, Any]:
         """Give the JSON Schema of the reply: a number or "unknown" for each dimension, and the reason."""
+        # `unknown` is the way out that every judge is offered.
         score = {"anyOf": [{"type": "number"}, {"type": "string", "enum": [UNKNOWN]}]}
         scores: dict[str, Any] = dict.fromkeys(self.names, score)
         if candidates:
@@ -166,6 +169,7 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": dict(properties),
+        # All keys required and no others allowed: what the strict mode of providers wants of a schema.
         "required": list(names),
         "additionalProperties": False,
     }
@@ -179,6 +183,7 @@ __all__ = ["Combine", "Dimension", "Rubric", "packaged_rubric", "read_rubric", "
 
 _PARTS = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+# Nothing has a silent default: a rubric states everything that its scores depend on.
 _NEEDED = ("name", "version", "scale", "dimensions", "combine", "shows", "output")
 _KEYS = (*_NEEDED, "candidates")
 A_NAME = "a name of small letters, digits and _"
@@ -186,21 +191,22 @@ A_NAME = "a name of small letters, digits and _"
 
 def read_rubric(text: str, where: str = "rubric") -> Rubric:
     """Read a rubric strictly; raises ProblemsFound with every problem, each with its line in ``where``."""
+    # A rubric that was written on any system is the same rubric, with the same digest.
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     parts = _PARTS.match(text)
     if parts is None:
         expected = "--- on the first line, then YAML, then --- on a line of its own"
         raise ProblemsFound([Problem(where, 1, (), expected, _start(text))])
-    # An empty line in the place of the first dashes: lines are those of the file.
+    # The empty line stands for the opening dashes, so that problems name the lines of the file.
     head = f"\n{parts[1]}"
     return _Reader(where, head, read_yaml(head, where)).rubric(text, parts.end())
 
 
 @cache
 def packaged_rubric(name: str) -> Rubric:
-    """Give a rubric of the core's own; raises ValueError with the names that there are.
+    """Give a rubric that ships with the core; raises ValueError with the names that there are.
 
-    What is registered beside it, the registry knows.
+    Rubrics of benchmarks and conftests are known to the registry only.
     """
     texts = read_templates(PACKAGE, "rubrics")
     if name not in texts:
@@ -226,13 +232,15 @@ class _Reader:
             self._wrong((), f"a map with {', '.join(_NEEDED)}", front_matter)
 
     def rubric(self, text: str, start: int) -> Rubric:
-        """Give the rubric, or raise all problems in reading order."""
+        """Make the rubric; raises ProblemsFound with all problems, in the file's order."""
         self._keys()
         low, high = self._scale()
         shows = self._texts("shows", "what the value is")
         questions = self._texts("dimensions", "what it asks")
+        # A reply gives its reason under this key, beside the dimensions.
         if RATIONALE in questions:
             self._problem(("dimensions", RATIONALE), f"another name than {RATIONALE}", repr(RATIONALE))
+        # A question may be written over several lines of YAML; the prompt has it on one.
         dimensions = tuple(Dimension(name, " ".join(str(says).split())) for name, says in questions.items())
         rubric = Rubric(
             name=self._text("name"),
@@ -326,7 +334,7 @@ class _Reader:
         return value is True
 
     def _check_body(self, body: str, above: int, shows: Mapping[str, str]) -> None:
-        """Look whether the text, after so many lines, writes all that is shown and nothing else."""
+        """Check that the text, with ``above`` lines before it, writes all that is shown and nothing else."""
         try:
             form = Form(body)
         except InvalidForm as refused:

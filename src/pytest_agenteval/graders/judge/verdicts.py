@@ -53,11 +53,13 @@ class Verdict(FrozenValue, frozen=True):
 def parse_reply(reply: str, rubric: Rubric, material: Sequence[str] = ()) -> Verdict:
     """Find the verdict in a reply; raises UnreadableReply.
 
-    A reply that is one JSON object, in a code fence or none, is the judge's own verdict: else an answer could
-    escape its grade by containing it. Among other words an object counts only where it cannot be a quotation
-    of what was judged: the outermost object is whole, has no key twice, is the only one with scores, does not
-    stand in the ``material``, the words before it give no other score, and no digit stands behind it. A
-    number outside the scale is no score: it is not bent to the nearest.
+    A reply that is one JSON object, in a code fence or none, is the judge's own verdict, whatever the
+    material holds: else an answer could escape its grade by containing that object. Among other words an
+    object counts only where it cannot be a quotation of what was judged. It must be outermost and whole, have
+    no key twice, be the only one with scores, and not stand in the ``material``. The words before it must
+    give no other score, and no digit may stand behind it.
+
+    A number outside the scale makes the reply unreadable; it is not moved to the nearest end.
     """
     verdict, words_before = _scored_object(reply, _has_key(rubric.names), material)
     for name in rubric.names:
@@ -68,7 +70,7 @@ def parse_reply(reply: str, rubric: Rubric, material: Sequence[str] = ()) -> Ver
 
 
 def parse_reasoned_reply(reply: str, rubric: Rubric) -> Verdict:
-    """Find the verdict in a reply that also gives a reason, if an empty one; raises UnreadableReply."""
+    """Find the verdict in a reply that has a reason, which may be empty; raises UnreadableReply."""
     verdict, _ = _scored_object(reply, _has_key(rubric.names))
     if not isinstance(verdict.get(RATIONALE), str):
         raise UnreadableReply(f"there is no {RATIONALE} beside the score")
@@ -92,7 +94,8 @@ def parse_comparison(
 
 
 def _has_key(names: Sequence[str], kind: type = object) -> Predicate:
-    """Whether an object has one of these keys; in whatever case, so that a misspelt verdict stays one."""
+    """Make a test for objects that have one of these keys, in any case, with a value of this kind."""
+    # In any case, so that a verdict with a misspelt key is still the verdict, and unreadable as one.
     folded = {name.casefold() for name in names}
     return lambda value: any(
         key.strip().casefold() in folded and isinstance(inner, kind) for key, inner in value.items()
@@ -104,7 +107,7 @@ def _verdict(scores: Mapping[str, Any], rubric: Rubric) -> Verdict:
 
 
 class _ScoredObject(NamedTuple):
-    """An outermost JSON object that holds scores: the object in it that does, and its place in the text."""
+    """An outermost JSON value with its place in the text; ``scored`` is the object in it that has scores."""
 
     scored: dict[str, Any]
     value: Any
@@ -123,14 +126,17 @@ def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -
         if not objects:
             raise UnreadableReply(f"{NO_VERDICT}: {broken}" if broken else NO_VERDICT)
         verdict = objects[0].scored
+        # A judge may repeat its verdict; of two different ones none is picked.
         if any(each.scored != verdict for each in objects):
             raise UnreadableReply(f"there are {len(objects)} JSON objects with scores, and they differ")
         is_whole = _is_whole_reply(text, objects)
-        # Scores may lie within an object or list that says something else, too, which may be the verdict.
+        # The scores may lie within an object or list that
+        # also holds words, and those may be the real verdict.
         outer = objects[0].value
         texts = (part for part in _parts(outer) if isinstance(part, str))
         has_words = outer is not verdict and any(map(str.strip, texts))
-        # What is the whole reply may still be all that a mark for the end of thoughts left of a quotation.
+        # A mark that ends thoughts, such as </think> in an answer, may cut a quotation so that nothing but
+        # the quoted verdict is left. Then even a whole reply is looked for in the material.
         is_own = is_whole and not has_words
         suspects = [shown for shown in material if not is_own or ENDS_THOUGHTS.search(shown)]
         is_quoted = any(_is_quoted(text, objects, shown) for shown in suspects)
@@ -146,16 +152,14 @@ def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -
     if not any(_stands_alone(text, each) or RATIONALE in each.value | verdict for each in objects):
         raise UnreadableReply(f"the scores stand in a sentence, without a {RATIONALE}")
     for each, following in zip(objects, [*(each.start for each in objects[1:]), len(text)], strict=True):
+        # What may be a score behind an object may be the judge's own, and the object a quotation.
         if score := _STATED_BEHIND.search(text, each.end, following):
             raise UnreadableReply(f"behind the JSON object with the scores stands {score[0]}")
     return verdict, text[: objects[0].start]
 
 
 def _objects(text: str, holds: Predicate) -> tuple[list[_ScoredObject], str]:
-    """Give the objects with scores up to the first that cannot be read, and why that one cannot.
-
-    What follows the brace of a broken object may be inside of it: a quotation in its rationale.
-    """
+    """Give the objects with scores up to the first that cannot be read, and why that one cannot."""
     objects: list[_ScoredObject] = []
     at = text.find("{")
     while at >= 0:
@@ -164,6 +168,7 @@ def _objects(text: str, holds: Predicate) -> tuple[list[_ScoredObject], str]:
         except (ValueError, RecursionError) as error:
             words = _PROSE_BRACES.match(text, at)
             if words is None:
+                # What follows the brace of a broken object may be inside of it: a quotation in its rationale.
                 return objects, str(error)
             end = words.end()
         else:
@@ -181,14 +186,12 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
+# Not strict: judges write raw line breaks and tabs into the text of a rationale.
 _decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, strict=False)
 
 
 def _scored_part(value: Any, holds: Predicate) -> dict[str, Any] | None:
-    """Give the object in a value that holds scores, but for those inside of a rationale.
-
-    Beside another value that may be the verdict, what is inside of an object may be evidence.
-    """
+    """Give the object in a value that holds scores; those inside of a rationale do not count."""
     if isinstance(value, dict) and holds(value):
         return value
     parts = _parts(value)
@@ -196,13 +199,15 @@ def _scored_part(value: Any, holds: Predicate) -> dict[str, Any] | None:
         scored = _scored_part(part, holds)
         if scored is not None:
             if any(map(_states_choice, [*parts[:at], *parts[at + 1 :]])):
+                # What stands beside the scores may be the verdict,
+                # and the scores no more than evidence for it.
                 raise UnreadableReply("the JSON object around the scores has another value beside them")
             return scored
     return None
 
 
 def _states_choice(value: Any) -> bool:
-    """Whether a value is or has a number, a truth value or a single word."""
+    """Whether a value is or contains a number, a truth value or a single word."""
     if isinstance(value, str):
         return len(value.split()) == 1
     if isinstance(value, dict | list):
@@ -217,7 +222,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _is_whole_reply(text: str, objects: Sequence[_ScoredObject]) -> bool:
-    """Whether a reply is one object, in a fence or none, but for what the judge thought before."""
+    """Whether a reply is one object, in a fence or none, apart from thoughts before it."""
     if len(objects) != 1:
         return False
     written = text[objects[0].start : objects[0].end]
@@ -232,12 +237,12 @@ def _is_quoted(text: str, objects: Sequence[_ScoredObject], shown: str) -> bool:
         own = holder.value if RATIONALE in holder.value else holder.scored
         spellings += [json.dumps(own), json.dumps(own, ensure_ascii=False)]
     bare = _SPELLING.sub("", shown)
-    # Without its braces, for more may stand in the object that was shown.
+    # Without its braces, because the object in the material may hold more keys.
     return any(_SPELLING.sub("", spelling[1:-1]) in bare for spelling in spellings)
 
 
 def _stands_alone(text: str, holder: _ScoredObject) -> bool:
-    """Whether no words but a label stand on the lines on which an object begins and ends."""
+    """Whether the lines on which an object begins and ends hold no words but a label."""
     before, after = text[: holder.start].rpartition("\n")[2], text[holder.end :].partition("\n")[0]
     return not re.search(r"\w", _LABEL.sub("", f"{before} {after}"))
 
@@ -255,6 +260,7 @@ def _score(scores: Mapping[str, Any], name: str, rubric: Rubric, called: str) ->
     number = _number(value)
     if number is None:
         raise UnreadableReply(f"{called} is {_short_value(value)}, neither a number nor {UNKNOWN!r}")
+    # Nothing is bent into the scale: 0 on a scale from 1 to 5 is a mistake and not the lowest score.
     if not rubric.low <= number <= rubric.high:
         raise UnreadableReply(
             f"{called} is {_short_value(value)}, outside of {rubric.low:g} to {rubric.high:g}"
@@ -263,7 +269,7 @@ def _score(scores: Mapping[str, Any], name: str, rubric: Rubric, called: str) ->
 
 
 def _number(value: Any) -> float | None:
-    """Give a number, also one written as text; a truth value is none, nor is what has no end."""
+    """Read a number, also from text; None for truth values, infinity and NaN."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -310,7 +316,7 @@ class Vote(FrozenValue, frozen=True):
 
 
 class Judgement(FrozenValue, frozen=True):
-    """What all judges found together: one score for each dimension, None where that could not be told."""
+    """What all judges found together: one score for each dimension, None where no judge could tell."""
 
     rubric: Rubric
     votes: tuple[Vote, ...]
@@ -379,11 +385,10 @@ def combine_scores(rubric: Rubric, votes: Sequence[float]) -> float | None:
 
 
 def mean_of_known(scores: Iterable[float | None]) -> float | None:
-    """Give the mean of those scores that there are, or None."""
     decided = [score for score in scores if score is not None]
     return fmean(decided) if decided else None
 
 
 def no_judgement(rubric: Rubric) -> Mapping[str, None]:
-    """Give the scores of one who could not tell."""
+    """Give the scores of a judge that could not tell."""
     return dict.fromkeys(rubric.names)
