@@ -52,7 +52,7 @@ def add_common_arguments(parser: argparse.ArgumentParser, target: str) -> None:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Say in one sentence what cannot be written, or that not all of it was."""
+    """Turn an error of the file system into one sentence that names the file."""
     try:
         yield
     except KeyboardInterrupt:
@@ -63,7 +63,7 @@ def writing() -> Iterator[None]:
 
 
 def leftover_lines(others: Sequence[Path]) -> Iterator[str]:
-    """Name files in the target that are not of this import, the first few of them."""
+    """Name the first few files in the target that this import did not write."""
     if others:
         more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
         yield f"not of this import, left as they are: {', '.join(map(str, others[:MOST_NAMED]))}{more}"
@@ -80,11 +80,10 @@ def write_yaml(path: Path, content: Mapping[str, Any]) -> Path:
 
 
 def yaml_text(content: Mapping[str, Any]) -> str:
-    """Write a map as YAML."""
     import yaml
 
     base: Any = yaml.SafeDumper
-    # Without anchors, which are hard to read and to edit.
+    # Without anchors and aliases, which are hard to read and to edit.
     dumper: Any = type("PlainDumper", (base,), {"ignore_aliases": lambda *_: True})
     return yaml.dump(content, Dumper=dumper, allow_unicode=True, sort_keys=False, width=WIDTH)
 
@@ -103,6 +102,7 @@ def read_json(path: Path) -> Any:
     text = read_text(path)
     try:
         return json.loads(text)
+    # JSON that is nested too deeply raises RecursionError, which has no line number.
     except (ValueError, RecursionError) as broken:
         raise ProblemsFound([not_json(path, broken)]) from None
 
@@ -110,6 +110,7 @@ def read_json(path: Path) -> Any:
 def read_text(path: Path) -> str:
     """Read a UTF-8 text; raises ProblemsFound where it is none."""
     try:
+        # ``-sig`` drops a byte order mark, at which ``json.loads`` would fail.
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as broken:
         line = path.read_bytes().count(b"\n", 0, broken.start) + 1
@@ -120,12 +121,11 @@ def read_text(path: Path) -> str:
 
 
 def not_json(path: Path, broken: Exception, line: int | None = None) -> Problem:
-    """Say where a file stops being JSON."""
     return Problem(str(path), line or getattr(broken, "lineno", None), (), "JSON", str(broken))
 
 
 def read_all(paths: Iterable[Path]) -> Iterator[tuple[Path, Any]]:
-    """Read many JSON files; raises ProblemsFound with the problems of all of them after the last."""
+    """Read many JSON files; after the last one, raises ProblemsFound with the problems of all of them."""
     problems: list[Problem] = []
     for path in paths:
         try:
@@ -160,7 +160,7 @@ class ImportedRun(Record, frozen=True):
 
 
 def imported_runs(target: Path, command: Sequence[str]) -> list[Path]:
-    """Give the folders of the runs below ``target`` that a command which begins so imported before."""
+    """Return the folders of the runs below ``target`` whose command starts with ``command``."""
     begin = tuple(command)
     runs = list_runs(target / ROOT)
     return [run.path for run in runs if run.header.command[: len(begin)] == begin]
@@ -171,8 +171,8 @@ def replace_imported_runs(
 ) -> list[Path]:
     """Remove what a command that begins with ``begin`` imported before, write these runs; give their folders.
 
-    ``command`` is what was typed now, stored in each run's header. ``latest`` stays with a run that was made
-    here, which no import is newer than.
+    ``command`` is what was typed now, stored in each run's header. If ``latest`` points to a run that was
+    made here, it still does afterwards: no import counts as newer.
     """
     earlier = imported_runs(target, begin)
     # Looked up before the runs are written: each of them becomes the latest for a moment.

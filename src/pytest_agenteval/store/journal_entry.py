@@ -44,13 +44,13 @@ NO_TAPE = TapeCounts()
 class JournalEntry(Record, frozen=True, gc=False):
     """The last finished attempt of one trial.
 
-    ``attempts`` counts how often the trial began, ``earlier`` and ``earlier_seconds`` hold what the
-    finished attempts before this one took. Grades are without checks and details, and long rationales,
-    messages and tracebacks are cut: the trial itself has all of it. ``split`` is None in journals of before
-    it was written down. ``own_models`` are those that the agent called by itself, as their replies name them;
-    ``doubtful_events`` counts what happened that makes the trial doubtful, by its kind. ``paid`` is what was
-    paid in this run, None where that is all that agent, judges and user took. ``origin`` says where the trial
-    was carried out, where that was not for this attempt.
+    ``attempts`` counts how often the trial started. ``earlier`` and ``earlier_seconds`` hold the usage and
+    the seconds of the finished attempts before this one. Grades have no checks and details, and long
+    rationales, messages and tracebacks are cut: the trial itself has all of it. ``split`` is None in journals
+    from before it was stored. ``own_models`` are the models that the agent called by itself, as their replies
+    name them; ``doubtful_events`` counts, by kind, the events that make the trial doubtful. ``paid`` is what
+    this run paid for, None if that is all that agent, judges and simulated user used. ``origin`` is the run
+    and attempt in which the agent acted, if it was not this attempt.
     """
 
     key: TrialKey
@@ -90,18 +90,19 @@ class JournalEntry(Record, frozen=True, gc=False):
 
     @property
     def elapsed_seconds(self) -> float | None:
-        """The seconds; None where the process died that carried the trial out."""
+        """The seconds that the trial took; None if the process that ran it died."""
+        # Such an attempt is written with unknown usage and 0 seconds.
         return None if self.usage.asks is None and not self.seconds else self.seconds
 
     @property
     def charged_seconds(self) -> float | None:
-        """The seconds that count against the trial's limit: in older journals all."""
+        """The seconds that count against the trial's limit; in older journals these are all of them."""
         seconds = self.elapsed_seconds
         return None if seconds is None else seconds - self.uncharged_seconds
 
     @property
     def unended_attempts(self) -> int:
-        """How many attempts before this one started and never ended: what they took is unknown."""
+        """How many attempts before this one started and never ended; their usage is unknown."""
         return max(0, self.attempts - 1 - len(self.earlier))
 
     @property
@@ -111,25 +112,24 @@ class JournalEntry(Record, frozen=True, gc=False):
 
     @property
     def all_tokens(self) -> float | None:
-        """Tokens of all attempts; None where those of any are unknown."""
+        """Tokens of all attempts; None if those of any attempt are unknown."""
         tokens = sum_figures([usage.tokens for usage in (self.usage, *self.earlier)]).value
         return None if self.unended_attempts else tokens
 
     @property
     def all_cost_usd(self) -> float | None:
-        """The cost of all attempts; None where that of any is unknown."""
+        """The cost of all attempts; None if that of any attempt is unknown."""
         cost = sum_figures([usage.cost_usd for usage in (self.usage, *self.earlier)]).value
         return None if self.unended_attempts else cost
 
     @property
     def all_seconds(self) -> float | None:
-        """The time of all attempts; None where that of any is unknown."""
+        """The seconds of all attempts; None if those of any attempt are unknown."""
         seconds = None if self.unended_attempts else self.elapsed_seconds
         return None if seconds is None else seconds + self.earlier_seconds
 
 
 def own_models_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
-    """Give the models that agents called by themselves in any of the trials, by name."""
     return tuple(sorted({name for entry in entries for name in entry.own_models}))
 
 
@@ -155,7 +155,7 @@ _MOST = sys.float_info.max
 
 
 def check_entry(entry: JournalEntry) -> None:
-    """Raise ValueError where a part of a trial's entry is not what reports may reckon with."""
+    """Raise ValueError if a value of the entry is not one that reports can calculate with."""
     check_key(entry.key, entry.attempt)
     if entry.ending not in _ENDINGS:
         raise ValueError(f"the ending {entry.ending!r}, and not one of {', '.join(_ENDINGS)}")
@@ -184,6 +184,7 @@ def check_entry(entry: JournalEntry) -> None:
         if grade.unclamped is not None:
             _check_number(grade.unclamped)
     _check_amounts((entry.seconds, entry.uncharged_seconds))
+    # The file's name is not in the line: it follows from the journal's own name.
     _check_counts(entry.location[1:])
     _check_texts((entry.bucket, entry.cause, entry.message, entry.limit, entry.started_at, entry.traceback))
     _check_texts((entry.file, *entry.tags))
@@ -195,6 +196,7 @@ def check_entry(entry: JournalEntry) -> None:
             raise ValueError(f"{digests!r} in the place of a digest for each {owner}")
         if digests is not graders:
             _check_texts(digests.values())
+    # Each is ``VERSION:DIGEST``; merging runs compares the part before the colon.
     for grader in graders.values():
         if not (isinstance(grader, str) and ":" in grader):
             raise ValueError(f"{grader!r} in the place of a grader's version and digest")
@@ -208,13 +210,13 @@ def check_entry(entry: JournalEntry) -> None:
 
 
 def check_key(key: TrialKey, attempt: Any) -> None:
-    """Raise ValueError where a trial's name, or the number of its attempt, is none."""
+    """Raise ValueError if a part of the key is not a text, or a number is not a whole one."""
     if not all(isinstance(part, str) for part in key[:-1]):
         raise ValueError(f"a trial's name of {', '.join(map(repr, key[:-1]))}")
     _check_whole((key.repetition, attempt))
 
 
-# A bool is no number here, and what is no number at all satisfies no comparison.
+# ``type()`` and not ``isinstance``: a bool is no number here. NaN is refused too: it satisfies no comparison.
 def _check_share(number: Any) -> None:
     if not (type(number) in _NUMBERS and 0 <= number <= 1):
         raise ValueError(f"{number!r} in the place of a number from 0 to 1")
@@ -234,6 +236,7 @@ def _check_amounts(numbers: Iterable[Any]) -> None:
 def _check_counts(numbers: tuple[Any, ...]) -> None:
     for number in numbers:
         if type(number) is not int or number < 0:
+            # Raises a more exact message if the number is not a whole one; here it may be below 0 instead.
             _check_whole(numbers)
             raise ValueError(f"{number!r} in the place of a number")
 
@@ -276,7 +279,6 @@ SHORT_TRACEBACK = 600
 
 
 def started_line(plan: Plan, at: str) -> Line:
-    """Say that a trial began."""
     line: Line = {"v": VERSION, "kind": "started", "attempt": plan.attempt}
     _write_key(line, plan.key)
     line["at"] = at
@@ -284,7 +286,6 @@ def started_line(plan: Plan, at: str) -> Line:
 
 
 def not_run_line(plan: Plan, cause: str, reason: str) -> Line:
-    """Say that a trial does not begin in this run, and why."""
     line: Line = {"v": VERSION, "kind": "not_run", "attempt": plan.attempt}
     _write_key(line, plan.key)
     line["cause"], line["reason"] = cause, shorten(reason, SHORT_MESSAGE)
@@ -292,16 +293,18 @@ def not_run_line(plan: Plan, cause: str, reason: str) -> Line:
 
 
 def finished_line(trial: Trial) -> Line:
-    """Say how a trial ended; ``with_location`` adds where its transcript stands."""
+    """Build the line of a finished trial; ``with_location`` adds where the trial's transcript stands."""
     line: Line = {"v": VERSION, "kind": "finished", "attempt": trial.attempt}
     _write_key(line, trial.key)
     line["ending"], line["score"] = trial.ending, trial.score
     add(line, limit=trial.limit, cause=trial.cause, message=shorten(trial.message, SHORT_MESSAGE))
     add(line, traceback=last_lines(trial.traceback, SHORT_TRACEBACK))
+    # The key ``kind`` is taken: it is the kind of the line.
     line["task_kind"] = trial.kind
     add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags, file=trial.file, label=trial.label)
     add(line, split=trial.split, own_models=trial.transcript.models)
     add(line, doubtful_events=dict(trial.transcript.doubtful_events))
+    # Written by hand where false or 0 differs from None: ``add`` leaves out both.
     if trial.acted is not None:
         line["acted"] = trial.acted
     if trial.origin is not None:
@@ -320,18 +323,21 @@ def finished_line(trial: Trial) -> Line:
 
 
 def with_location(line: bytes, offset: int, length: int) -> bytes:
-    """Add to an encoded finished line where its transcript stands, which is known when all are written.
+    """Add the transcript's offset and length, and the checksum, to an encoded finished line.
 
-    With the checksum it is whole.
+    They are known only when all transcripts of the batch have been written.
     """
+    # ``[:-2]`` cuts off the closing brace and the line break.
     return add_checksum(b'%b,"transcript":[%d,%d]}\n' % (line[:-2], offset, length))
 
 
 def check_keys(line: Line) -> None:
-    """Raise ValueError for a line without a checksum that has a key which no version has written.
+    """Raise ValueError if a line without a checksum has a key that no version has written.
 
-    One that has a checksum may: a newer version may have more to say.
+    A line with a checksum may have such a key: a newer version may write more.
     """
+    # A damaged key would be read as a missing one, and its default, such as a weight of 1, would give another
+    # score.
     known, grades = _KEYS.get(str(line.get("kind"))), line.get("grades")
     unknown = [] if known is None else [key for key in line if key not in known]
     for grade in grades if isinstance(grades, list) else ():
@@ -342,7 +348,6 @@ def check_keys(line: Line) -> None:
 
 
 def _read_key(line: Line) -> TrialKey:
-    """Read the trial's key out of a line of either kind."""
     return TrialKey(
         _shared(line["suite"]),
         line["task"],
@@ -354,12 +359,12 @@ def _read_key(line: Line) -> TrialKey:
 
 
 def _shared(text: Any) -> Any:
-    """Give the text as the one object that all lines share which say the same, as most of a run do."""
+    """Intern a text, as most lines of a run repeat it; anything else is left to ``check_entry`` to refuse."""
     return sys.intern(text) if type(text) is str else text
 
 
 def read_started(line: Line) -> tuple[TrialKey, int]:
-    """Read a started line: the trial and the attempt; raises ValueError for what is no such line."""
+    """Read the trial and the attempt of a started line; raises ValueError if it lacks them."""
     try:
         key, attempt = _read_key(line), line["attempt"]
     except (LookupError, TypeError) as problem:
@@ -369,7 +374,7 @@ def read_started(line: Line) -> tuple[TrialKey, int]:
 
 
 def read_not_run(line: Line) -> NotRunTrial:
-    """Read why a trial did not begin; raises ValueError for what is no such line."""
+    """Read which trial was held back, and why; raises ValueError if the line lacks it."""
     try:
         key, cause, reason = _read_key(line), line["cause"], line["reason"]
     except (LookupError, TypeError) as problem:
@@ -377,17 +382,19 @@ def read_not_run(line: Line) -> NotRunTrial:
     check_key(key, line.get("attempt", 1))
     if not (isinstance(cause, str) and isinstance(reason, str)):
         raise ValueError(f"a trial that was not run for {cause!r}, {reason!r}")
+    # Interned, as one reason usually holds for many trials.
     return NotRunTrial(key, sys.intern(cause), sys.intern(reason))
 
 
 def read_finished(line: Line, transcripts: str) -> JournalEntry:
-    """Read a finished line; ``transcripts`` is the name of the file that its place refers to.
+    """Read a finished line; ``transcripts`` is the name of the file in which its transcript stands.
 
-    Raises ValueError for a line that holds no ending, or one that nobody knows.
+    Raises ValueError for a line without an ending, or with an unknown one.
     """
     try:
         entry = _entry(line, transcripts)
         check_entry(entry)
+    # Values of a damaged line may be of any type, so building the records raises any of these.
     except (LookupError, TypeError, AttributeError) as problem:
         raise ValueError(_lack(problem)) from None
     return entry
@@ -399,7 +406,8 @@ def _lack(problem: Exception) -> str:
 
 def _entry(line: Line, transcripts: str) -> JournalEntry:
     get, tapes, digests = line.get, line.get("tapes", {}), line.get("digests", {})
-    if isinstance(digests, dict):  # what is no map, Digests refuses
+    # For a value that is not a map, ``Digests(**digests)`` raises below.
+    if isinstance(digests, dict):
         digests = {name: _shared(value) if name in ALIKE else value for name, value in digests.items()}
     return JournalEntry(
         key=_read_key(line),
@@ -436,7 +444,8 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
     )
 
 
-# By hand, not by a loop over fields: this runs for every trial, and the order of keys is part of the format.
+# Written out, without a loop over fields: this runs for every trial, and the order of keys is part of the
+# format.
 def _write_key(line: Line, key: TrialKey) -> None:
     line["suite"], line["task"], line["agent"], line["model"] = key[:4]
     if key.variant:
@@ -461,6 +470,7 @@ def _counts(counts: TapeCounts) -> Line:
 
 
 def _grade(grade: Grade) -> Line:
+    # Defaults are left out, so that the lines of a short trial stay small.
     line: Line = {"grader": grade.grader, "score": grade.score}
     if grade.score is not None:
         line["passed"] = grade.passed
@@ -485,5 +495,6 @@ def _read_grade(line: dict[str, Any]) -> Grade:
         weight=get("weight", 1.0),
         required=get("required", False),
         unclamped=get("unclamped"),
+        # Earlier versions had other words for some of the reasons.
         undecided=EARLIER_WORDS.get(why := get("undecided", ""), why),
     )

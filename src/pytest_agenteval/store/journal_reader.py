@@ -1,6 +1,7 @@
 """A journal read back: from its lines, or from the index that is written beside a large one.
 
-The index holds the entries in columns, a value that repeats only once."""
+The index holds the entries in columns; a value that repeats is stored only once.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ decode = msgspec.msgpack.Decoder().decode
 
 
 class Unpackable(ValueError):
-    """A value cannot be written exactly: a whole number of more than 64 bits, half a surrogate pair."""
+    """A value that cannot be stored exactly: a whole number of more than 64 bits, half a surrogate pair."""
 
 
 PackedColumn = tuple[str, Any]
@@ -65,7 +66,7 @@ PackedColumn = tuple[str, Any]
 
 
 def pack(values: Sequence[Any], kinds: Mapping[str, type]) -> bytes:
-    """Write values down as columns; raises Unpackable where they would not come back as they are.
+    """Encode values as columns; raises Unpackable if they would not come back as they are.
 
     ``kinds`` are the named tuples and structs that the values may be made of.
     """
@@ -78,15 +79,17 @@ def pack(values: Sequence[Any], kinds: Mapping[str, type]) -> bytes:
 def _column(values: Sequence[Any], names: Mapping[type, str]) -> PackedColumn:
     types = set(map(type, values))
     if len(types) == 1 and (kind := next(iter(types))) in names:
-        # One and the same value for all of them is written only once.
+        # If all values are one object, only that object is written.
         distinct = values[:1] if len(set(map(id, values))) == 1 else values
         fields = distinct if issubclass(kind, tuple) else map(msgspec.structs.astuple, distinct)
         return "each", (names[kind], [_column(column, names) for column in zip(*fields, strict=True)])
+    # Records of which some are missing, such as ``paid``: first which are there, then those.
     if type(None) in types and types - {type(None)} <= {*names}:
         there = [value is not None for value in values]
         some = [value for value in values if value is not None]
         return "some", (_column(there, names), len(some), _column(some, names))
     inner = {type(item) for value in values for item in value} if types == {tuple} else set()
+    # Tuples of records, such as grades: first how many each value has, then all of them in one column.
     if inner and inner <= {*names}:
         flat = [item for value in values for item in value]
         return "rows", (_column(list(map(len, values)), names), len(flat), _column(flat, names))
@@ -94,24 +97,26 @@ def _column(values: Sequence[Any], names: Mapping[type, str]) -> PackedColumn:
 
 
 def _scalars(values: Sequence[Any], types: set[type]) -> PackedColumn:
-    # With its type: 1, 1.0 and true are equal, and are not the same figure in a report.
+    # Each with its type: 1, 1.0 and true are equal, but not the same figure in a report.
     keys = values if len(types) == 1 else list(zip(map(type, values), values, strict=True))
     distinct = dict.fromkeys(keys)
     if len(distinct) * FEW > len(values) and len(distinct) > 1:
         return "list", list(values)
+    # -0.0 equals 0.0, so a table would turn one into the other.
     if float in types and any(value == 0 and copysign(1, value) < 0 for value in values if value is not None):
-        return "list", list(values)  # -0.0 is equal to 0.0
+        return "list", list(values)
     table = list(distinct) if len(types) == 1 else [value for _, value in distinct]
     return _table(table, keys, {value: at for at, value in enumerate(distinct)})
 
 
 def _plain(values: Sequence[Any]) -> PackedColumn:
-    """Write lists and maps of scalars; two are equal where they are written alike."""
+    """Encode lists and maps of scalars; two count as equal if their encoded bytes are."""
     for value in values:
         inner = value.values() if isinstance(value, dict) else value
         if not {*map(type, inner)} <= SCALARS:
             raise Unpackable(f"a list or a map of scalars was expected, not {value!r:.80}")
     shape = next((name for name, kind in LISTS.items() if type(values[0]) is kind), "map")
+    # Lists and maps cannot be keys, and compared by value 1 would equal 1.0.
     keys = list(map(encode, values))
     distinct = dict(zip(keys, values, strict=True))
     where = {text: at for at, text in enumerate(distinct)}
@@ -123,7 +128,10 @@ def _table(table: Sequence[Any], keys: Sequence[Any], where: Mapping[Any, int]) 
 
 
 def _values(column: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
-    """Give a column's values; without end where they are all the same."""
+    """Return the values of a column.
+
+    If all are the same, the iterator never ends: the caller knows how many it needs.
+    """
     way, parts = column
     if way == "same":
         return repeat(parts)
@@ -135,7 +143,8 @@ def _values(column: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
         kind = kinds[parts[0]]
         columns = parts[1]
         fields = [_values(column, kinds) for column in columns]
-        # A named tuple's own way to be made is Python code.
+        # The constructor of a named tuple is Python code, and slower than that of a tuple. ``zip`` is not
+        # strict, as a column of one repeated value never ends.
         is_tuple = issubclass(kind, tuple)
         made = map(partial(tuple.__new__, kind), zip(*fields)) if is_tuple else map(kind, *fields)  # noqa: B905
         return repeat(next(made)) if all(map(_is_same, columns)) else made
@@ -143,6 +152,7 @@ def _values(column: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
         lengths, count, items = parts
         flat = islice(_values(items, kinds), count)
         if _is_same(lengths):
+            # One iterator several times: each step takes that many items from it.
             return zip(*[flat] * lengths[1], strict=True)
         return (tuple(islice(flat, length)) for length in _values(lengths, kinds))
     if way == "some":
@@ -176,9 +186,9 @@ KINDS: Mapping[str, type] = {
 class JournalIndex(FrozenValue, frozen=True):
     """The first ``end`` bytes of a journal, which are ``lines`` whole lines.
 
-    ``entries`` are the finished attempts, in the order of their keys and then of their lines;
-    ``first_starts`` counts the lines that say a trial began for the first time. ``others`` are all other
-    lines, as they stand there, with their numbers.
+    ``entries`` are the finished attempts, ordered by key and then by line. ``first_starts`` counts the lines
+    of trials that started for the first time. ``others`` are all other lines as raw bytes, with their
+    numbers.
     """
 
     end: int = 0
@@ -192,10 +202,10 @@ NO_INDEX = JournalIndex()
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """The first line of an index: who wrote it, of which bytes of which journal, and what follows.
+    """The first line of an index: who wrote it, which bytes of which journal it covers, and what follows.
 
     ``checksum`` is of these bytes, ``own_checksum`` of what follows. ``modified`` is when the journal was
-    written to last, in nanoseconds.
+    last written to, in nanoseconds.
     """
 
     by: str
@@ -211,7 +221,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def _author() -> str:
-    """Name the code that reads lines: what another version made of them may be something else."""
+    """Identify the code that reads lines: its version and the fields of its records."""
     fields = [(name, getattr(kind, "__struct_fields__", None)) for name, kind in KINDS.items()]
     return f"{__version__}-{zlib.crc32(repr(fields).encode()):08x}"
 
@@ -220,20 +230,19 @@ BY = _author()
 
 
 def index_path(journal: Path) -> Path:
-    """Give where the index of a journal stands."""
     name = journal.name.removeprefix("journal-").removesuffix(".jsonl")
     return journal.with_name(f"index-{name}.bin")
 
 
 def _read_index(journal: Path) -> JournalIndex:
-    """Give the index of a journal; an empty one where there is none, or none that is of its bytes."""
+    """Return a journal's index; an empty one if there is none, or if it is not of the journal's bytes."""
     try:
-        # The journal first: what it grows by meanwhile is read behind the index.
+        # The journal's state first: lines that are added meanwhile are read after those of the index.
         state = journal.stat()
         written = index_path(journal).read_bytes()
         first, _, rest = written.partition(b"\n")
         head = msgspec.json.decode(first, type=_Head)
-        # Another version may have made something else of the lines.
+        # Another version may have read the lines differently.
         sound = head.by == BY and zlib.crc32(rest) == head.own_checksum
         if not (sound and _holds(head, journal, state)):
             return NO_INDEX
@@ -245,11 +254,12 @@ def _read_index(journal: Path) -> JournalIndex:
 
 
 def _holds(head: _Head, journal: Path, state: os.stat_result) -> bool:
-    """Whether this is the journal that the index is of, and still begins with the same bytes.
+    """Whether the index is of this journal, whose first bytes are still the same.
 
-    Where it was neither copied nor written to, its size and time say so.
+    If the journal was neither copied nor written to since, its size and modification time are enough.
     """
-    if head.journal != journal.name:  # which is where the names of transcripts' files come from
+    # The names of transcript files come from the journal's name, and a merge gives its files new names.
+    if head.journal != journal.name:
         return False
     if (state.st_size, state.st_mtime_ns) == (head.end, head.modified):
         return True
@@ -257,10 +267,11 @@ def _holds(head: _Head, journal: Path, state: os.stat_result) -> bool:
 
 
 def _write_index(journal: Path, index: JournalIndex, state: os.stat_result) -> None:
-    """Write the index of a journal beside it; where that cannot be, the next reader does without.
+    """Write the index of a journal beside it; if that fails, the next reader does without.
 
     ``state`` is the journal's from before it was read.
     """
+    # An index only saves time, so a failure to write one is no error.
     with suppress(OSError, Unpackable):
         entries = sorted(index.entries, key=lambda entry: entry.key)
         packed = pack(entries, KINDS) if entries else b""
@@ -269,6 +280,7 @@ def _write_index(journal: Path, index: JournalIndex, state: os.stat_result) -> N
             by=BY,
             journal=journal.name,
             end=index.end,
+            # From before the journal was read: if lines were added since, the next reader compares checksums.
             modified=state.st_mtime_ns,
             checksum=_checksum(journal, index.end),
             lines=index.lines,
@@ -321,9 +333,12 @@ class Journal:
         for raw in _raw_lines(path, index.end):
             whole, is_first = raw.endswith(b"\n"), _is_first_start(raw)
             entry = None
-            if not is_first:  # half of all lines are, and as a rule they say nothing new
+            # First starts are half of all lines, and say nothing new if the trial ended: ``settle`` parses
+            # them.
+            if not is_first:
                 entry = self._take_raw(path, number + 1, raw)
-            if not whole:  # somebody is writing it, or a crash left it
+            # Another process is writing this line, or a crash left it: it is in no index.
+            if not whole:
                 break
             end, number, first_starts = end + len(raw), number + 1, first_starts + is_first
             if entry is not None:
@@ -331,13 +346,15 @@ class Journal:
             elif not is_first:
                 others.append((number, raw))
         self._first_starts += first_starts - index.first_starts
+        # A pipe is read to its end, but gets no index.
         if end - index.end >= WORTH_BYTES and path.is_file():
             _write_index(path, JournalIndex(end, number, first_starts, entries, others), state)
 
     def _take_raw(self, path: Path, number: int, raw: bytes) -> JournalEntry | None:
-        """Add a line, and give the finished attempt that it holds; what is no such line is noted."""
+        """Add a line and return the finished attempt that it holds, if any; note an unreadable line."""
         intact, line = is_intact(raw), _parse_line(raw)
-        # A newer version's checksums may be others; in the midst of a file a newer version is only damage.
+        # A newer version may calculate checksums in another way, so only the first line may be of one despite
+        # a wrong checksum. Further down, such a line is damage.
         version = line.get("v") if line is not None and (intact is not False or number == 1) else None
         if line is not None and isinstance(version, int) and version > VERSION:
             check_version(line, f"{path}:{number}")
@@ -348,6 +365,7 @@ class Journal:
         try:
             if intact is None:
                 check_keys(line)
+            # ``JournalWriter`` names both files after the process.
             return self._take(line, path.name.replace("journal-", "transcripts-", 1))
         except ValueError as problem:
             self._note(path, number, f"holds {problem}")
@@ -370,8 +388,10 @@ class Journal:
 
     def _take_entry(self, entry: JournalEntry) -> JournalEntry:
         attempts = self._finished.setdefault(entry.key, [])
-        if attempts and entry in attempts:  # a line that stands there twice: what it took was paid once
+        # The same line twice: what the attempt used was paid only once.
+        if attempts and entry in attempts:
             raise ValueError("the same line once more")
+        # A trial that was taken over as it is never started in this run, so it has no first start.
         if entry.attempt == 1 and (entry.origin is None or entry.origin.regraded):
             self._first_ends += 1
         attempts.append(entry)
@@ -381,12 +401,13 @@ class Journal:
         self.odd.append(f"{path.name}:{number}: left out: {what}")
 
     def settle(self) -> None:
-        """Look at the first starts, which say nothing new where as many first attempts ended."""
+        """Parse the first starts, unless as many first attempts ended: then they say nothing new."""
         if self._first_starts == self._first_ends:
             return
         for path in self._paths:
             seen: set[bytes] = set()
             for number, raw in enumerate(_raw_lines(path), start=1):
+                # A line that stands there twice is one start.
                 if _is_first_start(raw) and raw not in seen:
                     seen.add(raw)
                     line = _parse_line(raw)
@@ -400,7 +421,7 @@ class Journal:
                         self._started.setdefault(key, []).append(attempt)
 
     def entries(self) -> tuple[JournalEntry, ...]:
-        """Give the last finished attempt of each trial."""
+        """Return the last finished attempt of each trial, sorted by key."""
         finished, started = self._finished, self._started
         return tuple(
             # Most trials have one attempt, and nothing else to work out.
@@ -411,7 +432,7 @@ class Journal:
         )
 
     def begun(self) -> tuple[StartedAttempt, ...]:
-        """Give the attempts that began after the last one that finished."""
+        """Return the attempts that started after the last one that finished."""
         return tuple(
             StartedAttempt(key, attempt)
             for key in sorted(self._started)
@@ -420,17 +441,18 @@ class Journal:
         )
 
     def not_run(self) -> tuple[NotRunTrial, ...]:
-        """Give the trials that were held back and have never finished, sorted by key."""
+        """Return the trials that were held back and have never finished, sorted by key."""
         return tuple(self._not_run[key] for key in sorted(self._not_run) if key not in self._finished)
 
     def _last(self, attempts: list[JournalEntry]) -> JournalEntry:
-        # reversed: of two lines of one attempt, as a full disk can leave them, the later one holds.
+        # ``max`` returns the first of equals: reversed, so that of two lines of one attempt, as a full disk
+        # can leave them, the later one counts.
         last = max(reversed(attempts), key=lambda entry: (entry.attempt, entry.started_at))
         started = self._started.get(last.key, ())
         attempts_made = max(last.attempt, len(attempts), len(started), *started)
         if attempts_made == 1:
             return last
-        # One that only took over an earlier attempt, with new grades or none, took nothing itself.
+        # An attempt that only took over an earlier one, with new grades or none, used nothing itself.
         known = {_source(last)} if last.origin is not None else set()
         before = []
         for entry in attempts:
@@ -446,13 +468,14 @@ class Journal:
 
 
 def _source(entry: JournalEntry) -> tuple[str, int]:
-    """Name the run, empty for this one, and the attempt in which an agent acted."""
+    """Return the run (empty: this one) and the attempt in which the agent acted."""
     return (entry.origin.run, entry.origin.attempt) if entry.origin is not None else ("", entry.attempt)
 
 
 def _raw_lines(path: Path, start: int = 0) -> Iterator[bytes]:
     with path.open("rb") as file:
-        if start:  # what is no plain file cannot be read from a place within it, and has no index
+        # A pipe cannot be read from a place within it; as it has no index, it is always read from its start.
+        if start:
             file.seek(start)
         yield from file
 

@@ -22,7 +22,7 @@ JOURNAL = re.compile(r"journal-(?P<worker>[^-]+)-.+\.jsonl")
 
 
 class UsageNews(FrozenValue, frozen=True, gc=False):
-    """The usage of models, as a journal's line writes it."""
+    """The usage of models, as a line of a journal stores it."""
 
     input_tokens: int | None = msgspec.field(default=0, name="in")
     output_tokens: int | None = msgspec.field(default=0, name="out")
@@ -33,7 +33,6 @@ class UsageNews(FrozenValue, frozen=True, gc=False):
 
     @property
     def usage(self) -> Usage:
-        """The same as others reckon with it."""
         return Usage(
             self.input_tokens,
             self.output_tokens,
@@ -48,10 +47,10 @@ NOTHING_USED = UsageNews()
 
 
 class JournalNews(FrozenValue, frozen=True, gc=False):
-    """A line of a journal as far as it shows what a run is at; the fields are keys of the line.
+    """The part of a journal's line that shows the progress of a run; the fields are keys of the line.
 
-    ``ending`` and ``score`` are empty where the trial has only begun. ``usage`` is what the agent took,
-    ``judging`` what the judges took.
+    ``ending`` is empty and ``score`` None if the trial has only started. ``usage`` is what the agent used,
+    ``judging`` what the judges used.
     """
 
     kind: Literal["started", "finished"]
@@ -68,25 +67,26 @@ class JournalNews(FrozenValue, frozen=True, gc=False):
 
     @property
     def key(self) -> TrialKey:
-        """Which trial the line is about."""
         return TrialKey(self.suite, self.task, self.agent, self.model, self.variant, self.repetition)
 
 
-_DECODER = msgspec.json.Decoder(JournalNews)  # most of a line is passed over
-_UNREADABLE = (ValueError, msgspec.DecodeError)  # before 0.21 theirs is none of Python's
+# Typed decoders skip the keys that they do not know, which are most of a line.
+_DECODER = msgspec.json.Decoder(JournalNews)
+# Before msgspec 0.21 its DecodeError was not a ValueError.
+_UNREADABLE = (ValueError, msgspec.DecodeError)
 
 
 class JournalTail:
-    """Reads what has been added to the journals of a run's folder, those of workers that come later too."""
+    """Reads what was added to the journals of a run's folder, including those of workers that start later."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._offsets: dict[str, int] = {}
 
     def news(self) -> Iterator[tuple[str, list[JournalNews]]]:
-        """Give the new lines of each process with its name: ``main``, or an xdist worker's.
+        """Yield the name of each process (``main``, or an xdist worker's) with its new lines.
 
-        A line that is written half is given when it is whole; one that nobody can read is left out.
+        A half-written line is returned once it is whole; a line that cannot be read is left out.
         """
         for name in sorted(os.listdir(self._folder)):
             match = JOURNAL.fullmatch(name)
@@ -101,6 +101,7 @@ class JournalTail:
             return b""
         with path.open("rb") as journal:
             journal.seek(offset)
+            # The offset stays before a half-written line, and the next call reads it again.
             whole, newline, _ = journal.read(min(fresh, MOST_READ)).rpartition(b"\n")
         self._offsets[name] = offset + len(whole) + len(newline)
         return whole
@@ -110,6 +111,7 @@ def _read_lines(data: bytes) -> list[JournalNews]:
     try:
         return _DECODER.decode_lines(data)
     except _UNREADABLE:
+        # One unreadable line fails the whole batch; decoded one by one, the others are found.
         news = []
         for line in data.split(b"\n"):
             with suppress(*_UNREADABLE):
@@ -118,7 +120,7 @@ def _read_lines(data: bytes) -> list[JournalNews]:
 
 
 class _PaidLine(FrozenValue, frozen=True, gc=False):
-    """A journal's line as far as it shows what was paid."""
+    """The part of a journal's line that shows what was paid."""
 
     kind: str
     model: str = ""
@@ -128,14 +130,13 @@ class _PaidLine(FrozenValue, frozen=True, gc=False):
     paid: UsageNews | None = None
 
 
-_PAID_DECODER = msgspec.json.Decoder(_PaidLine)  # most of a line is passed over
+_PAID_DECODER = msgspec.json.Decoder(_PaidLine)
 
 
 def paid_so_far(folder: Path, offline: Collection[str] = ()) -> Usage:
-    """Add up what all finished attempts in a run's folder have paid.
+    """Add up what was paid for all finished attempts in a run's folder.
 
-    Nobody pays for the models that ``offline`` names: what an agent took of one is left out where it cost
-    nothing.
+    Models that ``offline`` names cost nothing: an agent's usage of one is left out if its cost is 0.
     """
     paid = NO_USAGE
     for file in sorted(folder.glob("journal-*.jsonl")):
@@ -143,7 +144,8 @@ def paid_so_far(folder: Path, offline: Collection[str] = ()) -> Usage:
             for raw in journal:
                 try:
                     line = _PAID_DECODER.decode(raw)
-                except _UNREADABLE:  # a torn line, which the run's report names
+                # A line that a crash cut: the run's report names it.
+                except _UNREADABLE:
                     continue
                 if line.kind == "finished":
                     paid = paid + _paid(line, offline)
@@ -154,5 +156,6 @@ def _paid(line: _PaidLine, offline: Collection[str]) -> Usage:
     if line.paid is not None:
         return line.paid.usage
     others = line.judging.usage + line.simulating.usage
+    # An agent with an offline model may call real models by itself; then it has a cost.
     is_free = line.model in offline and line.usage.cost_usd == 0
     return others if is_free else line.usage.usage + others

@@ -43,11 +43,11 @@ Keep = Callable[[str, str], str]
 
 
 class JournalWriter:
-    """Writes what one process does into a run's folder; ``process`` must be its own.
+    """Writes what one process does into a run's folder; no other process may use the name ``process``.
 
     Texts are written before the transcripts that refer to them, and those before the journal: a crash never
-    leaves a journal line whose transcript is missing. Files are opened at the first line. One thread at a
-    time.
+    leaves a journal line whose transcript is missing. Files are opened when the first line is written. Only
+    one thread may use it at a time.
     """
 
     def __init__(self, folder: Path, process: str) -> None:
@@ -67,13 +67,12 @@ class JournalWriter:
             self._journal.append(b"".join(lines))
 
     def not_run(self, plan: Plan, cause: str, reason: str) -> None:
-        """Write that a trial does not begin in this run, and why."""
         self._journal.append(add_checksum(encode_line(not_run_line(plan, cause, reason))))
 
     def finished(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
-        """Write how trials ended, in one write for each file; give the trials as they were written.
+        """Write how trials ended, in one write for each file; return the trials as they were written.
 
-        A trial that cannot be written is written as one that broke: no other trial is harmed.
+        A trial that cannot be written is written as errored, so that no other trial is lost.
         """
         if not trials:
             return ()
@@ -83,6 +82,7 @@ class JournalWriter:
             texts = self._waiting.items()
             texts_lines = [add_checksum(encode_line({"d": digest, "t": text})) for digest, text in texts]
             self._texts.append(b"".join(texts_lines))
+            # Only now: texts of a write that failed are written again with the next batch.
             self._stored.update(self._waiting)
             self._waiting = {}
         offset = self._transcripts.append(b"".join([transcript for _, _, transcript in lines]))
@@ -95,10 +95,12 @@ class JournalWriter:
 
     def _writable(self, trial: Trial) -> tuple[Trial, bytes, bytes]:
         """Return the trial, or what can be written of it, with its journal line and its transcript."""
+        # Restored if the trial cannot be encoded: its texts would be written for nothing.
         waiting = dict(self._waiting)
         try:
             return self._encode(trial)
-        except Exception as raised:  # somebody's value: too deep to be walked, or unable to say what it is
+        # A value of an agent or a grader may be nested too deeply, or raise when it is turned into text.
+        except Exception as raised:
             self._waiting = waiting
             reason = f"{type(raised).__name__}: {exception_text(raised)}"
             broken = replace(
@@ -121,7 +123,6 @@ class JournalWriter:
         return trial, encode_line(finished_line(trial)), add_checksum(transcript)
 
     def close(self) -> None:
-        """Close the files."""
         for file in (self._texts, self._transcripts, self._journal):
             file.close()
 
@@ -133,7 +134,7 @@ class JournalWriter:
 
 
 def _transcript_line(trial: Trial, keep: Keep) -> Line:
-    """Write down a trial; long texts and files go to ``keep``."""
+    """Build the line of a transcript; long texts and files go to ``keep``."""
     transcript, outcome = trial.transcript, trial.outcome
     line: Line = {"v": VERSION, "trial": (*trial.key, trial.attempt)}
     add(line, messages=[_message(message, keep) for message in transcript.messages])
@@ -141,6 +142,7 @@ def _transcript_line(trial: Trial, keep: Keep) -> Line:
     add(line, asks=[_ask(ask) for ask in transcript.asks])
     add(line, events=[_event(event) for event in transcript.events])
     if transcript.tools:
+        # Trials with the same tools refer to one stored text.
         line["tools"] = {"d": keep(tools_text(transcript.tools), "")}
     add(line, answer=_text(outcome.answer.text, keep), state=outcome.answer.state)
     before, after = outcome.before, outcome.after
@@ -167,6 +169,7 @@ def _message(message: Message, keep: Keep) -> Line:
 def _call(call: ToolCall, keep: Keep) -> Line:
     line: Line = {"id": call.id, "turn": call.turn, "index": call.index, "tool": call.tool}
     add(line, args=call.args)
+    # Written by hand: an empty text, 0 or false is a value here, which ``add`` would leave out.
     if call.raw_args is not None:
         line["raw_args"] = call.raw_args
     if isinstance(call.result, str) and len(call.result) > INLINE_CHARS:
@@ -204,8 +207,9 @@ def _text(text: str, keep: Keep) -> str | Line:
 
 
 def _changes(before: Tree, after: Tree, keep: Keep) -> Line:
-    """Give the files that came or changed, and null for those that went."""
-    if before is after:  # no workspace was made, which is so for most trials
+    """Return the files that were added or changed, and null for those that were deleted."""
+    # No workspace was made, as for most trials: the comparison below is not needed.
+    if before is after:
         return {}
     old, new = before.files, after.files
     changed: Line = {path: _file(file, keep) for path, file in new.items() if old.get(path) != file}

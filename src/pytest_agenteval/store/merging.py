@@ -53,26 +53,27 @@ NOWHERE = TranscriptLocation("", 0, 0)
 
 
 class Parts(NamedTuple):
-    """The runs that are joined; ``repeated`` are those that hold nothing that another has not."""
+    """The runs to join; ``repeated`` are runs that hold nothing beyond what another one holds."""
 
     runs: tuple[Run, ...]
     repeated: tuple[Run, ...]
 
 
 def find_parts(names: Iterable[str], results: Path) -> Parts:
-    """Find runs by name, or all that lie below a folder that is none, and read them.
+    """Find and read runs by name; a folder that is not a run stands for all runs below it.
 
-    Raises UsageMistake where there is none, or one cannot be read.
+    Raises UsageMistake if there is none, or if one cannot be read.
     """
     folders = dict.fromkeys(folder.resolve() for name in names for folder in _folders(name, results))
     here = Path.cwd().resolve()
     runs = [load_run(path.relative_to(here) if path.is_relative_to(here) else path) for path in folders]
     names = Counter(run.name for run in runs)
     for run in runs:
-        if names[run.name] > 1:  # each job of a matrix may have called its run alike
+        # Each job of a CI matrix may have given its run the same name.
+        if names[run.name] > 1:
             run.header = replace(run.header, name=str(run.folder))
     runs.sort(key=_place)
-    # The larger first: a run that holds nothing that another has not is only a copy or a part of it.
+    # The larger first, so that a copy or a part is compared with the run that holds it.
     distinct: list[Run] = []
     repeated: list[Run] = []
     for run in sorted(runs, key=lambda each: (len(_place(each)[0]), len(each.entries)), reverse=True):
@@ -89,8 +90,10 @@ def _folders(name: str, results: Path) -> list[Path]:
     found = []
     for place, folders, files in os.walk(name):
         if HEADER in files:
-            folders.clear()  # what lies within a run is none
-            if Path(place).name != LATEST:  # a copy that stands for the latest
+            # ``os.walk`` does not descend into a cleared list: folders within a run are not runs.
+            folders.clear()
+            # A folder of this name is a copy of the latest run.
+            if Path(place).name != LATEST:
                 found.append(Path(place))
     if not found:
         raise UsageMistake(f"{name}: expected a run, or a folder with runs below it; found none there")
@@ -103,10 +106,11 @@ def _place(run: Run) -> tuple[tuple[int, ...], str, str]:
 
 
 def _holds(whole: Run, run: Run) -> bool:
-    """Whether a run has all that another has: it is a copy, or was made of it."""
+    """Whether ``whole`` has everything that ``run`` has: ``run`` is a copy or a part of it."""
     mine, others = run.header.shards, whole.header.shards
     if mine is not None and not (others is not None and set(mine.numbers) <= set(others.numbers)):
         return False
+    # The check below is true for a run without trials, which would then count as a copy of any run.
     if not run.entries and mine is None:
         return False
     known = {entry.key: entry for entry in whole.entries}
@@ -123,12 +127,12 @@ SAME = {"input": "input", "fixture": "starting workspace", "ruler": "graders", "
 
 
 def obstacles(runs: Sequence[Run]) -> Iterator[str]:
-    """Say what keeps these runs from being one, whatever anybody allows."""
+    """Yield what keeps these runs from being joined, also with ``--partial``."""
     formats = [(run.name, read_json(run.folder / HEADER).get("v", VERSION)) for run in runs]
     yield from _differ("the format of its files", formats)
     yield from _of_shards(runs)
     yield from _headers(runs)
-    # Results by name are put together: what bears one name must be one thing in all runs.
+    # The joined run has one result for each name, so a name must mean the same in all runs.
     models = [(run, model.name, model.id) for run in runs for model in run.header.models]
     yield from _named_twice("the model", models)
     suites = [
@@ -161,12 +165,13 @@ def obstacles(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def gaps(runs: Sequence[Run]) -> Iterator[str]:
-    """Say what is missing: runs that did not end by themselves, and shards that are not here."""
+    """Yield what is missing: runs that did not end by themselves, and shards that are not here."""
     for run in runs:
         status = run.header.exit_status
         if not run.header.ended_at or status is None:
             yield f"{run.name} never ended"
-        elif status not in (0, 1):  # all passed, or some failed
+        # pytest's exit status: 0 if all tests passed, 1 if some failed.
+        elif status not in (0, 1):
             yield f"{run.name} did not end by itself (exit status {status})"
     shards = [run.header.shards for run in runs if run.header.shards]
     if shards:
@@ -178,7 +183,7 @@ def gaps(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _differ(what: str, values: Sequence[tuple[str, Any]]) -> Iterator[str]:
-    """Say once that something, here by the runs' names, is not the same in all of them."""
+    """Yield one sentence if the values, given with their runs' names, are not all the same."""
     for (old, before), (new, after) in pairwise(values):
         if before != after:
             yield f"{what}: {before} in {old}, {after} in {new}"
@@ -227,6 +232,7 @@ def _headers(runs: Sequence[Run]) -> Iterator[str]:
         yield from _differ(what, [(run.name, value(run.header)) for run in runs])
     rules = [(run.name, rule) for run in runs if (rule := run.header.repetition_rule)]
     yield from _differ("the rule of repetitions", [(run, f"{rule.low}..{rule.high}") for run, rule in rules])
+    # How tools and chats are recorded matters only in a run that had something to record or replay.
     taped = [(run.name, run.header.record) for run in runs if run.header.record and _taped(run, "tool_tape")]
     yield from _differ("--agent-record", taped)
     chats = [
@@ -262,7 +268,7 @@ def _named_twice(what: str, named: Sequence[tuple[Run, str, str]]) -> Iterator[s
 
 
 def _looked_at(runs: Sequence[Run]) -> Iterator[str]:
-    """Name a suite that was looked at as a part of it: what decided its repetitions were not all results."""
+    """Yield a suite whose repetitions were decided by a look at one run, without all of its results."""
     groups = [(run, {(group.suite, group.model, group.variant) for group in run.planned}) for run in runs]
     for run, own in groups:
         for other, others in groups if run.header.repetition_rule else ():
@@ -275,7 +281,7 @@ def _looked_at(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _tasks(runs: Sequence[Run]) -> Iterator[str]:
-    """Say what one task has otherwise in two runs, as with two models."""
+    """Yield what differs for one task between two runs, also if they tried it with different models."""
     first: dict[tuple[str, ...], tuple[Run, str]] = {}
     reported = set()
     for run in runs:
@@ -313,7 +319,7 @@ def _codes(run: Run) -> Mapping[str, set[str]]:
 
 
 def _models(run: Run) -> Mapping[str, set[str]]:
-    """Give the digests of each real model, its parameters and prices.
+    """Return the digests of each real model, its parameters and prices.
 
     Offline models are left out: their agents may call models of their own.
     """
@@ -338,9 +344,10 @@ Group = tuple[str, str, str, str]
 
 
 def _joined_plan(runs: Sequence[Run]) -> tuple[PlannedGroup, ...]:
-    """Give what the runs planned together: of shards what all of them did, also those that are not here.
+    """Return what the runs planned together.
 
-    Of other runs it is their sum: no trial is in two of them.
+    Each shard's header holds the plan of all shards, also of those that are not here. For other runs it is
+    their sum, as no trial is in two of them.
     """
     shards = next((run.header.shards for run in runs if run.header.shards), None)
     if shards is not None:
@@ -349,7 +356,7 @@ def _joined_plan(runs: Sequence[Run]) -> tuple[PlannedGroup, ...]:
     counts: Counter[tuple[Group, TrialKey]] = Counter()
     for run in runs:
         path = run.folder / PLANNED
-        # As it is on disk: without repetitions that a look has added, which come in again.
+        # From disk, without the repetitions that a look added: reading the joined run adds them again.
         planned = read_planned(read_json(path)) if path.is_file() and run.planned else run.planned
         for group in planned:
             groups.setdefault((group.suite, group.model, group.variant, group.bucket), []).append(group)
@@ -358,7 +365,7 @@ def _joined_plan(runs: Sequence[Run]) -> tuple[PlannedGroup, ...]:
             key = entry.key
             tasks.add(((key.suite, key.model, key.variant, entry.bucket), key._replace(repetition=0)))
         counts.update(tasks)
-    # A task that was tried in several runs is planned in each of them, and is one task.
+    # A task that was tried in several runs is planned in each of them, but is one task.
     shared: Counter[Group] = Counter()
     for (name, _), times in counts.items():
         shared[name] += times - 1
@@ -379,9 +386,9 @@ LINES = ("journal", "transcripts", "texts")
 
 
 def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[str]) -> Path:
-    """Make a run of several and give its folder: ``name`` in ``results``, or one named by its time.
+    """Join runs into a new one and return its folder: ``name`` in ``results``, or one named by its time.
 
-    What cannot be copied leaves no run. Raises UsageMistake where the name is taken.
+    If a file cannot be copied, no run is left behind. Raises UsageMistake if the name is taken.
     """
     header = replace(_joined_header(runs), command=tuple(command))
     folder = _folder(results, name, header)
@@ -391,8 +398,10 @@ def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[s
         planned = _joined_plan(runs)
         if planned or any((run.folder / PLANNED).is_file() for run in runs):
             replace_json(folder / PLANNED, KNOWN_SECRETS.value(planned_json(planned)))
-        if header.shards is None:  # else nobody knows the trials of those that are missing
+        # If shards are missing, nobody knows which trials they planned.
+        if header.shards is None:
             keys = [read_planned_trials(run.folder) for run in runs]
+            # Without the planned trials of one run, the list would be incomplete.
             if all(keys):
                 write_planned_trials(folder, sorted({key for own in keys for key in own or ()}))
         gates = {gate.suite: gate for run in runs for gate in read_gates(run.folder)}
@@ -410,6 +419,7 @@ def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[s
             write_audit(folder, joined)
         if header.repetition_rule is not None:
             _write_repetitions(runs, folder)
+    # Also after Ctrl-C: half a joined run would be listed as a run.
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -417,7 +427,7 @@ def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[s
 
 
 def _joined_header(runs: Sequence[Run]) -> RunHeader:
-    """Give the header of all runs together; it has not ended yet."""
+    """Return the header of all runs together; the joined run has not ended yet."""
     headers = [run.header for run in runs]
     first = headers[0]
     parts = [header.shards for header in headers if header.shards]
@@ -432,7 +442,8 @@ def _joined_header(runs: Sequence[Run]) -> RunHeader:
         repetitions=first.repetitions if len({header.repetitions for header in headers}) == 1 else None,
         regraded=_each(headers, lambda header: header.regraded, str),
         reused=_each(headers, lambda header: header.reused, str),
-        died=(),  # its journals have other names
+        # It names processes by their journals, which have other names in the joined run.
+        died=(),
         resumed=_each(headers, lambda header: header.resumed, lambda resumption: resumption.at),
         record=_one([header.record for header in headers]),
         record_chat=_one([header.record_chat for header in headers]),
@@ -443,6 +454,7 @@ def _joined_header(runs: Sequence[Run]) -> RunHeader:
         },
         package=", ".join(dict.fromkeys(header.package for header in headers)),
         pytest=", ".join(dict.fromkeys(header.pytest for header in headers)),
+        # With all shards here, the joined run is whole and not a shard.
         shards=shards if shards is not None and shards.missing else None,
         name="",
         ended_at="",
@@ -453,7 +465,7 @@ def _joined_header(runs: Sequence[Run]) -> RunHeader:
 def _each(
     headers: Sequence[RunHeader], part: Callable[[RunHeader], Iterable[T]], name: Callable[[T], Hashable]
 ) -> tuple[T, ...]:
-    """Put a part of all headers together, each thing once, by its name."""
+    """Put a part of all headers together; of things with the same name, the first is taken."""
     things: dict[Hashable, T] = {}
     for header in headers:
         for thing in part(header):
@@ -462,7 +474,7 @@ def _each(
 
 
 def _one(words: Sequence[str]) -> str:
-    """Give the word that is the same in all headers; empty where they differ, which made no difference."""
+    """Return the word that all headers share; empty if they differ, which then made no difference."""
     return words[0] if len(set(words)) == 1 else ""
 
 
@@ -480,10 +492,11 @@ def _copy(source: Path, target: Path, number: int) -> None:
     """Copy what a run's processes wrote, each file under a name that no other run's has."""
     for path in sorted(source.iterdir()):
         kind, dash, process = path.name.partition("-")
+        # An index is not copied: it holds only for a journal of its own name.
         if kind in LINES and dash and path.suffix == ".jsonl":
             shutil.copyfile(path, target / f"{kind}-{number}-{process}")
         elif path.match("calibration-*") or path.match("workspaces"):
-            # The names in them are those of trials and calibrations.
+            # Names in them come from trials and calibrations, so those of several runs can stand together.
             if path.is_dir():
                 shutil.copytree(path, target / path.name, symlinks=True, dirs_exist_ok=True)
             elif not (target / path.name).exists():
@@ -491,7 +504,7 @@ def _copy(source: Path, target: Path, number: int) -> None:
 
 
 def _write_repetitions(runs: Sequence[Run], folder: Path) -> None:
-    """Write which trials might have been needed, and what looks at the first gave."""
+    """Write which extra trials the runs might have needed, and what their looks gave."""
     groups: list[ExtraTrials] = []
     planned: dict[tuple[str, str, str, str], PlannedGroup] = {}
     looks: list[SuiteLook] = []

@@ -1,4 +1,4 @@
-"""Which stored runs may go: those that are old, that nobody has named, and that nothing refers to."""
+"""Which stored runs may be removed: old ones that nobody named and that nothing refers to."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ GOING = ".going-"
 
 
 class Pruning(FrozenValue, frozen=True):
-    """What may go, with its size in bytes, oldest first; and why each of the other runs stays."""
+    """Which runs may be removed, with their size in bytes, oldest first; and why each other run stays."""
 
     removable: Mapping[Path, int]
     retained: Mapping[Path, str]
 
     @property
     def size(self) -> int:
-        """What their removal frees, in bytes."""
+        """The bytes that removing them frees."""
         return sum(self.removable.values())
 
 
@@ -39,10 +39,10 @@ def plan_pruning(
     is_held: Callable[[Path], bool],
     now: datetime | None = None,
 ) -> Pruning:
-    """Decide what may go of a folder of runs, and remove nothing.
+    """Decide which runs of a folder may be removed, and remove nothing.
 
-    The ``newest`` runs stay, those of the last ``young`` days, ``blessed`` ones, those that somebody works
-    on; and every run that one which stays refers to.
+    These stay: the ``newest`` runs and the latest, runs of the last ``young`` days, runs that somebody named,
+    ``blessed`` ones (baselines), those that are in use, and every run that one of these refers to.
     """
     runs, now = list_runs(root), now or datetime.now(UTC)
     latest = read_pointer(root / LATEST)
@@ -53,10 +53,12 @@ def plan_pruning(
             retained[run.path] = "going on"
         elif name in blessed or run.header.name in blessed:
             retained[run.path] = "a baseline"
-        elif not re.match(r"\d{8}-\d{6}(?:-|$)", name):  # a run that nobody names is called by its time
+        # A run that nobody named is called by its time.
+        elif not re.match(r"\d{8}-\d{6}(?:-|$)", name):
             retained[run.path] = "named"
         elif at < newest or name == latest:
             retained[run.path] = "among the newest"
+        # A run whose age is unknown stays.
         elif (when := _last_touched(run)) is None or now - when < young:
             retained[run.path] = "young"
     _retain_referenced_runs(runs, retained)
@@ -69,20 +71,21 @@ def plan_pruning(
 
 
 def remove_run(folder: Path) -> None:
-    """Remove a run's folder; one that is interrupted leaves no half of a run."""
+    """Remove a run; what an interrupted removal leaves is not taken for a run."""
     going = folder.with_name(f"{GOING}{folder.name}")
     replace_file(folder, going)
-    (going / HEADER).unlink(missing_ok=True)  # without it a folder is no run
+    # The header first: without it, a folder is not a run.
+    (going / HEADER).unlink(missing_ok=True)
     shutil.rmtree(going)
 
 
 def left_behind(root: Path) -> list[Path]:
-    """Give what interrupted removals have left."""
+    """Return the folders that interrupted removals have left."""
     return sorted(root.glob(f"{GOING}*"))
 
 
 def _last_touched(run: RunFolder) -> datetime | None:
-    """Give when somebody last began, ended or went on with a run; None where nobody knows."""
+    """Return when a run last started, ended or was resumed; None if its header does not say."""
     header, moments = run.header, []
     for text in (header.started_at, header.ended_at, *(resumption.at for resumption in header.resumed)):
         with suppress(ValueError):
@@ -104,7 +107,7 @@ def _retain_referenced_runs(runs: Sequence[RunFolder], retained: dict[Path, str]
 
 
 def _references(run: RunFolder) -> Iterator[str]:
-    """Name the runs that a run was graded again from, took trials over from, or was compared with."""
+    """Yield the runs that a run was regraded from, took trials over from, or was compared with."""
     yield from (*run.header.regraded, *run.header.reused)
     with suppress(OSError, ValueError):
         comparison = read_json(run.path / COMPARISON)

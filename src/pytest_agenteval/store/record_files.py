@@ -19,30 +19,30 @@ from pytest_agenteval.text.json_values import compact_json, encoder_fallback, js
 
 
 def replace_json(path: Path, value: object) -> None:
-    """Write a JSON value as a file's whole content."""
     replace_text(path, compact_json(value) + "\n")
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a text as a file's whole content."""
     with replacing(path) as beside:
+        # UTF-8 cannot encode half a surrogate pair, which texts of models may hold.
         beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a place to write a file's whole content to; it becomes the file when all is written."""
+    """Yield a path to write to; it becomes the file when all is written."""
     beside = _beside(path)
     try:
         yield beside
-        # Whoever reads meanwhile sees the old file or the new one, and never a half.
+        # A process that reads meanwhile sees the old file or the new one, never a half.
         replace_file(beside, path)
-    finally:  # a full disk would only be fuller
+    # After an error half a file is left, which would only fill a full disk further.
+    finally:
         beside.unlink(missing_ok=True)
 
 
 def replace_link(path: Path, target: str) -> None:
-    """Make a relative link; where links cannot be made, a file with the target as its text."""
+    """Create a relative link; where links cannot be made, a file with the target as its text."""
     beside = _beside(path)
     try:
         make_pointer(beside, target)
@@ -52,15 +52,16 @@ def replace_link(path: Path, target: str) -> None:
 
 
 def _beside(path: Path) -> Path:
+    # A name for each process: several workers of a run may write the same file at once.
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)
     return beside
 
 
 class AppendedFile:
-    """A file of lines, opened when first written to; made for one writer.
+    """A file of lines for one writer, opened when it is first written to.
 
-    What a crash or a full disk left of a line stays alone on its line: the next write begins a new one.
+    If a crash or a full disk left half a line, the next write starts on a new one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,22 +70,25 @@ class AppendedFile:
         self._torn = False
 
     def append(self, data: bytes) -> int:
-        """Add data in one write and give the offset at which it begins.
+        """Add data in one write and return the offset at which it begins.
 
-        The system gives the offset afterwards: a count would be wrong if someone else wrote too.
+        The offset comes from the system after the write: counting would be wrong if another process wrote
+        too.
         """
         fd = self._open() if self._fd is None else self._fd
         if self._torn:
             os.write(fd, b"\n")
+        # It stays true if the write raises halfway.
         self._torn = True
         count = os.write(fd, data)
-        while count < len(data):  # the disk is nearly full: go on until it says so
+        # A nearly full disk takes only a part: go on until the system raises an error.
+        while count < len(data):
             count += os.write(fd, data[count:])
         self._torn = False
         return os.lseek(fd, 0, os.SEEK_CUR) - len(data)
 
     def close(self) -> None:
-        """Close the file if it was opened; a later write opens it again."""
+        """Close the file if it is open; a later write opens it again."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -94,6 +98,7 @@ class AppendedFile:
         end = os.lseek(fd, 0, os.SEEK_END)
         if end:
             os.lseek(fd, end - 1, os.SEEK_SET)
+            # A process that was killed before may have left half a line.
             self._torn = os.read(fd, 1) != b"\n"
         return fd
 
@@ -106,14 +111,16 @@ _decode = msgspec.json.Decoder().decode
 
 
 def encode_line(line: Line) -> bytes:
-    """Write one line; half a surrogate pair, which UTF-8 does not know, becomes its JSON escape."""
+    """Encode one line; half a surrogate pair, which UTF-8 does not know, becomes its JSON escape."""
     try:
         # Seven times as quick as the standard library's encoder, and every trial writes three lines.
         text = _encode(line)
-        if b"null" in text:  # it writes null for infinity too, which the standard library refuses
+        # msgspec also writes null for infinity, which the standard library refuses: then it raises here.
+        if b"null" in text:
             compact_json(line)
         return text + b"\n"
-    except (TypeError, ValueError, RecursionError):  # infinity, strange keys, half pairs, what holds itself
+    # Infinity, keys that are not texts, half surrogate pairs, and values that contain themselves.
+    except (TypeError, ValueError, RecursionError):
         return compact_json(jsonable(line)).encode("utf-8", "backslashreplace") + b"\n"
 
 
@@ -122,20 +129,21 @@ CHECKSUM_BYTES = len(b',"crc":"01234567"}')
 
 
 def add_checksum(raw: bytes) -> bytes:
-    """Add to an encoded line the CRC-32 of all that stands in it, as its last key."""
+    """Add the CRC-32 of all bytes of an encoded line to it, as its last key."""
+    # Without the closing brace and the line break.
     body = raw[:-2]
     return b'%b%b%08x"}\n' % (body, CHECKSUM, zlib.crc32(body))
 
 
 def is_intact(raw: bytes) -> bool | None:
-    """Whether a line is as it was written; None where it has no checksum, as of earlier versions."""
+    """Whether a line is as it was written; None if it has no checksum, as in earlier versions."""
     line = raw.rstrip(b"\r\n")
     body, end = line[:-CHECKSUM_BYTES], line[-CHECKSUM_BYTES:]
     return end[8:] == b'%08x"}' % zlib.crc32(body) if end.startswith(CHECKSUM) else None
 
 
 def has_checksums(path: Path) -> bool:
-    """Whether the lines of a file have checksums, as its first says; a file of none is as good."""
+    """Whether the lines of a file have checksums, as the first one shows; an empty file counts as sound."""
     with path.open("rb") as file:
         first = file.readline()
     return not first or is_intact(first) is not None
@@ -145,18 +153,20 @@ DAMAGED = "damaged since it was written, as its checksum shows; `--agent-resume`
 
 
 def read_intact_line(raw: bytes) -> Any:
-    """Read a line as ``read_line`` does; raises ValueError for one that is not as it was written, too."""
+    """Read a line as ``read_line`` does; also raises ValueError if its checksum is wrong."""
     if is_intact(raw) is False:
         raise ValueError(DAMAGED)
     return read_line(raw)
 
 
 def read_line(raw: bytes) -> Any:
-    """Read what ``encode_line`` wrote; raises ValueError for what is no JSON."""
+    """Read what ``encode_line`` wrote; raises ValueError for what is not JSON."""
     try:
         return _decode(raw)
-    except (ValueError, msgspec.DecodeError):  # before 0.21 theirs is none of Python's
-        return json.loads(raw)  # half a surrogate pair is refused above, and slow is better than lost
+    # Before msgspec 0.21 its DecodeError was not a ValueError.
+    except (ValueError, msgspec.DecodeError):
+        # msgspec refuses half a surrogate pair; the slower decoder reads it, and no trial is lost.
+        return json.loads(raw)
 
 
 def check_version(line: Mapping[str, Any], where: object) -> None:
@@ -170,19 +180,18 @@ def check_version(line: Mapping[str, Any], where: object) -> None:
 
 
 def add(line: Line, **values: Any) -> None:
-    """Put into the line what is not empty, 0 or false."""
+    """Add to the line the values that are not empty, 0 or false."""
     for name, value in values.items():
         if value:
             line[name] = value
 
 
 def shorten(text: str, most: int) -> str:
-    """Give the text, cut when it is longer than ``most``."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def last_lines(text: str, most: int) -> str:
-    """Give the end of a text, from the beginning of a line where one fits into ``most``."""
+    """Return the end of a text, from the beginning of a line if one fits into ``most``."""
     if len(text) <= most:
         return text
     end = text[-most:]
@@ -191,13 +200,13 @@ def last_lines(text: str, most: int) -> str:
 
 
 def if_too_long(text: str, most: int) -> str:
-    """Give the text when ``shorten`` would cut it, else nothing."""
+    """Return the text if ``shorten`` would cut it, else nothing."""
     return text if len(text) > most else ""
 
 
-# By hand, not by a loop over fields: this runs for every trial.
+# Written out, without a loop over fields: this runs for every trial.
 def usage_line(used: Usage) -> Line:
-    """Give the figures that are not 0; an unknown one is null."""
+    """Return the figures that are not 0; an unknown one is null."""
     line: Line = {}
     if used.input_tokens != 0:
         line["in"] = used.input_tokens
@@ -218,10 +227,11 @@ def usage_line(used: Usage) -> Line:
 
 
 def read_usage(line: Mapping[str, Any]) -> Usage:
-    """Read what ``usage_line`` gave; counts below 0, which older versions summed, make it unknown."""
+    """Read what ``usage_line`` returned."""
     get = line.get
     counts = (get("in", 0), get("out", 0), get("cached", 0), get("reasoning", 0))
     asks, attempts = get("asks", 0), get("attempts", 0)
+    # Older versions could write counts below 0, which would take tokens off other trials in a sum.
     if any(isinstance(count, int) and count < 0 for count in counts):
         return Usage(None, None, None, None, None, asks, attempts)
     known_parts = (get("partial_tokens", 0), get("partial_cost_usd", 0.0))

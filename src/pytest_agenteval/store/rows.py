@@ -26,9 +26,9 @@ _LARGEST = 2**63 - 1
 
 
 class Column(FrozenValue, frozen=True):
-    """A column of rows: ``value`` takes it from what a row is made of.
+    """A column of rows: ``value`` takes it from the source of a row.
 
-    Where ``optional`` there may be no value, which is None; every other column has one in every row.
+    Only an ``optional`` column may be None; every other one has a value in every row.
     """
 
     name: str
@@ -38,30 +38,30 @@ class Column(FrozenValue, frozen=True):
     optional: bool = False
 
     def of(self, source: object) -> Any:
-        """Give the column's value for a row; None also for one that is not of the column's type."""
+        """Return the column's value for a row; None also for a value that cannot be of the column's type."""
         value = self.value(source)
         return None if value is None else self.read(value)
 
     @property
     def read(self) -> Callable[[Any], Any]:
-        """What makes a value of the column's type of any that is not None; None of one that is no such."""
+        """The function that turns a value other than None into the column's type, or else into None."""
         return _READERS[self.type]
 
 
 def column(name: str, type: ColumnType, value: str | Callable[[Any], Any], meaning: str) -> Column:
-    """Make a column; ``value`` may be the path of attributes that lead to it, as in ``entry.key.suite``."""
+    """Make a column; ``value`` may be a path of attributes, such as ``entry.key.suite``."""
     return Column(name, type, meaning, attrgetter(value) if isinstance(value, str) else value)
 
 
 def optional(name: str, type: ColumnType, value: str | Callable[[Any], Any], meaning: str) -> Column:
-    """Make a column that has no value in some rows."""
     return replace(column(name, type, value, meaning), optional=True)
 
 
-# Transcripts are taken as they stand in files that anybody may have edited, and a table bears no number in a
-# column of texts: what is of another type is turned into text, or left out.
+# Transcripts are files that anybody may have edited, and a data frame takes no number in a column of texts: a
+# value of another type is turned into text, or left out.
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else compact_json(jsonable(value))
+    # Data frames refuse half a surrogate pair.
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -90,7 +90,8 @@ def _time(value: Any) -> datetime | None:
         return None
     try:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-    except OverflowError:  # the first day of all, somewhere east
+    # The first day of year 1 in a time zone east of Greenwich is before the first one in UTC.
+    except OverflowError:
         return None
 
 
@@ -106,7 +107,7 @@ _READERS: Mapping[ColumnType, Callable[[Any], Any]] = {
 
 
 class TrialSource(NamedTuple):
-    """What a row of a trial is made of; ``part`` is its grade, call or message, by ``position`` from 1."""
+    """The source of a row; ``part`` is the trial's grade, call or message at ``position``, counted from 1."""
 
     run: str
     entry: JournalEntry
@@ -130,7 +131,7 @@ TRIAL_KEY: tuple[Column, ...] = (
 """What the rows of trials, grades, calls and messages have in common, by which they are joined."""
 
 
-# What an errored trial measured is in no average, and so in no column of scores.
+# Errored trials are in no average, so their scores are in no column either.
 def _score(source: TrialSource) -> float | None:
     return source.entry.score if source.entry.averaged else None
 
@@ -308,17 +309,15 @@ class RowContext(Protocol):
     entries: tuple[JournalEntry, ...]
 
     @property
-    def name(self) -> str:
-        """What the run is called."""
+    def name(self) -> str: ...
 
-    def trial_if_readable(self, entry: JournalEntry) -> Trial | None:
-        """Read the whole record of a trial, None where it cannot be read."""
+    def trial_if_readable(self, entry: JournalEntry) -> Trial | None: ...
 
 
 class RowKind(FrozenValue, frozen=True):
     """One kind of rows: its columns, and what each row of a run is made of.
 
-    Where ``transcripts`` are read, one is in memory at a time.
+    If it reads ``transcripts``, only one is in memory at a time.
     """
 
     name: str
@@ -328,15 +327,16 @@ class RowKind(FrozenValue, frozen=True):
     transcripts: bool = False
 
     def rows(self, runs: Iterable[RowContext]) -> Iterator[Row]:
-        """Give the rows of runs, run by run, in the order of their trials' keys."""
-        steps = [(column.value, column.read) for column in self.columns]  # half of a row's time is looking up
+        """Yield the rows of the runs, run by run, in the order of their trials' keys."""
+        # Looked up once: in the loop, looking up takes half of the time of a row.
+        steps = [(column.value, column.read) for column in self.columns]
         for run in runs:
             for source in self.sources(run):
                 yield tuple([None if (value := get(source)) is None else read(value) for get, read in steps])
 
 
 def row_kind(name: str) -> RowKind:
-    """Give the kind of rows of a name; raises UsageMistake for one that there is not."""
+    """Return the kind of rows with this name; raises UsageMistake for an unknown one."""
     if name not in ROW_KINDS:
         hint = did_you_mean(name, ROW_KINDS)
         expected = f"expected one of {', '.join(ROW_KINDS)}"
@@ -345,7 +345,7 @@ def row_kind(name: str) -> RowKind:
 
 
 def _parts(part: str) -> Callable[[RowContext], Iterator[TrialSource]]:
-    """Give what makes a row of each item of a trial's transcript: the transcripts are read one by one."""
+    """Return a function that yields each item of a trial's transcript, one transcript after the other."""
 
     def sources(run: RowContext) -> Iterator[TrialSource]:
         for entry in run.entries:
@@ -406,6 +406,7 @@ def pandas_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PandasFrame:
     except ImportError as missing:
         install = "pip install 'pytest-agenteval[pandas]'"
         raise UsageMistake(f"to_pandas needs pandas ({missing}): {install}") from missing
+    # Each column has its type, which pandas would otherwise guess: so frames of several runs fit together.
     series = {
         column.name: pandas.Series(list(values), dtype=_TYPES[column.type])
         for column, values in zip(columns, _cells(columns, rows), strict=True)
@@ -414,7 +415,7 @@ def pandas_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PandasFrame:
 
 
 def _cells(columns: Sequence[Column], rows: Iterable[Row]) -> list[Sequence[Any]]:
-    """Turn rows into columns; a table without rows has its columns all the same."""
+    """Turn rows into columns; without any row, each column is there and empty."""
     return list(zip(*rows, strict=True)) or [()] * len(columns)
 
 

@@ -20,7 +20,7 @@ Owner = tuple[str, str, str, str]
 
 
 def write_planned_trials(folder: Path, keys: Iterable[TrialKey]) -> None:
-    """Write down the trials of a run; every worker may, as all of them write the same."""
+    """Write the trials of a run; every worker may do so, as all of them write the same."""
     groups: dict[Owner, dict[str, list[int]]] = {}
     for key in keys:
         owner = key.suite, key.agent, key.model, key.variant
@@ -39,7 +39,7 @@ def write_planned_trials(folder: Path, keys: Iterable[TrialKey]) -> None:
 
 
 def _read_document(path: Path) -> dict[str, Any] | None:
-    """Read a file beside the journal, without its version; None where there is none."""
+    """Read a file beside the journal, without its version; None if there is none."""
     if not path.is_file():
         return None
     data = read_json(path)
@@ -48,9 +48,9 @@ def _read_document(path: Path) -> dict[str, Any] | None:
 
 
 def read_planned_trials(folder: Path) -> frozenset[TrialKey] | None:
-    """Read which trials a run sets out to do; None where that was not written down.
+    """Read which trials a run is to carry out; None if that was not written.
 
-    Raises UsageMistake for a newer version's, ValueError or its like where it cannot be read.
+    Raises UsageMistake for a file of a newer version, and ValueError or the like if it cannot be read.
     """
     data = _read_document(folder / PLANNED_TRIALS)
     if data is None:
@@ -78,7 +78,7 @@ the baseline there is nothing that trials could decide.
 
 
 class ExtraTrials(Record, frozen=True):
-    """Trials that are made only if the look at the first repetitions asks for them, by pytest's node ids."""
+    """Trials that run only if the look at the first repetitions requires them, as pytest's node ids."""
 
     suite: str
     model: str
@@ -87,12 +87,11 @@ class ExtraTrials(Record, frozen=True):
 
     @property
     def group(self) -> Group:
-        """Whose they are."""
         return self.suite, self.model, self.variant
 
 
 class ExtraRepetitions(Record, frozen=True):
-    """All trials that a run may need beyond the planned ones; ``planned`` is the plan with all of them."""
+    """All trials that a run may need beyond the planned ones; ``planned`` is the plan including them."""
 
     groups: tuple[ExtraTrials, ...]
     planned: tuple[PlannedGroup, ...]
@@ -101,8 +100,8 @@ class ExtraRepetitions(Record, frozen=True):
 class SuiteLook(Record, frozen=True):
     """What the look at a suite with one model and variant gave, and the levels that its verdicts are at.
 
-    ``repetitions`` is what each task gets, of ``low`` and ``high``. ``baseline`` is the run that was compared
-    with, ``old_model`` and ``old_variant`` what stood on its side.
+    ``repetitions`` is how many each task gets, from ``low`` to ``high``. ``baseline`` is the run that it was
+    compared with, ``old_model`` and ``old_variant`` the model and variant of that run.
     """
 
     suite: str
@@ -134,12 +133,13 @@ class SuiteLook(Record, frozen=True):
 
 
 def write_extra(folder: Path, extra: ExtraRepetitions) -> None:
-    """Write which trials may be needed; every worker may, as all of them write the same."""
+    """Write which extra trials may be needed; every worker may do so, as all of them write the same."""
     replace_json(folder / EXTRA, {"v": VERSION, **extra.to_json()})
 
 
 def read_extra(folder: Path) -> ExtraRepetitions | None:
-    """Read which trials may be needed; None where repetitions are fixed."""
+    """Read which extra trials may be needed; None if repetitions are fixed."""
+    # Only runs with a range of repetitions, such as ``--repetitions=2..6``, have the file.
     data = _read_document(folder / EXTRA)
     return None if data is None else ExtraRepetitions.from_json(data)
 
@@ -158,7 +158,7 @@ def read_looks(folder: Path) -> tuple[SuiteLook, ...] | None:
 def planned_after(
     planned: tuple[PlannedGroup, ...], extra: ExtraRepetitions, looks: Iterable[SuiteLook]
 ) -> tuple[PlannedGroup, ...]:
-    """Give the plan with the extra repetitions of the suites that go on."""
+    """Return the plan with the extra repetitions of the suites that go on."""
     going = {look.group for look in looks if look.goes_on}
     whole, own = (
         {(group.suite, group.model, group.variant, group.bucket): group for group in groups}
@@ -171,10 +171,10 @@ GATES = "gates.json"
 
 
 class SuiteGate(Record, frozen=True):
-    """What a suite has to reach, options considered, as JSON values.
+    """What a suite has to reach, with command line options applied, as JSON values.
 
-    ``tasks`` is how many tasks each of its buckets has, run or not; empty where nobody can tell. ``assumed``
-    says that nobody wrote a gate, and a baseline that was named has brought this one.
+    ``tasks`` is how many tasks each of its buckets has, run or not; empty if that is unknown. ``assumed``
+    means that no gate was written: this one applies because a baseline was named.
     """
 
     suite: str
@@ -184,14 +184,14 @@ class SuiteGate(Record, frozen=True):
 
 
 def write_gates(folder: Path, gates: Iterable[SuiteGate]) -> None:
-    """Write the gates of a run; every worker may, as all of them write the same."""
+    """Write the gates of a run; every worker may do so, as all of them write the same."""
     replace_json(folder / GATES, {"v": VERSION, "gates": [gate.to_json() for gate in gates]})
 
 
 def read_gates(folder: Path) -> tuple[SuiteGate, ...]:
-    """Read the gates of a run, which has none as a rule.
+    """Read the gates of a run; most runs have none.
 
-    Raises UsageMistake for a newer version's, and where they cannot be read.
+    Raises UsageMistake for a file of a newer version, and if it cannot be read.
     """
     path = folder / GATES
     try:
@@ -205,7 +205,7 @@ AUDIT = "audit.json"
 
 
 class AuditedTask(Record, frozen=True):
-    """A task that is audited: ``place`` is its file and line, ``graders`` are names of graders by label."""
+    """A task that is audited: ``place`` is its file and line, ``graders`` maps labels to names of graders."""
 
     suite: str
     task: str
@@ -227,8 +227,8 @@ class PlannedSpoiler(Record, frozen=True):
 class AuditedRubric(Record, frozen=True):
     """A rubric of a suite: ``place`` is the file and line of the first task that is judged by it.
 
-    ``moved_by`` names the verdicts, planted in what is judged, that are read as the judge's own, of
-    ``tried`` in all.
+    An audit plants ``tried`` verdicts in what is judged; ``moved_by`` names those that are read as the
+    judge's own.
     """
 
     suite: str
@@ -248,14 +248,14 @@ class RunAudit(Record, frozen=True):
 
 
 def write_audit(folder: Path, audit: RunAudit) -> None:
-    """Write what a run audits; every worker may, as all of them write the same."""
+    """Write what a run audits; every worker may do so, as all of them write the same."""
     replace_json(folder / AUDIT, KNOWN_SECRETS.value({"v": VERSION, **audit.to_json()}))
 
 
 def read_audit(folder: Path) -> RunAudit | None:
-    """Read what a run audits; None for a run of agents.
+    """Read what a run audits; None for a run that is not an audit.
 
-    Raises UsageMistake for a newer version's, and where it cannot be read.
+    Raises UsageMistake for a file of a newer version, and if it cannot be read.
     """
     path = folder / AUDIT
     try:
@@ -272,10 +272,10 @@ RULES = 2
 
 
 class StoredVerdict(Record, frozen=True):
-    """What was said of one suite with its model and variant, and which of its buckets are worse or better.
+    """The verdict on one suite with its model and variant, and which of its buckets are worse or better.
 
-    ``rules`` is the number of the rules that it was made by, ``of_these_tasks`` says that it does not speak
-    of tasks like these.
+    ``rules`` is the number of the rules by which it was made. ``of_these_tasks`` means that the verdict holds
+    for these tasks only, and not for tasks like them.
     """
 
     suite: str
@@ -295,16 +295,17 @@ class StoredComparison(Record, frozen=True):
 
 
 def read_comparison(folder: Path) -> tuple[StoredComparison | None, str]:
-    """Read a run's comparison, and say what is wrong where it cannot be read; else that text is empty.
+    """Read a run's comparison, and describe the problem if it cannot be read, else an empty text.
 
-    The comparison is None where the run was compared with nothing, and where it cannot be read.
+    The comparison is None if the run was compared with nothing, and if it cannot be read.
     """
     path = folder / COMPARISON
     if not path.is_file():
         return None, ""
     try:
         data = read_json(path)
-        if "gate" in data and "headline" not in data:  # gates alone: there was no baseline
+        # Only gates were judged: there was no baseline.
+        if "gate" in data and "headline" not in data:
             return None, ""
         rules = int(data.get("v", 1))
         verdicts = tuple(_verdict(suite, rules) for suite in data["suites"])

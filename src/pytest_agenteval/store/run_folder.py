@@ -27,13 +27,13 @@ from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 
-# Keys that are not known are left out: what a later version adds to a header spoils no figure.
+# Unknown keys are ignored: what a later version adds to a header makes no figure wrong.
 class RunModel(Record, frozen=True, forbid_unknown_fields=False):
     """A model of the run.
 
-    ``note`` says what an offline model does, where its id does not say it, and on which device and in which
-    numbers one of this machine was asked for: ``cuda, bfloat16, 4bit``. ``via`` is how a real model was
-    asked: ``direct`` or ``litellm``, empty where nobody knows.
+    ``note`` says what an offline model does, if its id does not say it; for a model on this machine, also the
+    requested device and number format: ``cuda, bfloat16, 4bit``. ``via`` is how requests to a real model were
+    sent: ``direct`` or ``litellm``, empty if unknown.
     """
 
     name: str
@@ -43,7 +43,7 @@ class RunModel(Record, frozen=True, forbid_unknown_fields=False):
     via: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Give the model as JSON values; without the way it was asked where it was asked in none."""
+        """Give the model as JSON values; ``via`` is left out if it is empty."""
         fields = super().to_json()
         return fields if self.via else {name: it for name, it in fields.items() if name != "via"}
 
@@ -51,7 +51,7 @@ class RunModel(Record, frozen=True, forbid_unknown_fields=False):
 class RunSuite(Record, frozen=True, forbid_unknown_fields=False):
     """A suite of the run; ``threshold`` below 1 is the mean score at which a task counts as passed.
 
-    ``kind`` is the suite's own; each trial says its own, which is another where it is promoted.
+    ``kind`` is the suite's own; a trial has a kind too, which differs if the suite has promoted its task.
     """
 
     name: str
@@ -70,16 +70,18 @@ class Levels(Record, frozen=True):
 class RepetitionRule(Record, frozen=True, forbid_unknown_fields=False):
     """How it is decided, between ``low`` and ``high``, how often tasks are repeated; fixed before the run.
 
-    After ``low`` repetitions a suite with a verdict at the levels of the first look ends, and one whose p is
-    above ``futile`` while none of its buckets' is at most ``promising``. Others get ``high``, and a verdict
-    at the levels of the second look. Suites of fewer than ``fewest_tasks`` get ``high`` unseen. More than
-    ``most_trials`` are not made.
+    After ``low`` repetitions a suite ends if it has a verdict at the levels of the first look, or if its p is
+    above ``futile`` and the p of each of its buckets is above ``promising``. All others get ``high``
+    repetitions, and a verdict at the levels of the second look. Suites with fewer than ``fewest_tasks`` tasks
+    get ``high`` without a look. A run has at most ``most_trials`` trials.
     """
 
     low: int
     high: int
+    # Two looks have two chances to err: 0.4 % at the first, 2.4 % (buckets: 2.1 %) at the second.
     first_look: Levels = Levels(0.996, 0.996)
     second_look: Levels = Levels(0.976, 0.979)
+    # Beyond these a verdict is out of reach: more repetitions would hardly change it.
     futile: float = 0.3
     promising: float = 0.05
     fewest_tasks: int = 7
@@ -89,8 +91,8 @@ class RepetitionRule(Record, frozen=True, forbid_unknown_fields=False):
 class RunPrices(Record, frozen=True, forbid_unknown_fields=False):
     """Where a run's prices come from.
 
-    ``table`` is the package whose table holds those of known models, with its version. ``own`` are models
-    whose price the user says, with the date as of which that holds, or an empty text.
+    ``table`` is the package with the prices of known models, and its version. ``own`` are models whose price
+    the user has set, with the date from which the price holds, or an empty text.
     """
 
     table: str = ""
@@ -100,7 +102,7 @@ class RunPrices(Record, frozen=True, forbid_unknown_fields=False):
 class PlannedGroup(Record, frozen=True):
     """How many tasks and trials of one bucket are to be done with one model and variant.
 
-    ``repetitions`` is that of the task which has fewest.
+    ``repetitions`` is that of the task with the fewest.
     """
 
     suite: str
@@ -115,8 +117,8 @@ class PlannedGroup(Record, frozen=True):
 class RunShards(Record, frozen=True, forbid_unknown_fields=False):
     """Which shards of how many a run is, and what all of them have planned together.
 
-    ``numbers`` are from 1: one, and of a merged run those that it is made of. ``tasks`` is a digest of what
-    the tasks of all shards ask. ``baseline`` is what the run was to be compared with, once it is whole.
+    ``numbers`` count from 1: one number, or for a merged run those of its parts. ``tasks`` is a digest of
+    what the tasks of all shards ask. ``baseline`` is the run to compare the whole run with.
     """
 
     numbers: tuple[int, ...]
@@ -146,16 +148,16 @@ class Resumption(Record, frozen=True, forbid_unknown_fields=False):
 class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     """When, how and with what a run was made.
 
-    ``name`` is the folder's name and filled in by ``new_run``. ``repetitions`` is None where each task says
-    its own, or ``repetition_rule`` decides. ``self_judge`` says that a model may judge its own trials.
-    ``regraded`` names the runs whose trials were graded again. ``record`` and ``record_chat`` say what tools
-    and chats were to be recorded; they are empty where nobody knows. ``held_out_looks`` says of each suite
-    whose held-out tasks the run tries how often that was done, this run counted. ``prices`` is None where no
-    model has any. ``shards`` says of a part of a run which one it is: models, variants and suites are then
-    those of all parts. ``ended_at`` is empty and ``exit_status`` None until the run has ended. ``resumed``
-    says when it was gone on with; ``reused`` names the runs whose finished trials it has taken over. ``user``
-    is the id of the model that played users. ``died`` names the processes that died while the run went on,
-    as its journals do (``gw0-4711``).
+    ``name`` is the folder's name, filled in by ``new_run``. ``repetitions`` is None if each task has its own,
+    or if ``repetition_rule`` decides. ``self_judge`` means that a model may judge its own trials.
+    ``regraded`` names the runs whose trials were graded again. ``record`` and ``record_chat`` are the
+    recording modes of tools and chats, empty if unknown. ``held_out_looks`` counts, for each suite whose
+    held-out tasks the run tries, how often that was done, including this run. ``prices`` is None if no model
+    has any. ``shards`` is set if the run is a part of a run: models, variants and suites are then those of
+    all parts. ``ended_at`` is empty and ``exit_status`` None until the run has ended. ``resumed`` lists when
+    it was resumed; ``reused`` names the runs whose finished trials it has taken over. ``user`` is the id of
+    the model that simulated users. ``died`` names the processes that died during the run, as its journals do
+    (``gw0-4711``).
     """
 
     started_at: str
@@ -185,7 +187,7 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     died: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Give the header as JSON values; without what most runs have not: a rule, looks, shards."""
+        """Give the header as JSON values; without what most runs do not have: a rule, looks, shards."""
         fields = Record.to_json(self)
         fields |= {"models": [model.to_json() for model in self.models]}
         fields |= {"judges": [judge.to_json() for judge in self.judges]}
@@ -197,7 +199,7 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
 
 
 def planned_groups(trials: Iterable[tuple[TrialKey, str]]) -> tuple[PlannedGroup, ...]:
-    """Count planned trials, given as pairs of key and bucket; groups come in order of appearance."""
+    """Count planned trials, given as pairs of key and bucket; groups are in order of appearance."""
     groups: dict[tuple[str, str, str, str], Counter[tuple[str, str]]] = {}
     for key, bucket in trials:
         group = (key.suite, key.model, key.variant, bucket)
@@ -209,12 +211,10 @@ def planned_groups(trials: Iterable[tuple[TrialKey, str]]) -> tuple[PlannedGroup
 
 
 def planned_json(groups: Iterable[PlannedGroup]) -> dict[str, Any]:
-    """Give the groups as JSON values."""
     return {"v": VERSION, "groups": [group.to_json() for group in groups]}
 
 
 def read_planned(data: Mapping[str, Any]) -> tuple[PlannedGroup, ...]:
-    """Read what ``planned_json`` gave."""
     return tuple(map(PlannedGroup.from_json, data["groups"]))
 
 
@@ -244,17 +244,20 @@ def open_run(folder: Path, header: RunHeader) -> None:
 
 
 def new_run(root: Path, header: RunHeader) -> Path:
-    """Make a run's folder, which nobody else gets, and let ``latest`` point to it.
+    """Create a folder that no other run gets, and let ``latest`` point to it.
 
-    Whoever wants to read the run before must find it first: afterwards ``latest`` is the new one.
+    Whoever needs the previous run must look it up first: afterwards ``latest`` is the new one.
     """
     root.mkdir(parents=True, exist_ok=True)
     _keep_out_of_git(root)
     digits = re.sub(r"\D", "", header.started_at[:19])
     models = "+".join(model.name for model in header.models)
+    # A name of a model may hold slashes and other characters that no folder name may have.
     label = re.sub(r"[^A-Za-z0-9._+-]+", "-", models)[:MOST_LABEL].strip("-.")
     stem, number = "-".join(part for part in (digits[:8], digits[8:14], label) if part), 1
-    while True:  # mkdir and not exists(): two runs that begin in one second both look before either makes it
+    # ``mkdir`` and no check with ``exists()``: two runs that start in the same second could both pass the
+    # check.
+    while True:
         folder = root / (stem if number == 1 else f"{stem}-{number}")
         try:
             folder.mkdir()
@@ -273,7 +276,7 @@ def _write_header(folder: Path, header: RunHeader) -> None:
 
 @contextmanager
 def keeping_latest(root: Path) -> Iterator[None]:
-    """Let ``latest`` point to where it pointed before, whatever runs begin meanwhile."""
+    """Let ``latest`` point to where it pointed before, whatever runs start meanwhile."""
     before = read_pointer(root / LATEST)
     try:
         yield
@@ -283,7 +286,7 @@ def keeping_latest(root: Path) -> Iterator[None]:
 
 
 def change_header(folder: Path, change: Callable[[RunHeader], RunHeader]) -> None:
-    """Write a run's header anew, and let ``latest`` point to the run; raises what ``read_header`` does."""
+    """Rewrite a run's header, and let ``latest`` point to the run; raises what ``read_header`` does."""
     _write_header(folder, change(read_header(folder)))
     replace_link(folder.parent / LATEST, folder.name)
 
@@ -291,20 +294,22 @@ def change_header(folder: Path, change: Callable[[RunHeader], RunHeader]) -> Non
 def end_run(folder: Path, ended_at: str, exit_status: int, died: Iterable[str] = ()) -> None:
     """Write into the header when and how the run ended, and which processes died before that."""
     header = read_header(folder)
+    # A resumed run ends again, and its header still names the processes that died before.
     died = tuple(dict.fromkeys((*header.died, *died)))
     _write_header(folder, replace(header, ended_at=ended_at, exit_status=exit_status, died=died))
 
 
 def write_planned(folder: Path, groups: Iterable[PlannedGroup]) -> None:
-    """Write what the run sets out to do; every worker may, as all of them write the same."""
+    """Write what the run plans to do; every worker may do so, as all of them write the same."""
     replace_json(folder / PLANNED, KNOWN_SECRETS.value(planned_json(groups)))
 
 
 def read_header(folder: Path) -> RunHeader:
-    """Read a run's header; a UsageMistake says when the folder is no run or of a newer version."""
+    """Read a run's header; raises UsageMistake if the folder is not a run, or of a newer version."""
     path = folder / HEADER
     try:
         data: Any = read_json(path)
+        # Before the fields are read, whose meaning a newer version may have changed.
         check_version(data, path)
         return RunHeader.from_json(data)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
@@ -314,14 +319,15 @@ def read_header(folder: Path) -> RunHeader:
 
 
 def read_header_or_name(folder: Path) -> tuple[RunHeader, str]:
-    """Read a run's header; of one that cannot be read give what the folder's name says, and what is wrong.
+    """Read a run's header; if it cannot be read, return what the folder's name says, and the problem.
 
-    Raises UsageMistake where there is none, and where it is of a newer version.
+    Raises UsageMistake if there is none, and if it is of a newer version.
     """
     path = folder / HEADER
     try:
         return read_header(folder), ""
     except UsageMistake as mistake:
+        # Only the refusal of a newer version has no cause.
         if not path.is_file() or mistake.__cause__ is None:
             raise
         when = re.match(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)", folder.name)
@@ -341,27 +347,28 @@ def read_json(path: Path) -> Any:
 
 
 def damage_text(broken: BaseException) -> str:
-    """Say what a file lacks that was written by somebody else, or half."""
+    """Describe why a file cannot be read; the text of a KeyError alone would be just a key."""
     return f"no key {broken}" if isinstance(broken, KeyError) else str(broken)
 
 
 def list_runs(root: Path) -> list[RunFolder]:
-    """Give the runs of a folder, newest first; of one that nobody can read only the name is known."""
+    """Return the runs of a folder, newest first; an unreadable header gives only what the name says."""
     runs = []
     for path in root.glob(f"*/{HEADER}"):
         with suppress(UsageMistake):
+            # ``latest`` links to one of the other folders.
             if path.parent.name != LATEST:
                 runs.append(RunFolder(path.parent, read_header_or_name(path.parent)[0]))
     return sorted(runs, key=lambda run: (run.header.started_at, run.path.name), reverse=True)
 
 
 def whole_runs(root: Path) -> list[RunFolder]:
-    """Give the runs of a folder that are no parts of one, newest first: for who looks back over several."""
+    """Return the runs of a folder without those that are shards, newest first."""
     return [run for run in list_runs(root) if run.header.shards is None]
 
 
 def _keep_out_of_git(root: Path) -> None:
-    """Let git ignore our own folder; a folder that the user named is the user's."""
+    """Let git ignore our own folder; a folder that the user chose belongs to the user."""
     ignore = root.parent / ".gitignore"
     if root.parent.name == ROOT.parent.name and not ignore.exists():
         replace_text(ignore, "*\n")
@@ -372,11 +379,12 @@ NEAR = 0.5
 
 
 def find_run(root: Path, name: str) -> Path:
-    """Give the folder of the run that is meant.
+    """Return the folder of the run that ``name`` means.
 
-    ``name`` is a path to a run's folder, its name in ``root``, the beginning of a single one's name,
+    ``name`` is a path to a run's folder, its name in ``root``, the beginning of exactly one run's name,
     ``latest``, ``MODEL@YYYYMMDD`` (the newest run of that day with that model) or ``MODEL@latest``. A full
-    name beats a beginning. A UsageMistake lists the runs that could be meant, else the nearest, else all.
+    name beats a beginning. Otherwise a UsageMistake lists the runs that could be meant, else the nearest,
+    else all.
     """
     if name and (Path(name) / HEADER).is_file():
         return Path(name)
@@ -385,7 +393,9 @@ def find_run(root: Path, name: str) -> Path:
             f"{name} is a baseline, for agenteval compare and --agent-baseline; here a run is needed"
         )
     if name != LATEST and Path(name).name == name and (root / name / HEADER).is_file():
-        return root / name  # also of a newer version, which no list has: reading it raises the error
+        # Also a run of a newer version, which ``list_runs`` leaves out: reading it then raises the exact
+        # error.
+        return root / name
     runs = list_runs(root)
     matching: Sequence[RunFolder] = ()
     if name == LATEST:
@@ -413,13 +423,14 @@ def find_run(root: Path, name: str) -> Path:
 
 
 def runs_of_day(root: Path, name: str) -> list[str]:
-    """Give the names of all runs that ``MODEL@YYYYMMDD`` could mean, newest first; none for another name."""
+    """Return the names of all runs that ``MODEL@YYYYMMDD`` may mean, newest first; else none."""
     is_other = not name or name.endswith(f"@{LATEST}") or (Path(name) / HEADER).is_file()
     return [] if is_other else [run.path.name for run in _of_model(list_runs(root), name)]
 
 
 def _of_model(runs: Sequence[RunFolder], name: str) -> Sequence[RunFolder]:
-    """Give the runs of a model, of the day that is named; a model's own name may hold an ``@``."""
+    """Return the runs with a model, newest first, of the day that the name gives."""
+    # From the right: a model's own name may hold an ``@``.
     model, at, day = name.rpartition("@")
     if not at:
         return ()
@@ -435,7 +446,7 @@ def _day(run: RunFolder) -> str:
 
 
 def _nearest(runs: Sequence[RunFolder], name: str) -> Iterator[str]:
-    """Give the days of the model that is meant; else names like the one that was written."""
+    """Yield ``MODEL@DAY`` for the days of the most similar model, else similar names of runs."""
     import difflib
 
     model, at, _ = name.rpartition("@")

@@ -37,11 +37,11 @@ MOST_UNREADABLE = 10
 class Run:
     """A stored run.
 
-    ``entries`` and ``begun`` are sorted by key, so that they do not depend on who ran what. ``begun`` are
-    attempts that never finished. ``odd`` says, by file and line, what could not be read and was left out:
-    lines that a crash left half written, and whatever else is no line of a journal. ``looks`` say how it was
-    decided how often suites are repeated; empty where that was fixed, and before it was decided. ``not_run``
-    are trials that were held back and have no ending since, each with the reason.
+    ``entries`` and ``begun`` are sorted by key, so that they do not depend on which process ran what.
+    ``begun`` are attempts that never finished. ``odd`` names, by file and line, what could not be read and
+    was left out: lines that a crash left half written, and whatever else is not a line of a journal.
+    ``looks`` say how it was decided how often suites are repeated; empty if that was fixed, and before it was
+    decided. ``not_run`` are trials that were held back and have not ended since, each with the reason.
     """
 
     def __init__(
@@ -62,21 +62,22 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What the run is called: as its header says, else as its folder."""
+        """The run's name in its header, else that of its folder."""
         return self.header.name or self.folder.name
 
     @property
     def never_ended(self) -> str:
-        """How many of the planned trials have no ending, in words; empty where all have one."""
+        """How many of the planned trials have no ending, in words; empty if all have one."""
         planned = sum(group.trials for group in self.planned)
         missing = planned - len(self.entries)
         return f"{missing} of {planned} planned trials never ended" if missing > 0 else ""
 
     @cached_property
     def lost(self) -> tuple[StartedAttempt, ...]:
-        """Those of ``begun`` that ran in a process which has died, as an xdist worker does that crashed.
+        """Those of ``begun`` whose process died, such as an xdist worker that crashed.
 
-        One that ran in several is there as often. Of a run that has no end, nobody knows: it may still go on.
+        An attempt that ran in several such processes is listed as often. A run that has not ended has none:
+        it may still be going on.
         """
         lost: list[StartedAttempt] = []
         unfinished = set(self.begun)
@@ -96,10 +97,10 @@ class Run:
     def rows(self, rows: str = "trials") -> Iterator[dict[str, Any]]:
         """Give one flat dict for each of the run's ``trials``, ``grades``, ``calls`` or ``messages``.
 
-        ``runs`` gives one for the run itself. Each column has one type in every row, None where there is no
+        ``runs`` gives one for the run itself. Each column has one type in every row, or None if there is no
         value: docs/data.md lists them. Calls and messages are read from transcripts, one after the other; a
-        transcript that cannot be read is left out, and named in ``odd``. Raises UsageMistake for rows of
-        another name.
+        transcript that cannot be read is left out, and named in ``odd``. Raises UsageMistake for any other
+        name.
         """
         from pytest_agenteval.store.rows import row_kind
 
@@ -110,7 +111,7 @@ class Run:
     def to_pandas(self, rows: str = "trials") -> PandasFrame:
         """Give the ``rows`` of this name as a data frame of pandas, with the same types for every run.
 
-        Raises UsageMistake where pandas is not installed, which the extra ``[pandas]`` does.
+        Raises UsageMistake if pandas is not installed; the extra ``[pandas]`` installs it.
         """
         from pytest_agenteval.store.rows import pandas_frame, row_kind
 
@@ -120,7 +121,7 @@ class Run:
     def to_polars(self, rows: str = "trials") -> PolarsFrame:
         """Give the ``rows`` of this name as a data frame of polars, with the same types for every run.
 
-        Raises UsageMistake where polars is not installed, which the extra ``[polars]`` does.
+        Raises UsageMistake if polars is not installed; the extra ``[polars]`` installs it.
         """
         from pytest_agenteval.store.rows import polars_frame, row_kind
 
@@ -130,8 +131,9 @@ class Run:
     def trial(self, entry: JournalEntry) -> Trial:
         """Read the whole record of a trial.
 
-        Raises TranscriptLost where the transcript is not what the journal says: a file was cut or exchanged.
+        Raises TranscriptLost if the transcript does not match the journal: a file was cut or exchanged.
         """
+        # Imported here, as a run that only writes needs no reader of transcripts.
         from pytest_agenteval.store.transcript_reader import TextIndex, check_types, read_trial
 
         line = self._line(entry)
@@ -145,7 +147,7 @@ class Run:
             raise self._lost_transcript(entry, broken) from broken
 
     def trial_if_readable(self, entry: JournalEntry) -> Trial | None:
-        """Read the whole record of a trial; where it cannot be read, say so in ``odd`` and give None."""
+        """Read the whole record of a trial; if it cannot be read, note that in ``odd`` and give None."""
         try:
             return self.trial(entry)
         except TranscriptLost as lost:
@@ -157,13 +159,14 @@ class Run:
     def _line(self, entry: JournalEntry) -> Line:
         file, offset, length = entry.location
         try:
-            # Unbuffered: it is one look into a large file.
+            # Unbuffered: it reads one part of a large file.
             with open(f"{self.folder}/{file}", "rb", buffering=0) as transcripts:
                 transcripts.seek(offset)
                 line = read_intact_line(transcripts.read(length))
             trial_key = tuple(line["trial"])
         except (OSError, ValueError, KeyError, TypeError) as broken:
             raise self._lost_transcript(entry, broken) from broken
+        # The file may have been exchanged: another trial would stand at the same place.
         if trial_key != (*entry.key, entry.attempt):
             raise TranscriptLost(f"{self.folder}: {entry.location} holds the transcript of another trial")
         return dict(line)
@@ -174,7 +177,6 @@ class Run:
 
 
 def first_unreadable(problems: Sequence[str]) -> Iterator[str]:
-    """Give the first few things that could not be read, and how many more there are."""
     yield from problems[:MOST_UNREADABLE]
     if len(problems) > MOST_UNREADABLE:
         yield f"and {len(problems) - MOST_UNREADABLE} more that could not be read"
@@ -183,13 +185,14 @@ def first_unreadable(problems: Sequence[str]) -> Iterator[str]:
 def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> Run:
     """Read a stored run: a folder, or the name of one in ``results`` as ``agenteval report`` takes it.
 
-    Names are ``latest``, ``MODEL@latest``, ``MODEL@YYYYMMDD`` and how a run's name begins; a path that is no
-    text is a folder. Header, plan and journals are read as far as they can be, transcripts when they are
-    asked for; ``Run.odd`` says what cannot be read. Raises UsageMistake where there is no run.
+    Names are ``latest``, ``MODEL@latest``, ``MODEL@YYYYMMDD`` and the beginning of a run's name; a path that
+    is not a text is a folder. Header, plan and journals are read as far as possible, transcripts only when
+    needed; ``Run.odd`` names what cannot be read. Raises UsageMistake if there is no run.
     """
     is_name = isinstance(run, str) and not Path(run).is_dir()
     folder = find_run(Path(results), str(run)) if is_name else Path(run)
     (header, header_problem), journal = read_header_or_name(folder), Journal()
+    # Everything that is made here stays, so looking for garbage would find none.
     with garbage_collection_paused():
         for path in sorted(folder.glob("journal-*.jsonl")):
             journal.read(path)
@@ -204,7 +207,7 @@ def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> R
 def _after_looks(
     folder: Path, header: RunHeader, planned: tuple[PlannedGroup, ...]
 ) -> tuple[tuple[PlannedGroup, ...], tuple[SuiteLook, ...], str]:
-    """Give the plan as it is once it was decided who is repeated more often, and how that was decided."""
+    """Return the plan after the look, with what the look decided, and the problem if that cannot be read."""
     if header.repetition_rule is None:
         return planned, (), ""
     from pytest_agenteval.store.run_documents import LOOKS, planned_after, read_extra, read_looks
@@ -219,7 +222,8 @@ def _after_looks(
 
 
 def _read_plan(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:
-    """Read what was planned; without it nobody can say how many trials are missing."""
+    """Read what was planned, and the problem if it cannot be read."""
+    # Without a plan nobody knows how many trials are missing, but the others can be read.
     if not path.is_file():
         return (), ""
     try:

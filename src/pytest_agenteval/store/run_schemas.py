@@ -37,17 +37,16 @@ CRC: Schema = {
 def object_schema(required: Schema, optional: Schema, description: str = "") -> Schema:
     """Describe an object that has these keys and no others."""
     schema: Schema = {"type": "object", "properties": {**required, **optional}, "required": [*required]}
+    # A field that is written but not described here fails a test.
     schema["additionalProperties"] = False
     return {"description": description, **schema} if description else schema
 
 
 def list_schema(items: Schema) -> Schema:
-    """Describe a list."""
     return {"type": "array", "items": items}
 
 
 def published(title: str, schema: Schema) -> Schema:
-    """Put a title and the draft's name above a schema."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **schema}
 
 

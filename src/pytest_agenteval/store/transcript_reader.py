@@ -32,7 +32,6 @@ TextOf = Callable[[str], str]
 
 
 def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
-    """Put a trial together again."""
     return Trial(
         entry.key,
         entry.attempt,
@@ -48,6 +47,7 @@ def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
         entry.file,
         entry.limit,
         entry.cause,
+        # The transcript has message and traceback only if the journal line had to cut them.
         line.get("message", entry.message),
         line.get("traceback", entry.traceback),
         entry.started_at,
@@ -67,9 +67,9 @@ def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
 
 
 def check_types(trial: Trial) -> None:
-    """Raise ValueError, with its place, for a value that no record of ours holds: a file was edited.
+    """Raise ValueError, with its place, for a value of a wrong type: the file was edited.
 
-    Whoever reads a trial may rely on types: a role that nobody knows would break each export in its own way.
+    Readers of a trial rely on types: an unknown role would break each export in its own way.
     """
     transcript, outcome = trial.transcript, trial.outcome
     parts = {
@@ -103,6 +103,7 @@ def _transcript(entry: JournalEntry, line: Line, text_of: TextOf) -> Transcript:
 def _message(line: Line, text_of: TextOf) -> Message:
     get = line.get
     return Message(
+        # A stored transcript may hold roles of other providers, such as ``developer``.
         OTHER_ROLES.get(line["role"], line["role"]),
         _text(line["content"], text_of),
         tuple(_call(call, text_of) for call in get("calls", ())),
@@ -151,6 +152,7 @@ def _outcome(line: Line, text_of: TextOf) -> Outcome:
     files = {path: _file(file, text_of) for path, file in line.get("before", {}).items()}
     before = Tree(files) if files else Tree()
     changes = line.get("after", {})
+    # Most trials change no file: then one tree stands for before and after.
     if not changes:
         return Outcome(answer, before, before)
     after = dict(files)
@@ -196,7 +198,7 @@ def _grade(grade: Grade, more: Line) -> Grade:
 
 
 class TextIndex:
-    """Finds texts by digest; the files are looked through when the first text is needed.
+    """Finds texts by digest; the files are searched when the first text is needed.
 
     Only places stay in memory, not texts.
     """
@@ -206,17 +208,20 @@ class TextIndex:
         self._places: dict[str, tuple[Path, int]] | None = None
 
     def text(self, digest: str) -> str:
-        """Give a text; a TranscriptLost says that it is missing."""
+        """Return a text; raises TranscriptLost if it is missing."""
         if self._places is None:
             places: dict[str, tuple[Path, int]] = {}
             for path in sorted(self._folder.glob("texts-*.jsonl")):
                 offset = 0
                 with path.open("rb") as file:
                     for raw in file:
-                        with suppress(ValueError, KeyError, TypeError):  # half a line that a crash left
+                        # A crash may have left half a line.
+                        with suppress(ValueError, KeyError, TypeError):
+                            # Each process stores its own texts, so a text may be in several files.
                             places.setdefault(read_intact_line(raw)["d"], (path, offset))
                         offset += len(raw)
-            self._places = places  # only now: a file that cannot be opened is looked through the next time
+            # Only when all files were read: if one cannot be opened now, the next call reads them again.
+            self._places = places
         if digest not in self._places:
             raise TranscriptLost(
                 f"{self._folder}: the text {digest} is missing or damaged: was a texts-*.jsonl changed?"
