@@ -1,4 +1,4 @@
-"""Files that authors write, read as JSON or YAML with their lines; and which of them are tasks."""
+"""Files that authors write, read as JSON or YAML with their lines; and which of them may be tasks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from pytest_agenteval.tasks.source_spans import JsonLocation
     from pytest_agenteval.tasks.yaml_reading import YamlLineIndex
 
+# Half of a surrogate pair, as JSON and YAML escape it.
 _SURROGATE = re.compile(r"\\(?:u|U0000)[dD][89abAB]")
-# What stands before `id` is looked at behind it: a pattern that begins with letters is searched for by these.
+# The look-back comes behind `id`: a pattern that begins with letters is found faster.
 _MENTIONED_ID = re.compile(r"""id(?<![^\s{,"'-]id)["']?[ \t]*:\s*["']?([^\s"'\\/:\[\]{},#]+)""")
 
 
 class ParsedDocument:
-    """A file's value, and its lines for whoever needs them."""
+    """A file's value, and the lines of its keys for code that needs them."""
 
     def __init__(self, path: Path, text: str, value: JSON) -> None:
         self.path, self.text, self.value = path, text, value
@@ -53,7 +54,7 @@ def is_json(path: Path) -> bool:
 
 
 def short_path(path: Path) -> str:
-    """Write a path as a terminal can jump to it: from the current folder where it lies below it."""
+    """Write a path so that a terminal can jump to it: from the current folder if it is below that."""
     return _below(str(path), os.getcwd())
 
 
@@ -81,7 +82,7 @@ def read_document(path: Path) -> ParsedDocument:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Give the bytes of a file that its author can read."""
+    """Read a file; raises ProblemsFound where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -132,6 +133,7 @@ def lines_of_ids(document: ParsedDocument) -> tuple[int, ...]:
 
 
 def _decode(data: bytes, file: str) -> str:
+    """Read UTF-8 with or without a byte order mark; all lines end with ``\\n`` afterwards."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -141,7 +143,7 @@ def _decode(data: bytes, file: str) -> str:
 
 
 class NotJson(ValueError):
-    """A number that JSON does not know, or a key that stands twice."""
+    """Raised for a number that JSON does not know, or for a key that appears twice."""
 
 
 def _read_json(text: str, file: str) -> JSON:
@@ -153,15 +155,17 @@ def _read_json(text: str, file: str) -> JSON:
         found = f"{error.msg}, at {rest!r}" if rest else f"{error.msg}, at the end of a line"
         _refuse(file, error.lineno, "a JSON document", found, _way_out(error, text))
     except NotJson:
+        # The decoder stops at the first of them. This slower scan finds all, with their lines.
         from pytest_agenteval.tasks.source_spans import json_problems
 
         raise ProblemsFound(json_problems(text, file)) from None
     except ValueError:
+        # Python refuses to read longer whole numbers.
         _refuse(file, None, "numbers of at most 4300 digits", "a longer one")
 
 
 def _way_out(error: json.JSONDecodeError, text: str) -> str:
-    """Give the hint for what people write who take JSON for JavaScript."""
+    """Give the hint for an author who writes JSON as if it were JavaScript."""
     rest, before = text[error.pos :].lstrip(), text[: error.pos].rstrip()
     if rest.startswith("<<<<<<<"):
         return "a merge conflict: keep one of its two sides"
@@ -174,6 +178,7 @@ def _way_out(error: json.JSONDecodeError, text: str) -> str:
 
 def _unique_keys(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     mapping = dict(pairs)
+    # Python would take the last of two equal keys, and hide the first.
     if len(mapping) != len(pairs):
         names = [name for name, _ in pairs]
         again = next(name for name in names if names.count(name) > 1)
@@ -237,8 +242,8 @@ def is_blank(text: str) -> bool:
 def top_level_keys(path: Path, data: bytes) -> Sequence[Iterable[str]] | None:
     """Give the keys of a file's map, or of each map of its list, however loosely it is written.
 
-    What reading refuses (tags, merge keys, repeated keys, NaN, comments in JSON, several documents) is other
-    people's to use; None for a file that is no JSON, or YAML, at all.
+    Other people's files may have what reading refuses: tags, merge keys, repeated keys, NaN, comments in
+    JSON, several documents. None for a file that is no JSON, or YAML, at all.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -254,7 +259,7 @@ def top_level_keys(path: Path, data: bytes) -> Sequence[Iterable[str]] | None:
 
 
 def _read_loose_json(text: str) -> Any:
-    """Read JSON, a JSON value in each line, or JSON with comments and last commas."""
+    """Read JSON, a JSON value in each line, or JSON with comments and trailing commas."""
     with suppress(ValueError):
         return json.loads(text)
     with suppress(ValueError):
@@ -265,7 +270,7 @@ def _read_loose_json(text: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def _nearest_task_key(key: str) -> str:
-    """Give the key of a task that this one is, or nearly is; else nothing."""
+    """Give the key of a task that this one is, or nearly is; empty if it is like none."""
     from difflib import SequenceMatcher
 
     plain = key.strip().strip("_-").casefold()
@@ -282,7 +287,8 @@ def holds_calibration(path: Path) -> bool:
         return False
     try:
         data = path.read_bytes()
-    except OSError:  # whoever collects it reports what is wrong
+    # The problem is reported where the file is collected.
+    except OSError:
         return False
     if re.search(_CALIBRATION, data, re.MULTILINE):
         return True

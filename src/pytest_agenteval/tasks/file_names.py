@@ -1,4 +1,4 @@
-"""Which files are suites and tasks, by name alone: cheap enough to ask of every file of a tree."""
+"""Which files are suites and tasks, by name alone, so that every file of a tree can be checked cheaply."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 
 SUITE_NAMES = ("suite.yaml", "suite.yml", "suite.json")
 _SUFFIXES = (".json", ".yaml", ".yml")
+# A pattern, for the file of a suite may be too broken to be parsed.
 _NAMES_ROWS = re.compile(rb"""^\s*["']?tasks["']?\s*:""", re.MULTILINE)
 BASELINE_MARK = "agenteval_baseline"
 """The first key of a baseline's file: it may lie among tasks, and is none."""
 
 
 def folder_of(path: Path) -> Path:
-    """Give the folder of a file: one object for all of its files, for a new path is slow to look up."""
+    """Give the folder of a file, as one object for all of its files: a new path is slow to look up."""
     return _path(os.path.dirname(str(path)))
 
 
@@ -28,6 +29,7 @@ def find_suite(folder: Path, stop: Path) -> Path | None:
     """Give the suite file of the nearest folder upward, up to ``stop`` itself, that has one."""
     for place in (folder, *folder.parents):
         suites = [path for name in SUITE_NAMES if (path := place / name).is_file()]
+        # Which of two suite files counts is not guessed.
         if len(suites) > 1:
             from pytest_agenteval.text.errors import Problem, ProblemsFound
 
@@ -39,7 +41,7 @@ def find_suite(folder: Path, stop: Path) -> Path | None:
 
 
 def in_suite(folder: Path, stop: Path) -> bool:
-    """Tell whether this folder, or one above it up to ``stop``, holds a suite file."""
+    """Whether this folder, or one above it up to ``stop``, holds a suite file."""
     for place in (folder, *folder.parents):
         if any((place / name).is_file() for name in SUITE_NAMES):
             return True
@@ -49,13 +51,13 @@ def in_suite(folder: Path, stop: Path) -> bool:
 
 
 def is_data_name(name: str) -> bool:
-    """Whether a file so named may hold tasks below a suite: JSON or YAML, no suite, not set aside."""
+    """Whether a file of this name may hold tasks below a suite: JSON or YAML, no suite, not set aside."""
     stem, _, suffix = name.lower().rpartition(".")
     return bool(stem) and f".{suffix}" in _SUFFIXES and stem != "suite" and not is_set_aside(name)
 
 
 def names_rows(suite: Path) -> bool:
-    """Tell whether a suite's file, however broken, looks as if it made tasks of rows."""
+    """Whether a suite's file, however broken, looks as if it made tasks of rows."""
     try:
         return _NAMES_ROWS.search(suite.read_bytes()) is not None
     except OSError:
@@ -63,31 +65,32 @@ def names_rows(suite: Path) -> bool:
 
 
 def is_set_aside(name: str) -> bool:
-    """Tell whether a file's or a folder's name says that nobody is to look for tasks there."""
+    """Whether the name of a file or folder says that it holds no tasks."""
     return name.startswith(("_", "."))
 
 
 def is_set_aside_folder(name: str) -> bool:
-    """Tell whether a folder of that name holds no tasks: data of a task, another tool's, or set aside."""
+    """Whether a folder of this name holds no tasks: data of a task, another tool's packages, or set aside."""
     return name in ("workspace", "node_modules") or is_set_aside(name)
 
 
 def is_task_name(path: Path) -> bool:
-    """Tell whether a file's own name says that it is a task."""
+    """Whether a file is called ``task``, with an ending of JSON or YAML."""
     stem, _, suffix = path.name.lower().rpartition(".")
     return stem == "task" and f".{suffix}" in _SUFFIXES
 
 
 def is_calibration_name(path: Path) -> bool:
-    """Tell whether a file's own name says that it compares judges with labels: ``NAME.calibration.yaml``."""
+    """Whether a file's name says that it compares judges with labels: ``NAME.calibration.yaml``."""
     stem, _, suffix = path.name.lower().rpartition(".")
     return (stem == "calibration" or stem.endswith(".calibration")) and suffix in ("yaml", "yml")
 
 
 def holds_baseline(path: Path) -> bool:
-    """Tell whether a file says in its first bytes that it is a baseline."""
+    """Whether the first bytes of a file say that it is a baseline."""
     try:
         with path.open("rb") as file:
+            # The mark is the first key: only a brace and white space come before it.
             head = file.read(2 * len(BASELINE_MARK))
     except OSError:
         return False

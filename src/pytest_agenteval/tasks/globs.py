@@ -1,6 +1,6 @@
-"""Which paths a pattern means: the one reading of globs for tools and graders.
+"""Which paths a pattern means, read alike by all tools and graders.
 
-Patterns come from models, too, so none may take long: there is no backtracking beyond the last star.
+Models write patterns, too, so none may take long: nothing is tried again before the last star.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _OneLetter: TypeAlias = Callable[[str], bool]
 _Name: TypeAlias = tuple[_OneLetter | None, ...]
 _Path: TypeAlias = tuple[_Name | None, ...]
 
+# As in a shell, a ] that comes first in a set is a letter of it, and ! or ^ before it turns the set round.
 _LETTER = re.compile(r"\\(?P<escaped>.)|\[(?P<not>[!^]?)(?P<set>\]?[^\]]*)\]|(?P<plain>.)", re.DOTALL)
 
 
@@ -50,7 +51,8 @@ def _fits_name(letters: _Name, name: str) -> bool:
 def _fits(steps: Sequence[W | None], given: Sequence[G], fits: Callable[[W, G], bool]) -> bool:
     """Whether each step fits one that is given, in order; a None fits any number of them."""
     here = there = 0
-    resume: tuple[int, int] | None = None  # behind the last None, and the next thing it may still take
+    # Where to go on after a step that does not fit: behind the last None, which takes one thing more.
+    resume: tuple[int, int] | None = None
     while there < len(given):
         step = steps[here] if here < len(steps) else None
         if here < len(steps) and step is None:
@@ -71,11 +73,13 @@ def _read(pattern: str) -> tuple[_Path, ...]:
     # Nobody means so many braces, and each of them doubles the patterns.
     if pattern.count("{") > 100:
         return ()
+    # One more than the bound is made, to see whether there are more.
     alternatives = list(islice(_alternatives(pattern), MOST_ALTERNATIVES + 1))
     return tuple(map(_path, alternatives)) if len(alternatives) <= MOST_ALTERNATIVES else ()
 
 
 def _path(pattern: str) -> _Path:
+    # POSIX reads several slashes in a row as one.
     names = re.sub(r"//+", "/", pattern).split("/")
     read = [None if name == "**" else _name(name) for name in names]
     if read[-1] is None:  # everything below a folder is not the folder itself
@@ -104,7 +108,7 @@ def _one_of(letters: str, others: bool) -> _OneLetter:
 
 
 def _alternatives(pattern: str) -> Iterator[str]:
-    """Give the patterns without braces that one with braces stands for; braces without a comma are plain."""
+    """Give the patterns without braces that one with braces means; braces without a comma are plain text."""
     # The places of the opening brace, the commas and the closing brace of each group that has a comma.
     open_groups: list[list[int]] = []
     groups = []
@@ -116,6 +120,7 @@ def _alternatives(pattern: str) -> Iterator[str]:
             open_groups[-1].append(place)
         elif mark == "}" and open_groups:
             groups.append((*open_groups.pop(), place))
+    # The group that opens first is inside of no other. Groups inside of it are left to the recursion.
     first = min((group for group in groups if len(group) > 2), default=None)
     if first is None:
         yield pattern

@@ -1,4 +1,4 @@
-"""From a file to a suite or to tasks: all of it, or every problem that its author has to mend."""
+"""Reads a suite or tasks from a file: all of it, or every problem that its author has to mend."""
 
 from __future__ import annotations
 
@@ -43,27 +43,25 @@ _A_TASK = "a task (a map with `id`, `input` and `graders`), or a list of tasks"
 
 
 class DoubtfulFile(ProblemsFound):
-    """A file that may be a broken task or somebody's data: whoever names it as data settles that."""
+    """A file that may be a broken task or somebody's data: an author who names it as data settles that."""
 
 
 class TaskFolders(Protocol):
-    """Where a task stands that is in no task file: who reports what is wrong with it, and where."""
+    """Where a task is written that is in no task file; it reports the problems of the task there."""
 
     @property
     def file(self) -> Path | None:
-        """The file in which the task's own words stand, if it is one."""
+        """The file that the task is written in, if it is one."""
         ...
 
-    def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        """Give the problem at a key of the task."""
-        ...
+    def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem: ...
 
 
 class LoadedTask(FrozenValue, frozen=True):
     """A task and where it was written; ``index`` is None for a task in a file of its own.
 
-    Of a task that is a row of a table ``file`` is the suite's, and ``place`` says where the row stands; of
-    one that is written in Python ``file`` is the module's.
+    For a task that is a row of a table, ``file`` is the suite's, and ``place`` says where the row is. For a
+    task that is written in Python, ``file`` is the module's.
     """
 
     task: Task
@@ -74,7 +72,7 @@ class LoadedTask(FrozenValue, frozen=True):
     place: TaskFolders | None = None
 
     def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        """Give the problem at a key of the task, where its author wrote that."""
+        """Give the problem at a key of the task, at the place where its author wrote the key."""
         if self.place is not None:
             return self.place.problem(path, expected, found, hint)
         path = path if self.index is None else (self.index, *path)
@@ -82,7 +80,7 @@ class LoadedTask(FrozenValue, frozen=True):
         return Problem(short_path(self.file), line, path, expected, found, hint)
 
     def at_place(self, problem: Problem) -> Problem:
-        """Give a problem of what a task names, at the place where its author wrote that."""
+        """Move a problem of a file that the task names to the place where its author wrote the name."""
         if self.place is None or problem.path[:1] not in (("input",), ("graders",)):
             return problem
         return self.problem(problem.path, problem.expected, problem.found, problem.hint)
@@ -103,11 +101,15 @@ def load_tasks(
 ) -> tuple[LoadedTask, ...]:
     """Read the tasks of a file, or raise every problem in it.
 
-    Below a suite a file that is nearly a task is a problem, as is one that nobody can read; it is
-    DoubtfulFile where it may as well be somebody's data. What is surely data gives no task. In no suite a
-    file gives none unless it is a whole task, or its name says that it is one, or it was ``named`` on the
-    command line; where it stands ``alone``, its name says little: other tools have a ``task.yaml`` too.
-    ``top`` is the suite's folder, else the project's. A suite's own file gives the rows that it names.
+    ``top`` is the suite's folder, else the project's. The suite's own file gives the rows that it names.
+
+    Below a suite, a file that is nearly a task is a problem, and so is a file that cannot be read; the error
+    is DoubtfulFile where the file may just as well be somebody's data. A file that is surely data gives no
+    task.
+
+    In no suite, a file gives no task unless it is a whole task, its name says that it is a task, or it was
+    ``named`` on the command line. Where it stands ``alone``, its name says little: other tools have a
+    ``task.yaml``, too.
     """
     if suite is not None and suite.tasks and path.name in SUITE_NAMES:
         return load_rows(read_document(path), suite)
@@ -127,7 +129,7 @@ def load_tasks(
 
 
 def load_rows(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
-    """Read the rows that a suite, which a document holds, makes tasks of, or raise every problem in them."""
+    """Read the rows that a suite, read from ``document``, makes tasks of, or raise every problem in them."""
     from pytest_agenteval.tasks.row_tables import RowProblems
     from pytest_agenteval.tasks.row_tasks import row_tasks
 
@@ -156,7 +158,7 @@ def load_rows(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
 
 
 def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> ParsedDocument | None:
-    """Read a file; None for one that cannot be read as ours and need not be."""
+    """Read a file; None for one that cannot be read and need not be a task."""
     if below_suite and not data.strip():
         raise _doubtful(short_path(path), None, "an empty file")
     try:
@@ -165,7 +167,7 @@ def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Pars
         # Other people's YAML and JSON lies among tasks: only what looks like a task is reported.
         if sure or all(word.search(data) for word in WORDS_OF_A_TASK):
             raise
-        # Of what cannot be read at all nobody can say that it is no task.
+        # A file of which not even the keys can be read may be a task.
         keys = top_level_keys(path, data) if below_suite else ()
         if below_suite and (keys is None or any(map(may_be_task, keys))):
             raise DoubtfulFile(
@@ -190,6 +192,7 @@ def _holds_tasks(document: ParsedDocument, sure: bool, *, below_suite: bool) -> 
     maps = [entry for entry in entries if isinstance(entry, dict)] if below_suite else []
     if not any(map(may_be_task, maps)):
         return False
+    # These are the keys of a calibration, which only lacks its kind.
     hint = _LABELS if any({"labels", "rubric"} <= entry.keys() for entry in maps) else _ASIDE
     found = value_text(value) if value is maps[0] else f"{value_text(value)}, the first {value_text(maps[0])}"
     raise _doubtful(file, document.line_of(()), found, hint)
@@ -203,6 +206,7 @@ def _validate(document: ParsedDocument, suite: Suite | None) -> list[Task]:
     value = document.value
     entries: Sequence[JSON] = value if isinstance(value, list) else [value]
     tasks: list[Task] = []
+    # Collected over all tasks, so that one round of mending is enough.
     problems: list[Problem] = []
     first: dict[str, int] = {}
     for index, entry in enumerate(entries):
@@ -229,7 +233,7 @@ def _problem(document: ParsedDocument, path: KeyPath, expected: str, found: str,
 
 
 def _repeated_titles(entry: JSON, document: ParsedDocument, place: KeyPath) -> Iterator[Problem]:
-    """Say which graders have the same name as one before them: nothing would tell their grades apart."""
+    """Report graders with the name or label of an earlier one: their grades could not be distinguished."""
     graders = entry.get("graders") if isinstance(entry, dict) else None
     first: dict[str, int] = {}
     for index, grader in enumerate(graders if isinstance(graders, list) else ()):
@@ -258,9 +262,10 @@ def _named_bucket(task: Task) -> str:
 
 @lru_cache(maxsize=64)
 def _folder_bucket(folder: Path, task_name: bool, suite: str, top: Path | None) -> str:
-    """Name the folder that groups a file with others: for ``task.*`` its folder holds that task only.
+    """Give the name of the folder that groups a file with others.
 
-    ``top`` is the suite's folder, else the project's: what is not below it groups nothing.
+    The folder of a ``task.*`` file holds that task only, so it is the one above. ``top`` is the suite's
+    folder, else the project's: a folder that is not below it groups nothing.
     """
     group = folder.parent if task_name else folder
     if top is None or (group != top and group.is_relative_to(top)):

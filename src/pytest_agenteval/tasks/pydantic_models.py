@@ -1,6 +1,6 @@
-"""Pydantic's twin of each spec, made of the same fields: it tells every problem, and writes the JSON Schema.
+"""A pydantic model for each spec, made of the same fields: it lists every problem and writes the JSON Schema.
 
-Imported only where a value was refused or a schema is needed.
+This module is imported only where a value was refused or a schema is needed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from pytest_agenteval.tasks.task_spec import LARGEST, SPELLINGS, Holds, Spec, TwoSpellings
 
 SpecT = TypeVar("SpecT", bound=Spec)
+# Nothing is converted in silence: a text is no number, 2.0 is no count, true is no weight.
 _STRICT: Mapping[Any, Any] = {
     str: Annotated[str, Strict()],
     int: Annotated[int, Strict()],
@@ -68,7 +69,10 @@ class _TwoSpellingsModel(_SpecModel):
     @model_validator(mode="before")
     @classmethod
     def _one_spelling(cls, value: Any) -> Any:
-        """Rename keys in their other spelling; where both stand and differ, both stay, and one is unknown."""
+        """Rename keys that are in their other spelling.
+
+        Where both spellings are there and differ, both stay: then one of them is reported as an unknown key.
+        """
         if not isinstance(value, dict) or SPELLINGS.keys().isdisjoint(value):
             return value
         renamed = dict(value)
@@ -80,7 +84,6 @@ class _TwoSpellingsModel(_SpecModel):
 
 
 def _spec(value: Any) -> Any:
-    """Turn what pydantic made into specs, all the way down."""
     if isinstance(value, _SpecModel):
         return value.spec(**{name: _spec(getattr(value, name)) for name in type(value).model_fields})
     if isinstance(value, tuple):
@@ -89,22 +92,26 @@ def _spec(value: Any) -> Any:
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
+    # ``as``, for one, is a keyword of Python: the field of that key has another name.
     alias = None if field.encode_name == field.name else field.encode_name
-    factory = dict if field.default == {} else field.default_factory  # an empty map is the shared one
+    # A default that is an empty map is the shared NOTHING: made by a factory, it is not shown in the schema.
+    factory = dict if field.default == {} else field.default_factory
     if factory is not msgspec.NODEFAULT:
         return Field(default_factory=factory, alias=alias)
     if field.default is msgspec.NODEFAULT:
         return Field(alias=alias)
     default = field.default
+    # A schema shows this default as an author would write it, for which pydantic needs a model of its own.
     if isinstance(default, Spec):
         default = model_of(type(default))()
     return Field(default=default, alias=alias)
 
 
 def _hint(hint: Any, owner: type[Spec]) -> Any:
-    """Say in pydantic's words what a hint says in msgspec's."""
+    """Translate a type with msgspec's rules into one with pydantic's."""
     if hint is owner:
-        return ForwardRef(owner.__name__)  # the twin of a spec that holds others of its kind is not there yet
+        # The model of a spec that holds others of its kind is not there yet.
+        return ForwardRef(owner.__name__)
     if isinstance(hint, type) and issubclass(hint, Spec):
         return model_of(hint)
     origin, args = get_origin(hint), get_args(hint)
@@ -123,8 +130,9 @@ def _rules(meta: Any) -> Iterator[Any]:
         yield AfterValidator(_checked(meta))
         return
     bounds = {name: getattr(meta, name) for name in _BOUNDS}
+    # Bounds that only exclude infinity are left out of the schema.
     rules = {name: bound for name, bound in bounds.items() if bound not in (None, LARGEST, -LARGEST)}
-    # Rust's $, as that of JSON Schema, is the end and nothing else.
+    # In Rust and in JSON Schema, $ is the end of the text and nothing else.
     pattern = meta.pattern and meta.pattern.replace(r"\Z", "$")
     yield Field(pattern=pattern, **rules)
 
@@ -133,6 +141,7 @@ def _checked(holds: Holds) -> Any:
     def check(value: Any) -> Any:
         if holds.rule(value):
             return value
+        # Nobody reads this text: a problem shows the description of the field instead.
         raise PydanticCustomError("rule", "another value is expected")
 
     return check

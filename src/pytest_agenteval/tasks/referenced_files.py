@@ -1,4 +1,4 @@
-"""The files that tasks and suites name: where they lie, and that none of them is taken for a task."""
+"""The files that tasks and suites name: finds them, and makes sure that none of them is taken for a task."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def workspace_layers(task: Task, suite_dir: Path | None, task_file: Path, root: 
         key: task.input[key] for key in ("base_fixture", "fixture_dir") if task.input.get(key) is not None
     }
     lookups = {key: look_up.find(name) for key, name in named.items()}
+    # Only a file of one task has such a folder: a list of tasks does not share a workspace by accident.
     if "fixture_dir" not in named and is_task_name(task_file) and (task_file.parent / "workspace").is_dir():
         beside = _PathLookup((task_file.parent,), root, "folder", below_places=True)
         lookups["workspace"] = beside.find("workspace")
@@ -49,6 +50,7 @@ def prompt_files(
     prompts = resolve_settings(task, suite).prompts
     look_up = _PathLookup((suite_dir or task_file.parent, task_file.parent), root, "file")
     lookups = {name: look_up.find(path) for name, path in prompts.items()}
+    # What the task itself names is reported in its own file, everything else in the suite's.
     own = {name: lookup for name, lookup in lookups.items() if name in task.prompts}
     _raise(("prompts",), own, task, task_file)
     if suite_dir is not None:
@@ -61,7 +63,7 @@ def grader_files(
 ) -> dict[str, Path]:
     """Give the file of each setting of a grader that names one, from the task's folder, then the suite's.
 
-    ``endings`` holds the settings that may name a file, each with the ending by which such a name is known.
+    ``endings`` holds the settings that may name a file, each with the ending of such names.
     """
     config = task.graders[index].config
     named = {
@@ -78,9 +80,10 @@ def grader_files(
 def suite_paths(
     suite_dir: Path, key: str, entries: Mapping[int, str], also: Path, root: Path, kind: str
 ) -> tuple[Path, ...]:
-    """Give what entries of a suite's list name, from the suite's folder, then from ``also``.
+    """Give the paths that entries of a suite's list name, from the suite's folder, then from ``also``.
 
-    ``entries`` are by their places in the list; ``kind`` is ``file``, ``folder`` or ``file or folder``.
+    The keys of ``entries`` are their places in the list; ``kind`` is ``file``, ``folder`` or ``file or
+    folder``.
     """
     look_up = _PathLookup((suite_dir, also), root, kind)
     lookups = {index: look_up.find(entry) for index, entry in entries.items()}
@@ -99,8 +102,9 @@ class _LookupProblem(FrozenValue, frozen=True):
 class _PathLookup(FrozenValue, frozen=True):
     """Looks for a folder or a file from several places, and never outside of them and the root.
 
-    With ``below_places`` what is found lies below one of the places, for it is copied: that of prompts and
-    tool files, which suites share, need not. A link leads where it leads, but not out of all of these.
+    With ``below_places`` the path has to be below one of the places, for it is copied. Prompts and tool files
+    may lie elsewhere in the root, for suites share them. A link may lead anywhere within the root and the
+    places.
     """
 
     places: tuple[Path, ...]
@@ -109,7 +113,7 @@ class _PathLookup(FrozenValue, frozen=True):
     below_places: bool = False
 
     def find(self, name: object) -> Path | _LookupProblem:
-        """Give the first that exists, or say where was looked."""
+        """Give the first path that exists, or the problem with the places where it was looked for."""
         if not isinstance(name, str) or not name.strip():
             return _LookupProblem(f"the path of a {self.kind}: a text", repr(name))
         if Path(name).is_absolute():
@@ -129,6 +133,7 @@ class _PathLookup(FrozenValue, frozen=True):
             return _LookupProblem(expected, f"{name!r}, which is not there", hint)
         if self.below_places and not any(here.is_relative_to(place) for place in self.places):
             return _LookupProblem(f"a path below {self._listed('')}", f"{name!r}, which leads out of them")
+        # A link out of all of them would copy what is not the project's.
         real = Path(os.path.realpath(here))
         if not any(real.is_relative_to(os.path.realpath(top)) for top in (self.root, *self.places)):
             return _LookupProblem(below_root, f"{name!r}, a link out of it")
@@ -166,6 +171,7 @@ def _place(file: Path, task: Task | None, path: KeyPath) -> tuple[int | None, Ke
         document = read_document(file)
     except ProblemsFound:
         return None, path
+    # In a file with a list of tasks the key is below the place of its task.
     entries: Sequence[Any] = document.value if isinstance(document.value, list) else ()
     for index, entry in enumerate(entries):
         if task is not None and isinstance(entry, dict) and entry.get("id") == task.id:
@@ -178,29 +184,31 @@ def _suite_file(suite_dir: Path) -> Path:
     return next((suite_dir / name for name in SUITE_NAMES if (suite_dir / name).is_file()), suite_dir)
 
 
+# Searched for first: most files of tasks name no file, and need not be parsed here.
 _NAMES_A_FILE = re.compile(rb"base_fixture|fixture_dir|prompts|\.(?:json|ya?ml)\b")
 
 
 class ReferencedFiles:
-    """Files, and folders with all that is in them; a folder that holds the suite itself names nothing."""
+    """Named files, and named folders with everything in them."""
 
     def __init__(self, paths: Iterable[Path], suite_dir: Path) -> None:
+        # A folder that holds the suite itself does not count: else no file of the suite would be a task.
         named = {str(path) for path in paths if not suite_dir.is_relative_to(path)}
         self._files = frozenset(named)
         self._folders = tuple(f"{path}{os.sep}" for path in named)
 
     def __contains__(self, path: Path) -> bool:
-        """Whether a file is named, or lies in a folder that is."""
         text = str(path)
         return text in self._files or text.startswith(self._folders)
 
 
 def files_named_by_tasks(suite_dir: Path, root: Path, is_of_suite: Callable[[Path], bool]) -> ReferencedFiles:
-    """Find what the tasks of a suite name: starting trees, prompts, and files that graders read.
+    """Find the files that the tasks of a suite name: starting trees, prompts, and files that graders read.
 
-    Every task file below the suite is looked into, those too that pytest does not collect.
+    Every task file below the suite is read, also those that pytest does not collect.
     """
     places = (suite_dir, root / "fixtures", root)
+    # A name is looked up from each place that any kind of name may start from. A path too many does no harm.
     paths = (
         Path(os.path.normpath(place / name))
         for file in data_files(suite_dir)
@@ -212,7 +220,7 @@ def files_named_by_tasks(suite_dir: Path, root: Path, is_of_suite: Callable[[Pat
 
 
 def data_files(folder: Path) -> Iterator[Path]:
-    """Give each file below a folder that may hold tasks, by its name and those of the folders on the way."""
+    """Give each file below a folder that may hold tasks, judged by its name and the names of its folders."""
     for place, folders, names in os.walk(folder):
         folders[:] = (name for name in folders if not is_set_aside_folder(name))
         yield from (Path(place, name) for name in names if is_data_name(name))

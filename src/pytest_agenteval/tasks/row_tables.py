@@ -1,4 +1,4 @@
-"""Tables whose rows become tasks: CSV, JSON, JSON Lines and datasets, and what is wrong with their rows."""
+"""Reads tables whose rows become tasks: CSV, JSON, JSON Lines and datasets; lists the problems of rows."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ MOST_PROBLEMS = 20
 
 
 class RowProblems:
-    """All that is wrong with rows, whoever finds it: their shape, their cells, or the tasks they make."""
+    """The problems of rows: their shape, their cells, and the tasks that are made of them."""
 
     def __init__(self) -> None:
         self.rows = 0
         self._problems: list[Problem] = []
 
     def add(self, problems: Iterable[Problem]) -> None:
-        """Add what is wrong with one row, if anything is."""
+        """Add the problems of one row, if it has any."""
         found = list(problems)
         self.rows += bool(found)
+        # Of a table in which every row is wrong, the others are only counted.
         if self.rows <= MOST_PROBLEMS:
             self._problems += found
 
     def raise_any(self) -> None:
-        """Raise ProblemsFound if there are any: what all rows share once, the rest in the order of lines."""
+        """Raise ProblemsFound if there are any: those of all rows once, the rest in the order of lines."""
         if not self._problems:
             return
         once = list(dict.fromkeys(self._problems))
@@ -52,7 +53,7 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 
 
 class Row(NamedTuple):
-    """One row: the line on which it begins, or its number where there are none, and its values by column."""
+    """One row: its line, or its number where the table has no lines, and its values by column."""
 
     line: int
     values: Mapping[str, Any]
@@ -66,10 +67,10 @@ class RowTable(NamedTuple):
 
 
 def read_table(path: Path, source: RowSource, problems: RowProblems) -> RowTable:
-    """Read a table by its name's ending: the rows that can be read; what is wrong with the others is added.
+    """Read a table by the ending of its name; the problems of rows that cannot be read are added.
 
-    Raises ProblemsFound where the file is no text. No row is left where it has none, or its first line is
-    wrong; that is added too.
+    Raises ProblemsFound where the file is no text. Without rows, or with a wrong first line, the table has no
+    row, and that is added as well.
     """
     text = _text(path, source.encoding)
     wrong = _BrokenRows(short_path(path), problems)
@@ -78,7 +79,7 @@ def read_table(path: Path, source: RowSource, problems: RowProblems) -> RowTable
         table = _read_csv(text, source.delimiter or _delimiter(text, suffix), wrong)
     else:
         rows = list(_json_list(text, wrong) if suffix == ".json" else _json_lines(text, wrong))
-        # With every column that any of the rows has.
+        # Rows of JSON may lack a key: the table has every column that any of them has.
         table = RowTable(tuple(dict.fromkeys(name for row in rows for name in row.values)), rows)
     if not table.rows and not wrong:
         wrong.add(1, "at least one row", "none")
@@ -92,7 +93,6 @@ class _BrokenRows:
         self._file, self._all, self._before = file, wrong, wrong.rows
 
     def __bool__(self) -> bool:
-        """Whether anything is."""
         return self._all.rows > self._before
 
     def add(self, line: int | None, expected: str, found: str, hint: str = "") -> None:
@@ -101,7 +101,8 @@ class _BrokenRows:
 
 def _text(path: Path, encoding: str) -> str:
     data = read_bytes(path)
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # as Excel's "Unicode text"
+    # Excel's "Unicode text" is UTF-16.
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
     if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
         data = data.removeprefix(codecs.BOM_UTF8)
@@ -111,7 +112,8 @@ def _text(path: Path, encoding: str) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         hint = "save the file as UTF-8, or say `rows: {file: ..., encoding: cp949}`"
         _refuse(path, line, f"a text in {encoding}", f"the byte 0x{data[error.start]:02x}", hint)
-    except (LookupError, ValueError):  # codecs that are none of texts, a zero byte in the name
+    # An unknown name, a codec that does not give text, or a zero byte in the name.
+    except (LookupError, ValueError):
         _refuse(path, None, "the name of an encoding, as in cp949", repr(encoding))
 
 
@@ -120,7 +122,7 @@ def _refuse(path: Path, line: int | None, expected: str, found: str, hint: str =
 
 
 def _delimiter(text: str, suffix: str) -> str:
-    """Give what stands between cells: a comma, unless the first line has none and has semicolons or tabs."""
+    """Give the mark between cells: a comma, unless the first line has none and has semicolons or tabs."""
     if suffix == ".tsv":
         return "\t"
     first = text.partition("\n")[0]
@@ -130,6 +132,7 @@ def _delimiter(text: str, suffix: str) -> str:
 def _read_csv(text: str, delimiter: str, wrong: _BrokenRows) -> RowTable:
     # newline="": a line break within quotes is the cell's own.
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    # The csv module refuses cells of more than 128 KiB, by a bound for the whole process, which is put back.
     longest = csv.field_size_limit(sys.maxsize)
     try:
         return _rows_of(_cells(reader, wrong), wrong)
@@ -142,6 +145,7 @@ def _cells(reader: Any, wrong: _BrokenRows) -> Iterator[tuple[int, list[str]]]:
     try:
         for cells in reader:
             yield begins, cells
+            # A cell in quotes may have several lines: the next row begins behind the last of them.
             begins = reader.line_num + 1
     except csv.Error as broken:
         reason, hint = str(broken), ""
@@ -167,6 +171,7 @@ def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _BrokenRows) -> RowT
                     again = f"{name!r} a second time, in column {at + 1}"
                     wrong.add(line, "each column's name only once", again)
             if wrong:
+                # Without right columns every row would be wrong as well.
                 return RowTable(columns, ())
         elif len(cells) != len(columns):
             hint = "a text with a delimiter in it stands in quotes" if len(cells) > len(columns) else ""
@@ -202,7 +207,7 @@ def _reason(broken: ValueError) -> str:
 
 
 def _json_list(text: str, wrong: _BrokenRows) -> Iterator[Row]:
-    """Read a list element by element: so each has its line."""
+    """Read a list element by element, so that each has its line."""
     at, line, counted = _next(text, 0), 1, 0
     if text[at : at + 1] != "[":
         try:
@@ -270,6 +275,7 @@ def read_dataset(wanted: DatasetName, folder: Path | None) -> RowTable:
     Raises DatasetProblem.
     """
     try:
+        # Imported here: it is an extra that most projects do not install.
         import datasets
     except ImportError:
         raise DatasetProblem(
@@ -284,14 +290,14 @@ def read_dataset(wanted: DatasetName, folder: Path | None) -> RowTable:
             every = datasets.load_dataset(
                 wanted.name, wanted.config, split=wanted.split, revision=wanted.revision
             )
-    except Exception as raised:  # whatever the hub, the network or a loading script says
+    # The hub, the network and the loading script of a dataset raise errors of any kind.
+    except Exception as raised:
         found = " ".join(f"{type(raised).__name__}: {raised}".split())[:400]
         raise DatasetProblem("a dataset that can be read", found) from None
     return _table(_one_split(every, wanted.split if folder is not None else None))
 
 
 def _one_split(every: Any, split: str | None) -> Any:
-    """Give the split that is meant, of a dataset that has several."""
     if not isinstance(every, dict):  # DatasetDict is one
         return every
     names = ", ".join(map(str, every))

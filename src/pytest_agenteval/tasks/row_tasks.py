@@ -1,4 +1,4 @@
-"""Tasks made of rows: the template of a suite, filled with the cells of each row."""
+"""Makes tasks of rows: fills the template of a suite with the cells of each row."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _COLUMN = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
 
 class UnreadableCell(ValueError):
-    """A cell that cannot be read as the template wants it."""
+    """Raised for a cell that cannot be read as the template requires."""
 
     def __init__(self, expected: str, found: str) -> None:
         super().__init__(f"expected {expected}, found {found}")
@@ -49,7 +49,7 @@ class UnreadableCell(ValueError):
 
 
 class TemplateProblem(NamedTuple):
-    """What is wrong with a template, at a key below it."""
+    """A problem of a template, at a key below it."""
 
     path: KeyPath
     expected: str
@@ -58,7 +58,7 @@ class TemplateProblem(NamedTuple):
 
 
 class RowTemplate:
-    """A value of a suite's file, ready to be filled in with one row after another."""
+    """A value of a suite file that is filled in with one row after another."""
 
     def __init__(self, value: Any, columns: Sequence[str]) -> None:
         self._columns = columns
@@ -68,12 +68,12 @@ class RowTemplate:
     def filled(self, row: Mapping[str, Any]) -> Any:
         """Give the value for a row; raises UnreadableCell.
 
-        Where a row has no value the key of the map, or the place in the list, is left out.
+        Where the row has no value, the key of the map or the place in the list is left out.
         """
         return self._constant if self._fill is None else self._fill(row)
 
     def _filling(self, value: Any, path: KeyPath) -> Fill | None:
-        """Give what fills a value in; None for one without columns."""
+        """Give the function that fills a value in; None for a value without columns."""
         if isinstance(value, str):
             return self._of_text(value, path)
         if isinstance(value, Mapping):
@@ -87,6 +87,7 @@ class RowTemplate:
         if len(pieces) == 1:
             return None
         cells = [self._cell(written, path) for written in pieces[1::2]]
+        # A column that stands alone gives the value of the row itself, of whatever type.
         if len(cells) == 1 and not pieces[0].strip() and not pieces[2].strip():
             return cells[0]
         texts = pieces[0::2]
@@ -98,8 +99,9 @@ class RowTemplate:
         return fill
 
     def _cell(self, written: str, path: KeyPath) -> Fill:
-        """Give what takes a column's value out of a row."""
+        """Give the function that takes a column's value out of a row."""
         name, bar, reading = (part.strip() for part in written.rpartition("|"))
+        # The name of a column may itself have a bar.
         if not bar or written.strip() in self._columns:
             name, reading = written.strip(), ""
         if name in self._columns:
@@ -125,7 +127,7 @@ class RowTemplate:
 
 
 def has_columns(value: Any, path: KeyPath = ()) -> bool:
-    """Whether a value, or what stands at a path in it, differs from row to row."""
+    """Whether a value, or the value at a path in it, differs from row to row."""
     for step in path:
         if isinstance(value, str):
             break
@@ -157,6 +159,7 @@ def _of_map(entries: Mapping[str, tuple[Any, Fill | None]]) -> Fill | None:
 
     def fill_map(row: Mapping[str, Any]) -> dict[str, Any]:
         values = {key: value if fill is None else fill(row) for key, (value, fill) in entries.items()}
+        # A null that the template itself has stays; one that the row gives leaves the key out.
         return {key: value for key, value in values.items() if value is not None or entries[key][1] is None}
 
     return fill_map
@@ -177,6 +180,7 @@ def _number(value: Any) -> Any:
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     text = value.strip() if isinstance(value, str) else ""
+    # An empty cell is no value.
     if value == "":
         return None
     try:
@@ -217,9 +221,10 @@ _UNSAFE = re.compile(r"[\s/\\:\[\]\x00-\x1f\x7f\ud800-\udfff]+")  # halves of a 
 
 
 class RowPlace(FrozenValue, frozen=True):
-    """Where a row stands: in a file, on a line; of a dataset, which has no lines, ``file`` is None.
+    """Where a row is: in a file, on a line. Of a dataset, which has no lines, ``file`` is None.
 
-    ``at`` leads to what the suite's file makes of it. ``number`` counts the rows from 1.
+    ``at`` leads to the part of the suite's file that names the table. ``line`` is the number of the row in a
+    dataset, from 1.
     """
 
     suite: ParsedDocument
@@ -230,7 +235,7 @@ class RowPlace(FrozenValue, frozen=True):
     line: int
 
     def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        """Give what is wrong at a key of the task: on the row's line where it differs from row to row."""
+        """Give the problem at a key of the task: on the row's line if the key differs from row to row."""
         # The suite's file has a key of its own for the bucket.
         of_bucket = path[:2] == ("metadata", "failure_bucket") and "bucket" in self.template
         written = ("bucket",) if of_bucket else path
@@ -239,14 +244,13 @@ class RowPlace(FrozenValue, frozen=True):
         return _in_suite(self.suite, (*self.at, *written), expected, found, hint)
 
     def row_problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        """Give what is wrong with the row itself."""
         if self.file is not None:
             return Problem(short_path(self.file), self.line, path, expected, found, hint)
         return Problem(f"{self.source}, row {self.line}", None, path, expected, found, hint)
 
 
 class RowTask(FrozenValue, frozen=True):
-    """A row as the value of a task, as a task file would hold it, and where it stands."""
+    """A row as the value of a task, as a task file would hold it, and where the row is."""
 
     value: dict[str, Any]
     place: RowPlace
@@ -256,9 +260,9 @@ class RowTask(FrozenValue, frozen=True):
 def row_tasks(
     tables: Sequence[Rows], document: ParsedDocument, at: Sequence[KeyPath], wrong: RowProblems
 ) -> Iterator[RowTask]:
-    """Give a task's value for each row that is meant and can be read; what is wrong with the rest is added.
+    """Give a task's value for each chosen row that can be read; the problems of the others are added.
 
-    ``at`` leads to each table in the suite's file, from whose folder they are looked up.
+    ``at`` leads to each table in the suite's file. Tables are looked up from the folder of that file.
     """
     tasks: list[RowTask] = []
     for rows, place in zip(tables, at, strict=True):
@@ -266,7 +270,7 @@ def row_tasks(
             tasks += _tasks_of_table(rows, document, place, wrong)
         except ProblemsFound as found:
             wrong.add(found.problems)
-    # Rows of one id get a number behind it, from the second on.
+    # From the second row of an id on, a number is put behind it, which makes no id that another row has.
     ids = {task.value["id"] for task in tasks}
     times: Counter[str] = Counter()
     for task in tasks:
@@ -295,16 +299,18 @@ def _tasks_of_table(
         column: value if isinstance(value, list | tuple) else (value,) for column, value in rows.where.items()
     }
     meant = [row for row in table.rows if _is_meant(row, wanted)][: rows.limit]
-    if not meant and wrong.rows == before:  # else the row that is meant may be one that cannot be read
+    # Where rows could not be read, the chosen one may be among them.
+    if not meant and wrong.rows == before:
         expected = f"at least one row of {name} for which this holds"
         raise ProblemsFound([_in_suite(document, (*at, "where"), expected, "none")])
     yield from _filled(meant, compiled, place, Path(name).stem, wrong)
 
 
 def _is_meant(row: Row, wanted: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether each column has one of its wanted values; a number in CSV is a text."""
+    """Whether each column has one of its wanted values."""
     for column, options in wanted.items():
         value = row.values.get(column)
+        # In CSV a number is a text.
         if not any(value == option or cell_text(value) == cell_text(option) for option in options):
             return False
     return True
@@ -313,7 +319,7 @@ def _is_meant(row: Row, wanted: Mapping[str, Sequence[Any]]) -> bool:
 def _compiled(
     rows: Rows, table: RowTable, document: ParsedDocument, at: KeyPath, *, is_split: bool
 ) -> RowTemplate:
-    """Give the task that rows are filled into; raises ProblemsFound where it names unknown columns."""
+    """Make the template of a task; raises ProblemsFound where it names unknown columns."""
     template = _template(rows, table.columns, is_split=is_split)
     compiled = RowTemplate(template, table.columns)
     # Some keys of a task have another name in the suite's file.
@@ -332,7 +338,6 @@ def _compiled(
 
 
 def source_of(rows: Rows) -> RowSource:
-    """Give where rows are read from."""
     name = rows.rows
     if isinstance(name, RowSource):
         return name
@@ -347,6 +352,7 @@ class _Source:
     def __init__(self, source: RowSource, split: str | None, document: ParsedDocument, at: KeyPath) -> None:
         self._source, self._document, self._at, self._split = source, document, at, split
         self._path = rows_path(source, document.path.parent)
+        # A split that is neither one of ours nor a column is one of the dataset.
         self.split_is_datasets = split is not None and split not in SPLITS and not has_columns(split)
 
     def read(self, wrong: RowProblems) -> tuple[RowTable, str, Path | None]:
@@ -378,7 +384,7 @@ class _Source:
 
 
 def rows_path(source: RowSource, folder: Path) -> Path | None:
-    """Give the file or folder that rows are read from, from the suite's folder, if it is there."""
+    """Give the file or folder that rows are read from, looked up from ``folder``; None if not there."""
     name = source.file or source.dataset
     path = Path(os.path.normpath(folder / name)) if name else None
     return path if path is not None and path.exists() else None
@@ -406,12 +412,12 @@ def _template(rows: Rows, columns: Sequence[str], *, is_split: bool) -> dict[str
 
 
 def _column(text: str, columns: Sequence[str]) -> str:
-    """Give the template of a column's bare name; a text with columns in it is one already."""
+    """Make a template of the bare name of a column; a text with columns in it is one already."""
     return text if "{{" in text and text not in columns else "{{" + text + "}}"
 
 
 def _as_written(rows: Rows) -> Mapping[str, Any]:
-    """Give the suite's own template of the rows, columns' bare names in braces."""
+    """Give the suite's own template of the rows, with a column in place of bare names."""
     names = ("id", "bucket", "split", "input")
     bare = {name: "{{column}}" for name in names if isinstance(getattr(rows, name), str) and name != "split"}
     written = {name: value for name in (*names, "graders", *TASK_KEYS) if (value := getattr(rows, name))}
@@ -435,7 +441,7 @@ def _filled(
 
 
 def safe_id(value: Any) -> str:
-    """Give an id that node ids and files can bear: no blank, slash, colon or bracket, not too long."""
+    """Give an id that node ids and file names can hold: no blank, slash, colon or bracket, not too long."""
     text = _UNSAFE.sub("_", cell_text(value)).strip("_")
     # A longer id is cut, and a digest distinguishes it from others.
     return text if len(text) <= 80 else f"{text[:71]}-{text_digest(text)[:8]}"

@@ -17,7 +17,7 @@ _REST_OF_LINE = re.compile(r"[ \t]*(,?)[ \t]*(?:#[^\r\n]*)?(?=[\r\n])")
 
 
 class TextSpan(NamedTuple):
-    """Where a value stands; ``is_flow`` of a list or map in brackets or braces, whose ``parts`` these are."""
+    """Where a value is; ``is_flow`` means a list or map in brackets or braces, with these ``parts``."""
 
     start: int
     end: int
@@ -25,7 +25,6 @@ class TextSpan(NamedTuple):
     is_flow: bool = False
 
     def part(self, name: str) -> TextSpan | None:
-        """Give the span of a map's value by its key."""
         return next((part.value for part in self.parts if part.name == name), None)
 
 
@@ -38,18 +37,18 @@ class SpanPart(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where its value ends."""
         return self.value.end
 
 
 def insert_at_end(text: str, container: TextSpan, flow: str, block: Sequence[str]) -> str:
     """Put one more part behind the last one of a list or map.
 
-    ``flow`` is how it is written within brackets, ``block`` are its lines elsewhere, without what a list's
-    items and a map's keys are preceded by.
+    ``flow`` is how the part is written within brackets. ``block`` are its lines elsewhere, without the
+    indentation and without the dash of a list.
     """
     if not container.is_flow:
         start = container.parts[-1].start
+        # The indentation and, in a list, the dash.
         prefix = text[_line_start(text, start) : start]
         newline, at = newline_of(text), _lines_end(text, container.end)
         lines = newline.join(f"{prefix}{line}" for line in block)
@@ -62,6 +61,7 @@ def insert_at_end(text: str, container: TextSpan, flow: str, block: Sequence[str
         return f"{text[:at]}{flow}{text[at:]}"
     last = container.parts[-1]
     rest = _REST_OF_LINE.match(text, last.end)
+    # The parts are side by side on one line; else each of them has its own.
     if rest is None or not _begins_line(text, container, last):
         return f"{text[: last.end]}, {flow}{text[last.end :]}"
     comma, indent = rest[1], text[_line_start(text, last.start) : last.start]
@@ -70,19 +70,20 @@ def insert_at_end(text: str, container: TextSpan, flow: str, block: Sequence[str
 
 
 def insert_before(text: str, container: TextSpan, block: Sequence[str]) -> str:
-    """Put lines before the first part of a map that is in no braces."""
+    """Put lines before the first part of a map without braces."""
     at = _line_start(text, container.parts[0].start)
     newline = newline_of(text)
     return f"{text[:at]}{newline.join(block)}{newline}{text[at:]}"
 
 
 def remove_part(text: str, container: TextSpan, index: int) -> str:
-    """Take a part out of a list or map of several, with the lines that hold nothing else."""
+    """Take one of several parts out of a list or map, with the lines that hold nothing else."""
     part = container.parts[index]
     if not container.is_flow:
         start, end = _line_start(text, part.start), _lines_end(text, part.end)
         before = text[:start]
         if end == len(text) and not text.endswith(("\r", "\n")):
+            # The last line of the file had no line end: then the one before it gets none either.
             before = before.removesuffix(newline_of(text))
         return before + text[end:]
     rest = _REST_OF_LINE.match(text, part.end)
@@ -90,7 +91,7 @@ def remove_part(text: str, container: TextSpan, index: int) -> str:
         start, end = _line_start(text, part.start), _lines_end(text, rest.end())
         before = text[:start]
         if index and index == len(container.parts) - 1 and not rest[1]:
-            # The comma behind the part before goes too.
+            # The comma behind the part before goes too: JSON has none after the last part.
             comma = re.compile(r"(?:\s|#[^\r\n]*)*,").match(text, container.parts[index - 1].end)
             if comma:
                 before = text[: comma.end() - 1] + text[comma.end() : start]
@@ -101,7 +102,7 @@ def remove_part(text: str, container: TextSpan, index: int) -> str:
 
 
 def newline_of(text: str) -> str:
-    """Give how the lines of a text end, by the first of them."""
+    """Give the line end of a text, which is that of its first line."""
     first = _NEWLINE.search(text)
     return first[0] if first else "\n"
 
@@ -117,13 +118,17 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _lines_end(text: str, at: int) -> int:
-    """Give where the line ends in which something ends; a text of several lines may end where one begins."""
+    """Give the end of the line in which something ends, line end included.
+
+    A block text of several lines ends where the next line begins: then it is that place itself.
+    """
     if at and text[at - 1] in "\r\n":
         return at
     newline = _NEWLINE.search(text, at)
     return newline.end() if newline else len(text)
 
 
+# Enough for a text that has been read as JSON before: it has nothing to refuse.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
@@ -156,7 +161,7 @@ def json_problems(text: str, file: str) -> list[Problem]:
 
 
 def json_span(text: str) -> TextSpan:
-    """Say where a JSON text that is known to be well formed, and all in it stands."""
+    """Give the spans of a JSON text that is known to be well formed, and of all that it holds."""
     return _span(deque(_TOKEN.finditer(text)))
 
 
@@ -192,6 +197,7 @@ class _Scan:
         if token in "}]":
             self._open.pop()
         elif self._open and self._open[-1][1] and self._key is None:
+            # Within a map, what has no key before it is a key.
             self._key = (json.loads(token), line)
         else:
             place = self._put(line)
@@ -225,6 +231,7 @@ class _Scan:
 def _tokens(text: str) -> Iterator[tuple[str, int]]:
     line, seen = 1, 0
     for match in _TOKEN.finditer(text):
+        # Counted from the last token on: from the beginning of the text it would take quadratic time.
         line += text.count("\n", seen, match.start())
         seen = match.start()
         yield match.group(), line

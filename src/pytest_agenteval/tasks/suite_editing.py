@@ -1,4 +1,4 @@
-"""Suite files with other promoted buckets and tasks, and everything else as their authors wrote it."""
+"""Edits the promoted buckets and tasks of suite files, and leaves everything else as its author wrote it."""
 
 from __future__ import annotations
 
@@ -21,26 +21,29 @@ from pytest_agenteval.text.json_values import JSON
 
 _KEY = "regression"
 _LISTS = ("buckets", "tasks")
+# Names with other signs are quoted: colons, commas and brackets, for example, have a meaning in YAML.
 _PERHAPS_PLAIN = re.compile(r"\w(?:[\w ./-]*\w)?")
 
 
 def with_regression(path: Path, data: bytes, regression: Regression) -> bytes:
     """Give a suite file's bytes with these buckets and tasks promoted.
 
-    The file has been read without a problem. What is promoted already stays where it stands; what is new
-    comes behind it. Raises UsageMistake for a file that writes it so that it cannot be edited in place, with
-    aliases for example.
+    The file has been read without a problem. Names that are promoted already stay where they are, new ones
+    come behind them. Raises UsageMistake for a file that cannot be edited in place, for example because of
+    aliases.
     """
+    # A byte order mark is no part of the text, and is put back in the end.
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     text = data[len(bom) :].decode()
     before = parse_document(path, data).value
     if all(_names(before, key) == list(getattr(regression, key)) for key in _LISTS):
         return data
     suite = _SuiteText(path, text)
-    # Where a text of several lines ends the file, whether a line end follows is part of its value.
+    # Where a text of several lines ends the file, the line end behind it may be a part of its value.
     for at_top, with_end in ((False, False), (True, False), (False, True)):
         edited = suite.edited(before, regression, at_top=at_top)
         edited += newline_of(edited) if with_end else ""
+        # What was edited is read again: an alias, for one, may have changed the meaning of another part.
         if _says(path, edited, before, regression):
             return bom + edited.encode()
     wanted = {key: list(names) for key in _LISTS if (names := getattr(regression, key))}
@@ -50,7 +53,7 @@ def with_regression(path: Path, data: bytes, regression: Regression) -> bytes:
 
 
 def _says(path: Path, text: str, before: JSON, regression: Regression) -> bool:
-    """Whether an edited text promotes what it is to promote, and leaves everything else as it was."""
+    """Whether an edited text promotes these names, and has everything else as before."""
     try:
         after = parse_document(path, text.encode()).value
     except ProblemsFound:
@@ -79,17 +82,19 @@ class _SuiteText:
         self._path, self._text, self._is_json = path, text, is_json(path)
 
     def edited(self, before: JSON, regression: Regression, *, at_top: bool = False) -> str:
-        """Give the text with these names promoted, a new key at the end or ``at_top``."""
+        """Give the text with these names promoted; a new key comes at the end, or ``at_top``."""
         if not any(getattr(regression, key) for key in _LISTS):
             root = self._span(self._text)
             return self._text if root.part(_KEY) is None else _without_part(self._text, root, _KEY)
         text = self._text
-        for key in _LISTS:  # what is new comes first: else the key, emptied, would go, and come elsewhere
+        # New names are added first: else an emptied list would be taken out, and come back elsewhere.
+        for key in _LISTS:
             for name in dict.fromkeys(getattr(regression, key)):
                 if name not in _names(before, key):
                     text = self._with(text, key, name, at_top=at_top)
         for key in _LISTS:
-            # The names that are not wanted are taken out, the last first; so is a list of which none is left.
+            # Names that are not wanted are taken out, the last first: the places of the others stay as they
+            # are. A list of which no name is left goes too, for ``buckets:`` alone would be a problem.
             for index, name in reversed([*enumerate(_names(before, key))]):
                 promoted = self._span(text).part(_KEY)
                 names = promoted.part(key) if promoted else None
@@ -127,8 +132,9 @@ class _SuiteText:
         return f'"{key}"' if self._is_json else key
 
     def _like(self, text: str, names: TextSpan, name: str) -> str:
-        """Write a name in such quotes as the last one of its list has."""
+        """Write a name in the same quotes as the last one of its list."""
         quote = text[names.parts[-1].start] if names.parts else ""
+        # Within single quotes YAML writes a quote twice, and has no escapes for other characters.
         if quote == "'" and name.isprintable():
             return "'{}'".format(name.replace("'", "''"))
         return self._quoted(name) if quote == '"' else self._scalar_text(name)
@@ -139,7 +145,8 @@ class _SuiteText:
     def _quoted(self, name: str) -> str:
         if self._is_json:
             return json.dumps(name, ensure_ascii=not name.isprintable())
-        text = json.dumps(name, ensure_ascii=False)  # YAML has no pairs of surrogates, and longer escapes
+        # YAML has no surrogate pairs: one longer escape stands for such a character.
+        text = json.dumps(name, ensure_ascii=False)
         return "".join(each if each.isprintable() else f"\\U{ord(each):08X}" for each in text)
 
 

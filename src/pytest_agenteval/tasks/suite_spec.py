@@ -1,4 +1,4 @@
-"""What a suite's file may hold: agent, defaults, gate, rows; and a task's own values over those."""
+"""What a suite file may hold: agent, defaults, gate, rows; and how tasks and suites are merged."""
 
 from __future__ import annotations
 
@@ -70,13 +70,14 @@ class Gate(Spec, frozen=True, kw_only=True):
 
     @property
     def asks(self) -> bool:
-        """Whether anything has to be reached."""
+        """Whether the gate has any rule."""
+        # An empty map and a false are no rules; a score of 0 is one.
         rules = (self.score, self.buckets or None, self.pass_hat_k, self.not_worse, self.better, self.errored)
         return any(rule is not None and rule is not False for rule in rules)
 
     @property
     def needs_baseline(self) -> bool:
-        """Whether there has to be something to compare with."""
+        """Whether a rule compares the run with a baseline."""
         return bool(self.not_worse or self.better)
 
 
@@ -125,6 +126,7 @@ class Rows(Spec, frozen=True, kw_only=True):
     split: Annotated[
         Named | None, expects(f"dev or held_out, or the name of one of the dataset's splits{_FILLED}")
     ] = None
+    # Any value: a text may stand for a value of another kind. It is checked once the row is filled in.
     description: Annotated[Any, expects(f"a text{_FILLED}")] = None
     metadata: Annotated[Any, expects(f"a map{_FILLED}")] = None
     tags: Annotated[Any, expects(f"a list of texts without spaces{_FILLED}")] = None
@@ -177,7 +179,7 @@ class SuiteDefaults(Spec, frozen=True, kw_only=True):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The names of the models: one that stands alone is a list of one."""
+        """The names of the models; one name alone is a list of one."""
         return (self.model,) if isinstance(self.model, str) else self.model
 
 
@@ -264,7 +266,7 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
 
     @property
     def tables(self) -> tuple[Rows, ...]:
-        """The tables whose rows are tasks: one that stands alone is a list of one."""
+        """The tables whose rows are tasks; one table alone is a list of one."""
         return (self.tasks,) if isinstance(self.tasks, Rows) else self.tasks
 
     def __post_init__(self) -> None:
@@ -275,7 +277,7 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
 
     @property
     def agent_name(self) -> str | None:
-        """What the agent is called: the name of a registered one, or what its form is called."""
+        """The name of the agent: that of a registered one, or the title of its form."""
         return self.agent.title(self.name) if isinstance(self.agent, AgentForm) else self.agent
 
     def kind_of(self, task: str, bucket: str) -> Kind:
@@ -288,7 +290,7 @@ T = TypeVar("T")
 
 
 class TaskSettings(FrozenValue, frozen=True):
-    """The task's own values over its suite's; command line and project settings come on top of these."""
+    """A task's own values over those of its suite; command line and project settings come on top of these."""
 
     agent: str | None
     form: AgentForm | None
@@ -306,6 +308,7 @@ def resolve_settings(task: Task, suite: Suite | None) -> TaskSettings:
     defaults = suite.defaults if suite else SuiteDefaults()
     shared = _over(suite.settings if suite else {}, defaults.settings)
     own, limits = task.limits, defaults.limits
+    # Most tasks have no limits of their own, and share those of the suite.
     if own != Limits() or task.timeout_seconds is not None:
         limits = Limits(
             steps=own.steps or limits.steps,
@@ -327,4 +330,5 @@ def resolve_settings(task: Task, suite: Suite | None) -> TaskSettings:
 
 
 def _over(base: Mapping[str, T], own: Mapping[str, T]) -> Mapping[str, T]:
+    # Nothing is copied where one of the two is empty, as for most tasks.
     return {**base, **own} if base and own else own or base

@@ -1,7 +1,9 @@
-"""What a task's file may hold: kinds of values, each with its rule in words, and the task made of them.
+"""What a task file may hold: kinds of values, each with its rule in words, and the task made of them.
 
-A description here, or at a field, is the *expected* line of an error and the text of the JSON Schema. What
-msgspec takes by these rules pydantic takes too (``pydantic_models``), which then says what is wrong."""
+A description here, or at a field, is the *expected* line of an error and the text of the JSON Schema. msgspec
+reads values by these rules. The models in ``pydantic_models`` take the same values, and list what is wrong
+with a value that msgspec refuses.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,7 @@ SPELLINGS: Mapping[str, str] = {
 
 LARGEST = sys.float_info.max
 """The bound of every number that JSON knows, which infinity is beyond."""
+# ``fromisoformat`` takes more than this: a date without a time, a day by its week.
 _CLOCK = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?"
 
 
@@ -36,14 +39,14 @@ class Spec(FrozenValue, frozen=True, forbid_unknown_fields=True):
     """Base of everything an author writes: unknown keys are mistakes, values are frozen."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give the spec as JSON values, with lists for tuples and all defaults."""
-        # What is read from a file holds nothing but JSON's own values: JSON's way there and back is exact.
+        """Give the spec as JSON values, with lists for tuples and with all defaults."""
+        # A file holds only values that JSON has, so that writing and reading them changes nothing.
         value: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return value
 
 
 class TwoSpellings(Spec, frozen=True):
-    """A spec some of whose keys may also be spelled as Memex does."""
+    """A spec of which some keys may also have the spelling that Memex uses."""
 
 
 def expects(text: str) -> Meta:
@@ -52,7 +55,7 @@ def expects(text: str) -> Meta:
 
 
 class Holds(NamedTuple):
-    """A rule that msgspec leaves to ``__post_init__`` of the spec; schemas say it by the ``pattern``."""
+    """A rule that the spec's own ``__post_init__`` checks, not msgspec; schemas show it as ``pattern``."""
 
     rule: Callable[[Any], bool]
     pattern: str = ""
@@ -86,9 +89,9 @@ def check_named(value: object) -> None:
         raise ValueError("a blank text")
 
 
-# Where a text ends is \Z in patterns: Python's $ is also before a last line's end.
+# \Z is the end of a text. Python's $ also matches before a line end that comes last.
 Named = Annotated[str, Meta(pattern=r"\S", description="a text that is not blank")]
-# What stands beside lists or maps: msgspec 0.22 frees a pattern there twice, and Python crashes.
+# For unions with lists or maps: there msgspec 0.22 frees a pattern twice, and Python crashes.
 NamedBesideOthers = Annotated[str, Holds(is_named, r"\S"), expects("a text that is not blank")]
 Tag = Annotated[str, Meta(pattern=r"^\S+\Z", description="a text without spaces")]
 Id = Annotated[str, Meta(pattern=r"^[^\s/\\:\[\]]+\Z")]
@@ -185,6 +188,7 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
         if self.http:
             return f"{suite}:{(self.http.partition('://')[2] or self.http).partition('/')[0]}"
         programs = [part for part in self.command or () if not part.startswith("-")]
+        # Paths of Windows have backslashes.
         return f"{suite}:{programs[-1].replace(chr(92), '/').rpartition('/')[2] if programs else ''}"
 
 
@@ -304,6 +308,7 @@ class ReferenceSolution(TwoSpellings, frozen=True, kw_only=True):
     sample_transcript: Annotated[Any, expects("a transcript of a solution, in any form")] = None
 
     def __post_init__(self) -> None:
+        # Memex reads unknown sources as manual, too.
         if self.source not in SOURCES:
             force_setattr(self, "source", "manual")
 

@@ -1,4 +1,4 @@
-"""From a value to the spec that it writes, or to every problem that its author has to mend."""
+"""Turns a value into the spec that it describes, or lists every problem that its author has to mend."""
 
 from __future__ import annotations
 
@@ -40,15 +40,16 @@ def explain(
 
 
 def without_consequences(problems: Iterable[Problem]) -> list[Problem]:
-    """Drop a complaint that another one explains; keep the file's order.
+    """Drop a complaint that another one explains; the order is that of the file.
 
-    A child explains its parent, the first of several about one key explains the others, and a
-    misspelled key explains that the right one is missing.
+    A problem of a child explains that of its parent, the first of several about one key explains the others,
+    and a misspelled key explains that the right one is missing.
     """
     first_at: dict[KeyPath, Problem] = {}
     for problem in problems:
         first_at.setdefault(problem.path, problem)
     parents = {path[:length] for path in first_at for length in range(len(path))}
+    # The hint of ``did_you_mean`` quotes the key that is meant.
     meant = {
         (*problem.path[:-1], name)
         for problem in first_at.values()
@@ -63,7 +64,7 @@ def without_consequences(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def value_text(value: object) -> str:
-    """Say what a value is, shortly and with its type in plain words."""
+    """Describe a value in a few words, with its type in plain words."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -78,18 +79,17 @@ def value_text(value: object) -> str:
 
 
 def belongs_in_hint(above: str, key: str | int) -> str:
-    """Give the hint for a key that stands beside the map it belongs into."""
+    """Give the hint for a key that belongs into the map beside it."""
     return f"it stands in `{above}: {{{key}: ...}}`"
 
 
 class _ProblemWriter:
-    """Knows one document and one shape; turns pydantic's details into problems."""
+    """Turns pydantic's details into problems, for one document and one schema."""
 
     def __init__(self, document: ParsedDocument, file: str, base_path: KeyPath, shape: ModelSchema) -> None:
         self._document, self._file, self._base, self._shape = document, file, base_path, shape
 
     def problems(self, detail: ErrorDetails) -> Iterator[Problem]:
-        """Give the problems of one complaint."""
         path = self._path_in_document(detail["loc"])
         if detail["type"] == "extra_forbidden":
             yield self._unknown(path)
@@ -106,7 +106,10 @@ class _ProblemWriter:
         return Problem(self._file, self._document.line_of(place), place, expected, found, hint)
 
     def _path_in_document(self, loc: KeyPath) -> KeyPath:
-        """Give the steps that stand in the document: pydantic adds names of branches, and renames keys."""
+        """Give those steps of a location that are in the document.
+
+        Pydantic adds the names of branches of a union, and the models rename keys in their other spelling.
+        """
         value = _at(self._document.value, self._base)
         path: KeyPath = ()
         for step in loc:
@@ -122,10 +125,12 @@ class _ProblemWriter:
         properties = _branch_with(path[-1], above, self._shape).get("properties", {})
         names = sorted(set(properties) - set(SPELLINGS))
         if key in properties:
+            # Both spellings are there and differ.
             expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
             return self._problem(path, expected, value_text(_at(self._document.value, (*self._base, *path))))
         hint = ""
-        for name, shape in properties.items():  # does the key belong in a map beside it?
+        # The key may belong into a map beside it.
+        for name, shape in properties.items():
             if key in _resolved(shape, self._shape).get("properties", {}):
                 hint = belongs_in_hint(name, key)
                 break
@@ -171,14 +176,14 @@ def _shape_at(root: ModelSchema, path: KeyPath) -> ModelSchema:
 
 
 def _branch_with(step: str | int, shape: ModelSchema, root: ModelSchema) -> ModelSchema:
-    """Resolve a shape that has something at this step: a text that may stand for a map has nothing."""
+    """Resolve a schema to its branch that has something at this step; a branch that is a text has nothing."""
     keyword = "items" if isinstance(step, int) else "properties"
     branches = (_resolved(branch, root) for branch in shape.get("anyOf", ()))
     return next((branch for branch in branches if keyword in branch), _resolved(shape, root))
 
 
 def _resolved(shape: ModelSchema, root: ModelSchema) -> ModelSchema:
-    """Follow references, and step into the branch that says more than null."""
+    """Follow references, and take the first branch that is not null."""
     branches = [problem for problem in shape.get("anyOf", ()) if problem.get("type") != "null"]
     if branches:
         return _resolved(branches[0], root)
@@ -207,8 +212,9 @@ SpecT = TypeVar("SpecT", bound="Spec")
 def spec_of(kind: type[SpecT], value: Any) -> SpecT:
     """Make a spec of a value as JSON has it; raises pydantic's ValidationError with all that is wrong.
 
-    What msgspec takes is right; what it refuses pydantic looks at, which tells every problem at once and
-    knows other spellings. It costs a first run 100 ms, which a run without mistakes has no use for.
+    A value that msgspec takes is right. A value that it refuses is read again by pydantic, which lists every
+    problem at once and knows other spellings. To load pydantic takes a first run 100 ms, which is spent only
+    on mistakes.
     """
     try:
         return from_builtins(kind, value)
@@ -220,7 +226,7 @@ def spec_of(kind: type[SpecT], value: Any) -> SpecT:
 
 
 def read_spec(kind: type[SpecT], document: ParsedDocument, place: KeyPath = ()) -> SpecT:
-    """Make a spec of a document, or of what stands at a place in it, or raise every problem there."""
+    """Make a spec of a document, or of the value at a place in it, or raise every problem there."""
     value: Any = document.value
     for step in place:
         value = value[step]
@@ -233,7 +239,10 @@ def read_spec(kind: type[SpecT], document: ParsedDocument, place: KeyPath = ()) 
 def problems_of(
     kind: type[Spec], error: ValueError, document: ParsedDocument, place: KeyPath = (), file: str = ""
 ) -> ProblemsFound:
-    """Say what ``spec_of`` refused where it stands in a document, which ``file`` names for people."""
+    """Give the problems of a value that ``spec_of`` refused, at their places in the document.
+
+    Messages name the document's own path, or ``file`` in its place.
+    """
     from pydantic import ValidationError
 
     from pytest_agenteval.tasks.pydantic_models import schema_of

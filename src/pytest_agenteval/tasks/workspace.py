@@ -43,10 +43,10 @@ EMPTY = Tree()
 
 
 def snapshot(root: Path, earlier: Tree = EMPTY) -> Tree:
-    """Read a tree; a file equal to one of ``known`` shares its text. Links are not followed.
+    """Read a tree; a file equal to one of ``earlier`` shares its text. Links are not followed.
 
-    Files of ``known`` are looked at wherever they are, of others so many as a trial can hold: what is left
-    out is never taken for deleted, and an entry says that it is there.
+    All files of ``earlier`` are read, wherever they are, and as many others as a trial can hold. So a file
+    that is left out is never taken for deleted; an entry says that there are more.
     """
     files: dict[str, FileText] = {}
     new, room = 0, _Room()
@@ -62,7 +62,7 @@ def snapshot(root: Path, earlier: Tree = EMPTY) -> Tree:
     else:
         if "unreadable" not in {file.why for file in files.values()}:
             return Tree(dict(sorted(files.items()))) if files else EMPTY
-    # Files that the walk did not come to would count as deleted.
+    # Files that the walk did not reach would count as deleted.
     room.text = 0
     for path in earlier.files.keys() - files.keys():
         above = [*_folders_above(path)]
@@ -75,7 +75,7 @@ def snapshot(root: Path, earlier: Tree = EMPTY) -> Tree:
 
 
 class _Room:
-    """How many bytes of new text may yet be recorded of a tree, and of new files be hashed."""
+    """How many bytes of new text may still be recorded of a tree, and how many of new files be hashed."""
 
     def __init__(self) -> None:
         self.text, self.hashed = MOST_TEXT, MOST_HASHED_TOGETHER
@@ -86,14 +86,15 @@ def _unseen(why: Why) -> FileText:
 
 
 def snapshot_layers(layers: Sequence[Path]) -> Tree:
-    """Give the tree that layers make together, read once per process."""
+    """Give the tree that layers make together; it is read once per process."""
     return _merged_layers(tuple(layers)) if layers else EMPTY
 
 
 def with_texts(tree: Tree, texts: Mapping[str, str]) -> Tree:
-    """Give a tree with these texts in it, whatever stood at their paths."""
+    """Give a tree with these texts in it, in place of the files at their paths."""
     if not texts:
         return tree
+    # These are the bytes that ``build`` writes.
     raw = {path: text.encode("utf-8", "replace") for path, text in texts.items()}
     laid = {path: FileText(_digest(data), len(data), data.decode()) for path, data in raw.items()}
     return Tree(dict(sorted({**tree.files, **laid}.items())))
@@ -123,7 +124,7 @@ def _folders_above(path: str) -> Iterator[str]:
 
 
 def _paths(root: Path, most_folders: int) -> Iterator[tuple[str, Why]]:
-    """Give the path of every file, by name within each folder, and of folders not looked into, with why."""
+    """Give the path of every file, by name within each folder, and of folders that are not read, with why."""
     waiting, looked_into = [""], 0
     while waiting:
         above = waiting.pop()
@@ -144,15 +145,17 @@ def _paths(root: Path, most_folders: int) -> Iterator[tuple[str, Why]]:
                 yield path, ""
             elif path.count("/") >= MOST_DEEP:
                 yield path, "too deep"
+            # Empty folders are no files, and take as long to look into: they have a bound of their own.
             elif looked_into + len(waiting) + len(folders) > most_folders:
                 yield path, "too many"
             else:
                 folders.append(path)
+        # Reversed, for the last folder is the next to be looked into.
         waiting.extend(reversed(folders))
 
 
 def _read_file(path: Path, earlier: FileText | None, room: _Room) -> FileText | None:
-    """Look at a file; a new text is recorded while there is room. None where the file is gone."""
+    """Read a file; a new text is recorded while there is room. None where the file is gone."""
     try:
         if path.is_symlink():
             target = os.readlink(path).encode("utf-8", "surrogateescape")
@@ -160,7 +163,9 @@ def _read_file(path: Path, earlier: FileText | None, room: _Room) -> FileText | 
         status = path.stat()
         size = status.st_size
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"no file: {path}")  # reading a pipe would wait for ever
+            # Reading a pipe would wait for ever.
+            raise OSError(f"no file: {path}")
+        # Files that were there before are hashed whole, whatever else is new.
         is_new = earlier is None or earlier.size != size
         if size > MOST_HASHED or (is_new and size > room.hashed):
             return FileText(_digest_of_ends(path, size), size, None, "too large")
@@ -170,13 +175,17 @@ def _read_file(path: Path, earlier: FileText | None, room: _Room) -> FileText | 
                 digest = hashlib.file_digest(large, "sha256").hexdigest()[:DIGEST_CHARS]
             return FileText(digest, size, None, "too large")
         content = path.read_bytes()
-    except FileNotFoundError:  # whatever the agent has left running works on
+    # Programs that the agent has left running go on working.
+    except FileNotFoundError:
         return None
     except PermissionError:
+        # An agent may forbid a file to everybody, itself included.
         return _unseen("unreadable")
-    except OSError:  # a pipe, a socket: it is there, and that is all
+    # A pipe or a socket: it is there, and has no text.
+    except OSError:
         return _unseen("binary")
     digest = _digest(content)
+    # An unchanged file takes no room: the text that is there already is shared.
     if earlier is not None and earlier.digest == digest:
         return earlier
     if len(content) > room.text:
@@ -190,7 +199,7 @@ def _read_file(path: Path, earlier: FileText | None, room: _Room) -> FileText | 
 
 
 def _digest_of_ends(path: Path, size: int) -> str:
-    """Give a digest of a file that is too large to be hashed, be it a hole of many gigabytes."""
+    """Give a digest of a file that is too large to be hashed, such as a hole of many gigabytes."""
     with path.open("rb") as file:
         begin = file.read(END_BYTES)
         file.seek(max(0, size - END_BYTES))
@@ -209,8 +218,8 @@ class Workspace:
     """A folder of one trial; nothing in it is shared with any other.
 
     ``layers`` are copied in order, later ones over earlier ones, and ``texts`` are written into the tree by
-    their paths. Where ``at`` is given the tree is already there, and is used as it is. ``broken`` is why it
-    could not be built, for those from whom an agent hides it.
+    their paths. Where ``at`` is given the tree is already there, and is used as it is. ``broken`` says why it
+    could not be built: an agent may catch that error and hide it.
     """
 
     def __init__(
@@ -289,6 +298,7 @@ def build(layers: Sequence[Path], parent: Path | None, texts: Mapping[str, str] 
         for layer in layers:
             if layer is not layers[0]:
                 _remove_conflicts(layer, root)
+            # Links are copied as links: what they lead to is no part of the tree.
             shutil.copytree(layer, root, symlinks=True, dirs_exist_ok=True)
         for path, text in texts.items():
             place = root / path
@@ -296,6 +306,7 @@ def build(layers: Sequence[Path], parent: Path | None, texts: Mapping[str, str] 
                 raise OSError(f"{path} is behind a link that leads out of the workspace")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(text.encode("utf-8", "replace"))
+    # ``copytree`` calls itself for each folder: a tree may be deeper than Python can go.
     except (OSError, shutil.Error, RecursionError) as broken:
         if root is not None:
             remove_tree(root)
@@ -304,7 +315,7 @@ def build(layers: Sequence[Path], parent: Path | None, texts: Mapping[str, str] 
 
 
 def _remove_conflicts(layer: Path, root: Path) -> None:
-    """Take away what a layer replaces with something of another kind; a link is never written through."""
+    """Remove what a layer replaces with something of another kind, so that no link is written through."""
     for folder, folders, names in os.walk(layer):
         for coming in (Path(folder, name) for name in [*folders, *names]):
             there = root / coming.relative_to(layer)
@@ -317,6 +328,7 @@ def _remove_conflicts(layer: Path, root: Path) -> None:
 
 
 def _kind(path: Path) -> str:
+    # Links come first: the other checks follow a link to its target.
     if path.is_symlink():
         return "link"
     if path.is_dir():

@@ -55,12 +55,12 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 class _Reader(_Parser):
-    """Composes nodes; the tag of a scalar only says whether it was written plainly."""
+    """Composes nodes; the tag of a scalar only says whether it was written without quotes."""
 
     _depth = 0
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> str:
-        """Tell plain scalars, which may be numbers, from quoted ones, which are text."""
+        """Distinguish scalars without quotes, which may be numbers, from quoted ones, which are text."""
         return PLAIN if kind is yaml.ScalarNode and implicit[0] else QUOTED
 
     def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:
@@ -75,7 +75,7 @@ class _Reader(_Parser):
 
 
 def read_yaml(text: str, file: str) -> JSON:
-    """Give a YAML document's value, or raise every problem that its reading shows."""
+    """Give a YAML document's value, or raise every problem that reading it shows."""
     try:
         root = _compose(text)
         values = _Values(file, text)
@@ -114,11 +114,11 @@ class YamlLineIndex:
 
 
 def yaml_span(text: str) -> TextSpan:
-    """Give the spans of a YAML document that is not empty, and of which reading shows no problem."""
+    """Give the spans of a YAML document that is not empty and was read without a problem."""
     root = _compose(text)
     assert root is not None
     span = _span(root)
-    # What stands below the last key is the whole document's.
+    # Comments below the last key belong to the whole document.
     return span if span.is_flow or not span.parts else span._replace(end=root.end_mark.index)
 
 
@@ -135,14 +135,14 @@ def _span(node: yaml.Node) -> TextSpan:
         items = enumerate(node.value)
         parts = tuple(SpanPart(index, item.start_mark.index, _span(item)) for index, item in items)
     is_flow = bool(node.flow_style)
-    # Where a block ends the parser notices at what comes after it, and comments.
+    # The parser notices the end of a block only at what follows it, behind blank lines and comments.
     return TextSpan(start, end if is_flow or not parts else parts[-1].end, parts, is_flow)
 
 
 def top_level_keys(text: str) -> list[list[str]] | None:
     """Give the keys of each document's map, or of each map of its list; None for what is no YAML.
 
-    What reading refuses (tags, merge keys, repeated keys, several documents) is no hindrance.
+    Tags, merge keys, repeated keys and several documents, which ``read_yaml`` refuses, do no harm here.
     """
     try:
         reader = _Reader(text)
@@ -176,6 +176,7 @@ class _Values:
         """Give the value of a node; where there is none, note a problem and give None."""
         self._left -= 1
         if self._left < 0:
+            # Ten lines of aliases of aliases can stand for a billion values: nothing more is read.
             self._refuse(node, path, "aliases that stand for less", "aliases of aliases without measure")
             raise ProblemsFound(self.problems)
         if node.tag not in (PLAIN, QUOTED):
@@ -196,6 +197,7 @@ class _Values:
         text: str = node.value
         if text in _WORDS:
             return _WORDS[text]
+        # Most texts begin otherwise, and need not be matched with a pattern.
         if text[0] not in "-0123456789":
             return text
         match = _NUMBER.fullmatch(text)
@@ -204,6 +206,7 @@ class _Values:
         try:
             number = float(text) if match[1] or match[2] else int(text)
         except ValueError:
+            # Python refuses to read longer whole numbers.
             return self._refuse(node, path, "a number of at most 4300 digits", f"{len(text)} digits")
         return self._refuse(node, path, "a number that JSON knows", text) if isinf(number) else number
 
@@ -219,7 +222,7 @@ class _Values:
                 self._refuse(key_node, (*path, key), "each key only once", again)
             if node.flow_style and value_node.value == "" and value_node.tag == PLAIN:
                 after, begins = key_node.end_mark.index, value_node.start_mark.index
-                # Without a colon it is the rest of a text after its comma; an alias begins elsewhere.
+                # A key without a colon is the rest of a text behind a comma. An alias begins elsewhere.
                 if begins >= after and ":" not in self._text[after:begins]:
                     self._refuse(key_node, (*path, key), "a key and its value", f"{key!r} alone", COMMA)
             lines[key] = _line(key_node)
@@ -249,13 +252,15 @@ def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
     line = None if mark is None else int(mark.line) + 1
     reason = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     if isinstance(error, yaml.reader.ReaderError):
+        # libyaml counts bytes, and the reader of PyYAML counts characters.
         before = text.encode()[: error.position] if yaml.__with_libyaml__ else text[: error.position].encode()
         line, reason = before.count(b"\n") + 1, f"{reason} ({error.character!r})"
+    # Conflicts and tabs are looked for first: the parser's own message says little about them.
     conflict = _CONFLICT.search(text)
     if conflict:
         at = text.count("\n", 0, conflict.start()) + 1
         return Problem(file, at, (), "a YAML document", "a merge conflict", "keep one of its two sides")
-    # The first line, down to the one behind where reading failed, that a tab indents.
+    # The first line that a tab indents, down to the line behind the one where reading failed.
     for number, row in enumerate(text.splitlines()[: (line or len(text)) + 1], start=1):
         if "\t" in row[: len(row) - len(row.lstrip())]:
             return Problem(
