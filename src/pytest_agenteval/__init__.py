@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    # Each name stands twice: type checkers take only ``X as X`` for an export of this module.
     from pytest_agenteval.agents.agent import Agent as Agent
     from pytest_agenteval.agents.agent import AgentAnswer as AgentAnswer
     from pytest_agenteval.agents.agent import AgentContext as AgentContext
@@ -274,10 +275,12 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 
 def __getattr__(name: str) -> Any:
     """Import an offered name from its module (PEP 562); any other name is an AttributeError."""
-    if name == "__all__":  # asked for by ``import *``; assigned, mypy would take it for an empty list
+    # ``import *`` requests it. It is made here: mypy would take an assigned one for an empty list.
+    if name == "__all__":
         return sorted(_MODULE_OF)
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Stored in the module, so that Python finds the name without this function from now on.
     value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     return value
 

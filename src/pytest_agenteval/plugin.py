@@ -1,7 +1,8 @@
-"""The hooks of pytest and xdist for options, fixtures, collection and workers; each hands on at once.
+"""The hooks of pytest and xdist for options, fixtures, collection and workers.
 
-This module is imported in every pytest run, used or not: it imports pytest and the standard library only, and
-does nothing until pytest meets a file that may hold tasks.
+Every pytest run imports this module, whether it has evals or not. So the module imports only pytest and the
+standard library, and does nothing until pytest meets a file that may hold tasks. A hook imports what it needs
+when it is called.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.api.fixture import AgentEval
     from pytest_agenteval.session.eval_session import EvalSession
 
-MARKED_TEST = "agenteval_marked_test"  # the attribute of an item that says how often its body runs
+# The attribute of an item that says how often its body runs. session/python_tests.py has the same name:
+# importing it from there would slow down every run.
+MARKED_TEST = "agenteval_marked_test"
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
-# Files that hold rows of a suite; where one is named, an error says to name the suite.
+# Files that hold the rows of a suite. If one is named on the command line, an error names the suite instead.
 TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
 MARKS = (
     "agenteval(repetitions=1, threshold=1.0): a trial of an agent; a test of one's own is run so often, and "
@@ -33,14 +36,16 @@ MARKS = (
     "regression: a trial of a suite of kind regression: a miss is a failure (pytest-agenteval)",
     "mixed: a trial of a suite of kind mixed, or of no suite: a miss is a failure (pytest-agenteval)",
 )
-MOST_REMEMBERED = 500  # files that are no tasks, among which hints are looked for
+# How many files that hold no tasks are remembered; hints about misnamed suite files come from them.
+MOST_REMEMBERED = 500
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the options; each can also be set as AGENTEVAL_NAME or in pyproject.toml."""
     from pytest_agenteval.processes.startup import skip_assert_rewriting
 
-    skip_assert_rewriting(pluginmanager.rewrite_hook)  # first: it is for what is imported from here on
+    # First: it applies to everything that is imported from here on.
+    skip_assert_rewriting(pluginmanager.rewrite_hook)
     from pytest_agenteval.session.settings import add_options
 
     add_options(parser)
@@ -56,7 +61,6 @@ def pytest_load_initial_conftests(
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Declare the hooks that others may implement."""
     from pytest_agenteval.registry import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
@@ -82,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
-    """Register what a conftest further down, or a plugin that comes later, offers."""
+    """Register what a plugin offers that is loaded later, such as a conftest further down."""
     from pytest_agenteval.registry.registration import check_hook_names, register_late_plugins
 
     check_hook_names(plugin)
@@ -129,14 +133,15 @@ def agenteval(request: pytest.FixtureRequest) -> AgentEval:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Undo, when the collection ends, what the first task file began for the rest of it."""
+    """At the end of the collection, undo what the first task file changed, such as garbage collection."""
     from pytest_agenteval.session.stash import until_collected_key
 
     with ExitStack() as until_collected:
         session.config.stash[until_collected_key] = until_collected
         try:
             return (yield)
-        finally:  # else a later collection would begin what nothing ends
+        finally:
+            # A later collection would otherwise add changes to a closed stack, and nothing would undo them.
             del session.config.stash[until_collected_key]
 
 
@@ -162,12 +167,13 @@ def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pyte
         from pytest_agenteval.session.task_files import collect_file
 
         return collect_file
-    # The first time hundreds of modules are imported, none of which is garbage. Looking for garbage takes a
-    # tenth of a first run, and as much of a run with thousands of items.
+    # The first call imports hundreds of modules, none of which becomes garbage. Looking for garbage takes a
+    # tenth of a first run, and also a tenth of a run with thousands of items.
     from pytest_agenteval.processes.startup import garbage_collection_paused, garbage_collection_reduced
     from pytest_agenteval.session.stash import until_collected_key
 
-    if until_collected_key in config.stash:  # not where something collects without pytest's hook
+    # The key is missing where something collects without pytest's own hook.
+    if until_collected_key in config.stash:
         config.stash[until_collected_key].enter_context(garbage_collection_reduced())
     with garbage_collection_paused():
         from pytest_agenteval.session.task_files import collect_file
@@ -177,13 +183,15 @@ def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pyte
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> pytest.Collector | None:
     """Collect a suite that a test module holds in a variable."""
-    if "pytest_agenteval.session.api.suite" not in sys.modules:  # there is no suite yet
+    # Nothing has imported the module, so no suite exists; importing it here would slow down every run.
+    if "pytest_agenteval.session.api.suite" not in sys.modules:
         return None
     from pytest_agenteval.session.python_tests import collect_suite
 
     return collect_suite(collector, name, obj)
 
 
+# First: pytest takes the first answer, and its own hook would run the body of a marked test only once.
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a marked test as often as its mark says; any other is left alone."""
@@ -214,7 +222,7 @@ def pytest_make_collect_report(
 
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
-    # By its name: importing the class would cost every run of users without evals.
+    # Compared by name: importing the class would slow down every run without evals.
     if raised is not None and any(kind.__name__ == "UsageMistake" for kind in type(raised.value).__mro__):
         from pytest_agenteval.session.eval_session import refuse
 
@@ -230,7 +238,7 @@ def pytest_make_collect_report(
 
 
 def _refuse_registration(report: pytest.CollectReport, raised: BaseException, config: pytest.Config) -> None:
-    """Say in one line why a conftest further down could not register anything."""
+    """Report in one line why a conftest further down could not register anything."""
     from pytest_agenteval.registry.registration import registration_mistake
     from pytest_agenteval.session.eval_session import refuse
     from pytest_agenteval.text.errors import UsageMistake
@@ -244,12 +252,13 @@ def _refuse_registration(report: pytest.CollectReport, raised: BaseException, co
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, object, object]:
-    """Leave out trials of the other split, outside the sample, not chosen by ``--agent-only``; other shards'.
+    """Deselect trials that the options leave out: by split, sample, ``--agent-only`` and shard.
 
-    Last of all: a sample is drawn from what ``-k`` and ``-m`` have left.
+    This comes last of all: a sample is drawn from what ``-k`` and ``-m`` have left.
     """
     evals = _eval_session(config)
-    if evals is not None:  # items that -k leaves out stay in memory, too: pytest counts them
+    # Before -k leaves out any items: those stay in memory too, as pytest counts them.
+    if evals is not None:
         from pytest_agenteval.processes.startup import freeze_once
 
         freeze_once("collected")
@@ -258,7 +267,8 @@ def pytest_collection_modifyitems(
     if evals is None and (config.getoption("agent_shard", None) or os.environ.get("AGENTEVAL_SHARD")):
         from pytest_agenteval.session.eval_session import get_eval_session
 
-        evals = get_eval_session(config)  # a shard has its part of tests without agents, too
+        # A shard also runs only its own part of the tests without agents.
+        evals = get_eval_session(config)
     if evals is not None:
         if offered and not items:
             evals.note_no_match(offered)
@@ -299,7 +309,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Send a worker where the run is written down."""
+    """Send a worker what all processes of the run agree on, such as the run's folder."""
     from pytest_agenteval.session.run_info import worker_run_info
 
     node.workerinput["agenteval"] = worker_run_info(node.config).to_worker()
@@ -307,7 +317,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give workers deep queues of trials; other tests are scheduled as ever."""
+    """Give workers deep queues of trials; other tests are scheduled as xdist does it."""
     # Before a conftest's own scheduler, whose queues would be too short for trials to run ahead.
     from pytest_agenteval.session.run_info import worker_run_info
     from pytest_agenteval.session.xdist import scheduler
@@ -331,7 +341,7 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take a worker's messages; of one that died there is only its journal."""
+    """Take over a worker's messages; a worker that died has left only its journal."""
     from pytest_agenteval.session.stash import run_info_key
 
     info = node.config.stash.get(run_info_key, None)
@@ -347,7 +357,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 
 def _own_tests(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """Give the tests that use our fixture or our mark, and are no trials of tasks."""
+    """Give the tests that use our fixture or our mark and are not trials of task files."""
     below_mark: dict[pytest.Collector | None, bool] = {}
     for item in items:
         parent = item.parent
@@ -355,6 +365,7 @@ def _own_tests(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
             chain = parent.listchain() if parent is not None else []
             below_mark[parent] = any(mark.name == "agenteval" for node in chain for mark in node.own_markers)
         marked = below_mark[parent] or any(mark.name == "agenteval" for mark in item.own_markers)
+        # Trials of task files have the mark too, and are known by their case.
         if (marked and not hasattr(item, "case")) or "agenteval" in getattr(item, "fixturenames", ()):
             yield item
 
@@ -367,7 +378,7 @@ def _eval_session(config: pytest.Config) -> EvalSession | None:
 
 
 def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:
-    """Whether a file may hold tasks, by its name and its folder: most do not, and cost no import."""
+    """Whether a file may hold tasks, judged by its name and folder: most do not, and cost no import."""
     if _eval_session(parent.config) is not None or parent.session.isinitpath(path):
         return True
     from pytest_agenteval.tasks.file_names import in_suite, is_calibration_name, is_task_name

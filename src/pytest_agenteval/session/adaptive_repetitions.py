@@ -1,7 +1,8 @@
 """``--repetitions=LOW..HIGH``: trials beyond LOW wait, and run only where they can change the comparison.
 
-Where xdist distributes tests, its controller decides and sends only the trials that are needed; a worker then
-skips the trial that it was given so that it would not wait."""
+Where xdist distributes tests, its controller decides and sends only the trials that are needed. A worker also
+receives trials only so that it does not wait with the test before; these it skips.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from pytest_agenteval.text.errors import UsageMistake
 
 
 def put_extra_last(items: list[pytest.Item], low: int) -> list[PlannedItem]:
-    """Put the trials of each task beyond the ``low`` first ones behind all other items, and give them."""
+    """Move each task's trials beyond the ``low`` first ones behind all other items; return those moved."""
     counts: Counter[object] = Counter()
     extra: list[PlannedItem] = []
     for item in items:
@@ -69,13 +70,13 @@ class ExtraItems:
 
     @property
     def decided(self) -> bool:
-        """Whether the look was made."""
+        """Whether the look at the first repetitions was made."""
         if self._looks is None:
             self._looks = read_looks(get_run_info(self._config).folder)
         return self._looks is not None
 
     def is_needed(self, item: pytest.Item) -> bool:
-        """Whether an item is to be run: every one that is not extra, and others once the look says so."""
+        """Whether an item is to be run: every one that is not extra, and an extra one if the look says so."""
         if not isinstance(item, PlannedItem) or id(item) not in self._ids:
             return True
         return self.decided and group_of_item(item) in self._going_on
@@ -93,7 +94,7 @@ class ExtraItems:
         if self.is_needed(item):
             self._last = item
             return None
-        # The last item left fixtures standing for the sake of this one, which does not run.
+        # The item before left fixtures set up that this one would have shared, but this one does not run.
         teardown = item.session._setupstate.teardown_exact
         call = pytest.CallInfo.from_call(
             lambda: teardown(nextitem), when="teardown", reraise=(pytest.exit.Exception, KeyboardInterrupt)
@@ -117,13 +118,16 @@ class ExtraItems:
 
 
 def look_at_first_repetitions(config: pytest.Config) -> frozenset[str]:
-    """Compare the first repetitions with the baseline, and write down which suites go on."""
-    # Gives the node ids of the extra trials that are not needed.
+    """Compare the first repetitions with the baseline, and write down which suites go on.
+
+    Returns the node ids of the extra trials that are not needed.
+    """
     folder = get_run_info(config).folder
     extra, run = read_extra(folder), load_run(folder)
     assert extra is not None
     looks = read_looks(folder)
-    if looks is None:  # a resumed run may have made it before: a second look would raise false alarms
+    # A resumed run may have made the look before. A second look would raise false alarms.
+    if looks is None:
         looks = _looks(config, run, extra)
         write_looks(folder, looks)
     going = {each.group for each in looks if each.goes_on}

@@ -29,7 +29,7 @@ class CalibrationFile(pytest.File):
     """A file that holds one calibration."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Give the calibration as an item, or say everything that is wrong with its files."""
+        """Give the calibration as an item; raises FileProblems with all that is wrong with its files."""
         return collect_items(get_eval_session(self.config), lambda evals: [self._item(evals)])
 
     def _item(self, evals: EvalSession) -> CalibrationItem:
@@ -42,7 +42,8 @@ class CalibrationFile(pytest.File):
             raise ProblemsFound([problem])
         judges = "+".join(judge.name for judge in evals.cases.judges)
         name = f"{plan.id}[{judges}]" if judges else plan.id
-        # The whole id: --lf and --sw would not recognize the one that pytest 9.2 makes of a name in brackets.
+        # Given as a whole: --lf and --sw would not recognize the one that pytest 9.2 makes of a name in
+        # brackets.
         nodeid = f"{self.nodeid}::{name}"
         item: CalibrationItem = CalibrationItem.from_parent(
             self, name=name, nodeid=nodeid, calibration=plan, evals=evals
@@ -67,7 +68,6 @@ class CalibrationItem(pytest.Item):
         self.results: dict[str, Any] | None = None
 
     def chat_cassettes(self) -> Iterator[str]:
-        """Give the files that the judges' chats are replayed from."""
         yield from calibration_cassettes(self.calibration)
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -75,7 +75,7 @@ class CalibrationItem(pytest.Item):
         return self.path, self.calibration.line - 1, reported_name(self.name)
 
     def setup(self) -> None:
-        """Have the judges judge every example, and write the results down."""
+        """Have the judges judge every example, and write the results into the run's folder."""
         evals, option = self.evals, self.config.option
         if not evals.cases.judges:
             pytest.skip(NO_JUDGE)
@@ -85,7 +85,6 @@ class CalibrationItem(pytest.Item):
         self.user_properties += properties(self.results)
 
     def runtest(self) -> None:
-        """Pass where every threshold is reached."""
         if self.results is not None and not self.results["passed"]:
             raise BelowThreshold
 
@@ -129,7 +128,6 @@ def unreadable(results: dict[str, Any]) -> Iterator[str]:
 
 
 def shortfalls(results: dict[str, Any]) -> Iterator[str]:
-    """Name the thresholds that were not reached."""
     from pytest_agenteval.reports.calibration_report import format_shortfall
 
     missed = [threshold for threshold in results["thresholds"] if not threshold["reached"]]

@@ -59,7 +59,10 @@ class PlanRow(NamedTuple):
 
 
 def _plan_table(rows: Sequence[PlanRow], notes: Sequence[TableNote]) -> ReportTable:
-    """Give the table, with a line of all together where there are several; columns of zeros are left out."""
+    """Give the table, with a total where there are several rows.
+
+    The columns of reused and regraded trials are left out where all their numbers are 0.
+    """
     lines = [*rows, total_row(rows)] if len(rows) > 1 else list(rows)
     trials = [
         f"{row.trials - row.deferred:,}-{row.trials:,}" if row.deferred else f"{row.trials:,}"
@@ -87,7 +90,7 @@ def _plan_table(rows: Sequence[PlanRow], notes: Sequence[TableNote]) -> ReportTa
 
 
 def total_row(rows: Sequence[PlanRow]) -> PlanRow:
-    """Add rows up; what is unknown of one is unknown of all, beside what is known."""
+    """Add rows up; an unknown amount makes the total partly unknown, beside the amount that is known."""
     tokens, usd = [row.amounts.tokens for row in rows], [row.amounts.usd for row in rows]
     amounts = Amounts(
         _sum_of_ranges(tokens),
@@ -116,8 +119,9 @@ def _amount_cell(amount: Range | None, write: Callable[[float], str], sign: str,
 
 
 def _short(tokens: float) -> str:
-    """Write a number of tokens in few letters: ``840``, ``12k``, ``3.4M``."""
+    """Write a number of tokens with few digits: ``840``, ``12k``, ``3.4M``."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        # From this share of a size on, the smaller unit would round up to 1000, as in 1000k.
         if tokens >= size * 0.9995:
             shown = tokens / size
             return f"{shown:.1f}{letter}" if shown < 9.95 else f"{shown:,.0f}{letter}"
@@ -125,7 +129,7 @@ def _short(tokens: float) -> str:
 
 
 def _money(usd: float) -> str:
-    """Write US dollars in few letters, and never 0 for what costs something."""
+    """Write US dollars with few digits, and never as 0 what costs something."""
     if not usd:
         return "0"
     if usd >= 100:
@@ -157,12 +161,14 @@ class DryRun:
     user: Model | None
     action: Callable[[PlannedItem], ReuseAction]  # what becomes of a trial
     calibrations: int
-    tests: int  # these, as calibrations, are no trials of tasks
-    would_refuse: str  # the usage mistake with which the run itself would end
+    # Tests and calibrations are no trials of tasks, so the table does not count them.
+    tests: int
+    # The usage mistake with which the run itself would end; empty without one.
+    would_refuse: str
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """Run nothing; what could not be collected is pytest's to report."""
+        """Run nothing; where something could not be collected, pytest's own loop reports it."""
         broken = session.testsfailed and not session.config.option.continue_on_collection_errors
         return None if broken else True
 

@@ -41,7 +41,7 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 def check_plan(
     run: Run, settings: Settings, items: Sequence[PlannedItem], judges: Sequence[Model], user: Model | None
 ) -> None:
-    """Refuse to resume a run for anything that it did not set out to do."""
+    """Refuse to resume a run with trials or settings that it did not start with."""
     problem = next(_problems(run, settings, items, judges, user), "")
     if problem:
         raise UsageMistake(
@@ -127,8 +127,10 @@ def check_first_failures(
 
 
 def run_to_resume(config: pytest.Config, settings: Settings) -> tuple[Path, str]:
-    """Give the folder of the run to resume, claimed by this process, and when the run began."""
-    # Raises UsageMistake where it cannot be resumed.
+    """Give the folder of the run to resume, claimed by this process, and when the run began.
+
+    Raises UsageMistake where it cannot be resumed.
+    """
     for attribute, why in (
         ("regrade", "grading again costs no agent: begin it anew"),
         ("reuse", "one goes on with a run, the other begins a new one"),
@@ -170,7 +172,8 @@ def _claim(config: pytest.Config, folder: Path) -> None:
     try:
         holder = claim_run(config, folder)
         if not holder:
-            # Of a controller that was killed, for workers gone: in a container numbers come again.
+            # A killed controller left these for its workers, which are gone. In a container this process may
+            # have the same number as it had.
             for name in (STOP_FILE, DEAD_WORKERS, BUDGET_FILES, RATE_FILES):
                 for file in folder.glob(name):
                     file.unlink(missing_ok=True)
@@ -185,7 +188,7 @@ def _claim(config: pytest.Config, folder: Path) -> None:
 
 
 def baseline_before(baseline: Path | None, folder: Path, started_at: str) -> Path | None:
-    """Give the run that is compared with; where that is this run itself, as ``latest`` is, the one before."""
+    """Give the run to compare with; where ``latest`` is this very run, the run before it."""
     if baseline is None or baseline != folder.resolve():
         return baseline
     for run in list_runs(folder.parent):
@@ -356,13 +359,12 @@ class RegradedTrials:
         return self._cases[case_keys]
 
     def reader(self, key: TrialKey) -> Callable[[], Trial]:
-        """Give what reads a trial's whole record."""
+        """Give a function that reads a trial's whole record."""
         run, entry = self._by_key[key]
         return partial(run.trial, entry)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The runs' names."""
         return tuple(run.folder.name for run in self.runs)
 
     def remarks(self) -> Iterator[str]:

@@ -106,12 +106,13 @@ class EvalSession:
         """Give where the tools of MCP servers are looked up, and whether the servers may be used for it."""
         from pytest_agenteval.tools.mcp_tools import SchemaSource
 
-        mode: Any = self.settings.record  # never "off"
+        # Typed Any: the type of the setting allows "off", which is never chosen for tools.
+        mode: Any = self.settings.record
         return SchemaSource(root, mode, get_run_info(self.config).started)
 
     @cached_property
     def stored(self) -> RegradedTrials | None:
-        """The trials of ``--agent-regrade``."""
+        """The trials of ``--agent-regrade``; None without that option."""
         folders = get_run_info(self.config).regraded if self.settings.regrade else ()
         if not folders:
             return None
@@ -121,7 +122,7 @@ class EvalSession:
 
     @cached_property
     def audit(self) -> AuditCases | None:
-        """How tasks are audited under ``--agent-audit``."""
+        """How tasks are audited under ``--agent-audit``; None without that option."""
         if not self.settings.audit:
             return None
         from pytest_agenteval.session.planning.audit_cases import AuditCases
@@ -130,7 +131,7 @@ class EvalSession:
 
     @cached_property
     def earlier(self) -> EarlierTrials | None:
-        """The trials of ``--agent-resume`` or ``--agent-reuse``."""
+        """The trials of ``--agent-resume`` or ``--agent-reuse``; None without these options."""
         info = get_run_info(self.config)
         folders = (info.folder,) if info.resumed_at else info.reused
         if not folders:
@@ -141,11 +142,13 @@ class EvalSession:
 
     @cached_property
     def reuse_summary(self) -> str:
-        """What becomes of the selected trials that have been tried before, in one line; else empty."""
+        """One line about what becomes of the selected trials that earlier runs hold; else empty."""
         if self.earlier is None or not self.selected or self.config.getoption("collectonly", False):
             return ""
-        if (self.folder / DEAD_WORKERS).exists():  # a worker in a dead one's place: others have reported it
+        # This worker took the place of a dead one: the other workers have reported it already.
+        if (self.folder / DEAD_WORKERS).exists():
             return ""
+        # Extra repetitions that no run holds are left out: a look at the first ones decides about them.
         perhaps, left_out = 0, set[int]()
         if self.extra is not None:
             dropped = self.extra.dropped_before()
@@ -157,7 +160,7 @@ class EvalSession:
         return self.runner.reuse_summary(items, perhaps=perhaps)
 
     def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
-        """Give the cases in which a task is tried or, when its trials are graded again, was tried."""
+        """Give the cases in which a task is run or, when stored trials are graded again, was run."""
         if self.audit is not None:
             return self.audit.cases_of(task)
         return self.cases.cases_of(task, suite_models) if self.stored is None else self.stored.cases_of(task)
@@ -193,10 +196,11 @@ class EvalSession:
     @property
     def has_runner(self) -> bool:
         """Whether any item has needed its trial."""
+        # ``cached_property`` stores its value in this dictionary; reading ``runner`` itself would make it.
         return "runner" in self.__dict__
 
     def remarks(self) -> Iterator[str]:
-        """Give lines about what this process has neither tried nor saved, though the user may expect it."""
+        """Give lines about what this process has neither run nor saved although the user may expect it."""
         if self.refusal:
             return
         if self._empty_selection:
@@ -208,7 +212,8 @@ class EvalSession:
         yield from self._unreadable
         if self.stored is not None:
             yield from self.stored.remarks()
-        if self.reuse_summary and hasattr(self.config, "workerinput"):  # elsewhere the header says it
+        # In other processes the header shows it.
+        if self.reuse_summary and hasattr(self.config, "workerinput"):
             yield self.reuse_summary
         for agent in self._silent_agents:
             yield f"{agent}: the agent answered nothing in trials that missed: each had an empty answer"
@@ -250,11 +255,11 @@ class EvalSession:
         self.refusal = self.refusal or KNOWN_SECRETS.text(str(mistake))
 
     def note_no_match(self, offered: Sequence[pytest.Item]) -> None:
-        """Remember what is nearest to ``-k`` or ``-m``, which left no item."""
+        """Remember why ``-k`` or ``-m`` left no item, with the nearest names."""
         self._empty_selection = no_match_reason(self.config.option, offered)
 
     def select(self, items: list[pytest.Item]) -> list[pytest.Item]:
-        """Keep the items that are to be run; give those left out."""
+        """Reduce ``items``, in place, to those that are to be run; return those left out."""
         trials = [item for item in items if isinstance(item, PlannedItem)]
         selected = set(map(id, self._select_trials(trials))) if trials else set()
         if self.refusal:
@@ -304,8 +309,8 @@ class EvalSession:
 
     def finalize_collection(self, items: list[pytest.Item], tests: Sequence[pytest.Item] = ()) -> None:
         """Check that nothing is missing for the selected items, sort them, and write the plan down."""
-        # ``tests`` try agents by code of their own. Extra repetitions come after all other trials, and after
-        # them the trials during which a process of an earlier run died.
+        # ``tests`` are tests whose own code calls agents. Extra repetitions come after all other trials, and
+        # after them come the trials during which a process of an earlier run died.
         between = self.settings.repetition_range
         if between is not None and self.stored is None:
             from pytest_agenteval.session.adaptive_repetitions import ExtraItems, put_extra_last
@@ -362,7 +367,6 @@ class EvalSession:
         self.config.pluginmanager.register(plugin, "agenteval-dry-run")
 
     def _reuse_action(self, item: PlannedItem) -> ReuseAction:
-        """Give whether an item's trial is run, reused or regraded."""
         if self.stored is not None:
             return "regrade"
         return self.runner.reuse_action(item) if self.earlier is not None else "run"

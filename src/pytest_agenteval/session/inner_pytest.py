@@ -19,7 +19,7 @@ from pytest_agenteval.processes.signals import interrupt
 from pytest_agenteval.store.run_folder import HEADER
 from pytest_agenteval.text.errors import AgentEvalError
 
-# The user's cache stays as his own run left it, and his ``addopts`` are for his own run.
+# The user's cache stays as the user's own run left it, and ``addopts`` are meant for that run.
 UNCACHED = ("-p", "no:cacheprovider", "-o", "addopts=")
 
 QUIET = ("-q", "-p", "agenteval", *UNCACHED)
@@ -48,7 +48,7 @@ NOT_INHERITED = frozenset(
 
 
 def inner_environment(*inherited: str) -> dict[str, str]:
-    """Give this process's variables without those for the run that the user started, but with these."""
+    """Give this process's variables without those meant for the user's own run, except ``inherited`` ones."""
     left_out = NOT_INHERITED.difference(inherited)
     return {name: value for name, value in os.environ.items() if name not in left_out}
 
@@ -62,7 +62,7 @@ def start_pytest(
     own_group: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start pytest in a process of its own; without an ``output`` it shares this process's streams."""
-    # In a group of its own it does not hear a terminal's Ctrl-C.
+    # In a process group of its own it does not receive a terminal's Ctrl-C.
     streams: dict[str, Any] = {}
     if output is not None:
         streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
@@ -124,7 +124,6 @@ class InnerPytest:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it runs no more."""
         return self._process.poll() is not None
 
     def end(self) -> None:
@@ -139,7 +138,7 @@ class InnerPytest:
 
 
 def wait_for(process: subprocess.Popen[bytes]) -> int:
-    """Wait for another pytest and give its exit status; one that Ctrl-C reaches has a while to end."""
+    """Wait for another pytest and give its exit status; after Ctrl-C it has ``GRACE`` seconds to end."""
     try:
         return process.wait()
     except KeyboardInterrupt:  # which a terminal sends to both
@@ -155,6 +154,6 @@ def wait_for(process: subprocess.Popen[bytes]) -> int:
 def last_line(path: Path) -> str:
     """Give the last line of a file that says what is wrong, else the last that is not blank."""
     lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    # pytest's two outputs meet in the file in either order.
+    # pytest writes to two streams that share the file, so the last line may belong to either.
     telling = [line for line in lines if line.startswith("ERROR:")] or lines
     return telling[-1].strip() if telling else "it printed nothing"

@@ -39,7 +39,7 @@ NOT_RUN = "not_run"  # the ending, in the properties of its item's report, of a 
 
 
 def skip_item(item: pytest.Item, why: NotRun) -> NoReturn:
-    """Skip the item that pytest is busy with: its trial does not run."""
+    """Skip the item that pytest is running now, because its trial does not run."""
     item.user_properties += [("agenteval.ending", NOT_RUN), ("agenteval.cause", why.cause)]
     raise pytest.skip.Exception(why.reason, _use_item_location=True)
 
@@ -51,7 +51,7 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
     trial: Trial = item.trial
     telling_phase = "setup" if trial.ending == "errored" else "call"
     if report.when == "setup":
-        # The item only waited, perhaps for others; the time is the trial's own.
+        # The item itself only waited, perhaps for other trials; the report shows the trial's own time.
         report.duration = trial.seconds
     for_junit = item.config.getoption("xmlpath", None)
     if report.when == telling_phase or (report.when == "teardown" and for_junit):
@@ -130,9 +130,8 @@ def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Give each plugin's hook by itself, so that the others are called after one that raises."""
     hook = config.hook.pytest_agenteval_trial_finished
     implementations = hook.get_hookimpls()
-    if any(
-        implementation.wrapper or implementation.hookwrapper for implementation in implementations
-    ):  # they are around all the others
+    if any(implementation.wrapper or implementation.hookwrapper for implementation in implementations):
+        # A wrapper runs around all the others, so they cannot be called one by one.
         yield HOOK_NAME, hook
         return
     for implementation in reversed(implementations):
@@ -149,7 +148,7 @@ MOST_NAMED = 5  # trials that are named below the error text that they share
 
 
 def merge_equal_errors(reports: list[Any]) -> list[Any]:
-    """Give error reports, with one report for all trials of the same text, which counts them."""
+    """Merge the error reports of trials that have the same text into one, which counts them."""
     groups: dict[object, list[Any]] = {}
     for report in reports:
         of_trial = any(name == "agenteval.ending" for name, _ in getattr(report, "user_properties", ()))

@@ -22,7 +22,7 @@ FORBIDDEN = frozenset("@[]: ,/")  # what may not stand in a variant's name, whic
 
 
 def read_variants(texts: Sequence[str], place: str, folder: Path) -> tuple[Variant, ...]:
-    """Read each ``NAME=PATH``, paths taken from ``folder``; ``place`` names the option in mistakes."""
+    """Read each ``NAME=PATH``, relative to ``folder``; ``place`` names the option in error messages."""
     variants = tuple(_variant(text, place, folder) for text in texts)
     names = [variant.name for variant in variants]
     for name in names:
@@ -34,7 +34,7 @@ def read_variants(texts: Sequence[str], place: str, folder: Path) -> tuple[Varia
 
 
 def _variant(text: str, place: str, folder: Path) -> Variant:
-    """Read a variant: a folder of prompt files, or one file that stands for ``system``."""
+    """Read a variant: a folder of prompt files, or one file, which is the prompt ``system``."""
     name, sign, where = text.partition("=")
     if not sign or not name or not where:
         raise UsageMistake(f"{place}: expected NAME=PATH; found {text!r}")
@@ -117,14 +117,14 @@ _TABLE_HEAD = re.compile(r"\s*\[\[?(.+?)\]\]?\s*(?:#.*)?$")
 
 
 def read_prices(raw: RawValue) -> Mapping[str, ModelPrice]:
-    """Read the table; raises UsageMistake, with the line, for what is no price."""
+    """Read the table of prices; raises UsageMistake, with the line, for a wrong entry."""
     if not isinstance(raw.value, dict):
         raise UsageMistake(f"{raw.place}: expected a table for each model; found {raw.value!r}")
     return {name: _PriceReader(raw, name).price(table) for name, table in raw.value.items()}
 
 
 class _PriceReader:
-    """Reads the price of one model, and knows where it stands."""
+    """Reads the price of one model; its errors name the line in pyproject.toml."""
 
     def __init__(self, raw: RawValue, name: str) -> None:
         self._raw, self._name = raw, name
@@ -140,6 +140,7 @@ class _PriceReader:
         tiers = table.get("tiers", [])
         if not isinstance(tiers, list):
             raise self._mistake("tiers", "a list of tables such as {above = 200000, input = 5.0}", tiers)
+        # TOML has dates of its own, so the value is a text or a date.
         as_of = table.get("as_of", "")
         try:
             day = as_of if as_of == "" else date.fromisoformat(str(as_of))
@@ -152,6 +153,7 @@ class _PriceReader:
             raise self._mistake("tiers", "a list of tables such as {above = 200000, input = 5.0}", table)
         self._refuse_unknown(table, TIER_KEYS, "tiers")
         above = table.get("above")
+        # True is an int to Python, but no number of tokens.
         if not isinstance(above, int) or isinstance(above, bool) or above < 1:
             raise self._mistake("tiers", "above: a whole number of tokens, 1 or more", above)
         return PriceTier(
@@ -183,7 +185,7 @@ class _PriceReader:
 
 def _line_of(file: Path, table: tuple[str, ...], key: str) -> int:
     """Give the line of a key below a table's head, else that of the head; 0 where neither is found."""
-    # TOML's own reader gives no lines. A table that is written inside another has that one's head.
+    # tomllib gives no line numbers. A table that is written inside another one gets the head of that one.
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

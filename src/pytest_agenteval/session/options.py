@@ -134,7 +134,7 @@ class Option(Generic[T]):
             group.addoption(self.flag, help=self.help, **kind)
 
     def on_command_line(self, config: pytest.Config) -> object:
-        """Give what stands behind the flag; None where it was not given."""
+        """Give the value behind the flag; None where the flag was not given."""
         if not self.flag:
             return None
         typed = config.getoption(self.flag.lstrip("-").replace("-", "_"), default=None)
@@ -173,7 +173,7 @@ class OptionValues:
 
     @contextmanager
     def naming_place(self, attribute: str) -> Iterator[None]:
-        """Name the place of a value in a mistake that shows only when the value is used."""
+        """Add the place of a value to a mistake that shows only when the value is used."""
         from pytest_agenteval.text.errors import UsageMistake
 
         try:
@@ -276,12 +276,11 @@ def choice(metavar: str, *words: Word) -> ValueType[Word]:
 
 
 def text(raw: RawValue) -> str:
-    """Take a value as the text that it is."""
     return str(raw.value)
 
 
 def file_name(raw: RawValue) -> str:
-    """Take a name that every file system can hold, and that says no path; ``latest`` is a run's already."""
+    """Take a name that every file system accepts and that is no path; ``latest`` already means a run."""
     name = str(raw.value)
     plain = name.isascii() and all(letter.isalnum() or letter in "._-" for letter in name)
     if not plain or not name[0].isalnum() or len(name) > MOST_NAME or name == "latest":
@@ -306,19 +305,18 @@ def names(raw: RawValue) -> tuple[str, ...]:
 
 
 def folder(raw: RawValue) -> Path | None:
-    """Read a folder, from the folder of its place; ``none`` is None."""
+    """Read a folder, relative to the folder of its place; ``none`` gives None."""
     return None if str(raw.value) == "none" else raw.folder / str(raw.value)
 
 
 def path_or_name(raw: RawValue) -> str:
-    """Take an existing path, from the folder of its place; else a name; ``none`` is no name."""
+    """Take an existing path, relative to the folder of its place; else a name; ``none`` gives no name."""
     text = str(raw.value)
     path = raw.folder / text
     return "" if text == "none" else str(path) if path.exists() else text
 
 
 def table(raw: RawValue) -> Mapping[str, Any]:
-    """Take a table of pyproject.toml."""
     if not isinstance(raw.value, dict):
         raise WrongValue
     return raw.value

@@ -168,7 +168,6 @@ class RunProgress:
             mean.add((key.task, key.agent), trial.score, count)
 
     def progress(self, now: float) -> Progress:
-        """Give the run's progress."""
         return Progress(
             planned=max(self._plan.trials, len(self._ended)),
             most=self._plan.most,
@@ -240,7 +239,6 @@ class CurrentLine:
         return width is None or columns < 1 or width >= columns - self._column % columns
 
     def take(self, text: str, columns: int) -> None:
-        """Follow a text that is written."""
         _, newline, rest = text.rpartition("\n")
         if newline:
             self._column, self.is_known = 0, True
@@ -314,7 +312,6 @@ class RowsBelow:
             self._is_paused = True
 
     def go_on(self) -> None:
-        """Let lines be shown again."""
         self._is_paused = False
 
     def close(self) -> None:
@@ -461,7 +458,6 @@ class ProgressPanel:
         self._thread = threading.Thread(target=self._watch, name="agenteval-progress", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
@@ -475,7 +471,6 @@ class ProgressPanel:
         self._rows.pause()
 
     def pytest_leave_pdb(self) -> None:
-        """Show the panel again."""
         self._rows.go_on()
 
     @pytest.hookimpl(tryfirst=True)

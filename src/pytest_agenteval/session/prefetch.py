@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Prefetcher:
-    """Begins trials in the order of their items, while fewer than a window are running or not yet read.
+    """Begins trials in the order of their items, while fewer than a window are running or not yet taken.
 
     ``job_of`` makes the job of an item's trial, or gives None where that is reused. Trials that are ``extra``
     do not begin before they are needed, those in ``apart`` not before their item's turn.
@@ -107,7 +107,7 @@ class UpcomingItems:
         self._next = 0
 
     def next(self, most: int) -> Sequence[pytest.Item]:
-        """Give at most so many items that were not given before, in the order in which they will run."""
+        """Give at most ``most`` items that were not given before, in the order in which they will run."""
         coming = self._session.items[self._next : self._next + most]
         self._next += len(coming)
         return coming
@@ -122,7 +122,6 @@ class WorkerUpcomingItems(UpcomingItems):
         self._seen: set[int] = set()
 
     def next(self, most: int) -> Sequence[pytest.Item]:
-        """Give at most so many items that were not given before, in the order in which they will run."""
         worker = self._interactor
         with worker.torun.lock() as queue:
             # The queue holds markers, too, such as the end.
@@ -142,7 +141,7 @@ CHANGEABLE = ("task", "workspace", "cassette")
 
 
 class FixtureReadiness:
-    """Says which trials their fixtures let begin ahead; each set of fixtures is looked at once.
+    """Decides by their fixtures which trials may begin ahead; each set of fixtures is looked at once.
 
     A trial may begin ahead only if every fixture it needs is ours, or has a wider scope and its value
     already: a function-scoped fixture has no value before the item's turn.

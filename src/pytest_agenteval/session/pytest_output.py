@@ -22,7 +22,7 @@ HEADER_TABLES = ("extra_headers", "headers", "default_headers")
 
 
 def learn_secrets(settings: Settings) -> None:
-    """Learn this session's secrets: of the environment, of models' tables and by the patterns of redact."""
+    """Learn this session's secrets: from the environment, the tables of models and ``redact``'s patterns."""
     KNOWN_SECRETS.forget()
     KNOWN_SECRETS.know_environment()
     KNOWN_SECRETS.know_variables(known_key_names())
@@ -54,7 +54,7 @@ def hide_in_report(report: pytest.TestReport) -> None:
         report.sections = [(title, KNOWN_SECRETS.text(text)) for title, text in report.sections]
     values: list[Any] = [value for _, value in report.user_properties or ()]
     are_texts = set(map(type, values)) == {str}
-    # Nearly always none holds a secret, and the same list stays.
+    # Nearly always no value holds a secret, and the list stays as it is.
     if values and not (are_texts and KNOWN_SECRETS.all_clean(dict(zip(values, values, strict=True)))):
         cleaned = [(name, KNOWN_SECRETS.value(value)) for name, value in report.user_properties]
         report.user_properties = cleaned
@@ -68,7 +68,6 @@ def hide_in_report(report: pytest.TestReport) -> None:
 
 
 def hide_in_warning(recorded: warnings.WarningMessage) -> None:
-    """Take secrets out of a warning."""
     message = recorded.message
     if isinstance(message, str):
         recorded.message = KNOWN_SECRETS.text(message)
@@ -127,7 +126,7 @@ def hide_in_xml(xml: Any) -> None:
 
 
 def stop_commands(config: pytest.Config, resuming: str) -> None:
-    """Have a runner of GitHub Actions ignore workflow commands until the word ``resuming``."""
+    """Make the GitHub Actions runner ignore workflow commands until it reads the word ``resuming``."""
     # While trials run, programs that agents start write to its log: not only through pytest, which sees
     # nothing of their output under ``-s`` and between tests.
     if in_actions():
@@ -135,7 +134,7 @@ def stop_commands(config: pytest.Config, resuming: str) -> None:
 
 
 def resume_commands(config: pytest.Config, resuming: str) -> None:
-    """Have the runner obey commands again, once all trials have ended."""
+    """Make the runner obey commands again, once all trials have ended."""
     if in_actions():
         # On a line of its own: the output before it may not end with one.
         _write_command(config, f"\n{workflow_command(resuming, '')}")
@@ -150,7 +149,6 @@ def _write_command(config: pytest.Config, line: str) -> None:
 
 
 def write_line(reporter: Any, line: StyledLine) -> None:
-    """Write a line in its colour."""
     looks = {
         "bold": {"bold": True},
         "dim": {"light": True},

@@ -100,6 +100,7 @@ class MarkedTest:
             if raised is not None:
                 (broken if trial.ending == "errored" else failed).append(raised)
         share = 1 - len(failed) / max(1, self._repetitions - len(broken))
+        # A share such as 1 - 1/3 is not exact in binary, so it may come out just below its threshold.
         if not broken and share >= self._threshold - 1e-9:
             return
         first = (broken or failed)[0]
@@ -163,7 +164,6 @@ MARKED_TEST = "agenteval_marked_test"
 
 
 def agenteval_of(request: pytest.FixtureRequest) -> AgentEval:
-    """Give the fixture of the requesting test."""
     return AgentEval(get_eval_session(request.config), request.node)
 
 
@@ -197,7 +197,7 @@ class PythonSuite(PyCollector):
         return types.ModuleType("agenteval_tasks")
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """Give an item for each trial of each task, or say everything that is wrong with the suite."""
+        """Give an item for each trial of each task; raises FileProblems with all problems of the suite."""
         return collect_items(get_eval_session(self.config), self._items)
 
     def _items(self, evals: EvalSession) -> Iterator[TrialItem]:

@@ -85,7 +85,7 @@ class ReusePlan:
         self._decisions: dict[TrialKey, ReuseDecision] = {}
 
     def decide(self, plan: Plan, *, task_changed: bool = False) -> ReuseDecision:
-        """Decide once for each trial; again where a fixture has ``changed`` its task since."""
+        """Decide once for each trial; decide again, without storing it, where a fixture changed its task."""
         key = plan.key
         if not task_changed and key in self._decisions:
             return self._decisions[key]

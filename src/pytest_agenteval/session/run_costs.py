@@ -112,7 +112,7 @@ class EarlierCosts:
 
 
 def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | None:
-    """Give the budget of this run, the same for all that this process counts; None where there is none."""
+    """Give the budget of this run, one object for the whole process; None where nothing limits the run."""
     allowed = allowed_amounts(settings)
     if not allowed:
         return None
@@ -150,7 +150,7 @@ def _paid_before(folder: Path) -> Mapping[Kind, Figure]:
 
 
 def free_trials(settings: Settings) -> Callable[[Plan], bool]:
-    """Give what says of a plan whether its trial can cost nothing, be it for recordings or for its model."""
+    """Give a function that says whether a trial costs nothing, for its recordings or for its model."""
 
     def is_free(plan: Plan) -> bool:
         conditions = plan.conditions
@@ -166,7 +166,7 @@ def free_trials(settings: Settings) -> Callable[[Plan], bool]:
 
 
 def acts_for_nothing(plan: Plan) -> bool:
-    """Whether a trial's agent, and who talks with it, ask no model that is paid; its judges may."""
+    """Whether a trial calls no paid model for its agent and its user; its judges may cost."""
     conditions = plan.conditions
     asks_nobody = plan.model.id in PLAYERS or (plan.model.id == OWN_MODEL and not plan.asks_own_models)
     has_user = conditions.user is not None and bool(plan.task.user)
@@ -174,7 +174,6 @@ def acts_for_nothing(plan: Plan) -> bool:
 
 
 def budget_lines(config: pytest.Config, settings: Settings) -> list[str]:
-    """Say what was paid of what was allowed."""
     budget = get_run_budget(config, settings)
     if budget is None:
         return []
@@ -193,7 +192,7 @@ SPREAD = 2.0  # standard deviations to both sides: of twenty such runs nineteen 
 
 
 class Range(NamedTuple):
-    """From what to what an amount is."""
+    """The low and the high end of an amount."""
 
     low: float
     high: float
@@ -205,7 +204,6 @@ class Range(NamedTuple):
         return Range(self.low + other.low, self.high + other.high)
 
     def times(self, number: int) -> Range:
-        """Give the amount of so many."""
         return Range(self.low * number, self.high * number)
 
 
@@ -220,7 +218,6 @@ class TaskHistory(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """What one took on average."""
         return sum(self.amounts) / len(self.amounts)
 
 
@@ -241,11 +238,12 @@ def predicted(tasks: Iterable[TaskHistory]) -> Range:
 
 
 def scatter(tasks: Sequence[TaskHistory]) -> float:
-    """Give how far trials of one task lie apart, as a share of their mean."""
+    """Give the standard deviation of one task's trials, as a share of their mean."""
     repeated = [task for task in tasks if len(task.amounts) > 1 and task.mean]
     freedom = sum(len(task.amounts) - 1 for task in repeated)
     if freedom < ENOUGH:
         return SCATTER
+    # Pooled over all tasks; each task's mean takes one degree of freedom.
     squares = sum((amount / task.mean - 1) ** 2 for task in repeated for amount in task.amounts)
     return math.sqrt(squares / freedom)
 
@@ -260,14 +258,13 @@ RUBRIC, VERDICT = (300, 2000), (30, 400)  # tokens that a judge is sent beside t
 
 
 class Guess(NamedTuple):
-    """Tokens that models are sent, and that they reply."""
+    """The tokens that models receive, and those that they reply."""
 
     sent: Range
     replied: Range
 
     @property
     def tokens(self) -> Range:
-        """Both together."""
         return self.sent + self.replied
 
 
@@ -328,7 +325,6 @@ class TaskSizes:
 
 
 def tokens_of(text: str) -> float:
-    """Guess how many tokens a text is."""
     plain = sum(letter.isascii() for letter in text)
     return plain / PLAIN_LETTERS + (len(text) - plain)
 
@@ -464,14 +460,13 @@ class _Sum:
         self.is_unknown = False
 
     def add(self, guess: Range | None) -> None:
-        """Add what was guessed."""
         if guess is None:
             self.is_unknown = True
         else:
             self._guesses = self._guesses + guess
 
     def add_history(self, source: str, amounts: Sequence[float | None], trials: int) -> None:
-        """Add so many trials, of which others took these amounts."""
+        """Add ``trials`` to come, of whose task earlier trials took these amounts."""
         known = [amount for amount in amounts if amount is not None]
         if known:
             self._histories.setdefault(source, []).append(TaskHistory(known, trials))

@@ -207,7 +207,6 @@ def remove_unwanted_run(config: pytest.Config) -> None:
 
 
 def run_folder(config: pytest.Config) -> Path:
-    """Give the folder of this run."""
     info: RunInfo = config.stash[run_info_key]
     return info.folder
 

@@ -12,13 +12,11 @@ OPTION = "--agent-run-folder-to"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the file that the folder's path is written into."""
     parser.addoption(OPTION, metavar="FILE", help="write the path of the run's folder into a file")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the path, if there is a run."""
     evals = session.config.stash.get(eval_session_key, None)
     if evals is not None and run_info_key in session.config.stash and evals.folder.is_dir():
         Path(session.config.getoption(OPTION)).write_text(str(evals.folder), encoding="utf-8", newline="\n")

@@ -51,7 +51,8 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
             return True  # the controller has stopped this worker: that is no error
         raise
     finally:
-        if progress_key in session.config.stash:  # first: the rest may take long, or be interrupted
+        # First the panel: the rest may take long, or be interrupted.
+        if progress_key in session.config.stash:
             session.config.stash[progress_key].close()
         evals = _eval_session(session.config)
         if evals is not None and evals.has_runner:
@@ -68,7 +69,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 def _stop_commands(config: pytest.Config) -> bool:
-    """Have a runner of GitHub Actions obey no command while agents act; True where this process ends that."""
+    """Make the GitHub Actions runner ignore commands while agents act; True if this process undoes that."""
     evals = _eval_session(config)
     if evals is None or config.option.collectonly or evals.settings.dry_run:
         return False
@@ -133,7 +134,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if nothing_ran and (eval_session_key in stash or worker_messages_key in stash):
         from pytest_agenteval.session.worker_messages import is_empty_shard
 
-        if is_empty_shard(session.config):  # all items belong to other shards: no failure of this one
+        # All items belong to other shards, which is no failure of this one.
+        if is_empty_shard(session.config):
             exitstatus = session.exitstatus = pytest.ExitCode.OK
     if _speaks_for_run(session.config):
         from pytest_agenteval.session.run_end import finish_run
@@ -173,7 +175,6 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Delete the run's folder where it is not saved."""
     if _speaks_for_run(config):
         from pytest_agenteval.session.run_end import remove_unwanted_run
 

@@ -92,7 +92,10 @@ def get_run_info(config: pytest.Config) -> RunInfo:
 
 
 def worker_run_info(config: pytest.Config) -> RunInfo:
-    """Give what workers receive; with a usage mistake in it, which those raise that meet a task file."""
+    """Give what workers receive.
+
+    It carries a usage mistake along, which is raised by a worker that meets a task file.
+    """
     # It is not raised here: workers are half started by now, and a run without evals does not care.
     try:
         return get_run_info(config)
@@ -200,7 +203,7 @@ def _baseline(settings: Settings, root: Path) -> Path | None:
 
 
 def report_refusal(config: pytest.Config, text: str) -> None:
-    """Write down why this worker will not go on, for the controller to say."""
+    """Write down why this worker will not go on, for the controller to report."""
     get_run_info(config).refusal.write_text(text, encoding="utf-8", newline="\n")
 
 

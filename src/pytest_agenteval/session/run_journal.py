@@ -66,7 +66,7 @@ def note_dead_worker(folder: Path, worker: str) -> None:
 
 
 def dead_processes(info: RunInfo) -> Iterator[str]:
-    """Give the names of workers that died in this pytest as in their journals: ``gw0-PID``."""
+    """Give the workers that died in this pytest, by their names in journals: ``gw0-PID``."""
     names, since = info.folder / DEAD_WORKERS, datetime.fromisoformat(info.resumed_at or info.started_at)
     for worker in names.read_text(encoding="utf-8").split() if names.exists() else ():
         for journal in info.folder.glob(f"journal-{worker}-*.jsonl"):
@@ -75,7 +75,6 @@ def dead_processes(info: RunInfo) -> Iterator[str]:
 
 
 def forget_dead_workers(folder: Path) -> None:
-    """Delete the file that names the dead workers."""
     with suppress(OSError):
         (folder / DEAD_WORKERS).unlink(missing_ok=True)
 
@@ -176,7 +175,7 @@ def _go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate], suites: Iterable[
 def _held_out_looks(
     info: RunInfo, trials: Sequence[PlannedItem], shards: RunShards | None
 ) -> Mapping[str, int]:
-    """Count, for each suite whose held-out tasks run, how often they have in this folder of runs."""
+    """Count for each suite how often its held-out tasks ran in this folder of runs, this run included."""
     # Trials of our own offline players say nothing about a prompt, and are not counted.
     suites = {
         item.task.suite
@@ -207,7 +206,6 @@ def _planned(trials: Iterable[PlannedItem]) -> tuple[PlannedGroup, ...]:
 
 
 def group_of_item(item: PlannedItem) -> Group:
-    """Give the suite, model and variant of an item's trial."""
     return item.task.suite, item.case.model.name, item.case.variant.name
 
 
@@ -246,19 +244,17 @@ class RunJournal:
         self._inherited: dict[TrialKey, JournalEntry] = {}
 
     def started(self, plans: Sequence[Plan]) -> None:
-        """Write down that these trials begin."""
         self._writer.started(plans)
 
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
-        """Write down how these trials ended; give them as they are written."""
+        """Write down how these trials ended; return them as they are written."""
         return self._writer.finished(trials)
 
     def not_run(self, plan: Plan, why: NotRun) -> None:
-        """Write down that this trial does not run."""
         self._writer.not_run(plan, why.cause, why.reason)
 
     def inherited_entry(self, key: TrialKey) -> JournalEntry | None:
-        """Give how a trial ended that a dead worker has finished: it is paid for, and does not run again."""
+        """Give the entry of a trial that a dead worker finished: it is paid for, and does not run again."""
         if self._dead_workers is not None and self._dead_workers.exists():
             names = frozenset(self._dead_workers.read_text(encoding="utf-8").split())
             if names != self._dead_workers_read:

@@ -33,7 +33,7 @@ def hold_run(config: pytest.Config, folder: Path, controller: int) -> None:
 
 
 def claim_run(config: pytest.Config, folder: Path) -> str:
-    """Mark a run as being worked on by this process alone; give the number of the process that is else."""
+    """Mark a run as being worked on by this process alone; return the number of another that holds it."""
     # The number in the file may be another process's by now, so only the lock decides. Where its process is
     # gone, its workers are given time to end.
     lock = _presence_lock(config, folder)
@@ -104,7 +104,7 @@ class StopBroadcaster:
 
 
 def watch_run_interrupts(config: pytest.Config, folder: Path, is_saved: bool) -> Callable[[], None]:
-    """Have this process ended where no Python code reacts to Ctrl-C or to the stop file; give the undoing."""
+    """Have Ctrl-C or the stop file end this process even if no Python code reacts; return the undoing."""
     # Where it ends suddenly, and the run is saved, a line names ``--agent-resume``.
     is_worker = hasattr(config, "workerinput")
     stop = str(folder / STOP_FILE) if is_worker else ""

@@ -1,7 +1,7 @@
 """The verdict on a run that has ended: its comparison, broken tasks run again, and its gates.
 
-Made by the process that speaks for the run, which has collected nothing where workers do: what suites require
-is read from the run's folder.
+The process that speaks for the run makes it. With xdist this process has collected nothing, so it reads from
+the run's folder what suites require.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 FOLDER = "recheck"
 OUTPUT = "pytest.txt"
-# Settings of this run that a recheck is given with other values, or not at all.
+# Settings of this run that a recheck receives with other values, or not at all.
 _SET_ANEW = (
     "repetitions", "max_trials", "only", "sample", "regrade", "results", "baseline", "gate", "reports",
     "seed", "comment", "run_name",
@@ -78,7 +78,7 @@ def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTas
             here = config.invocation_params.dir
             with (folder / OUTPUT).open("ab") as output:
                 wait_for(start_pytest(arguments, output=output, folder=here, environment=environment))
-            # The run's folder is named by the other pytest, by the second in which it begins.
+            # The other pytest names its run's folder itself, after the second in which it begins.
             runs = [path for path in set(folder.glob(f"*/{HEADER}")) - before if path.parent.name != LATEST]
             if len(runs) != 1:
                 raise AgentEvalError(f"pytest left no run: {last_line(folder / OUTPUT)}")
@@ -87,7 +87,7 @@ def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTas
             return RecheckedTasks(tuple(tasks), str(failed), tuple(lines))
         keys = (entry.key for entry in run.entries if entry.ending == "passed")
         passed = Counter((key.suite, key.task, key.model, key.variant) for key in keys)
-        # Of the trials that were to be made: one that errored has not passed.
+        # Counted among the trials that were to be made: one that errored has not passed.
         results = [
             (task, passed[task.suite, task.task, task.model, task.variant], task.times) for task in own
         ]
@@ -114,7 +114,7 @@ def _result_line(
 
 
 def _recheck_options(config: pytest.Config, folder: Path, times: int) -> Iterator[str]:
-    """Give the options that matter, as this run was given them; no workers, reports, gates or caches."""
+    """Give this run's options to the recheck, without workers, reports, gates and caches."""
     option = config.option
     yield from ("-q", *UNCACHED, f"--rootdir={config.rootpath}")
     for name in dict.fromkeys(getattr(option, "plugins", None) or ()):
@@ -137,7 +137,8 @@ def _recheck_options(config: pytest.Config, folder: Path, times: int) -> Iterato
         values = typed if isinstance(typed, list) else [typed]
         yield from (f"{row.flag}={value}" for value in values) if row.metavar else (str(row.flag),)
     settings = read_settings(config)
-    if settings.only:  # of pyproject.toml, perhaps, where no option can take it back
+    # pyproject.toml may have set it, which no option undoes: so choose trials of all endings in this run.
+    if settings.only:
         yield f"--agent-only={','.join(ENDINGS)}@{folder.parent}"
     # Other seeds than those that this run has used.
     used = max((entry.key.repetition for entry in load_run(folder.parent).entries), default=0)
@@ -211,7 +212,7 @@ def _judge(judged: JudgedRun, rechecked: RecheckedTasks) -> RunVerdict:
 
 
 def write_comparison(folder: Path, verdict: RunVerdict) -> None:
-    """Leave what came of the gates in the run's folder, with every figure of a comparison."""
+    """Write the outcome of the gates, and every figure of the comparison, into the run's folder."""
     comparison = comparison_json(verdict.comparison) if verdict.comparison is not None else {}
     outcome = verdict.outcome
     gate = {"broken": outcome.broken, "held": outcome.held, "unjudged": outcome.unjudged}

@@ -83,8 +83,8 @@ class TrialRunner:
     """The trials of this process, from the first that an item needs to the end of the session.
 
     Only here do pytest's items meet the pool. The prefetcher chooses the trials that begin ahead,
-    ``Attempts`` numbers them, and the journal writes them down in ``folder``. Trials in ``apart`` begin in
-    their item's turn.
+    ``AttemptPlanner`` numbers them, and the journal writes them down in ``folder``. Trials in ``apart`` begin
+    in their item's turn.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class TrialRunner:
             self.reuse = ReusePlan(
                 earlier, registry, lambda plan: self._pool.agent_side(teller, plan).result()
             )
-        # Else a worker whose controller was killed would go on asking models, for nobody to see.
+        # Otherwise a worker whose controller was killed would go on calling models, and nobody would see it.
         if hasattr(config, "workerinput"):
             end_with_parent(info.controller, self._pool.close)
         elif (starter := os.environ.get(STARTED_BY, "")).isdecimal():
@@ -185,7 +185,7 @@ class TrialRunner:
         return [self._wait(job, item) for job in jobs]
 
     def _to_carry_out(self, jobs: Sequence[TrialJob]) -> list[TrialJob]:
-        """Give the jobs that have to run; those of trials that are reused have them from now on."""
+        """Give the jobs that have to run; jobs whose trial is reused receive that trial here."""
         for job in jobs:
             plan = self._attempts.plan_of_test(job.plan)
             decision = self._decide(plan)
@@ -226,7 +226,7 @@ class TrialRunner:
             self.budget.note(trial.spending, trial.key.model)
 
     def transcripts(self, trial: Trial) -> str:
-        """Give the file that holds the transcript of a trial that was given out."""
+        """Give the file that holds the transcript of a trial that an item received."""
         earlier = self.reuse.transcripts(trial) if self.reuse is not None else ""
         return earlier or self.journal.transcripts(trial)
 
@@ -235,14 +235,14 @@ class TrialRunner:
         return self.reuse.trial_origin_label(trial) if self.reuse is not None else ""
 
     def reuse_action(self, item: PlannedItem) -> ReuseAction:
-        """Give whether an item's trial is run, reused or regraded."""
-        if replaces_task(item):  # a fixture may change the task yet
+        # A fixture may still change the task, in the item's turn.
+        if replaces_task(item):
             return "run"
         decision = self._decide(self._attempts.plan(item.task, item.case))
         return decision.action if decision else "run"
 
     def reuse_summary(self, items: Sequence[PlannedItem], *, perhaps: int) -> str:
-        """Say in one line what becomes of the items' trials, and why; ``perhaps`` so many more are tried."""
+        """Report in one line what becomes of the items' trials, and why; ``perhaps`` counts further ones."""
         if self.reuse is None:
             return ""
         fixed = [item for item in items if not replaces_task(item)]

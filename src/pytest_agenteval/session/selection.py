@@ -70,7 +70,7 @@ def no_match_reason(option: argparse.Namespace, offered: Sequence[pytest.Item]) 
 
 
 def unselectable_lines(settings: Settings, earlier: Path) -> Iterator[str]:
-    """Say what nothing could be chosen from: what cannot be read, and trials that have no ending."""
+    """Report what could not be chosen from: unreadable lines, and trials that have no ending."""
     run = load_run(earlier)
     if run.never_ended and "not_run" not in _parse_only(settings.only)[0]:
         yield f"{run.never_ended}: --agent-only=not_run@{earlier.name} tries them"
@@ -78,7 +78,7 @@ def unselectable_lines(settings: Settings, earlier: Path) -> Iterator[str]:
 
 
 def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tuple[str, str]]:
-    """Choose so many tasks of each bucket; the same seed chooses the same, whatever else is there."""
+    """Choose ``size`` tasks of each bucket; a seed chooses the same ones, whatever other tasks there are."""
     # Each task has a place of its own in the order, so that a task that is added moves no other.
     # By bucket, so that a small sample still has tasks of every kind.
     buckets: dict[tuple[str, str], set[tuple[str, str]]] = {}
@@ -125,7 +125,7 @@ def _endings(run: Path) -> dict[TrialKey, set[str]]:
     return ended
 
 
-# Where an object lies that code put into a task: on each machine elsewhere.
+# The memory address in the text of an object that code put into a task: it differs between machines.
 _ADDRESS = re.compile(rb" at 0x[0-9a-f]+")
 
 

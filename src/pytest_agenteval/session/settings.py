@@ -51,7 +51,7 @@ MODELS = ValueType("NAME", names, "the name of a model, or a comma list")
 RUN = ValueType("RUN", text, "a run: a path, name, prefix, latest or MODEL@YYYYMMDD")
 RUNS = ValueType("RUN", names, RUN.expected)
 
-# Settings of a model of ours that an option may say for all of them.
+# Settings for loading a local model, which an option may give for all local models.
 LOADING_OPTIONS = (
     "device",
     "dtype",
@@ -61,7 +61,7 @@ LOADING_OPTIONS = (
     "gpu_memory_utilization",
 )
 
-# Settings of a model of ours that an option may say for all of them.
+# Limits on the requests to a model, which an option may give for all models.
 RATE_OPTIONS = (
     "requests_at_once",
     "requests_at_start",
@@ -86,7 +86,6 @@ def _gate_rules(raw: RawValue) -> Mapping[str, Any] | None:
 
 
 def _own_prices(raw: RawValue) -> Mapping[str, ModelPrice]:
-    """Read what models cost."""
     from pytest_agenteval.session.option_values import read_prices
 
     return read_prices(raw)
@@ -373,14 +372,13 @@ class Settings(OptionValues):
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Declare every option that has a flag."""
     group = parser.getgroup("agenteval", "evals of agents")
     for row in Settings.rows():
         row.add_to(group)
 
 
 def nearest_options(parser: pytest.Parser, args: Sequence[str]) -> dict[str, str]:
-    """Give what pytest says below an unknown option: our option that is most like it."""
+    """Give what pytest is to print below an unknown option: the option of ours that is nearest to it."""
     # pytest prints ``Parser.extra_info`` only where it refuses the command line.
     options = {name for group in parser._groups for option in group.options for name in option.names()}
     passed = {arg.partition("=")[0] for arg in args if arg.startswith("--")}

@@ -19,8 +19,7 @@ LATEST = "latest"
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Work out the settings of a run."""
-    # Raises UsageMistake, naming the place, for a value that cannot be obeyed.
+    """Work out a run's settings; raises UsageMistake, naming the place, for a value that cannot be obeyed."""
     project, here = _project_table(config.rootpath / "pyproject.toml"), config.invocation_params.dir
     values: dict[str, object] = {"results": config.rootpath / RESULTS}
     places: dict[str, str] = {}
@@ -29,7 +28,7 @@ def read_settings(config: pytest.Config) -> Settings:
         typed = row.on_command_line(config)
         if typed is not None:
             raw = RawValue(typed, str(row.flag), here)
-            # Only here: an empty variable or key has always meant that nothing was set.
+            # Only on the command line: an empty variable or key has always meant that nothing was set.
             row.refuse_blank(raw)
         if raw is not None:
             values[row.attribute] = row.parse_value(raw)
@@ -120,7 +119,7 @@ def _project_table(path: Path) -> Mapping[str, Any]:
 
 
 def _selects_audits(markexpr: str) -> bool:
-    """Whether ``-m`` keeps items for the mark of audits, whether they have all other marks or none."""
+    """Whether the mark of audits decides if ``-m`` selects an item, be it with all other marks or none."""
     if AUDIT_MARK not in markexpr:
         return False
     from _pytest.mark.expression import Expression

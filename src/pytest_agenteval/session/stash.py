@@ -1,4 +1,4 @@
-"""What the session keeps on pytest's config, under keys that cost nothing to import."""
+"""The keys under which a session stores its state on pytest's config; importing them costs nothing."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+# Holds files without tasks; hints about misnamed suite files are looked for among them.
 uncollected_key: pytest.StashKey[list[Path]] = pytest.StashKey()
-until_collected_key: pytest.StashKey[ExitStack] = pytest.StashKey()  # what ends when everything is collected
+# Undoes what is to last only until everything is collected.
+until_collected_key: pytest.StashKey[ExitStack] = pytest.StashKey()
 
 # Holds True once all that is to be run is collected and selected.
 all_collected_key: pytest.StashKey[bool] = pytest.StashKey()

@@ -40,7 +40,7 @@ WITH_BASELINE = {"not_worse": True, "errored": 0.05}
 
 
 def _effective_gate(own: Gate, settings: Settings) -> Gate:
-    """Put this run's options over a suite's own gate; a baseline without any rule brings two."""
+    """Override a suite's own gate by this run's options; a baseline without any rule brings two rules."""
     gate = written_gate(own, settings)
     if settings.gate is None or gate.asks or not (settings.baseline or gate.baseline):
         return gate
@@ -48,7 +48,7 @@ def _effective_gate(own: Gate, settings: Settings) -> Gate:
 
 
 def written_gate(own: Gate, settings: Settings) -> Gate:
-    """Give what is written for a suite: its own gate, and over it the options of this run."""
+    """Give the gate that is written for a suite: its own, overridden by this run's options."""
     if settings.gate is None:
         return NO_GATE
     rules = {**_rules_of(own), **settings.gate}
@@ -146,7 +146,6 @@ class FloorRisk(FrozenValue, frozen=True):
 
 
 def floors_of(gate: Gate) -> Iterator[Floor]:
-    """Give the floors of a gate."""
     if gate.score is not None:
         yield Floor("score", gate.score)
     if gate.pass_hat_k is not None:
@@ -207,7 +206,6 @@ class RecheckedTasks(FrozenValue, frozen=True):
     lines: tuple[str, ...] = ()
 
     def results_of(self, suite: str, model: str, variant: str) -> tuple[Recheck, ...]:
-        """Give what became of the tasks of one suite with one model."""
         return tuple(
             Recheck(task.task, passed, trials)
             for task, passed, trials in self.tasks
@@ -216,7 +214,7 @@ class RecheckedTasks(FrozenValue, frozen=True):
 
 
 def not_tried_again(broken: Sequence[BrokenTask], when: str) -> RecheckedTasks:
-    """Say that it is not known whether chance broke the tasks, where no agent acts."""
+    """Report that the tasks may be broken by chance: no agent acts that could run them again."""
     names = ", ".join(dict.fromkeys(task.task for task in broken))
     return RecheckedTasks(trouble=f"no agent acts {when}, to try {names} again" if broken else "")
 
@@ -242,12 +240,10 @@ class JudgedRun:
 
     @property
     def has_baseline(self) -> bool:
-        """Whether anything is named that the run is compared with."""
         return self._named is not None or any(gate.baseline for gate in self.gates.values())
 
     @cached_property
     def view(self) -> RunView:
-        """The run's figures, as its tables show them."""
         return view_of(self.run)
 
     @cached_property
@@ -306,12 +302,11 @@ class JudgedRun:
 
     @property
     def tolerance(self) -> float:
-        """The fall that does not matter: that of the gates, where they agree on one."""
+        """The fall of a score that does not matter: that of the gates where they agree, else the default."""
         named = {_tolerance(gate) for gate in self.gates.values()} - {TOLERANCE}
         return named.pop() if len(named) == 1 else TOLERANCE
 
     def suite_comparison(self, suite: SuiteView) -> SuiteComparison | None:
-        """Give the part of a comparison that is about a suite with its model and variant."""
         comparison = self.comparison(_tolerance(self.gates[suite.suite]))
         who = (suite.model, suite.variant)
         parts = comparison.suites if comparison else ()
@@ -332,7 +327,6 @@ class JudgedRun:
         return broken
 
     def outcome(self, rechecked: RecheckedTasks) -> GateOutcome:
-        """Judge every gate, with what became of the broken tasks."""
         return judge_gates([self._gated(suite, rechecked) for suite in self.suites])
 
     @cached_property
@@ -376,12 +370,15 @@ class JudgedRun:
         )
 
     def trouble_lines(self, *lines: str) -> tuple[str, ...]:
-        """Give lines; before them why nothing is compared where no gate says so, and what stopped early."""
+        """Give ``lines``, after those about what was not compared and which suites stopped early.
+
+        What is not compared is left out where a gate reports it.
+        """
         ungated = [text for name, text in self.troubles.items() if name not in self.gates]
         troubles = dict.fromkeys(f"baseline: {text}" for text in ungated)
         return tuple(filter(None, (*troubles, *look_lines(self.run), *lines)))
 
 
 def _tolerance(gate: Gate) -> float:
-    """Give the fall that a gate lets pass, or the default: ``true`` is no figure."""
+    """Give the fall that a gate tolerates; the default where the gate says only ``true``."""
     return gate.not_worse if isinstance(gate.not_worse, float) else TOLERANCE

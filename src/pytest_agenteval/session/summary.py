@@ -76,7 +76,7 @@ BUDGETS = ("--agent-max-cost", "--agent-max-tokens")
 
 
 def resume_arguments(arguments: Iterable[str], option: str, *, budget_spent: bool = False) -> Iterator[str]:
-    """Give the arguments of a run that was cut short, and ``option``, which goes on with it."""
+    """Give the arguments that continue a run that was cut short: its own, and ``option``."""
     # Options that would end it again at the first failure are left out, and ``--agent-reuse``: what was
     # reused is in the run already. A budget that was spent is doubled: with the same one no trial would
     # begin.
@@ -347,7 +347,6 @@ def _leave_markdown(config: pytest.Config, run: Run, view: RunView) -> str:
 
 
 def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
-    """Say why no trial ran."""
     for line in message_lines(config):
         reporter.write_line(f"agenteval: {line}")
 

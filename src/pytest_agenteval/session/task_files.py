@@ -61,7 +61,7 @@ class TaskFile(pytest.Module):
         return module
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """Give an item for each trial of each task, or say everything that is wrong with the file."""
+        """Give an item for each trial of each task; raises FileProblems with all problems of the file."""
         return collect_items(get_eval_session(self.config), self._items)
 
     def _items(self, evals: EvalSession) -> Iterator[TrialItem]:
@@ -79,7 +79,6 @@ class TaskFile(pytest.Module):
 
 
 def generate_cases(metafunc: pytest.Metafunc) -> None:
-    """Give a task's function its cases."""
     cases: tuple[Case, ...] | None = getattr(metafunc.function, "agenteval", None)
     if cases is not None:
         metafunc.parametrize("trial", cases, ids=[case.id for case in cases], indirect=True)

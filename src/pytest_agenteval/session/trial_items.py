@@ -119,7 +119,7 @@ class TrialItem(PlannedItem):
 
 
 def _says_all(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-    """Whether the text of an exception says all there is to say: a miss, or a failure without a traceback."""
+    """Whether an exception's text says everything: a miss, or a failure without a traceback."""
     raised = excinfo.value
     if isinstance(raised, pytest.xfail.Exception):  # which is a kind of pytest.fail's
         return True
@@ -140,7 +140,6 @@ def run_trial_for_item(
 
 
 def task_of(request: pytest.FixtureRequest) -> PlannedTask:
-    """Give the task of the requesting item."""
     item = request.node
     if not isinstance(item, TrialItem):
         raise pytest.UsageError(f"{item.nodeid}: the fixtures of pytest-agenteval are for task files")
@@ -188,7 +187,7 @@ class AuditItem(TrialItem):
     """One trial of an audit as a test: the reference has to reach 1.0, and everything else has to miss."""
 
     def runtest(self) -> None:
-        """Pass where the reference has full marks, and where anything else has missed."""
+        """Pass where the reference has full marks, or where anything else has missed."""
 
         from pytest_agenteval.session.planning.audit_cases import NOP, ORACLE
 
@@ -288,7 +287,6 @@ class TrialFunctions:
     def items(
         self, file: PyCollector, task: PlannedTask, cases: tuple[Case, ...], evals: EvalSession
     ) -> Iterator[TrialItem]:
-        """Give an item for each case of a task."""
         conditions, audit = self._conditions_of(file), evals.audit
         marks = self._marks_of(task, conditions.fixtures, audited=audit is not None)
         function: Any = types.FunctionType(_trial_body.__code__, _trial_body.__globals__, task.id)
@@ -358,9 +356,9 @@ class TrialFunctions:
         cases: tuple[Case, ...],
         conditions: FolderConditions,
     ) -> list[Shape]:
-        """Give the shapes of a function's items: equal for all tasks of a folder that have the same cases."""
-        # Where other plugins make parameters, too, the shapes of each function are its own.
-        # The tuple of cases is one object for all tasks that are tried alike: see CaseFactory.
+        """Give the shapes of a function's items, which all tasks of a folder with the same cases share."""
+        # Where other plugins make parameters too, each function has shapes of its own.
+        # The tuple of cases is one object for all tasks that run in the same cases: see CaseFactory.
         key = (file.parent, id(cases), conditions.fixtures)
         shapes = self._shapes.get(key) if conditions.ours_alone else None
         if shapes is None:
@@ -373,7 +371,6 @@ class TrialFunctions:
 
 
 def trial_functions(config: pytest.Config) -> TrialFunctions:
-    """Give the session's maker of items."""
     if _builder not in config.stash:
         config.stash[_builder] = TrialFunctions(config)
     return config.stash[_builder]

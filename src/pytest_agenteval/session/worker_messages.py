@@ -1,4 +1,4 @@
-"""What workers send to the controller beside trials: what was neither tried nor saved, and packed reports."""
+"""What workers send to the controller beside trials: what was neither run nor saved, and packed reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ class WorkerMessages(Record, frozen=True):
     is_empty_shard: bool = False  # all items belong to other shards
 
     def merged(self, other: WorkerMessages) -> WorkerMessages:
-        """Join the messages of two processes."""
         counts = dict(self.blocking_fixtures)
         for name, count in other.blocking_fixtures.items():
             counts[name] = counts.get(name, 0) + count
@@ -96,7 +95,7 @@ def message_lines(config: pytest.Config) -> Iterator[str]:
 
 
 def not_tasks_lines(evals: EvalSession) -> Iterator[str]:
-    """Say under -v how many files below suites are no tasks."""
+    """Report under -v how many files below suites hold no task."""
     if evals.config.getoption("verbose", 0) > 0 and (paths := evals.planner.not_tasks()):
         are = "is no task" if len(paths) == 1 else "are no tasks"
         yield f"{pluralize(len(paths), 'file')} below suites {are}: agenteval validate lists them"
@@ -195,7 +194,6 @@ class ReportPacking:
     def pytest_report_to_serializable(
         self, report: pytest.CollectReport | pytest.TestReport
     ) -> Generator[None, ReportData | None, ReportData | None]:
-        """Pack the data of a test report."""
         data = yield
         return pack_report(data) if data is not None and isinstance(report, pytest.TestReport) else data
 

@@ -50,7 +50,7 @@ class DeferredRepetitions:
         return index
 
     def take_back(self, indices: Iterable[int]) -> Collection[int]:
-        """Give which of these were lent; while nothing is decided, they wait again."""
+        """Give which of these were lent; while nothing is decided, put them back among the waiting."""
         back = self.lent.intersection(indices)
         self.lent -= back
         if self.undecided:
@@ -102,7 +102,6 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     @property
     def has_pending(self) -> bool:
-        """Whether anything is left to be run."""
         return bool(self._trials or self._deferred.undecided) or bool(super().has_pending)
 
     def schedule(self) -> None:
@@ -119,7 +118,6 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         super().schedule()
 
     def check_schedule(self, node: Any, duration: float = 0) -> None:
-        """Send a worker more when it needs more."""
         if node.shutting_down:
             return
         ours = self._trials or self._deferred.undecided

@@ -45,7 +45,6 @@ class CodeDocument(ParsedDocument):
         self._line = place.line
 
     def line_of(self, path: KeyPath) -> int:
-        """Give the line of the call."""
         return self._line
 
 
@@ -178,7 +177,7 @@ class TaskChoice:
         place: CodePlace,
         id: str = "",
     ) -> tuple[PlannedTask, tuple[str, ...]]:
-        """Plan it, and give the models that its suite names; raises UsageMistake or ProblemsFound."""
+        """Plan the task; give also the models that its suite names. Raises UsageMistake or ProblemsFound."""
         # ``id`` is that of a map without one.
         form = agent_config(agent, self._registry, self._root)
         if isinstance(given, Mapping | Task):
@@ -231,9 +230,9 @@ class _ChangedTasks(Planner):
     def plan(
         self, loaded: Sequence[LoadedTask], loaded_suite: LoadedSuite
     ) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
-        """Plan tasks of a suite with the changes of the call."""
         tasks = [_with_settings(each, self._changed) for each in loaded]
         if self._acting is not None:
+            # An agent that the task names would come before the agent of the call.
             tasks = [replace(each, task=replace(each.task, agent=None)) for each in tasks]
             suite = replace(loaded_suite.suite or replace(self._acting, name=""), agent=self._acting.agent)
             loaded_suite = replace(loaded_suite, suite=suite)

@@ -46,11 +46,9 @@ class SessionEnvironment(Environment):
         self.keep_workspaces = str(evals.folder / "workspaces") if evals.settings.keep_workspaces else ""
 
     def carry_out(self, jobs: Sequence[TrialJob]) -> list[Trial]:
-        """Carry out trials side by side, and wait for them."""
         return self._call_hooks(self._evals.runner.carry_out(jobs, self._item))
 
     async def carry_out_async(self, jobs: Sequence[TrialJob]) -> list[Trial]:
-        """Carry out trials side by side, without blocking the event loop."""
         return self._call_hooks(await self._evals.runner.carry_out_async(jobs, self._item))
 
     def grade(self, jobs: Sequence[TrialJob]) -> list[Trial]:
@@ -61,11 +59,9 @@ class SessionEnvironment(Environment):
         return trials
 
     def begin_test(self, plan: Plan) -> Plan:
-        """Write down that a marked test begins, which is a trial itself."""
         return self._evals.runner.begin_test(plan, self._item)
 
     def end_test(self, plan: Plan, trial: Trial) -> Trial:
-        """Write down how a marked test ended, and give the trial as it was written."""
         return self._call_hooks([self._evals.runner.end_test(plan, trial)])[0]
 
     def _call_hooks(self, trials: list[Trial]) -> list[Trial]:
@@ -78,13 +74,12 @@ _LOST_IN_IDS = re.compile(r"[\s/:\[\]]")
 
 
 def place_of(item: pytest.Item) -> CodePlace:
-    """Give where a test is written."""
     function = inspect.unwrap(getattr(item, "function", place_of))
     return CodePlace(item.path, function.__code__.co_firstlineno)
 
 
 def suite_of(item: pytest.Item) -> str:
-    """Give the suite of a test's trials: its module."""
+    """Give the suite of a test's trials: the path of its module."""
     return path_in_root(item.path, item.config.rootpath)
 
 
@@ -150,7 +145,7 @@ class AgentEval:
         judge: Sequence[str] = (),
         settings: Mapping[str, Any] = NOTHING,
     ) -> Trial | Trials:
-        """Try one task, as ``pytest_agenteval.session`` does, and write it down in the session's run."""
+        """Try one task, as ``pytest_agenteval.run`` does, and write it down in the session's run."""
         refuse_running_loop("run")
         options = RunOptions(agent, model, repetitions, record, record_chat, judge, settings)
         plans = self._plans(task, options, calling_place())

@@ -52,7 +52,6 @@ class RecordingPlace(NamedTuple):
 
     @property
     def chat_file(self) -> Path:
-        """The file of the model's replies."""
         return Path(f"{self.base}.chat", f"{OWN_MODEL}-{self.repetition}.yaml")
 
     @property
@@ -120,7 +119,7 @@ _libraries: dict[Path, list[Library]] = {}
 
 @contextmanager
 def library_of(place: RecordingPlace) -> Iterator[Library]:
-    """Give the cassettes of a place: blocks that are open at once share them, later blocks read them anew."""
+    """Give the cassettes of a place: blocks open at the same time share them, later blocks read them anew."""
     KNOWN_SECRETS.know_environment()
     with _opening:
         users = _libraries.setdefault(place.base, [])
@@ -138,8 +137,8 @@ def library_of(place: RecordingPlace) -> Iterator[Library]:
 class Recording(AbstractContextManager["Recording"]):
     """All requests to models from code inside, and the tools that models called; also while it runs.
 
-    What asks models is read: OpenAI, Anthropic, Gemini, Ollama and Bedrock, whoever's client asks. It is
-    played from ``cassettes/``, or recorded there, as is all other HTTP. Made by ``record``.
+    It reads requests to OpenAI, Anthropic, Gemini, Ollama and Bedrock, whichever client sends them. They are
+    replayed from ``cassettes/`` or recorded there, as is all other HTTP. Made by ``record``.
     """
 
     def __init__(self, name: str, place: RecordingPlace) -> None:
@@ -286,15 +285,15 @@ def record(name: str, *, record: str = "none", record_chat: str = "off") -> Reco
     """See and tape what code inside asks: ``with record("refund") as seen:``, or ``async with``.
 
     ``record`` says how HTTP in general meets its cassette ``cassettes/NAME.yaml``, ``record_chat`` how
-    requests of models meet theirs, ``cassettes/NAME.chat/``: ``none`` plays, ``once`` records where there is
-    no file, ``new_episodes`` adds, ``all`` records anew. With ``off`` replies of models that were recorded
-    are played. What is not recorded is refused, unless it may go out. A mode that is not said is that of the
-    environment (``AGENTEVAL_RECORD``, ``AGENTEVAL_RECORD_CHAT``, ``AGENTEVAL_LIVE``), in pytest that of its
-    options.
+    requests to models meet theirs, ``cassettes/NAME.chat/``: ``none`` replays, ``once`` records where there
+    is no file, ``new_episodes`` adds, ``all`` records anew. With ``off``, recorded replies of models are
+    replayed. A request that is not recorded is refused, unless it may be sent. A mode that the call does not
+    name comes from the environment (``AGENTEVAL_RECORD``, ``AGENTEVAL_RECORD_CHAT``, ``AGENTEVAL_LIVE``), in
+    pytest from its options.
 
-    Threads and tasks that are started inside belong to it; what is left of them when it ends is refused. Of
-    blocks within each other the innermost sees and tapes. Raises CassetteMiss at its end where something was
-    asked that is not recorded, though the code swallowed it.
+    Threads and tasks that are started inside belong to the block; requests that they send after its end are
+    refused. Of blocks within each other, the innermost sees and tapes. At its end the block raises
+    CassetteMiss where a request was not recorded, even if the code swallowed the error.
     """
     environment = script_environment({})
     test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" (")[0]
@@ -313,7 +312,6 @@ def record(name: str, *, record: str = "none", record_chat: str = "off") -> Reco
 
 
 def pytest_commands(node_id: str) -> RecordingCommands:
-    """Give the commands that record what a test asks."""
     run = f"pytest {shlex.quote(node_id)}"
     return RecordingCommands(
         f"{run} --agent-record=new_episodes --agent-record-chat=new_episodes",

@@ -52,7 +52,9 @@ from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
 TICK = 0.1  # seconds that a script waits for a trial at a time, so that Ctrl-C is noticed
 POLL = 0.005  # seconds between two looks at a trial from an event loop
+# How many trials of one call run side by side.
 AT_ONCE = 10
+# How many trials can be graded again: the plans of the latest ones are stored.
 MOST_PLANS = 10_000
 
 
@@ -136,7 +138,7 @@ def remember(plan: Plan, trial: Trial, environment: Environment) -> None:
 
 
 def origin_of(trial: Trial) -> tuple[Plan, Environment] | None:
-    """Give plan and environment of a trial of this process, unless very many came after it."""
+    """Give plan and environment of a trial of this process; None once ``MOST_PLANS`` came after it."""
     return _origins.get(_identity(trial))
 
 
@@ -198,7 +200,6 @@ class Trials(Sequence[Trial]):
 
 
 def is_in_pytest() -> bool:
-    """Whether pytest is running in this process."""
     return bool(open_configs)
 
 
@@ -283,7 +284,6 @@ def plans_of(
 
 
 def _conditions_of(environment: Environment, options: RunOptions) -> Conditions:
-    """Give the conditions of all trials of a call."""
     registry, aliases = environment.registry, environment.aliases
     names = (options.judge,) if isinstance(options.judge, str) else tuple(options.judge)
     judges = resolve_all(
@@ -305,7 +305,7 @@ def _conditions_of(environment: Environment, options: RunOptions) -> Conditions:
 
 
 def mode_of(name: str, given: str | None, default: RecordMode) -> RecordMode:
-    """Give the mode of a call, else the environment's ``default``; raises UsageMistake for no mode."""
+    """Give the mode of a call, else the environment's ``default``; raises UsageMistake for an unknown one."""
     mode = default if given is None else given
     words: tuple[RecordMode, ...] = CHAT_MODES if name == "record_chat" else TOOL_MODES
     for word in words:
@@ -317,7 +317,6 @@ def mode_of(name: str, given: str | None, default: RecordMode) -> RecordMode:
 def regrade_in(
     environment: Environment, trial: Trial, graders: Sequence[GraderReference] | None, place: CodePlace
 ) -> Trial:
-    """Grade a trial again in an environment, as ``grade`` says."""
     origin = origin_of(trial)
     plan = origin[0] if origin else None
     if graders is None and plan is None:
@@ -387,14 +386,15 @@ def run(
 
     ``task`` is the path of a task file, ``PATH::ID`` for one of several tasks, or a map as in a task file,
     which needs no id and may leave its graders to ``grade``. ``agent`` is a registered name,
-    ``module:function``, a map as in suite.yaml, or what acts itself; else the task's suite says it. ``model``
-    is an alias, a litellm id or an offline model. ``judge`` names models that judge, ``settings`` lie over
-    the task's. Recordings lie in ``cassettes/`` at the project's root; for a mode that is not said the
-    environment's holds (``AGENTEVAL_RECORD``, ``AGENTEVAL_RECORD_CHAT``), then that of pyproject.toml.
+    ``module:function``, a map as in suite.yaml, or an agent itself; without it the agent of the task's suite
+    acts. ``model`` is an alias, a litellm id or an offline model. ``judge`` names models that judge;
+    ``settings`` override those of the task. Recordings lie in ``cassettes/`` at the project's root. A mode
+    that the call does not name comes from the environment (``AGENTEVAL_RECORD``, ``AGENTEVAL_RECORD_CHAT``),
+    then from pyproject.toml.
 
     For a path, what conftests above it register is known; for a map, what is built in and what installed
     benchmarks offer. Raises UsageMistake or ProblemsFound for what cannot be tried, and where an event loop
-    runs, as in a notebook: there it is ``await arun(...)``. What breaks a trial is in its record.
+    runs, as in a notebook: there, call ``await arun(...)``. What breaks a trial is in its record.
     """
     refuse_running_loop("run")
     options = RunOptions(
@@ -460,7 +460,7 @@ def arun(
         judge,
         settings,
     )
-    # Not within the coroutine: its frame does not show any more who called.
+    # The place is read here: the frames of the running coroutine do not show who called ``arun``.
     return _arun(task, options, calling_place())
 
 
@@ -472,7 +472,7 @@ async def _arun(task: TaskReference, options: RunOptions, place: CodePlace) -> T
 
 
 def grade(trial: Trial, graders: Sequence[GraderReference] | None = None) -> Trial:
-    """Give a trial with new grades; no agent acts, and only judges that it had before are asked.
+    """Give a trial with new grades; no agent acts, and only judges that it had before judge again.
 
     Without ``graders`` those of its task grade again, which works for trials of this process alone. Of any
     other trial, such as one of ``load_run``, graders see everything but the task's input.

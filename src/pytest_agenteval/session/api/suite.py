@@ -22,7 +22,6 @@ class CodePlace(FrozenValue, frozen=True):
     line: int
 
     def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        """Make the problem of a key that is given there."""
         return Problem(short_path(self.file), self.line, path, expected, found, hint)
 
     def __str__(self) -> str:

@@ -23,7 +23,10 @@ TaskName = tuple[str, str]  # a suite and a task of it
 
 
 class AuditCases:
-    """Works out how each task is audited; a repetition of a spoiler is one of the forms that it has."""
+    """Works out how each task is audited.
+
+    The repetitions of a spoiler's trials are the different ways in which it spoils the task's reference.
+    """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -37,7 +40,7 @@ class AuditCases:
         """Give every case of a task; none where it has no reference to act out."""
         for planned in task.graders:
             grader = self._registry.grader_factory(planned.name)(**planned.config)
-            # In upstream mode a grader repeats a benchmark's own reading, faults and all.
+            # In upstream mode a grader repeats the original benchmark's judgement, with its faults.
             if not isinstance(grader, RubricGrader) or getattr(grader, "mode", "") == "upstream":
                 continue
             rubric = grader.used_rubric()
@@ -65,21 +68,19 @@ class AuditCases:
         return self._shared[counts]
 
     def spoilt(self, task: PlannedTask, case: Case) -> Spoilt | None:
-        """Give the form that a case acts out; None for the reference itself, and for nothing at all."""
+        """Give the spoilt reference that a case acts out; None for the whole reference and for ``nop``."""
         if not case.model.name.startswith(PREFIX):
             return None
         name = case.model.name.removeprefix(PREFIX)
         return self._forms[task.suite, task.id][name][case.repetition - 1]
 
     def task_of(self, task: PlannedTask, case: Case) -> PlannedTask:
-        """Give the task with the reference that the case acts out."""
         spoilt = self.spoilt(task, case)
         if spoilt is None:
             return task
         return replace(task, reference={**(task.reference or {}), "turns": spoilt.turns})
 
     def planned(self, items: Iterable[PlannedItem]) -> RunAudit:
-        """Give what these items audit, for the run's folder."""
         tasks: dict[TaskName, AuditedTask] = {}
         spoilers = []
         for item in items:

@@ -28,7 +28,11 @@ def prompts_of_all(variants: Sequence[Variant]) -> Collection[str]:
 
 
 def with_loading_options(models: Sequence[Model], settings: Settings) -> tuple[Model, ...]:
-    """Give models as they are to be loaded: what is typed comes before an alias, pyproject.toml after it."""
+    """Give models with the options that say how they are loaded.
+
+    Options of the command line and the environment override an alias's own settings; those of pyproject.toml
+    are its defaults.
+    """
     values = {name: getattr(settings, name) for name in LOADING_OPTIONS}
     chosen = {name: value for name, value in values.items() if value is not None}
     of_project = {name for name in chosen if settings.places.get(name, "").startswith(PROJECT)}
@@ -44,7 +48,7 @@ def with_loading_options(models: Sequence[Model], settings: Settings) -> tuple[M
 
 
 DEFAULT_MODELS = ("rules",)
-# Offline models of ours: they play an agent.
+# Our offline models, which play an agent and cannot judge.
 PLAYERS = frozenset({"rules", "oracle", "nop", "scripted", "spoiler"})
 UNNAMED = Variant()
 
@@ -70,14 +74,13 @@ class Case(NamedTuple):
 class PlannedItem(pytest.Function):
     """An item that stands for a trial: which task, in which case. A subclass makes it a test."""
 
-    # A function with a callspec and no item of a kind of its own: so parametrized fixtures work, and ``--lf``
-    # and ``--sw`` know the id again, brackets and all.
+    # It is a function with a callspec, not a new kind of item: so parametrized fixtures work, and ``--lf``
+    # and ``--sw`` recognize its id, which ends in brackets.
     task: PlannedTask
     case: Case
 
 
 def trial_key(item: PlannedItem) -> TrialKey:
-    """Give the key of the trial that an item stands for."""
     task, case = item.task, item.case
     return TrialKey(task.suite, task.id, task.agent, case.model.name, case.variant.name, case.repetition)
 
@@ -150,7 +153,7 @@ class CaseFactory:
 
 @contextmanager
 def _of_suites() -> Iterator[None]:
-    """Name the place of an unknown model that stands in a file."""
+    """Add to a mistake that a suite or a task names the unknown model."""
     try:
         yield
     except UsageMistake as mistake:
@@ -158,7 +161,7 @@ def _of_suites() -> Iterator[None]:
 
 
 def name_of_task(task: PlannedTask) -> PlannedTask:
-    """Give a task's names and place alone: what reports need once its trials have run."""
+    """Give a task with only its names and place, which is all that reports need once its trials have run."""
     return PlannedTask(
         task.suite,
         task.id,
@@ -198,11 +201,11 @@ class AttemptPlanner:
         self._limits: Mapping[str, Any] = {name: value for name, value in limits.items() if value is not None}
 
     def plan(self, task: PlannedTask, case: Case) -> Plan:
-        """Plan a trial, before it is known whether there is an attempt to be made."""
+        """Plan a trial, before it is decided whether an attempt is made."""
         return Plan(self._with_limits(task), case.model, case.variant, case.repetition, 1, self.conditions)
 
     def numbered(self, plan: Plan) -> Plan:
-        """Count a plan among the attempts at its trial, and give it with its number; the first is 1."""
+        """Count an attempt at the trial of a plan; return the plan with its number, from 1."""
         key = plan.key
         before = self._latest.get(key)
         if before is None:

@@ -160,7 +160,7 @@ class Planner:
         return [path for path in beside if str(path) not in self._started_from and path.is_dir()]
 
     def missing_agents(self) -> list[str]:
-        """Say where graders look at the work of an agent that neither the task nor its suite names."""
+        """Name the places where graders look at the work of an agent that neither task nor suite names."""
         return [
             f"{places[0]}: {grader} grades what agent {agent} does; no agent is named, "
             f"so {DEFAULT_AGENT} acts: write 'agent: {agent}' into the task, or into a suite.yaml above it"
@@ -169,7 +169,7 @@ class Planner:
         ]
 
     def _without_suite(self, path: Path, named: bool) -> Sequence[Problem]:
-        """Give what is wrong with a file of a suite that cannot be read, whatever that suite says."""
+        """Give the problems of a file below an unreadable suite that it has whatever that suite says."""
         if path.name in SUITE_NAMES:
             return ()
         try:
@@ -261,7 +261,7 @@ class Planner:
         return self._planned_task(one, graders, layers, prompts), settings
 
     def _plan_graders(self, task: Task, key: GradersKey | None) -> Graders:
-        """Give a task's graders, those of a group one by one; later tasks with its key have these too."""
+        """Give a task's graders, a group as its members; they are stored for later tasks under ``key``."""
         graders = []
         outcome = _outcome_of(task)
         for spec in task.graders:
@@ -281,7 +281,8 @@ class Planner:
             self._equal_graders.clear()
         # Equal graders are one object for all tasks, and so have one digest.
         planned = self._equal_graders.setdefault(tuple(map(_grader_key, graders)), tuple(graders))
-        # A conftest further down may register a tool, of whose name one that is named here is a misspelling.
+        # Not where graders name tools: once a conftest further down has registered more tools, a name here
+        # may prove to be a misspelling of one.
         if key is not None and not any(map(self._checker.tool_names, task.graders)):
             if len(self._graders_by_key) > MOST_REMEMBERED:
                 self._graders_by_key.clear()
@@ -378,7 +379,7 @@ class Planner:
         return self._last
 
     def _id_conflict(self, one: _TaskInSuite) -> list[Problem]:
-        """Refuse an id that is no file name on some system, or that another task of the suite has there."""
+        """Give the problem of an id that is no file name on some system, or is taken in its suite there."""
         loaded, id, suite = one.loaded, one.task.id, one.suite.name if one.suite else ""
         here = ((loaded.place and loaded.place.file) or loaded.file, loaded.line)
         if trouble := unportable_name_reason(id):
@@ -421,7 +422,7 @@ class Planner:
             yield from self._problems_of([each.below("graders", index) for each in wrong], one)
 
     def _problems_of(self, mismatches: Sequence[ConfigProblem], one: _TaskInSuite) -> Iterator[Problem]:
-        """Say where each stands: in the task's file, or in the suite's."""
+        """Give each problem with its place, in the task's file or in the suite's."""
         loaded = one.loaded
         for path, *rest in mismatches:
             above = _key_in_suite(path, one.task, one.suite)
@@ -480,7 +481,7 @@ def _outcome_of(task: Task) -> object:
 
 
 def _grader_key(grader: PlannedGrader) -> Hashable:
-    # The text of a configuration: True is not 1 there.
+    # The configuration as text: as values of Python, True would equal 1.
     config = canonical_json(grader.config) if grader.config else ""
     return grader.name, grader.label, config, grader.weight, grader.threshold, grader.required
 
@@ -536,7 +537,7 @@ def _complete_input(
 
 
 def _read_from(layers: Sequence[str], path: str) -> str | None:
-    """Read a file of the starting workspace: the highest layer that has it."""
+    """Read a file of the starting workspace from the highest layer that has it; None if no layer does."""
     for layer in reversed(layers):
         try:
             return Path(layer, path).read_text(encoding="utf-8", errors="replace")

@@ -48,7 +48,8 @@ def _check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Itera
             continue
         looked_at.add(key)
         agent = _agent_with_prompts(registry, task)
-        if getattr(agent, "reads_any_prompt", False):  # only its trials show which
+        # Only its trials show which prompts are read, so nothing can be refused here.
+        if getattr(agent, "reads_any_prompt", False):
             return
         hints[task.agent] = getattr(agent, "prompt_hint", _CLASS_HINT)
         own = {**(templates_of(agent) or {}), **task.prompts}
@@ -77,7 +78,8 @@ def _agent_with_prompts(registry: Registry, task: PlannedTask) -> Any:
     if prompt_names(factory) is not None or getattr(factory, "reads_any_prompt", False):
         return factory
     try:
-        return factory(**task.settings)  # a function that makes it: only what it makes lists them
+        # Where a function makes the agent, only the agent itself lists its prompts.
+        return factory(**task.settings)
     except Exception:  # its trials show what is wrong with it
         return factory
 
@@ -113,15 +115,14 @@ class CalibrationTest(Protocol):
 
     session: pytest.Session
 
-    def chat_cassettes(self) -> Iterator[str]:
-        """Give the files that the judges' chats are played from."""
+    def chat_cassettes(self) -> Iterator[str]: ...
 
 
 def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: str = "--agent-model") -> None:
     """Raise UsageMistake when a model's key or address is missing and one of its trials would call it."""
-    # ``needed`` holds models, named by ``option``, each with the path of a trial's chat cassette. With chats
-    # on ``none`` nothing is called; with ``once`` only trials without a cassette call; with ``new_episodes``
-    # the cassette may hold all: a trial that finds it does not is errored then.
+    # ``needed`` holds models, named by ``option``, each with the path of a trial's chat cassette. In mode
+    # ``none`` nothing is called. In mode ``once`` only trials without a cassette call. In ``new_episodes``
+    # the cassette may hold everything; a trial whose cassette does not is errored later.
     problems = []
     for model in called_live(needed, record_chat):
         if variable := missing_key(model, os.environ):
@@ -139,7 +140,7 @@ def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: st
 
 
 def called_live(needed: Iterable[tuple[Model, str]], record_chat: str) -> Iterator[Model]:
-    """Give each model that one of its trials would call, once."""
+    """Give each model that a trial would call, once."""
     called: set[str] = set()
     for model, cassette in needed:
         if model.offline or model.name in called:
@@ -209,13 +210,13 @@ class Preflight:
         self._planner, self._cases, self._agents_act = planner, cases, agents_act
 
     def check_promoted(self) -> None:
-        """Refuse promoted names that nothing has, where all of a suite was to be collected."""
+        """Refuse promoted names that no task has, in suites that were to be collected as a whole."""
         problems = self._planner.promoted.problems(self._collected())
         if problems:
             raise UsageMistake(str(ProblemsFound(problems)))
 
     def planned_gates(self) -> tuple[SuiteGate, ...]:
-        """Work out what suites have to reach, where a file or an option sets it."""
+        """Work out the gates of suites, where a file or an option sets one."""
         for_all, suites = self._settings.gate or self._settings.baseline, self._planner.suites
         met = {
             name: tasks
@@ -227,12 +228,13 @@ class Preflight:
         from pytest_agenteval.session.suite_gates import CollectedTasks, planned_gates
 
         option = self._config.option
+        # Under --ignore parts of a suite may be missing, so no suite counts as collected as a whole.
         passed_over = getattr(option, "ignore", None) or getattr(option, "ignore_glob", None)
         tasks = CollectedTasks(met, () if passed_over else self._collected(), suites)
         return tuple(planned_gates(self._settings, tasks, self._config.rootpath))
 
     def check_resumed(self, earlier: EarlierTrials | None, selected: Sequence[PlannedItem]) -> None:
-        """Refuse what a resumed run did not set out to do."""
+        """Refuse trials and settings that a resumed run did not start with."""
         if earlier is None or not earlier.is_own:
             return
         from pytest_agenteval.session.earlier_trials import check_first_failures, check_plan
@@ -253,7 +255,7 @@ class Preflight:
 
     def check_needs(self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]) -> str:
         """Refuse a missing executor, prompt, model or key, before any trial is paid."""
-        # A dry run is not refused: it is given the text, to show it.
+        # A dry run is not refused: it shows the text that is returned.
         try:
             with self._settings.naming_place("executor"):
                 executor = self._registry.executor_factory(self._settings.executor_name)
@@ -299,7 +301,7 @@ class Preflight:
             self._check_models([(user, chat_cassette_file(plan)) for plan in sent], "--agent-user")
 
     def _check_models(self, chats: Sequence[tuple[Model, str]], option: str) -> None:
-        """See that each model that may be called can be: by its key, or on this machine."""
+        """Check the key, the price and this machine for each model that would be called."""
         record_chat = self._settings.record_chat
         check_keys(chats, record_chat, option)
         _check_prices(called_live(chats, record_chat), self._settings)
@@ -307,7 +309,7 @@ class Preflight:
         check_local_models(called_live(local, record_chat), option)
 
     def _collected(self) -> tuple[Path, ...]:
-        """Give the paths of which everything was to be collected."""
+        """Give the paths of the command line that were to be collected as a whole."""
         start = self._config.invocation_params.dir
         named = (argument for argument in self._config.args if "::" not in argument)
         return tuple(Path(os.path.normpath(start / argument)) for argument in named)

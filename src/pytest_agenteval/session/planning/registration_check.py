@@ -48,7 +48,7 @@ _HOLDERS = frozenset({Union, UnionType, list, tuple, dict, Mapping, Sequence})
 
 
 def plainly_takes(factory: type, settings: Mapping[str, Any]) -> bool:
-    """Whether each value has its type and the class can be made of them, as msgspec sees it."""
+    """Whether msgspec accepts each value for its type, and the class can be made of the values."""
     # False means that pydantic has to look, whose import takes 0.1 s: a hint or the class says more than
     # msgspec understands, or something is wrong, which pydantic explains.
     if _configures_pydantic(factory):
@@ -69,7 +69,7 @@ def _plain_hints(factory: type) -> dict[str, Any]:
 
 @cache
 def _configures_pydantic(factory: type) -> bool:
-    """Whether a class has, beside its hints, what pydantic obeys: validators, a configuration, ``Field``."""
+    """Whether a class gives pydantic more than type hints: validators, a configuration, ``Field``."""
     settings = fields(factory) if is_dataclass(factory) else ()
     if any(setting.metadata or _is_of_pydantic(setting.default) for setting in settings):
         return True
@@ -82,7 +82,10 @@ def _is_of_pydantic(value: object) -> bool:
 
 
 def is_plain(hint: Any) -> bool:
-    """Whether msgspec takes for this hint nothing that pydantic would not: what Annotated adds is unknown."""
+    """Whether msgspec accepts no value for this hint that pydantic would refuse.
+
+    ``Annotated`` is never plain: only pydantic may understand what it adds.
+    """
     origin = get_origin(hint)
     if origin in _HOLDERS:
         return all(arg is ... or is_plain(arg) for arg in get_args(hint))
@@ -98,15 +101,15 @@ class ConfigProblem(NamedTuple):
     hint: str = ""
 
     def below(self, *steps: str | int) -> ConfigProblem:
-        """Say the same of a key further down."""
+        """Give the same problem of a key that lies below ``steps``."""
         return self._replace(path=(*steps, *self.path))
 
 
 def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-    """Say which settings a dataclass has not, lacks, or has with another type; others are not looked into."""
+    """Give the unknown, missing and wrongly typed settings of a dataclass; nothing for other factories."""
     if not is_dataclass(factory) or not isinstance(factory, type):
         return ()
-    # A version is the grader's own word on itself, wherever it is written down.
+    # A grader states its version itself, even where that is a field: no file sets it.
     names = {field.name for field in fields(factory) if field.init} - {"version"}
     unknown = [
         ConfigProblem((key,), one_of(names), f"unknown key {key!r}", did_you_mean(key, names))
@@ -118,12 +121,13 @@ def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -
     by_path: dict[KeyPath, ConfigProblem] = {}
     for error in _pydantic_errors(factory, settings):
         problem = _from_pydantic(name, error, settings)
-        by_path.setdefault(problem.path, problem)  # several branches of a union complain of one value
+        # Several branches of a union report the same value; the first report is enough.
+        by_path.setdefault(problem.path, problem)
     return tuple(by_path.values())
 
 
 def _wrong_agent_settings(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-    """Say which settings keep an agent from being made, or from being called."""
+    """Give the settings with which an agent cannot be made, or cannot be called."""
     filled = [key for key in settings if key in getattr(factory, "fills", ())]
     if filled:
         expected = "no setting: what the parameter of this name is given comes from the trial"
@@ -140,7 +144,7 @@ def _wrong_agent_settings(name: str, factory: Any, settings: Mapping[str, Any]) 
 
 
 def _untyped_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> Iterator[ConfigProblem]:
-    """Say which settings do not have the types of the parameters, the last parameter first."""
+    """Give the settings that do not have the types of a function's parameters, the last parameter first."""
     # A parameter without a type takes anything, as does one whose type pydantic cannot read.
     if not settings or is_dataclass(factory):
         return
@@ -159,7 +163,7 @@ def _untyped_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> I
 
 
 def _plainly_fits(value: Any, kind: Any) -> bool:
-    """Whether a value has its type, as msgspec sees it; False where pydantic has to look."""
+    """Whether msgspec accepts a value for a type; False also where only pydantic can decide."""
     try:
         if not is_plain(kind):
             return False
@@ -170,7 +174,7 @@ def _plainly_fits(value: Any, kind: Any) -> bool:
 
 
 def _model_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-    """Say what a model of pydantic refuses of its settings; others are not looked into."""
+    """Give the settings that a pydantic model refuses; nothing for any other factory."""
     if not isinstance(factory, type) or not hasattr(factory, "model_validate"):
         return ()
     from pydantic import ValidationError
@@ -179,13 +183,13 @@ def _model_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tup
         factory(**settings)
     except ValidationError as error:
         return tuple(_from_pydantic(name, each, settings) for each in error.errors(include_url=False))
-    except Exception:  # a validator of the author's own breaks: so it will when the trial begins
+    except Exception:  # a validator of the author's own raises, and will raise again when the trial begins
         return ()
     return ()
 
 
 def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-    """Say which settings a class or a function does not take, or lacks."""
+    """Give the settings that a class or a function does not take, and those that it lacks."""
     accepted = None if is_dataclass(factory) else accepted_settings(factory)
     if accepted is None:
         return ()
@@ -195,7 +199,8 @@ def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Con
     if not ready and not names:
         expected = "no settings: the agent takes none"
     unknown = [key for key in settings if key not in names]
-    needed = () if hasattr(factory, "filled") else needed  # of a user's function, parameters are looked at
+    # The parameters of a user's function are checked by ``_unfilled_parameters``.
+    needed = () if hasattr(factory, "filled") else needed
     return (
         *(
             ConfigProblem((key,), expected, f"unknown key {key!r}", did_you_mean(key, names))
@@ -208,7 +213,7 @@ def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Con
 def _unfilled_parameters(
     factory: Any, settings: Mapping[str, Any], prompts: Collection[str] = ()
 ) -> list[ConfigProblem]:
-    """Say which parameters of a user's function nothing fills, where the suite names the function."""
+    """Give the parameters of a user's function that nothing fills, where a suite names the function."""
     problems = getattr(factory, "parameter_problems", None)
     return [ConfigProblem(*it) for it in problems(settings, prompts)] if problems is not None else []
 
@@ -231,11 +236,11 @@ def _adapter(kind: Any) -> Any:
 
 
 def _pydantic_errors(kind: Any, value: Any) -> list[Any]:
-    """Give what pydantic finds wrong with a value of a file; nothing where it cannot read the type."""
+    """Give the errors that pydantic finds in a value of a file; nothing where it cannot read the type."""
     from pydantic import ValidationError
 
     try:
-        # As JSON: a list is a tuple there, and a text is no number.
+        # Validated as JSON: strict mode then takes a list for a tuple, but no text for a number.
         _adapter(kind).validate_json(canonical_json(value), strict=True)
     except ValidationError as error:
         return list(error.errors(include_url=False))
@@ -256,7 +261,7 @@ def _from_pydantic(name: str, detail: Any, settings: Mapping[str, Any]) -> Confi
 
 
 def _path_in_file(loc: KeyPath, settings: Any) -> KeyPath:
-    """Keep the steps that stand in the file: pydantic adds the names of branches."""
+    """Give the steps of ``loc`` that stand in the file: pydantic adds the names of branches of unions."""
     path: KeyPath = ()
     for step in loc:
         try:
@@ -268,14 +273,14 @@ def _path_in_file(loc: KeyPath, settings: Any) -> KeyPath:
 
 
 def problem_of_refusal(name: str, refused: object) -> ConfigProblem:
-    """Say that settings were refused, in the words of what refused them."""
+    """Make a problem of the exception with which a grader or an agent refused its settings."""
     if isinstance(refused, WrongSetting):
         return ConfigProblem(refused.path, refused.expected, refused.found, refused.hint)
     return ConfigProblem((), f"settings that {name} takes", str(refused) or type(refused).__name__)
 
 
 def one_of(names: Collection[str], name: str = "") -> str:
-    """List the known names; of very many those that are nearest to ``name``."""
+    """List the known names; if there are very many, those nearest to ``name``."""
     return f"one of {nearest_names(name, names)}" if names else "nothing: there is none"
 
 
@@ -299,8 +304,8 @@ class RegistrationCheck:
         tools: tuple[str, ...] = (),
         prompts: tuple[str, ...] = (),
     ) -> list[ConfigProblem]:
-        """Say what keeps this agent from being made of these settings and given this input."""
-        # ``tools`` are the names of those that the suite brings along, ``prompts`` of those that it gives.
+        """Give the problems that keep an agent from being made of these settings and taking this input."""
+        # ``tools`` and ``prompts`` are the names of the suite's tools and prompts.
         try:
             factory: Any = self._registry.agent_factory(name)
         except UnknownName as unknown:
@@ -323,7 +328,7 @@ class RegistrationCheck:
         return [*wrong, *_input_problems(factory, task_input)]
 
     def form(self, name: str, form: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-        """Register the agent that a suite defines by a form; say what keeps it from being one."""
+        """Register the agent that a suite defines by a form; return its problems if it is none."""
         if problems := form_problems(form):
             return tuple(ConfigProblem(*problem) for problem in problems)
         try:
@@ -333,7 +338,7 @@ class RegistrationCheck:
         return ()
 
     def grader(self, spec: GraderSpec) -> tuple[ConfigProblem, ...]:
-        """Say what keeps this grader, or any of a group's, from being made."""
+        """Give the problems that keep this grader, or any member of a group, from being made."""
         members = self._registry.group(spec.name)
         if members:
             specs = [replace(spec, name=member) for member, _ in members]
@@ -345,7 +350,7 @@ class RegistrationCheck:
         return wrong
 
     def takes(self, name: str, setting: str) -> bool:
-        """Whether a grader has this setting; of one that is no dataclass this is not known."""
+        """Whether a grader is known to have this setting; False for one that is no dataclass."""
         factory = self._registry.grader_factory(name)
         return is_dataclass(factory) and setting in {field.name for field in fields(factory) if field.init}
 
@@ -362,15 +367,14 @@ class RegistrationCheck:
         return files_of(factory) if factory is not None else NOTHING
 
     def tool_names(self, spec: GraderSpec) -> str | Sequence[str] | None:
-        """Give the tools that a grader's settings name, if any."""
         factory = self._grader_factory(spec.name)
         return spec.config.get(tools_setting_of(factory)) if factory is not None else None
 
     def misnamed_tools(
         self, spec: GraderSpec, agent: str, tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
-        """Say which unknown tools a grader names whose names are close to a known one."""
-        # Other names may be meant: a tool that does not even exist is one way of not being called.
+        """Give the unknown tools that a grader's settings name and that are close to a known name."""
+        # A name that is close to none may be meant: a grader may check that a tool was not called.
         names = self.tool_names(spec)
         if not names:
             return ()
@@ -379,7 +383,7 @@ class RegistrationCheck:
             own = tools_of(self._registry.agent_factory(agent))
         except (UnknownName, NotImported):  # which is reported already
             return ()
-        # A class lists its tools; where they are a field, the settings do, and these are the suite's.
+        # A class may list its tools. Where they are a field, the settings choose among the suite's tools.
         offered = {*self._registry.tools, *tools, *(own if isinstance(own, list | tuple) else ())}
         listed = [((), names)] if isinstance(names, str) else [((at,), name) for at, name in enumerate(names)]
         return tuple(
@@ -407,7 +411,7 @@ class RegistrationCheck:
         self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
         own = tools_of(factory)
-        # A class says its tools; where they are a field, the settings do, and else these are the suite's.
+        # A class may list its tools. Where they are a field, the settings list them, else the suite does.
         at: KeyPath = ("settings", "tools") if "tools" in settings else ("agent",)
         names = settings.get("tools", own if isinstance(own, list | tuple) else ()) if own is not None else ()
         offered = {*self._registry.tools, *tools} if names else ()
@@ -451,7 +455,7 @@ class RegistrationCheck:
 
 
 def _unfit_agent(factory: Any, settings: Mapping[str, Any]) -> list[ConfigProblem]:
-    """Say what keeps an agent from being made of this, or is wrong with what it says of itself."""
+    """Give the problems of a factory that makes no agent, or whose traits have wrong values."""
     if refusal := construction_fault(AGENT, factory, settings):
         return [ConfigProblem(("agent",), AGENT.how, refusal)]
     misfits = misfit_traits(factory, AGENT_TRAITS)
@@ -470,7 +474,7 @@ def _input_problems(factory: Any, task_input: Mapping[str, Any]) -> list[ConfigP
 
 
 def _is_nearly(name: str, names: Iterable[str]) -> bool:
-    """Whether a name is another one but for a slip: nearer than ``nearest`` asks for."""
+    """Whether a name is most likely a misspelling of another; ``did_you_mean`` demands less."""
     from difflib import get_close_matches
 
     return bool(get_close_matches(name.casefold(), [other.casefold() for other in names], cutoff=0.8))
@@ -483,7 +487,7 @@ def _unknown_name(unknown: UnknownName) -> ConfigProblem:
 def add_placement_hints(
     problems: tuple[Problem, ...], registered: RegistrationCheck, agent: str
 ) -> Iterator[Problem]:
-    """Give problems of task and suite files; with a hint where an unknown key is a setting."""
+    """Give the problems of task and suite files, with a hint where an unknown key is a setting."""
     # ``agent`` is whose settings are meant where a file names none.
     for problem in problems:
         hint = ""
@@ -516,7 +520,7 @@ def _placement_hint(problem: Problem, registered: RegistrationCheck, agent: str)
 
 
 def prompt_names(agent: Any) -> frozenset[str] | None:
-    """Give the names of the prompts that an agent, or its class, says it has; None where it says nothing."""
+    """Give the names of the prompts that an agent, or its class, lists; None where it lists none."""
     own, more = templates_of(agent), prompt_names_of(agent)
     if own is None and more is None:
         return None
@@ -524,13 +528,13 @@ def prompt_names(agent: Any) -> frozenset[str] | None:
 
 
 def unread_prompts(texts: Mapping[str, str], names: Collection[str], own: Mapping[str, str]) -> list[str]:
-    """Give the prompts of these texts that are none of the names, nor included by any other prompt."""
+    """Give the prompts among ``texts`` that are neither in ``names`` nor included by another prompt."""
     used = {name for text in (*own.values(), *texts.values()) for name in included_prompts(text)}
     return [name for name in texts if name not in names and name not in used]
 
 
 def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigProblem]:
-    """Say which prompts of task and suite an agent never reads, where its class lists those that it reads."""
+    """Give the prompts of task and suite that an agent never reads, where its class lists its prompts."""
     names = prompt_names(agent)
     if names is None:
         return []

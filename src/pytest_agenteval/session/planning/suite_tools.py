@@ -38,9 +38,9 @@ def _replays_below(root: Path) -> SchemaSource:
 class ToolSources(FrozenValue, frozen=True):
     """Where suites take tools from: registered sets, and what servers offer, recorded or live."""
 
-    # ``broken`` says what benchmarks cannot be used: a toolset that is not known may be of one of them.
-    # ``registered`` gives by name who registered a tool by itself. ``schemas`` says for a root where it is
-    # looked up what servers offer.
+    # ``broken`` lists benchmarks that cannot be used: an unknown toolset may belong to one of them.
+    # ``registered`` gives, for each tool that was registered by itself, who registered it. ``schemas`` gives,
+    # for a root folder, where the tools of servers are looked up.
     toolsets: Callable[[], Toolsets] = dict
     broken: Callable[[], Sequence[str]] = tuple
     registered: Callable[[], Mapping[str, str]] = dict
@@ -48,7 +48,7 @@ class ToolSources(FrozenValue, frozen=True):
 
 
 class ToolEntry(NamedTuple):
-    """What an entry of a suite's ``tools`` stands for: what plans call it, its tools' names, its files."""
+    """One entry of a suite's ``tools``: its value in plans, the names of its tools, and its files."""
 
     planned: str | McpServer
     names: tuple[str, ...]
@@ -56,7 +56,7 @@ class ToolEntry(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Its name in messages."""
         if isinstance(self.planned, McpServer):
             return f"`{self.planned.title}`"
         return short_path(Path(self.planned))
@@ -65,7 +65,7 @@ class ToolEntry(NamedTuple):
 def find_tools(
     suite: Suite, file: Path, recordings: str, root: Path, sources: ToolSources
 ) -> tuple[ToolEntry, ...]:
-    """Find what a suite file names as tools; raises ProblemsFound for what is not there or cannot be read."""
+    """Find the tools that a suite file names; raises ProblemsFound for one that is missing or unreadable."""
     # ``recordings`` is the path of the suite's own recordings, without an ending.
     entries = _named_entries(suite, file.parent, root, sources)
     for index, entry in enumerate(suite.tools):
@@ -79,7 +79,7 @@ def find_tools(
 
 
 def _named_entries(suite: Suite, folder: Path, root: Path, sources: ToolSources) -> dict[int, ToolEntry]:
-    """Find the files and registered sets among the entries, by their places."""
+    """Find the files and registered sets among the entries, by their index."""
     names = {index: entry for index, entry in enumerate(suite.tools) if isinstance(entry, str)}
     if not names:
         return {}
@@ -91,7 +91,8 @@ def _named_entries(suite: Suite, folder: Path, root: Path, sources: ToolSources)
         paths = suite_paths(folder, "tools", files, root, root, "file")
     except ProblemsFound as missing:
         problems = []
-        for problem in missing.problems:  # a toolset may be meant as well
+        # The name may be meant as a toolset, so the message lists these too.
+        for problem in missing.problems:
             entry = next(names[step] for step in problem.path if isinstance(step, int))
             also = f", or a toolset: {nearest_names(entry, toolsets)}" if toolsets else ""
             hint = problem.hint or did_you_mean(entry, toolsets) or "; ".join(sources.broken())
@@ -199,7 +200,7 @@ class _ServerEntry(FrozenValue, frozen=True):
 
 
 def _clashes(entries: Sequence[ToolEntry], sources: ToolSources, file: Path) -> Iterator[Problem]:
-    """Say which tools of a server have the name of another tool."""
+    """Give the tools of a server that have the name of another tool."""
     # Among files that is no problem: a later tool has always replaced an earlier one.
     if not any(isinstance(entry.planned, McpServer) for entry in entries):
         return
@@ -218,6 +219,6 @@ def _clashes(entries: Sequence[ToolEntry], sources: ToolSources, file: Path) -> 
 
 def _problem(file: Path, below: tuple[str | int, ...], expected: str, found: str, hint: str = "") -> Problem:
     path = ("tools", *below)
-    # A suite may be written in Python: whoever reads the problem finds the line there.
+    # A suite may be written in Python: there, whoever catches the problem adds the line of the call.
     line = None if file.suffix == ".py" else read_document(file).line_of(path)
     return Problem(short_path(file), line, path, expected, found, hint)

@@ -62,7 +62,7 @@ def load_suite_resources(suite: Suite, file: Path, root: Path, sources: ToolSour
 
 
 def recordings_of(file: Path, root: Path) -> str:
-    """Give a file's path below ``cassettes/`` in place of ``evals/``, without its ending: its recordings."""
+    """Give the path of a file's recordings, without suffix: its path with ``cassettes/`` for ``evals/``."""
     top = str(root).rstrip(os.sep) + os.sep
     stem = str(file).rpartition(".")[0]
     below = stem[len(top) :] if stem.startswith(top) else Path(stem).name
@@ -79,7 +79,8 @@ class LoadedSuite(FrozenValue, frozen=True):
     suite: Suite | None
     folder: Path | None
     resources: SuiteResources = SuiteResources()
-    names: ReferencedFiles = ReferencedFiles((), Path())  # what it names: there are no tasks
+    # The files that the suite names, which are not read as tasks.
+    names: ReferencedFiles = ReferencedFiles((), Path())
     in_code: bool = False  # it is written in Python
 
 
@@ -103,7 +104,7 @@ class Suites:
         """Whether a file may hold tasks, by its name, the suite above it and the folders on the way."""
         folder = folder_of(path)
         if path.name in SUITE_NAMES:
-            # Tasks are made of the rows that it names; a broken one may be meant to name some.
+            # A suite file holds tasks if it names rows. A broken one may be meant to name some.
             loaded = self.suite_of(path)
             if isinstance(loaded, ProblemsFound):
                 return names_rows(path) and not self._set_apart(folder)
@@ -159,7 +160,7 @@ class Suites:
 
     def is_named(self, path: Path) -> bool:
         """Whether a file is named by its suite or by a task of the suite, or lies in a folder that is."""
-        # The first time, every task of the suite is read: ask only of a file that is no task for certain.
+        # The first call reads every task of the suite, so it is only made for files that cannot be tasks.
         loaded = self.suite_of(path)
         if isinstance(loaded, ProblemsFound) or loaded.folder is None:
             return False
@@ -185,11 +186,11 @@ class Suites:
         return self._suites[file]
 
     def resources_in_code(self, suite: Suite, file: Path) -> SuiteResources:
-        """Find what a suite names that is written in a Python file; raises ProblemsFound."""
+        """Find what a suite names that is written in Python; raises ProblemsFound."""
         return load_suite_resources(suite, file, self._root, self._sources)
 
     def take_in_code(self, suite: Suite, place: str) -> str:
-        """Take the name of a suite that is written in Python; gives the place of another that has it."""
+        """Claim the name of a suite written in Python; return the place of another that has it, if any."""
         file = self._files_by_suite_name.get(suite.name)
         if file is not None:
             return short_path(file)
@@ -213,7 +214,7 @@ class Suites:
             return wrong
 
     def _take_name(self, name: str, file: Path) -> None:
-        """See that no other suite has this name: their trials would be averaged in one line."""
+        """Refuse a name that another suite has: the trials of both would be averaged in one line."""
         expected, found = "a name that no other suite has", ""
         first = self._files_by_suite_name.setdefault(name, file)
         other = self._names_by_key.setdefault(same_file_key(name), name)
@@ -230,7 +231,7 @@ class Suites:
 
 
 class _SettingsReader:
-    """Takes pytest's settings as soon as they are read, and lets it collect nothing."""
+    """Stores pytest's settings as soon as they are read, and ends pytest before it collects anything."""
 
     config: pytest.Config | None = None
 
@@ -274,8 +275,8 @@ class SuiteSearch:
 
 def read_suite(file: Path, top: Path) -> Suite | None:
     """Read a suite's file; None for one that is no suite and lies in a Python package below ``top``."""
-    # That is data of the package, such as a template. Raises ProblemsFound for a file with problems
-    # elsewhere.
+    # Such a file is data of the package, for example a template. Elsewhere a file with problems raises
+    # ProblemsFound.
     try:
         return load_suite(file)
     except ProblemsFound:
@@ -302,7 +303,7 @@ def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedT
 
 
 class PromotedNames:
-    """The tasks and buckets that suite files promote or gate, beside those that were met while collecting."""
+    """The tasks and buckets that suite files promote or gate, compared with those met while collecting."""
 
     def __init__(self, suites: Suites) -> None:
         self._suites = suites
@@ -310,7 +311,7 @@ class PromotedNames:
         self._met: dict[Path, dict[str, set[str]]] = {}  # buckets and tasks of each suite's file
 
     def meet(self, loaded_suite: LoadedSuite, tasks: Iterable[LoadedTask]) -> None:
-        """Take note of tasks, where their suite has promoted anything, or has a gate for a bucket."""
+        """Remember tasks, where their suite has promoted anything or has a gate for a bucket."""
         suite, folder = loaded_suite.suite, loaded_suite.folder
         file = self._suites.file_of(folder) if suite and folder else None
         if suite and file and (suite.regression != NOTHING_PROMOTED or suite.gate.buckets):
@@ -324,10 +325,11 @@ class PromotedNames:
             met["tasks"].add(loaded.task.id)
 
     def problems(self, collected: Iterable[Path] | None = None) -> list[Problem]:
-        """Say which of these names no task of their suite has; of suites below the ``collected`` paths only.
+        """Give the promoted or gated names that no task of their suite has.
 
-        What was not met is looked up in the suite's files, which pytest may have passed over. A suite is left
-        out where one of its files has problems of its own.
+        With ``collected``, only suites below these paths are checked. What was not met while collecting is
+        looked up in the suite's files, which pytest may have passed over. A suite is left out where one of
+        its files has problems of its own.
         """
         below = None if collected is None else list(collected)
         problems: list[Problem] = []
@@ -362,9 +364,10 @@ MOST_FOLDERS = 3
 
 
 def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
-    """Say which suite file has a wrong name, or else which file looks like a task without a suite."""
-    # ``paths`` are files that were left alone. One line for each folder, but for those below a folder that
-    # has one, where a suite would rule them too; at the root a file may be anybody's, and hides no folder.
+    """Name each suite file with a wrong name, and each file that looks like a task without a suite."""
+    # ``paths`` are files that were not collected. Each folder gets one line, except folders below one that
+    # has a line: a suite there would rule them too. A file at the root may be anybody's, so it hides no
+    # folder.
     suites = Suites(root)
     loose = [path for path in paths if is_data_name(path.name) and suites.belongs_to_none(path)]
     misnamed = {path.parent: (path, right) for path in loose if (right := _right_name(path))}
@@ -393,7 +396,7 @@ def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
 
 
 def _right_name(path: Path) -> str:
-    """Give the name that a suite file should have had; nothing for another file."""
+    """Give the right name of a misspelt suite file; empty for any other file."""
     right = f"suite{path.suffix.lower()}"
     alike = difflib.SequenceMatcher(None, path.stem.casefold(), "suite").ratio() >= 0.8
     entries = _entries(path, _bytes_of(path)) if alike and right in SUITE_NAMES else []
