@@ -1,4 +1,4 @@
-"""The one way to ask a model, whoever it is."""
+"""The interface of every chat: messages, settings and replies, whichever model is behind it."""
 
 from __future__ import annotations
 
@@ -80,13 +80,14 @@ class Reply(Record, frozen=True):
 
 
 def tool_call(call: ToolCall) -> dict[str, Any]:
-    """Write a call as it stands in an assistant message."""
+    """Give a call as an assistant message of OpenAI's chat completions holds it."""
+    # Arguments that were not a JSON object go back as the model wrote them, so that it sees its own mistake.
     arguments = compact_json(call.args) if call.raw_args is None else call.raw_args
     return {"id": call.id, "type": "function", "function": {"name": call.tool, "arguments": arguments}}
 
 
 class Chat(Protocol):
-    """A model that can be asked."""
+    """A model that answers conversations."""
 
     async def ask(
         self,
@@ -110,10 +111,9 @@ class NoModel(TrialBroken):
 
 
 class OwnModelChat:
-    """The chat of an agent that asks a model of its own, and so has none here."""
+    """The chat of an agent that sends requests to its own model: each ask raises NoModel."""
 
     async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
-        """Raise NoModel."""
         raise NoModel("ctx.chat has no model: the suite's is `own`; name one with --agent-model=NAME")
 
 

@@ -1,7 +1,8 @@
-"""Real models through litellm: the one file that knows it.
+"""Real models through litellm, which no other module imports.
 
-What litellm makes of a stream's chunks says more than the provider did (an estimate where no tokens were
-counted, an end where the line was cut) and less (no refusal, no call without an id). Both are put right here.
+What litellm makes of a stream's chunks holds more than the provider sent (an estimate where no tokens were
+counted, an end where the connection was cut) and less (no refusal, no call without an id). This module
+corrects both.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def litellm_reply(
 ) -> Reply:
     """Read a whole reply; a call without an id of its own gets ``call_ids`` and its place.
 
-    ``unknown_finish`` is the provider's reason for the end where litellm did not know it, and says stop;
+    ``unknown_finish`` is the provider's finish reason if litellm did not know it and reported ``stop``;
     ``price`` is the user's own.
     """
     if not answer.choices:
@@ -124,10 +125,9 @@ def collect_unknown_finishes() -> list[str]:
 
 
 class FinishReasons(dict[str, Any]):
-    """litellm's table of finish reasons; it notes those that litellm does not know and turns into stop."""
+    """litellm's table of finish reasons, which notes those that litellm does not know and turns into stop."""
 
     def get(self, word: Any, default: Any = None) -> Any:
-        """Look a word up, and note it if it is unknown."""
         unknown_words = _unknown_finishes.get()
         if word not in self and unknown_words is not None and isinstance(word, str):
             unknown_words.append(word)
@@ -137,7 +137,9 @@ class FinishReasons(dict[str, Any]):
 ChunkBuilder: TypeAlias = Callable[..., Any]
 """litellm's ``stream_chunk_builder``: makes one answer of chunks."""
 
+# Streams of OpenAI's chat completions hold no token counts unless include_usage requests them.
 STREAM_SETTINGS: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+# A stream may begin with an empty chunk. The first token has come when one of these fields is filled.
 CONTENT_FIELDS = ("content", "reasoning_content", "thinking_blocks", "tool_calls", "function_call")
 
 _BYTES = re.compile(r"""\bb(['"]).*\1""")
@@ -163,8 +165,11 @@ async def read_litellm_stream(
                 first_token_s = time.perf_counter() - began
             finish = next((reason for choice in chunk.choices if (reason := choice.finish_reason)), finish)
     finally:
+        # Closing the stream releases its connection, which the next request can use again.
         if hasattr(stream, "aclose"):
             await stream.aclose()
+    # The server may close a cut stream in good order, too. Half a reply must not be graded as the answer, so
+    # the attempt fails and may be retried.
     if not (stream.received_finish_reason or stream.intermittent_finish_reason):
         raise ValueError("the stream ended before the reply did")
     return _built_answer(stream, build, call_ids, finish, "".join(refusal)), first_token_s
@@ -240,6 +245,8 @@ def _built_answer(stream: Any, build: ChunkBuilder, call_ids: str, finish: str, 
     answer.choices[0].finish_reason = finish
     if refusal:
         answer.choices[0].message.refusal = refusal
+    # litellm estimates tokens and cost where the provider
+    # counted nothing; unknown is reported as None instead.
     if not counted:
         answer.usage = None
         answer._hidden_params.pop("response_cost", None)
@@ -309,6 +316,8 @@ class LitellmChat:
         params = {name: value for name, value in model.params.items() if name not in UNSENT_PARAMS}
         if model.id.startswith("anthropic/"):  # it would send a key of that name
             params |= params.pop("extra_body", None) or {}
+        # With drop_params, litellm would drop the effort of a model whose name it does not know. Whether a
+        # server of the user's own accepts it is for that server to decide.
         if "reasoning_effort" in params and "api_base" in params and not model.id.startswith(OTHER_FORMATS):
             params.setdefault("allowed_openai_params", ["reasoning_effort"])
         self._params = params
@@ -321,11 +330,10 @@ class LitellmChat:
 
     @property
     def longest_s(self) -> float:
-        """How many seconds one request can take at most."""
         return self._timeout_s + REQUEST_GRACE_S
 
     async def prepare(self, *, tools: bool = False) -> None:
-        """Import litellm, which takes seconds, without holding up the loop; what ``tools`` need, too."""
+        """Import litellm, which takes seconds, in a thread; also the modules that ``tools`` need."""
         if _litellm is None:
             await import_off_loop(_import_litellm)
         if tools:
@@ -341,7 +349,6 @@ class LitellmChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Send one request and give the reply."""
         await self.prepare(tools=bool(tools))
         self._asks += 1
         call_ids, key = f"call_{self._asks}", self._key()
@@ -360,6 +367,7 @@ class LitellmChat:
             original = original_error(raised)
             failed = litellm_failure(original, self._timeout_s, KNOWN_SECRETS)
             failed = self._optional.without_what_it_names(failed, str(original), request)
+            # Tokens that the provider counted were paid for, even if the reply cannot be used.
             usage = NO_USAGE if answer is None else litellm_usage(answer, self._price)
             failed.usage = usage if usage.tokens else NO_USAGE
             raise failed from raised
@@ -380,6 +388,8 @@ class LitellmChat:
                 timeout=self._timeout_s,
                 max_retries=0,  # its own retries would be neither counted nor recorded
                 num_retries=0,
+                # A setting that litellm knows the model to refuse
+                # is left out; it would be an error otherwise.
                 drop_params=True,
                 **request,
             )
@@ -404,7 +414,10 @@ class LitellmChat:
     def _key(self) -> dict[str, str]:
         name = self.model.api_key_env
         if not name:
+            # Without a key, litellm would look for the real
+            # provider's key and send it to the user's own address.
             return {"api_key": NO_KEY} if "api_base" in self._params else {}
+        # Keys that are read from files often end with a line break, which no header can hold.
         key = os.environ.get(name, "").strip()
         check_key(key, (name,))
         return {"api_key": key}
@@ -454,6 +467,8 @@ def _import_litellm() -> None:
         with _environment(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION"):
             import litellm
         _import_late(LATE_IMPORTS)
+        # litellm reports a finish reason that it does not know
+        # as stop, which would mean that the model was done.
         with suppress(ImportError, AttributeError):
             from litellm.litellm_core_utils import core_helpers
 
@@ -512,8 +527,9 @@ class DroppedClients:
         self._owned: WeakSet[Any] = WeakSet()
         self._held: list[Any] = []
 
+    # These four methods have the names under which litellm calls its own closer.
     def mark_owned(self, client: object) -> None:
-        """Note that litellm made this client, and not the user."""
+        """Note that litellm made this client; the user's own clients are not closed here."""
         with suppress(TypeError):  # as litellm does: an object without weak references is no client
             self._owned.add(client)
         self._closer.mark_owned(client)
@@ -526,13 +542,11 @@ class DroppedClients:
         self._closer.schedule(client)
 
     def reap(self) -> None:
-        """Close those that are due."""
         self._closer.reap()
         if not self._closer.pending_count:
             self._held.clear()
 
     async def close(self) -> None:
-        """Close all that are left."""
         held, self._held = self._held, []
         for client in held:
             with suppress(Exception):  # its loop may be closed

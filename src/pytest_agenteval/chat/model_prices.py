@@ -1,8 +1,8 @@
-"""What a model's tokens cost: by the user's prices, else by litellm's table.
+"""The cost of a model's tokens: by the user's own prices, else by litellm's table.
 
-The table is read as data, since importing litellm takes seconds. The figures are those of litellm's own
-arithmetic for text and audio. What it alone can know is left out: hours at which a provider is cheaper,
-regions, searches that a provider made.
+The table is read as data, since importing litellm takes seconds. The results equal litellm's own arithmetic
+for text and audio. Left out is what only litellm can know: hours at which a provider is cheaper, regions, and
+searches that a provider made.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TokenRates(NamedTuple):
 
 
 def token_rates(model: str, prompt_tokens: int, service_tier: str = "") -> TokenRates | None:
-    """Give what a model's tokens cost in a request with so many; None for a model that the table lacks."""
+    """Give the cost of a model's tokens in a request with so many; None for a model that the table lacks."""
     entry = price_entry(model)
     if entry is None:
         return None
@@ -119,6 +119,7 @@ def _table() -> Mapping[str, msgspec.Raw]:
         if litellm is None or litellm.origin is None:
             return {}
         written = Path(litellm.origin).with_name(TABLE).read_bytes()
+        # Entries stay undecoded until they are looked up: a run uses few models of a large table.
         return msgspec.json.decode(written, type=dict[str, msgspec.Raw])
     except (OSError, ValueError):  # a litellm with its prices elsewhere
         return {}
@@ -175,6 +176,7 @@ def _threshold_rates(entry: PriceEntry, prompt_tokens: int, ending: str) -> Pric
 
 
 NOTHING_APART = PricedApart()
+# The user's prices are for a million tokens, as providers publish them.
 _EACH = 1e-6
 
 
@@ -204,15 +206,17 @@ def with_table_price(model: str, usage: Usage, apart: PricedApart = NOTHING_APAR
     cost = _prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates)
     if region:
         cost *= (price_entry(model) or {}).get(f"regional_processing_uplift_multiplier_{region}") or 1
+    # A cost of 0 would count the model as free. Where the table has no rate, the cost is unknown.
     return replace(usage, cost_usd=cost or None)
 
 
 def with_own_price(price: ModelPrice, usage: Usage, apart: PricedApart = NOTHING_APART) -> Usage:
-    """Give the usage of one reply at the user's price; a price of 0 is one."""
+    """Give the usage of one reply with its cost by the user's price; a price of 0 means free, not unknown."""
     own = price.at(usage.input_tokens or 0)
     prompt, reply = own.input * _EACH, own.output * _EACH
     cached = prompt if own.cached is None else own.cached * _EACH
     write = prompt if own.cache_write is None else own.cache_write * _EACH
+    # The user's own prices have no rates for audio and reasoning: those tokens cost as much as any other.
     rates = TokenRates(prompt, cached, write, write, prompt, reply, reply, reply)
     return replace(usage, cost_usd=_prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates))
 

@@ -1,6 +1,6 @@
 """The requests that an agent sends to models by itself: counted, transcribed, replayed and recorded.
 
-Requests come from a patched client or from a server on loopback; here it makes no difference which.
+Requests come from a patched client or from a server on loopback; this module treats both alike.
 """
 
 from __future__ import annotations
@@ -54,9 +54,8 @@ class ModelTape:
     """The recorded model requests of one trial's agent: those of its model and repetition, in their order.
 
     An ask is answered by the first recording of the same prompt that was not replayed yet. Without one, it is
-    answered by the next recording for the same model that has most messages in common with it: ids and dates
-    in prompts differ from run to run, and agents that work side by side ask in changing order. An event says
-    that the prompt differs. While new requests are recorded, another prompt is a new request.
+    answered by the next recording for the same model that has most messages in common with it, and an event
+    reports that the prompt differs. While new requests are recorded, another prompt is a new request.
     """
 
     def __init__(self, tape: Tape, retry_command: str, model_hosts: Collection[str] = ()) -> None:
@@ -71,12 +70,11 @@ class ModelTape:
 
     @property
     def name(self) -> str:
-        """The cassette's file."""
+        """The name of the cassette's file."""
         return self._tape.cassette.name
 
     @property
     def hits(self) -> int:
-        """How many requests were replayed."""
         return self._tape.hits
 
     @property
@@ -86,12 +84,12 @@ class ModelTape:
 
     @property
     def recorded(self) -> int:
-        """How many requests were recorded."""
         return self._tape.recorded
 
     def find_ask(self, request: Request, ask: ModelRequest | None) -> RecordedReply | None:
         """Replay the reply to an ask, or give None; ``ask`` is the request as read, if it was read before."""
         redacted = self._tape.cassette.redactor.request(request)
+        # Cassettes hold redacted requests, so the redacted form is compared.
         if ask is None or (redacted.uri, redacted.body) != (request.uri, request.body):
             ask = self._read(redacted)
         if ask is None:
@@ -101,6 +99,8 @@ class ModelTape:
         same = self._tape.find_next(lambda recorded: self._identity(recorded) == identity)
         if same is not None:
             return RecordedReply(same.response, prompt_differs=False)
+        # Ids and dates in prompts differ from run to run, and agents that work side by side send requests in
+        # changing order: a replay takes the most similar recording.
         near = None if self.recording else self._tape.find_nearest(partial(self._nearness, ask))
         return None if near is None else RecordedReply(near.response, prompt_differs=True)
 
@@ -134,16 +134,15 @@ class ModelTape:
             return None
 
     def find_other(self, request: Request) -> Response | None:
-        """Replay the response to what is no ask, or give None: requests are compared as they are."""
+        """Replay the response to a request that is no ask, or give None; such requests have to be equal."""
         interaction = self._tape.find((request,))
         return None if interaction is None else interaction.response
 
     def record(self, request: Request, response: Response) -> None:
-        """Record a response to a request that was sent."""
         self._tape.record(request, response)
 
     def miss(self, request: Request) -> CassetteMiss:
-        """Make the error that says what differs from the nearest recording, and how to record the request."""
+        """Make the error that names the nearest recording, what differs, and how to record the request."""
         self._tape.missed()
         return self._tape.miss(request, self._retry_command)
 
@@ -166,7 +165,7 @@ class NotAllowed(TrialBroken):
 class _Exchange(NamedTuple):
     """One request to a model that is under way, with the number of its reply and its conversation.
 
-    ``refused_at`` is when a status came that says that there will be no reply.
+    ``refused_at`` is when a status arrived that means that there will be no reply.
     """
 
     request: Request
@@ -187,7 +186,7 @@ class _Outcome(NamedTuple):
     given_up: bool = False
 
     def covers(self, other: _Outcome) -> bool:
-        """Whether this ask holds the other's conversation, and maybe more; models may differ."""
+        """Whether this ask holds the other's conversation, and perhaps more; their models may differ."""
         ours, theirs = _conversation(self.ask), _conversation(other.ask)
         return ours[: len(theirs)] == theirs
 
@@ -195,9 +194,9 @@ class _Outcome(NamedTuple):
 class ModelTraffic:
     """The model requests of one trial's agent; they may come from several threads at once.
 
-    ``tape`` replays and records them, and is None where chats are not recorded. ``sends`` says whether a
-    request that is not replayed may be sent, ``refusal`` is the message where it may not. Every request to
-    ``model_hosts`` counts as a model's. The budget is checked before each request: one beyond it ends the
+    ``tape`` replays and records them, and is None where chats are not recorded. ``sends`` is True if a
+    request that is not replayed may be sent; else it is refused with the message ``refusal``. Every request
+    to ``model_hosts`` counts as a model's. The budget is checked before each request: one beyond it ends the
     agent.
     """
 
@@ -230,18 +229,17 @@ class ModelTraffic:
 
     @property
     def sends(self) -> bool:
-        """Whether a request that is not replayed may be sent."""
         return self._sends if self._tape is None else self._tape.recording
 
     def claims(self, request: Request) -> bool:
-        """Whether a request asks a model, or something else of a model's server."""
+        """Whether a request asks a model, or requests something else from a model's server."""
         return self._classify(request).kind != "other"
 
     def play(self, request: Request) -> Response | None:
-        """Give the recorded response; None if the request is to be sent, and then handed to ``record``.
+        """Give the recorded response; None if the caller has to send the request and call ``record``.
 
-        Raises what ends the agent where a limit is reached, or where there is no recording and nothing may be
-        sent.
+        Raises an error that ends the agent if a limit is reached, or if there is no recording and nothing may
+        be sent.
         """
         classified = self._classify(request)
         ask = None
@@ -272,6 +270,7 @@ class ModelTraffic:
                 text = "differs from the one that was recorded; its recorded reply was played"
                 details = {"turn": exchange.turn, "digest": prompt_identity(ask)}
                 self._recorder.event(CHANGED_PROMPT, f"ask {exchange.turn} {text}", details)
+            # A replay gives the client the failures of the recording too, so that it retries as it did then.
             if recorded.response.status >= 300:
                 self._note_failure(exchange, request, recorded.response)
             else:
@@ -285,18 +284,19 @@ class ModelTraffic:
         return None
 
     def begin_response(self, request: Request, status: int) -> None:
-        """Take back a request that brings no reply: the client may ask again before it reads the body."""
+        """Undo a request that brings no reply, since the client may retry before it reads the body."""
         exchange = self._under_way.get(id(request))
         if status >= 300 and exchange is not None:
             self._undo(exchange)
             self._under_way[id(request)] = exchange._replace(refused_at=self._recorder.at())
 
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
-        """Read the response to a request that was sent, and record it unless it only says to try again."""
+        """Read the response to a request that was sent, and record it unless it only asks for a retry."""
         exchange = self._under_way.pop(id(request), None)
         if response.status >= 300:
             self._note_failure(exchange, request, response)
             if _is_passing(response):
+                # ``close`` records it if no later attempt at the same ask succeeded.
                 self._keep_failure(exchange, request, response)
                 return
         elif exchange is not None and not self._finish(exchange, response, first_byte_s):
@@ -305,12 +305,13 @@ class ModelTraffic:
             self._tape.record(request, response)
 
     def cut(self, request: Request, response: Response) -> None:
-        """Read a response that ended early; status 0 is one that never began.
+        """Read a response that ended early; status 0 means that it never began.
 
-        It is not recorded: a replay could not know how much of it the client read. A stream that was closed
-        after the provider's last event is whole: clients need not wait for the connection to end.
+        It is not recorded: a replay could not know how much of it the client read.
         """
         broke_off = response.message == BROKE_OFF
+        # After the provider's last event, such as [DONE], a stream is whole. Many clients close it then,
+        # without waiting for the connection to end.
         if self._is_whole(request, response, broke_off=broke_off):
             self.record(request, response)
             return
@@ -331,7 +332,7 @@ class ModelTraffic:
             self._finish(exchange, response, None, closed=True)
 
     def fail(self, request: Request, cut: Response, failure: Response) -> None:
-        """Read a response that never came whole, and keep what the client raised."""
+        """Read a response that never came whole, and store the failure that the client raised."""
         exchange = self._under_way.get(id(request))
         whole = self._is_whole(request, cut, broke_off=cut.message == BROKE_OFF)
         self.cut(request, cut)
@@ -344,14 +345,13 @@ class ModelTraffic:
                 self._failed.append((exchange.ask, request, response))
 
     def close(self) -> None:
-        """End requests without a response; the trial breaks if the provider never answered one of its asks.
-
-        A request that the agent gave up since its own limit was reached is no failure of the provider's.
-        """
+        """End requests without a response; the trial breaks if one of its asks was never answered."""
         with self._lock:
             left, self._under_way = self._under_way, {}
         for exchange in left.values():
             self._fail(exchange, GIVEN_UP)
+        # What the agent gave up because its own limit was reached is no failure of the provider's: nobody
+        # knows whether it would have answered.
         seconds_left = self._budget.seconds_left
         out_of_time = self._budget.reached is not None or (seconds_left is not None and seconds_left <= 0)
         failures = [each for each in self._failures if not (each.given_up and out_of_time)]
@@ -376,7 +376,7 @@ class ModelTraffic:
         return latest[1]
 
     def note_reply(self, request: Request, response: Response) -> None:
-        """Note a response that is on no cassette, if it may be that of a model all the same."""
+        """Note the request of a response that is on no cassette but looks like a model's."""
         if may_be_of_a_model(response):
             self._note_unread(request)
 
@@ -420,12 +420,10 @@ class ModelTraffic:
             return _Exchange(request, ask, turn, phase, recorder.at())
 
     def _whole_prompt(self, ask: ModelRequest) -> Sequence[Mapping[str, Any]]:
-        """Give the messages behind those of the conversation that the provider stores and these continue.
-
-        The provider does not store instructions, so clients repeat them: those that are there already go.
-        """
+        """Give the messages of the stored conversation that an ask continues, followed by its own."""
         phase = self._phases.get(ask.continues) if ask.continues else None
         before = [] if phase is None else self._recorder.messages_of(phase)
+        # The provider does not store instructions, so clients send them again: repeated ones are dropped.
         repeated = 0
         for old, new in zip(before, ask.messages, strict=False):
             if not (old["role"] == new["role"] == "system" and old["content"] == new["content"]):
@@ -442,9 +440,9 @@ class ModelTraffic:
         taped: bool = False,
         closed: bool = False,
     ) -> bool:
-        """Record a reply; give False where the provider gave no whole one.
+        """Record a reply; give False if the provider did not send a whole one.
 
-        If the agent ``closed`` the response before its end, whatever can be read is the reply.
+        If the agent ``closed`` the response before its end, the reply is what can be read of it.
         """
         ask, turn = exchange.ask, exchange.turn
         try:
@@ -465,11 +463,15 @@ class ModelTraffic:
             self._answered.append(answered)
             self._failures = [failed for failed in self._failures if not answered.covers(failed)]
             self.asks += 1
+            # Clients such as Vercel's SDK name the items of
+            # earlier replies by id instead of sending them again.
             self._items.update(reply.items)
+            # OpenAI's responses let a later request name a reply to continue, in place of its messages.
             self._phases.update(dict.fromkeys(filter(None, (reply.id, ask.continues)), exchange.phase))
             calls = [replace(call, turn=turn, started=ended, ended=ended) for call in reply.calls]
             self._recorder.add_asked_calls(calls, exchange.phase)
             stamped = tuple(replace(call, turn=turn, result=None, error=None) for call in reply.calls)
+            # A replayed reply costs nothing again, so it is recorded as unpaid.
             self._recorder.add_reply(reply.message, stamped, recorded_ask, exchange.phase, unpaid=taped)
             self._budget.spend(usage)
             self._budget.end_request(exchange.started, ended, failed=False)
@@ -500,12 +502,14 @@ class ModelTraffic:
             return False
 
     def _undo(self, exchange: _Exchange) -> None:
-        """Take back a request without a reply: it was no step, and its number is free."""
+        """Undo a request without a reply: it does not count as a step, and its number can be used again."""
         if exchange.refused_at is not None:  # it was taken back when its status came
             return
         with self._lock:
             self._budget.undo_step()
             self._recorder.abandon_prompt(exchange.phase)
+            # Concurrent requests end in any order. Freed numbers are
+            # used again, so that replies are numbered without gaps.
             self._free_turns.add(exchange.turn)
             while self._recorder.turn in self._free_turns:
                 self._free_turns.remove(self._recorder.turn)

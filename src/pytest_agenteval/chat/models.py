@@ -1,4 +1,4 @@
-"""What the user typed turned into models: aliases with their settings, offline models, litellm ids."""
+"""Turns the names that users type into models: aliases with their settings, offline models, litellm ids."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def usual_transport(model: Model) -> Via:
 
 
 def direct_problem(model: Model) -> str:
-    """Say why a model cannot be reached directly; empty where it can."""
+    """Give the reason why a model cannot be reached directly; empty where it can."""
     if model.id.partition("/")[0] not in DIRECT_PROVIDERS and provider_of(model.id) != "vllm":
         known = ", ".join(f"{name}/" for name in DIRECT_PROVIDERS)
         return f"expected a model that begins with {known}; found {model.id}"
@@ -50,7 +50,7 @@ def direct_problem(model: Model) -> str:
 
 
 def transport_note(model: Model) -> str:
-    """Name a model's transport: ``direct``, ``via litellm``, or nothing."""
+    """Give a model's transport for people: ``direct``, ``via litellm``, or an empty text."""
     return f"via {model.via}" if model.via == LITELLM else model.via
 
 
@@ -135,7 +135,7 @@ RATE_SETTINGS: Mapping[str, str] = {
 
 
 def setting_problem(model: Model) -> str:
-    """Name a setting without effect, such as one for loading a model that runs elsewhere."""
+    """Describe a setting without effect, such as one for loading a remote model; empty for none."""
     provider = provider_of(model.id)
     for name in model.params:
         if name in LOADED_BY and provider not in LOADED_BY[name]:
@@ -161,14 +161,19 @@ FORMER_NAMES: Mapping[str, str] = MappingProxyType({"baseline": "rules"})
 """Former names of offline models; a message gives the new one."""
 
 TABLE = "[tool.agenteval.models]"
+# pytest-agenteval sets these for each request; ``n`` would add choices, of which it reads the first only.
 RESERVED_PARAMS = frozenset(
     {"model", "messages", "tools", "response_format", "stream_options", "n", "timeout"}
     | {"max_retries", "num_retries", "drop_params"}
 )
 
+# A model's name is a part of test ids, of comma-separated lists and of MODEL@DATE, so it cannot hold the
+# characters that separate those parts.
 _TYPEABLE = re.compile(r"[!-~]+")
 _FORBIDDEN = re.compile(r"[\[\]@,]|::")
 
+# litellm's variables. Providers that offer other ways to sign in
+# are missing on purpose: their keys are not checked before a run.
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "azure": ("AZURE_API_KEY",),
@@ -189,10 +194,11 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 
 
 def resolve_all(typed: Sequence[str], aliases: Aliases, offline: Collection[str]) -> tuple[Model, ...]:
-    """Turn each name into a model; a name may stand only once."""
+    """Turn each name into a model; a repeated name is a mistake."""
     models = {}
     for model in (resolve(name, aliases, offline) for name in typed):
         if model.name in models:
+            # Trials of one model under one name could not be distinguished in reports.
             raise UsageMistake(f"the model {model.name!r} is named more than once")
         models[model.name] = model
     return tuple(models.values())
@@ -213,7 +219,7 @@ def rate_limits_of(aliases: Aliases, default: Mapping[str, Any]) -> dict[str, di
 def expand_panels(
     typed: Sequence[str], aliases: Aliases, panels: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """Put the judges of a panel in the place of its name; an alias of the user's comes first."""
+    """Replace the name of a panel by its judges; an alias of the user's with that name comes first."""
     judges_by_panel = {name: judges for name, judges in panels.items() if name not in aliases}
     return tuple(judge for name in typed for judge in judges_by_panel.get(name, (name,)))
 
@@ -262,6 +268,7 @@ def key_names(model: Model) -> tuple[str, ...]:
         return (model.api_key_env,)
     if provider_of(model.id):
         return ()
+    # The real provider's key must not be sent to an address of the user's own.
     return () if "api_base" in model.params else _KEYS.get(model.id.partition("/")[0], ())
 
 
@@ -306,7 +313,7 @@ def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[s
 
 
 def _transport(model: Model, named: Via | None) -> Via:
-    """Give the transport that a model's table names, which has to be possible, else the usual one."""
+    """Give the transport that a model's table names, else the usual one; refuses an impossible one."""
     usual = usual_transport(model)
     if named is None:
         return usual
@@ -337,8 +344,9 @@ def _check_refused(name: str, place: str, key: str) -> None:
 
 
 def _unknown(key: str, value: object) -> str:
-    """Suggest what an unknown key may mean: sent to a provider, it might do nothing without an error."""
+    """Suggest what an unknown key may mean."""
     plain = compact_json(value) if isinstance(value, str | int | float) else "…"
+    # An unknown key is not sent to the provider, where it might do nothing without an error.
     for_litellm = f"a parameter for litellm stands under params: params = {{{key} = {plain}}}"
     rows = (f"unknown; one of {', '.join(SETTINGS)}", did_you_mean(key, SETTINGS), for_litellm)
     return "; ".join(row for row in rows if row)

@@ -40,6 +40,8 @@ _STATUSES: Mapping[int, str] = {
 }
 # The same request would fail again.
 _LASTING = frozenset({"auth", "unknown_model", "context_length", "content_policy", "bad_request", "quota"})
+# Parts of messages, in lower case. Providers and servers report a conversation that is too long, or refused
+# by a policy, with the status of any bad request.
 _TOO_LONG = (
     "context_length_exceeded", "context limit", "context size", "current length is",
     "input tokens exceed the configured limit", "longer than the model's context length",
@@ -51,6 +53,7 @@ _POLICY = (
     "responsibleaipolicyviolation", "safety system", "violating our usage policy",
 )  # fmt: skip
 UNUSABLE = "no usable reply"
+# OpenAI reports an empty account with the status 429, Anthropic with 400; waiting helps with neither.
 _NO_CREDIT = ("insufficient_quota", "exceeded your current quota", "credit balance is too low")
 
 
@@ -58,9 +61,9 @@ class AttemptFailed(AgentEvalError):
     """One request that got no usable reply.
 
     ``cause`` is one word: auth, bad_request, unknown_model, context_length, content_policy, quota,
-    rate_limit, timeout, connection or provider. ``status`` is None when no HTTP reply came. ``puts_off``: the
-    provider wants the request later, since it gets too many or is overloaded. ``usage`` is what the provider
-    counted all the same.
+    rate_limit, timeout, connection or provider. ``status`` is None when no HTTP reply came. ``puts_off``
+    means that the provider wants the request later: it gets too many, or is overloaded. ``usage`` holds the
+    tokens that the provider counted although the reply cannot be used.
     """
 
     def __init__(
@@ -82,8 +85,9 @@ class AttemptFailed(AgentEvalError):
 
 
 def litellm_failure(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN_SECRETS) -> AttemptFailed:
-    """Read what litellm raised; ``secrets`` are replaced before the text is cut."""
+    """Read an exception of litellm's; ``secrets`` are replaced before the text is cut."""
     text = secrets.text(str(raised))
+    # litellm puts names of exceptions before the provider's message, and advice or a traceback behind it.
     wrapping = re.match(r"(?:(?:litellm\.)?\w*(?:Error|Timeout): |\w+(?:Exception|Error) - )+", text)
     unwrapped = text[wrapping.end() if wrapping else 0 :]
     message = re.split(r"\. Handle with `litellm\.|Traceback \(most recent call last\)", unwrapped)[0]
@@ -95,6 +99,7 @@ def litellm_failure(raised: Exception, timeout_s: float, secrets: Secrets = KNOW
     cause = _litellm_cause(raised, words, answered=headers is not None)
     unusable = cause == "provider" and headers is None
     made_up = unusable or cause in ("connection", "timeout")
+    # litellm makes up a status for a failure without a response; none is reported then.
     status = None if made_up else getattr(raised, "status_code", None)
     if cause == "timeout":
         words = no_reply_message(timeout_s)
@@ -104,12 +109,11 @@ def litellm_failure(raised: Exception, timeout_s: float, secrets: Secrets = KNOW
 
 
 def no_reply_message(timeout_s: float) -> str:
-    """Say that no reply came within a request's time."""
     return f"no reply within {timeout_s:g} s"
 
 
 def check_key(key: str, names: Sequence[str]) -> None:
-    """Raise AttemptFailed for a key that none of these variables holds, or that no header can hold."""
+    """Raise AttemptFailed if none of these variables holds a key, or if no header can hold it."""
     if not key:
         raise failed_attempt("auth", f"{' or '.join(names)} is not set")
     if not key.isprintable():
@@ -119,11 +123,12 @@ def check_key(key: str, names: Sequence[str]) -> None:
 def failed_attempt(
     cause: str, words: str, status: int | None = None, headers: Mapping[str, Any] = NOTHING
 ) -> AttemptFailed:
-    """Make the failure of one request from its cause and the provider's words, in one line."""
+    """Make the failure of one request from its cause and the provider's message, in one line."""
     wait_s, overloaded = retry_after_s(headers), False
     if status is not None:
         # litellm makes a 500 of Anthropic's 529.
         says_so = any(word in words.lower() for word in ("overload", "slow down", "at capacity"))
+        # A plain 503 may be any outage; one with Retry-After asks for a later request.
         overloaded = status == 529 or (status >= 500 and says_so) or (status == 503 and wait_s is not None)
     return AttemptFailed(
         f"{status} {cause}: {words}" if status else f"{cause}: {words}",
@@ -153,7 +158,7 @@ def cause_of_refusal(status: int, answer: str) -> str:
 
 
 def retry_after_s(headers: Mapping[str, Any]) -> float | None:
-    """Give the seconds after which the provider wants another request, None if it does not say."""
+    """Give the seconds after which the provider wants another request; None if it names no time."""
     fields = {str(name).lower(): str(value).strip() for name, value in headers.items()}
     if "retry-after-ms" in fields:
         return _seconds(fields["retry-after-ms"], 0.001)
@@ -166,19 +171,20 @@ def _seconds(text: str, unit: float) -> float | None:
     except ValueError:
         pass
     try:
+        # HTTP allows a date in Retry-After as well as seconds.
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     except (ValueError, OverflowError):  # no date, or one that no calendar has
         return None
 
 
 def _litellm_cause(raised: Exception, words: str, *, answered: bool) -> str:
-    """Give the cause; litellm gives the status 500 to a missing key and to a broken connection."""
     status: int = getattr(raised, "status_code", None) or 0
     named = _CAUSES.get(type(raised).__name__, "provider")
     cause = _STATUSES.get(status, named) if named != "timeout" else named
     lowered = words.lower()
     if cause in ("rate_limit", "bad_request") and any(phrase in lowered for phrase in _NO_CREDIT):
         return "quota"
+    # litellm gives the status 500 to a missing key and to a broken connection, too.
     if cause == "provider" and not answered:
         if "missing credentials" in lowered or "api_key" in lowered:
             return "auth"
@@ -190,7 +196,7 @@ def _litellm_cause(raised: Exception, words: str, *, answered: bool) -> str:
 
 
 def one_line(text: str) -> str:
-    """Give a text in one line of some hundred characters at most."""
+    """Give a text in one line of at most LONGEST_MESSAGE characters."""
     line = " ".join(text.split())
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
 
@@ -200,7 +206,8 @@ NEEDED = ("litellm", "mcp")
 
 
 def import_failure(raised: BaseException) -> NotInstalled | None:
-    """Give the advice for an import that failed on the way to this exception; None if none did."""
+    """Give the advice for an import that failed on the way to this exception; None if none failed."""
+    # litellm wraps whatever is raised while it sends, so the failed import may be a cause several steps back.
     failed = next((error for error in _causes_of(raised) if isinstance(error, ImportError)), None)
     if failed is None:
         return None
@@ -244,7 +251,6 @@ class OptionalSettings:
         self.refused: set[str] = set()
 
     def without_refused(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the settings without those that were refused."""
         return {name: value for name, value in settings.items() if name not in self.refused}
 
     def without_what_it_names(
@@ -270,14 +276,16 @@ _importing: dict[Callable[[], None], asyncio.Task[None]] = {}
 
 
 async def import_off_loop(work: Callable[[], None]) -> None:
-    """Wait until ``work`` has imported its libraries, in a thread that all concurrent callers wait for.
+    """Wait until ``work`` has imported its libraries in a thread; concurrent callers share one import.
 
-    Raises NotInstalled where that fails.
+    Raises NotInstalled if an import fails.
     """
     loop, task = asyncio.get_running_loop(), _importing.get(work)
+    # A task can only be awaited on its own loop.
     if task is None or task.get_loop() is not loop:
         task = _importing[work] = loop.create_task(in_daemon_thread(work))
     try:
+        # If one caller is cancelled, the import goes on for the others.
         await asyncio.shield(task)
     except ImportError as broken:
         raise import_failure(broken) or broken from None

@@ -1,4 +1,4 @@
-"""Lets the requests of one process to each model through, as many as the process has a share for."""
+"""Limits the requests of one process to each model to the process's share of that model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REPLY_TOKENS = 256
 
 
 class QueuedRequest:
-    """A request that waits or is under way; it sends ``sent`` tokens and is expected to take ``tokens``."""
+    """A request that waits or is under way; of its estimated ``tokens`` it sends ``sent``."""
 
     __slots__ = ("began", "future", "sent", "tokens")
 
@@ -48,10 +48,10 @@ class QueuedRequest:
 
 
 class RateLimiter:
-    """Lets requests to one model through in turn, as many as the process has a share for.
+    """Lets requests to one model start in turn, as many as the share of this process allows.
 
-    It may be used on the loops of several threads. It calls ``report``, with whether that is urgent, when
-    something happened: ``report`` takes the report and brings a share, at once or later.
+    It may be used on the loops of several threads. When something happens, it calls ``report`` with itself
+    and with whether that is urgent; ``report`` calls ``take_report`` and, at once or later, ``take_share``.
     """
 
     def __init__(
@@ -83,17 +83,15 @@ class RateLimiter:
 
     @property
     def share(self) -> RateShare:
-        """What the process may do, by the latest share."""
         return self._share
 
     @property
     def replied(self) -> int:
-        """How many replies the model has given, to anybody, as far as this process knows."""
+        """How many replies the model has given to all processes, as far as this one knows."""
         return self._share.replied + self._replies
 
     @property
     def waiting(self) -> int:
-        """How many requests wait."""
         return len(self._waiting)
 
     @property
@@ -108,7 +106,7 @@ class RateLimiter:
         return bool(self._started or self._replies or self._refusal or self._failure or self._dropped)
 
     async def enter(self, sent: int = 0, most: int | None = None, *, first: bool = False) -> QueuedRequest:
-        """Wait for a turn, ``first`` of all or behind the others; raises ProviderDown where none will come.
+        """Wait for a turn, ahead of all others if ``first``; raises ProviderDown if the model is down.
 
         ``sent`` counts the tokens of the request, ``most`` those that its reply may have.
         """
@@ -122,7 +120,9 @@ class RateLimiter:
                 return request
             request.future = asyncio.get_running_loop().create_future()
             self._waiting.insert(0 if first else len(self._waiting), request)
+        # Outside the lock: a report within this process returns with a new share, which takes the lock.
         self._report(self, True)
+        # The new share may have started the request already.
         if request.began:
             return request
         try:
@@ -138,14 +138,14 @@ class RateLimiter:
         return request
 
     def reply(self, request: QueuedRequest, tokens: int | None = None) -> None:
-        """Note that a request was answered, and what it took, where that is known."""
+        """Note that a request was answered; ``tokens`` is what it took, None if that is unknown."""
         with self._lock:
             self._end(request, tokens)
             self._replies += 1
         self._report(self, False)
 
     def refuse(self, request: QueuedRequest, failure: ModelFailure, status: str, wait_s: float) -> None:
-        """Note that a request was refused: nothing more starts here until the next share says when."""
+        """Note that a request was refused: nothing more starts here until the next share allows it."""
         with self._lock:
             self._end(request, 0)
             self._refused[status] += 1
@@ -162,14 +162,14 @@ class RateLimiter:
         self._report(self, False)
 
     def fail(self, request: QueuedRequest, failure: ModelFailure) -> None:
-        """Note that the model is out of reach: requests failed often enough, or no other can succeed."""
+        """Note that the model is down: requests failed often enough, or no other can succeed."""
         with self._lock:
             self._end(request, None)
             self._failure = failure
         self._report(self, True)
 
     def take_report(self, *, leaving: bool = False) -> LimiterReport:
-        """Give what happened since the last report; nothing starts until the share for it is there."""
+        """Give what happened since the last report; nothing starts until ``take_share`` gets the answer."""
         now = time.monotonic()
         with self._lock:
             refusals = None
@@ -215,6 +215,7 @@ class RateLimiter:
             if request.future is None:
                 continue
             try:
+                # The request may wait on the loop of another thread.
                 request.future.get_loop().call_soon_threadsafe(_settle_future, request.future, share.down)
             except RuntimeError:  # its loop is closed: nobody waits there any more
                 if share.down is None:
@@ -242,8 +243,10 @@ class RateLimiter:
         self.in_flight -= 1
         if tokens is None or not self.limits.tokens_per_minute:
             return
+        # Now that the real number is known, it replaces the estimate.
         self._tokens += request.tokens - tokens
         if tokens:
+            # A moving average of the latest replies' length, which the next estimates use.
             self._reply_tokens += 0.1 * (max(0, tokens - request.sent) - self._reply_tokens)
 
 
@@ -258,10 +261,13 @@ def _settle_future(future: asyncio.Future[None], down: ModelFailure | None) -> N
 
 
 THREAD_NAME = "agenteval-rates"
+# Seconds between two exchanges with the store at least.
 GAP_S = 0.01
 NEWS_S = 0.25
 """Seconds after which a process reports what changes nothing for others at once."""
+# Seconds after which a process reports if others wait for the places that it gives back.
 WANTED_S = 0.02
+# Seconds between reports while requests are under way, far below the LOST_S after which a share is lost.
 BEAT_S = 2.0
 IDLE_S = 1.0
 """Seconds after which a process without requests gives its places back."""
@@ -272,7 +278,7 @@ CLOSING_S = 1.0
 
 
 class TimerThread:
-    """A thread with a loop that fetches shares and waits for due times; it starts at first use."""
+    """A thread with a loop that exchanges reports for shares and waits for due times."""
 
     def __init__(self) -> None:
         self._starting = threading.Lock()
@@ -294,11 +300,10 @@ class TimerThread:
             loop.call_soon_threadsafe(call)
 
     def later(self, seconds: float, call: Callable[[], object]) -> None:
-        """Call something there in so many seconds."""
         self.soon(lambda: asyncio.get_running_loop().call_later(seconds, call))
 
     def close(self) -> None:
-        """End the thread, and drop what it was to call."""
+        """End the thread; calls that are still due are dropped."""
         with self._starting:
             self._closed = True
             if self._loop is not None and self._thread is not None:
@@ -311,6 +316,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+        # Else asyncio would complain of tasks that were destroyed while they were pending.
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
@@ -335,7 +341,7 @@ class RateLimiters:
         self._due: dict[RateLimiter, float] = {}
 
     def limiter(self, model: str, name: str, limits: RateLimits, *, private: bool = False) -> RateLimiter:
-        """Give the rate limiter of a model; no other process uses one that is ``private``."""
+        """Give the rate limiter of a model; a ``private`` model is not shared with other processes."""
         with self._locks:
             limiter = self._limiters.get(model)
             if limiter is None:
@@ -349,7 +355,7 @@ class RateLimiters:
             return limiter
 
     def standings(self) -> tuple[ModelStanding, ...]:
-        """Give the standings of the models whose shares only this process keeps."""
+        """Give the standings of the models whose shares this process holds itself."""
         with self._locks:
             return self.shares.standings()
 
@@ -359,7 +365,7 @@ class RateLimiters:
         return None if limiter is None else limiter.share
 
     async def close(self) -> None:
-        """Give everything back, and end the thread."""
+        """Return every share to the store, and end the thread."""
         self._timer_thread.close()
         if self._store is not None and any(limiter.share.at_once for limiter in self._store_exchanges):
             await self._store.leave(self.process)
@@ -390,7 +396,7 @@ class RateLimiters:
 
 
 class _StoreExchange:
-    """Exchanges one limiter's reports for shares of the store: at once where a request waits, else rarely."""
+    """Exchanges one limiter's reports for shares of the store: at once if a request waits, else rarely."""
 
     def __init__(self, limiter: RateLimiter, store: ShareStore, timer_thread: TimerThread) -> None:
         self._limiter, self._store, self._timer_thread = limiter, store, timer_thread
@@ -474,7 +480,7 @@ def limiter_of(
 
 
 def limiter_key(model: Model) -> str:
-    """Name what limits belong to: a model, its address and its key."""
+    """Give the key of a model's limits: its id, its address and the name of its key."""
     return " ".join((model.id, str(model.params.get("api_base", "")), model.api_key_env)).rstrip()
 
 
@@ -482,7 +488,7 @@ _LIMITERS: WeakValueDictionary[str, RateLimiters] = WeakValueDictionary()
 
 
 def limiters_at(place: str, make: Callable[[], RateLimiters]) -> RateLimiters:
-    """Give the gates of this process that belong to a run, made by whoever asks first."""
+    """Give the rate limiters of a run in this process; the first caller makes them."""
     limiters = _LIMITERS.get(place)
     if limiters is None:
         limiters = _LIMITERS[place] = make()
@@ -490,7 +496,7 @@ def limiters_at(place: str, make: Callable[[], RateLimiters]) -> RateLimiters:
 
 
 def standings_at(place: str) -> tuple[ModelStanding, ...]:
-    """Say how the models of a run have fared: as this process knows it, else as its file has it."""
+    """Give how a run's models fared, from this process and from the run's file."""
     limiters = _LIMITERS.get(place)
     own = limiters.standings() if limiters is not None else ()
     if not Path(place).is_file():

@@ -1,7 +1,6 @@
-"""How the processes of a run share a model out: adaptive concurrency, limits per minute, a circuit breaker.
+"""How the processes of a run share a model: adaptive concurrency, limits per minute, a circuit breaker.
 
-What processes report and are granted is plain data, and every time comes in as an argument, so that the
-state can lie in a file.
+Reports and shares are plain data, and every time is an argument, so that the state can lie in a file.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ PATIENCE_S = 120.0
 
 
 class RateLimits(Record, frozen=True):
-    """How much the whole run may ask a model.
+    """How many requests and tokens the whole run may send to a model.
 
     ``at_once`` is the most requests under way, 0 for as many as the processes have trials at once; the run
-    begins with ``at_start`` of them. A model that replies to nobody is waited for ``patience_s`` seconds. A
-    limit per minute is None where there is none.
+    begins with ``at_start`` of them. A model that replies to nobody is given up after ``patience_s`` seconds.
+    A limit per minute is None where there is none.
     """
 
     at_once: int = 0
@@ -38,7 +37,7 @@ class RateLimits(Record, frozen=True):
 
 
 class ModelFailure(Record, frozen=True):
-    """Why a model is out of reach, found by a request that failed often enough.
+    """Why a model is down, found by a request that failed often enough.
 
     ``lasts`` is True where waiting would not help. ``message`` is for people, and names the model.
     """
@@ -49,10 +48,10 @@ class ModelFailure(Record, frozen=True):
 
 
 class RefusedRequests(Record, frozen=True):
-    """Requests that a provider refused since the last report, since it got too many or is overloaded.
+    """Requests that a provider refused since the last report: it gets too many, or is overloaded.
 
-    ``wait_s`` is the longest ``Retry-After``; ``began_ago_s`` is how long ago the last of them was sent, and
-    ``failure`` what the provider answered to it.
+    ``wait_s`` is the longest ``Retry-After``; ``began_ago_s`` is how many seconds ago the last of them was
+    sent, and ``failure`` is what the provider answered to it.
     """
 
     failure: ModelFailure
@@ -64,10 +63,10 @@ class RefusedRequests(Record, frozen=True):
 class LimiterReport(Record, frozen=True):
     """What happened to one process's requests to one model since its last report.
 
-    ``process`` is its number and a random suffix. ``most`` is how many requests it would have under way at
-    most, 0 if it leaves; ``tokens`` is an estimate for those that wait. ``started`` were sent, ``replied``
-    were answered. Of its last share it gives back ``unused_starts`` and ``unused_tokens``, below 0 where more
-    was used than estimated. ``dropped`` says that a request ended without a result.
+    ``process`` is its process id and a random suffix. ``most`` is how many requests it would have under way
+    at most, 0 if it leaves; ``tokens`` is an estimate for those that wait. ``started`` were sent, ``replied``
+    were answered. Of its last share it returns ``unused_starts`` and ``unused_tokens``, below 0 where more
+    was used than estimated. ``dropped`` means that a request ended without a result.
     """
 
     process: str
@@ -91,9 +90,9 @@ class RateShare(Record, frozen=True):
     """What one process may do with one model until its next report.
 
     It may have ``at_once`` requests under way and start ``starts`` more, of ``tokens`` together; None is no
-    limit. A process with waiting requests reports again after ``again_s``. ``replied`` counts the replies to
-    all processes. ``is_in_trouble``: the model replies to nobody just now; ``down``: it will not in this run.
-    ``others_wait``: another process wants a place that this one gives back.
+    limit. A process with waiting requests reports again after ``again_s`` seconds. ``replied`` counts the
+    replies to all processes. ``is_in_trouble``: the model replies to nobody at the moment; ``down``: it is
+    given up for this run. ``others_wait``: another process wants a place that this one gives back.
     """
 
     at_once: int = 0
@@ -109,9 +108,9 @@ class RateShare(Record, frozen=True):
 class ModelStanding(Record, frozen=True):
     """How a model fared in this run: how many requests it refused, and whether it replies.
 
-    ``least`` is the lowest number of requests at once that it was held to, ``outages`` how often it was
-    silent. One that ``is_in_trouble`` replies to nobody just now; it ``is_tried`` while a probe is under way,
-    or everybody waits before the next one.
+    ``least`` is the lowest number of requests at once that it was limited to, ``outages`` how often it
+    stopped replying. One that ``is_in_trouble`` replies to nobody at the moment; it ``is_tried`` while a
+    probe is under way, or while everybody waits before the next one.
     """
 
     model: str
@@ -125,13 +124,13 @@ class ModelStanding(Record, frozen=True):
 
 
 class ShareStore(Protocol):
-    """Shares models out among the processes of a run; all that goes in and out is plain data."""
+    """Shares models among the processes of a run; all that goes in and out is plain data."""
 
     async def exchange(self, report: LimiterReport) -> RateShare:
         """Note a process's report about a model, and give the share that it gets."""
 
     async def leave(self, process: str) -> None:
-        """Take back the shares of a process that asks nothing any more."""
+        """Take back the shares of a process that sends no more requests."""
 
     async def standings(self) -> tuple[ModelStanding, ...]:
         """Give the standing of every model that was used."""
@@ -147,16 +146,16 @@ SOON_S = 0.02
 
 
 class TokenBucket(msgspec.Struct):
-    """What may still be used of a limit per minute: it fills evenly, and holds a twelfth of a minute's.
+    """The unused part of a limit per minute: it fills evenly, and holds a twelfth of a minute's.
 
-    In no minute is more used than the limit, as long as nothing was used that had not been estimated.
+    In no minute is more used than the limit, as long as no request used more than was estimated.
     """
 
     level: float
     filled_at: float
 
     def fill(self, limit: float, now: float) -> float:
-        """Let in what has come since, and give the most that it holds."""
+        """Add what has come since the last call, and give the most that the bucket holds."""
         holds = max(1.0, limit / 12)
         self.level = min(holds, self.level + (now - self.filled_at) * _per_second(limit, holds))
         self.filled_at = now
@@ -251,10 +250,12 @@ def exchange_report(
             state.width = max(1.0, min(state.width, _most_at_once(state, report.limits)) / 2)
             state.least = min(state.least or int(state.width), int(state.width))
             state.is_ramping, state.halved_at = False, now
+        # However long the provider asks for, the model is probed again after a minute.
         wait_s = min(report.refusals.wait_s, LONGEST_WAIT_S)
         _back_off(state, report.refusals.failure, report.limits, now, wait_s)
     if report.failure is not None:
         _note_failure(state, report.failure, report.limits, now)
+    # Its probe ended without a result, so that another process may probe.
     if report.dropped and state.probe == report.process:
         state.probe = ""
     if report.replied:
@@ -272,7 +273,6 @@ def exchange_report(
 
 
 def remove_process(state: ModelState, process: str) -> None:
-    """Take back the share of a process."""
     state.members.pop(process, None)
     if state.probe == process:
         state.probe = ""
@@ -281,7 +281,6 @@ def remove_process(state: ModelState, process: str) -> None:
 def standing_of(
     model: str, state: ModelState, now: float, is_gone: Callable[[str, float], bool]
 ) -> ModelStanding:
-    """Give how a model fared."""
     busy = ((name, each.seen) for name, each in state.members.items() if each.in_flight or each.waiting)
     return ModelStanding(
         model=model,
@@ -372,8 +371,8 @@ def _share_of(state: ModelState, report: LimiterReport, member: ProcessState, no
 def _fair_places(state: ModelState, member: ProcessState, width: int) -> tuple[int, bool]:
     """Give how many of ``width`` places a process should have, and whether others want more than theirs.
 
-    All get the same, but those that want less. What a division leaves over goes to those that got least so
-    far; what nobody wants is shared out as a reserve.
+    All get the same number, except those that want less. The remainder of the division goes to those that got
+    least so far; places that nobody wants are shared out as a reserve.
     """
     wanting = sorted(
         (each.in_flight + each.waiting, each.served, name) for name, each in state.members.items()
@@ -404,7 +403,10 @@ def _grant_starts(state: ModelState, report: LimiterReport, now: float) -> tuple
 
 
 def _grant_tokens(state: ModelState, report: LimiterReport, now: float) -> tuple[int | None, float]:
-    """Grant tokens of the limit per minute; after a request that takes more than there is, all wait."""
+    """Grant tokens of the limit per minute; give them with the seconds until there are enough.
+
+    After a request that needs more than there is, all others wait.
+    """
     limit, bucket = report.limits.tokens_per_minute, state.tokens
     if limit is None or bucket is None:
         return None, 0.0
@@ -412,6 +414,7 @@ def _grant_tokens(state: ModelState, report: LimiterReport, now: float) -> tuple
     wanted = min(report.tokens, ceil(holds))
     granted = min(wanted, max(0, int(bucket.level)))
     needed = min(holds, report.tokens / max(1, report.waiting))
+    # Less than the next request needs would not start it, so the tokens stay in the bucket.
     if granted < needed or _portion(state, report, 1) == 0:
         granted = 0
     bucket.level -= granted
@@ -419,7 +422,7 @@ def _grant_tokens(state: ModelState, report: LimiterReport, now: float) -> tuple
 
 
 def _portion(state: ModelState, report: LimiterReport, level: int) -> int:
-    """Give how much of ``level`` a process may take: those that got less so far come first."""
+    """Give how much of ``level`` a process may take; processes that got less so far come first."""
     mine = state.members[report.process]
     others = [each for each in state.members.values() if each is not mine and each.waiting]
     if not others or level <= 0:
@@ -435,14 +438,13 @@ LOST_S = 60.0
 
 
 class LocalShares:
-    """The shares of all models in this process, which asks alone or keeps the shares of others."""
+    """The shares of all models in this process, which is alone or holds the shares of others."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._states: dict[str, ModelState] = {}
 
     def exchange(self, report: LimiterReport) -> RateShare:
-        """Note a process's report about a model, and give the share that it gets."""
         now = self._now()
         state = self._states.get(report.model)
         if state is None:
@@ -450,37 +452,32 @@ class LocalShares:
         return exchange_report(state, report, now, _is_lost)
 
     def leave(self, process: str) -> None:
-        """Take back the shares of a process."""
         for state in self._states.values():
             remove_process(state, process)
 
     def standings(self) -> tuple[ModelStanding, ...]:
-        """Give the standing of every model that was used."""
         now = self._now()
         return tuple(standing_of(model, state, now, _is_lost) for model, state in self._states.items())
 
 
 class LocalShareStore:
-    """The shares of this process, offered to others, on other machines too: what an actor of Ray holds."""
+    """The shares of this process, offered to other processes and machines: the state of Ray's actor."""
 
     def __init__(self, ledger: LocalShares | None = None) -> None:
         self.ledger = ledger or LocalShares()
 
     async def exchange(self, report: LimiterReport) -> RateShare:
-        """Note a process's report about a model, and give the share that it gets."""
         return self.ledger.exchange(report)
 
     async def leave(self, process: str) -> None:
-        """Take back the shares of a process that asks nothing any more."""
         self.ledger.leave(process)
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Give the standing of every model that was used."""
         return self.ledger.standings()
 
 
 class FileShareStore:
-    """Shares in a file, for the processes of one machine; those of one that has died are taken back.
+    """Shares in a file, for the processes of one machine; those of a dead process are taken back.
 
     A call may wait for another process, so it does not belong on a loop of trials.
     """
@@ -489,8 +486,6 @@ class FileShareStore:
         self._file = LockedState(path)
 
     async def exchange(self, report: LimiterReport) -> RateShare:
-        """Note a process's report about a model, and give the share that it gets."""
-
         def change(states: dict[str, Any]) -> RateShare:
             # The monotonic clock is one for all processes of a machine.
             now, data = time.monotonic(), states.get(report.model)
@@ -502,8 +497,6 @@ class FileShareStore:
         return self._file.change(change)
 
     async def leave(self, process: str) -> None:
-        """Take back the shares of a process that asks nothing any more."""
-
         def change(states: dict[str, Any]) -> None:
             for model, data in states.items():
                 state = msgspec.convert(data, ModelState)
@@ -513,11 +506,10 @@ class FileShareStore:
         self._file.change(change)
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        """Give the standing of every model that was used."""
         return read_standings(self._file)
 
     def close(self) -> None:
-        """Let go of the file, which stays."""
+        """Close the file; it stays on disk."""
         self._file.close()
 
 
@@ -533,7 +525,7 @@ def _is_lost(process: str, silent_s: float) -> bool:
 
 
 def _is_gone(process: str, silent_s: float) -> bool:
-    """Whether a process of this machine has ended; ``process`` begins with its number."""
+    """Whether a process of this machine has ended; ``process`` begins with its process id."""
     if silent_s < SILENT_S:
         return False
     return silent_s > LOST_S or (POSIX and not is_running(int(process.partition(".")[0])))

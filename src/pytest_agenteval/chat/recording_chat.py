@@ -1,4 +1,4 @@
-"""The chats that agents and judges hold: each ask is counted, recorded, and replayed from a cassette."""
+"""The chats of agents and judges: each ask is counted, recorded, and replayed from a cassette."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ class ChatTape:
 
     @property
     def hits(self) -> int:
-        """How many asks were replayed."""
         return self._tape.hits
 
     @property
@@ -71,7 +70,6 @@ class ChatTape:
 
     @property
     def recorded(self) -> int:
-        """How many asks were recorded."""
         return self._tape.recorded
 
     def request(
@@ -82,7 +80,7 @@ class ChatTape:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Request:
-        """Write the next ask as the cassette has it, and count it."""
+        """Give the next ask in the form of the cassette, and count it."""
         from pytest_agenteval.cassettes.interaction import chat_request
 
         self._asks += 1
@@ -97,7 +95,6 @@ class ChatTape:
         return chat_request(self._role, self._model.name, self._repetition, self._asks, filled)
 
     def play(self, request: Request) -> Reply | None:
-        """Give the recorded reply, or None."""
         from pytest_agenteval.cassettes.interaction import chat_reply
 
         if self._sends:  # then it is no miss
@@ -108,7 +105,6 @@ class ChatTape:
         return None if played is None else replace(_reply_from_json(chat_reply(played)), taped=True)
 
     def record(self, request: Request, reply: Reply) -> None:
-        """Record the reply to an ask that was sent."""
         from pytest_agenteval.cassettes.interaction import chat_response
 
         if not self._off and self._tape.recording:
@@ -122,16 +118,16 @@ class ChatTape:
             self._tape.record(request, chat_response({**filled, "usage": reply.usage.to_json()}))
 
     def miss(self, request: Request) -> CassetteMiss:
-        """Make the error that says what differs from the nearest recording, and how to record this ask."""
+        """Make the error that names the nearest recording, what differs, and how to record this ask."""
         return self._tape.miss(request, self._retry_command)
 
 
 async def taped_ask(
     tape: ChatTape | None, inner: Chat, messages: Sequence[ChatMessage], **rest: Any
 ) -> Reply:
-    """Give the recorded reply, else the model's, which is then recorded; raises CassetteMiss in a replay.
+    """Give the recorded reply, else the model's, which is then recorded; a replay raises CassetteMiss.
 
-    The request to the model itself is on no tape of the agent's or its tools' traffic.
+    The request to the model itself is not part of the recorded traffic of the agent or its tools.
     """
     if tape is None:
         with untaped():
@@ -149,7 +145,7 @@ async def taped_ask(
 
 
 def _reply_from_json(fields: Mapping[str, Any]) -> Reply:
-    """Read a reply back; one written by hand may leave out anything."""
+    """Read a recorded reply; one that was written by hand may omit any field."""
     usage = {"asks": 1, "attempts": 1, **fields.get("usage", {})}
     calls = []
     for index, call in enumerate(fields.get("calls", ())):
@@ -168,7 +164,7 @@ def _reply_from_json(fields: Mapping[str, Any]) -> Reply:
 class AgentChat:
     """The chat of a trial's agent: counts steps, writes the transcript, replays the tape, spends the budget.
 
-    The tokens of an ``offline`` model that costs nothing are not paid for.
+    The tokens of an ``offline`` model without cost count as unpaid.
     """
 
     def __init__(
@@ -191,7 +187,7 @@ class AgentChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Give the model's next reply; raises LimitReached where the trial may ask no more."""
+        """Give the model's next reply; raises LimitReached if the trial has used up its limits."""
         self._budget.step()
         recorder = self._recorder
         recorder.offer_tools(tools)
@@ -208,6 +204,7 @@ class AgentChat:
                 settings=settings,
             )
         except (TrialBroken, ProblemsFound) as broken:
+            # The agent may swallow the exception; the trial is broken all the same.
             recorder.broken = broken
             if isinstance(broken, CassetteMiss):
                 recorder.add_miss(broken)
@@ -226,7 +223,7 @@ class AgentChat:
 
 
 class JudgeChat:
-    """The chat of a judge, apart from the agent's budget, messages and usage.
+    """The chat of a judge, separate from the agent's budget, messages and usage.
 
     Each ask is an event of the trial, with its reply and a digest of the prompt. ``usage`` is what this judge
     took so far, ``budget`` that of all judges of the trial.
@@ -262,6 +259,7 @@ class JudgeChat:
         )
         self.usage = self.usage + reply.usage
         self._budget.spend(reply.usage)
+        # A replayed reply costs nothing again.
         if not reply.taped:
             self._recorder.pay(reply.usage)
         details = {
@@ -276,6 +274,6 @@ class JudgeChat:
 
 
 class UserChat(JudgeChat):
-    """The chat of a model that plays the user: apart from the agent's, as a judge's is."""
+    """The chat of a model that plays the user: separate from the agent's, as a judge's is."""
 
     event = USER_ASK

@@ -1,4 +1,4 @@
-"""Who asks a real model, and the one retry layer: no trial pays for back-off; failures are recorded."""
+"""The one retry layer around real models: trials are not charged for back-off, and failures are recorded."""
 
 from __future__ import annotations
 
@@ -47,19 +47,18 @@ class ProviderChat(Chat, Protocol):
     """A model behind a network: each ask is one request, and a failing one raises AttemptFailed."""
 
     @property
-    def model(self) -> Model:
-        """The model that requests go to."""
+    def model(self) -> Model: ...
 
     @property
     def longest_s(self) -> float:
         """How many seconds one request can take at most."""
 
     async def prepare(self, *, tools: bool = False) -> None:
-        """Get ready for requests, with ``tools`` too; the trial does not pay for this time."""
+        """Get ready for requests, also with ``tools``; the trial is not charged for this time."""
 
 
 class RetryingChat:
-    """Asks until there is a reply or no hope of one.
+    """Sends requests until there is a reply or no hope of one.
 
     Each request waits for its turn at the model's ``limiter``, which all trials share. A request that the
     provider refuses (429, overloaded) waits there for the next turn, ahead of the others. It counts against
@@ -85,6 +84,7 @@ class RetryingChat:
         note_unanswered: Callable[[int], None] = lambda requests: None,
     ) -> None:
         self._chat, self._budget, self._recorder, self._limiter = chat, budget, recorder, limiter
+        # The seed makes the waits the same when a run is repeated.
         self._random = random.Random(f"{seed} {chat.model.name}")
         self._attempts, self._first, self._longest = attempts, first_wait_s, longest_wait_s
         self._sleep, self._note_unanswered = sleep, note_unanswered
@@ -98,6 +98,7 @@ class RetryingChat:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
+        # No limit of the trial may fall into the import of a library, however long it takes.
         with self._budget.held_up(LONGEST_HOLD_UP_S), self._budget.excluded():
             await self._chat.prepare(tools=bool(tools))
         course = _AskProgress(self._limiter)
@@ -137,6 +138,7 @@ class RetryingChat:
                 self._note_failed(failed, course, place, self._budget.at - began)
             except BaseException:
                 course.requests += 1
+                # A limit or a cancellation cut the request off: its end shows nothing about the model.
                 self._limiter.drop(place)
                 raise
             else:
@@ -156,7 +158,7 @@ class RetryingChat:
     def _note_failed(
         self, failed: AttemptFailed, course: _AskProgress, place: QueuedRequest, seconds: float
     ) -> None:
-        """Record a failed attempt and report to the limiter what it says; raise after the last."""
+        """Record a failed attempt and report it to the limiter; raise after the last."""
         limiter, tries_for_all = self._limiter, course.note(failed)
         # These end every request to the model, however long it waits.
         lasts = failed.cause in ("auth", "unknown_model", "quota")
@@ -172,6 +174,8 @@ class RetryingChat:
         elif failed.cause in OUTAGES:
             limiter.drop(place)
         else:
+            # A refusal of this one conversation, such as one that
+            # is too long, still shows that the model answers.
             limiter.reply(place)
         course.wait_s = 0.0 if is_over or waits or failed.puts_off else self._wait_s(failed, course.tries)
         details = {
@@ -223,7 +227,7 @@ class _AskProgress:
         self.goes_first = False
 
     def note(self, failed: AttemptFailed) -> bool:
-        """Count a failed attempt; give whether it probed the model for all that wait."""
+        """Count a failed attempt; give whether it was the probe of the model for all that wait."""
         self.requests += 1
         for_all = self._limiter.share.is_in_trouble and self.is_outage(failed)
         replied = self._limiter.replied
@@ -238,14 +242,14 @@ class _AskProgress:
         return for_all
 
     def is_outage(self, failed: AttemptFailed) -> bool:
-        """Whether nobody had a reply since the first attempts: then this ask is not at fault."""
+        """Whether nobody had a reply since the first attempts; this ask is not at fault then."""
         if failed.cause == "timeout" and not (self._limiter.in_flight > 1 or self._limiter.waiting):
             return False  # without other requests, this one itself may take too long
         return failed.cause in OUTAGES and self._limiter.replied == self._replied_before
 
 
 def http_chat(model: Model, prices: Prices = NO_PRICES) -> DirectChat | LitellmChat:
-    """Give the chat of a model behind HTTP: by the transport that it names, else the usual one."""
+    """Give the chat of a model behind HTTP, by the transport that the model names, else the usual one."""
     if (model.via or usual_transport(model)) == DIRECT:
         from pytest_agenteval.chat.direct.direct_chat import DirectChat
 
