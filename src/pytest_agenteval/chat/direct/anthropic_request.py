@@ -1,4 +1,4 @@
-"""Requests to Anthropic's messages, as litellm would send them, and replies in the terms of the request.
+"""Requests to Anthropic's messages API, equal to litellm's, and its replies in the terms of the request.
 
 A conversation becomes turns of user and model, each a list of blocks.
 """
@@ -36,7 +36,6 @@ _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 def text_block(text: str) -> Block:
-    """Give a text as a block."""
     return {"type": "text", "text": text}
 
 
@@ -57,7 +56,6 @@ def system_blocks(message: Mapping[str, Any]) -> list[Block]:
 
 
 def user_blocks(message: Mapping[str, Any]) -> list[Block]:
-    """Give a user's texts, images and files."""
     content = message.get("content")
     if isinstance(content, str):
         return [marked(text_block(content if content.strip() else EMPTY_TEXT), message)]
@@ -90,14 +88,14 @@ def reply_blocks(message: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _goes_back(part: Mapping[str, Any]) -> bool:
-    """Whether a part of a reply other than text goes back to the provider."""
+    """Whether a part of a reply that is no text returns to the provider with the conversation."""
     kind = as_text(part.get("type"))
     of_provider = kind == "server_tool_use" or kind.endswith("_tool_result")
     return of_provider or (kind == "thinking" and is_signed(part))
 
 
 def is_signed(block: Mapping[str, Any]) -> bool:
-    """Whether a thought can go back: the provider checks its own signature."""
+    """Whether a block may return to the provider, which checks its own signature of a thought."""
     return block.get("type") != "thinking" or bool(as_text(block.get("signature")))
 
 
@@ -183,7 +181,7 @@ class AnthropicTurn(NamedTuple):
 
 
 def split_system(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Block], Sequence[Mapping[str, Any]]]:
-    """Give the system messages that a conversation begins with as blocks, and the rest of it."""
+    """Give the system messages at the start of a conversation as blocks, and the rest of it."""
     leading = list(takewhile(lambda message: _role(message) == "system", messages))
     return [block for message in leading for block in system_blocks(message)], messages[len(leading) :]
 
@@ -197,11 +195,12 @@ def anthropic_messages(
 ) -> list[dict[str, Any]]:
     """Give the messages behind the system prompt.
 
-    ``names`` are those of tools on the wire, ``echoes`` the thoughts that led to calls, by the id of the
-    first; ``takes_system`` says that the model takes system messages in the midst of a conversation.
+    ``names`` are the tools' names on the wire, ``echoes`` the thoughts that led to calls, by the id of the
+    first call; ``takes_system`` means that the model accepts system messages in the middle of a conversation.
     """
     turns = [turn for message in messages if (turn := _turn(message, names, echoes)).blocks]
     placed = _with_system(turns) if takes_system else _without_system(turns)
+    # The provider expects user and model to alternate, so turns of one role become one message.
     joined = [_joined_turns(role, list(run)) for role, run in groupby(placed, key=_wire_role)]
     if joined and joined[-1]["role"] == "assistant":
         # The model is to continue this reply, and the provider refuses trailing blanks there.
@@ -235,12 +234,13 @@ def _wire_role(turn: AnthropicTurn) -> str:
 
 
 def _without_system(turns: Iterable[AnthropicTurn]) -> Iterator[AnthropicTurn]:
-    """Turn system messages into the user's; results have to come right after their calls, so before them."""
+    """Turn system messages into the user's."""
     waiting: list[AnthropicTurn] = []
     for turn in turns:
         if turn.role == "system":
             waiting.append(_as_users(turn))
             continue
+        # The provider requires results right after their calls, so these messages wait until after them.
         if turn.role != "result":
             yield from waiting
             waiting = []
@@ -276,11 +276,12 @@ def _as_users(turn: AnthropicTurn) -> AnthropicTurn:
 
 
 def _joined_turns(role: str, turns: Iterable[AnthropicTurn]) -> dict[str, Any]:
-    """Make one message of turns of one role; a second call with the same id is the same call."""
+    """Make one message of turns of one role."""
     blocks: list[Block] = []
     called: set[str] = set()
     for block in (block for turn in turns for block in turn.blocks):
         if block["type"] == "tool_use":
+            # Two blocks with the same id are the same call.
             if block["id"] in called:
                 continue
             called.add(block["id"])
@@ -328,7 +329,6 @@ _BETAS_OF_TOOLS: Mapping[str, str] = {
 
 
 def body_of(ask: ModelAsk) -> dict[str, Any]:
-    """Write a request's body."""
     maps = ("response_schema", "settings", "further", "extra_body")  # of whatever kind: frozen ones, too
     ask = replace(ask, **{name: json.loads(compact_json(getattr(ask, name))) for name in maps})
     names, thinking = tool_names(ask.tools), _thinking(ask)
@@ -370,11 +370,12 @@ def body_of(ask: ModelAsk) -> dict[str, Any]:
         body["output_format"] = {"type": "json_schema", "schema": schema}
     if ask.streamed:
         body["stream"] = True
+    # The user's extra_body comes last, so that it overrides everything above.
     return {**body, **_further_settings(body, ask.further), **ask.extra_body}
 
 
 def _thinking(ask: ModelAsk) -> dict[str, Any]:
-    """Give how much a model is to think, as an effort or in tokens; empty for one that cannot."""
+    """Give how much a model has to think, as an effort or in tokens; empty for one that cannot."""
     effort = ask.settings.get("reasoning_effort")
     if effort in (None, "none") or not _can_think(ask):
         return {}
@@ -393,7 +394,7 @@ def _can_think(ask: ModelAsk) -> bool:
 
 
 def _max_tokens(ask: ModelAsk, thinking: Mapping[str, Any]) -> int:
-    """Give how long a reply may be with its thoughts, which the provider requires."""
+    """Give how long a reply may be, thoughts included; the provider requires this limit."""
     if most := ask.settings.get("max_tokens"):
         return int(most)
     budget = as_map(thinking.get("thinking")).get("budget_tokens")
@@ -428,7 +429,7 @@ def _has_structured_output(ask: ModelAsk) -> bool:
 
 
 def _further_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what further settings add to a body, as far as Anthropic has an equivalent."""
+    """Give what further settings add to a body, where Anthropic has an equivalent."""
     written: dict[str, Any] = {}
     if (stop := further.get("stop")) is not None:
         written["stop_sequences"] = [stop] if isinstance(stop, str) else stop
@@ -446,9 +447,10 @@ def _further_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> di
 def tool_names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Give the name on the wire of each tool whose own name the provider would refuse.
 
-    A valid name stays with its tool; a name that was made valid and is taken gets a number.
+    A name that was made valid and is taken already gets a number.
     """
     own = [as_text(as_map(tool.get("function")).get("name")) for tool in tools]
+    # A valid name stays with its tool, even if an earlier tool's name becomes equal to it.
     taken = {name for name in own if name and wire_name(name) == name}
     names: dict[str, str] = {}
     for name in own:
@@ -463,13 +465,14 @@ def tool_names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def wire_name(name: str) -> str:
-    """Give a name in the provider's alphabet, which may be taken."""
+    """Give a name in the provider's alphabet; another tool may have it already."""
     return _FOREIGN_IN_NAMES.sub("_", name)[:LONGEST_NAME]
 
 
 def headers_of(key: str, body: Mapping[str, Any]) -> dict[str, str]:
-    """Give the headers with the key, and with the betas that a body uses."""
+    """Give the headers with the key, and with the names of the betas that a body uses."""
     subscribed = key.startswith("sk-ant-oat")  # a subscription's key goes into another header
+    # The provider requires the name of each beta that a request uses.
     betas = {"oauth-2025-04-20"} if subscribed else set()
     output = as_map(body.get("output_config"))
     if body.get("output_format") is not None or output.get("format") is not None:
@@ -507,6 +510,7 @@ def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
     last = ask.messages[-1] if ask.messages else {}
     begins_reply = last.get("role") == "assistant" and last.get("prefix")
     prefix = as_text(last.get("content")) if begins_reply else ""
+    # The provider continues a reply that the conversation begins, without repeating its beginning.
     content = parts.content if parts.content.startswith(prefix) else prefix + parts.content
     calls = tuple(
         replace(call, name=own[call.name]) if call.by == "agent" and call.name in own else call

@@ -1,4 +1,4 @@
-"""Real models of three wire formats, over our own connections."""
+"""Direct requests to real models in three wire formats, without litellm."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _encode = msgspec.json.Encoder(enc_hook=plain_json).encode
 class DirectChat:
     """Asks one real model over the loop's own connections; each ask is one request.
 
-    A failing one raises AttemptFailed. Settings, keys, prices and refused settings are treated as by
+    A failed request raises AttemptFailed. Settings, keys, prices and refused settings are treated as by
     ``LitellmChat``, and the replies are the same.
     """
 
@@ -92,12 +92,11 @@ class DirectChat:
 
     @property
     def longest_s(self) -> float:
-        """How many seconds one request can take at most."""
         return self._timeout_s + REQUEST_GRACE_S
 
     async def prepare(self, *, tools: bool = False) -> None:
-        """Import what a request needs without holding up the loop."""
         secure = address_of(self.model).startswith("https:")
+        # The import and the certificates would block the loop for all trials.
         if not http_pool.is_loaded(secure):
             await import_off_loop(http_pool.load_secure if secure else http_pool.load)
 
@@ -109,7 +108,6 @@ class DirectChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Send one request and give the reply."""
         await self.prepare()
         self._asks += 1
         try:
@@ -137,6 +135,8 @@ class DirectChat:
                 self._has_family,
             )
         except (TypeError, ValueError) as not_json:
+            # This is the agent's mistake, so it is reported as
+            # a bad request and not as a crash; nothing is sent.
             words = one_line(f"the messages are no JSON: {not_json}")
             raise failed_attempt("bad_request", words) from not_json
         format = _format_of(self.model, ask)
@@ -147,11 +147,13 @@ class DirectChat:
             whole = _whole_body(format.FORMAT, answer, ask.streamed)
             parts = read_parts(format.FORMAT, whole)
             usage = self._priced(parts)
+            # Half a reply must not be graded as the model's answer.
             if parts.finish == INCOMPLETE:
                 raise UnreadableTraffic(CUT_OFF)
             parts = format.reply_of(parts, ask)
         except (TimeoutError, OSError, UnreadableTraffic) as raised:
             failed = self._failure(raised, ask, headers)
+            # What a reply took before it broke off was paid for.
             failed.usage = usage if usage.tokens else NO_USAGE
             raise failed from raised
         calls: list[ToolCall] = []
@@ -179,7 +181,7 @@ class DirectChat:
     async def _send(
         self, format: DirectFormat, ask: ModelAsk, answered: dict[str, str]
     ) -> tuple[Response, float | None]:
-        """Send a request; give the response and, where it was streamed, when its first token came.
+        """Send a request; give the response and, if it was streamed, the seconds to its first token.
 
         ``answered`` gets the response's headers.
         """
@@ -199,6 +201,7 @@ class DirectChat:
             headers |= account_headers(os.environ)
         sent = _encode(body)
         url, first_token_s = url_of(self.model, format.PATH), None
+        # The limit holds for the whole request, so that a reply that trickles in for ever ends, too.
         async with asyncio.timeout(self._timeout_s):
             began = time.perf_counter()
             async with http_pool.post(url, sent, headers) as response:
@@ -210,6 +213,8 @@ class DirectChat:
                 else:
                     content = await response.read()
         if 300 <= response.status < 400:
+            # The key belongs to the host that the user named.
+            # Where that redirects elsewhere, the user decides.
             elsewhere = redirect_base(url, response.headers.get("Location", ""), format.PATH)
             raise Redirected(response.status, f"it redirects to {elsewhere}: name that as api_base")
         return Response(response.status, response.reason or "", body=content), first_token_s
@@ -219,10 +224,10 @@ class DirectChat:
         usage = parts.usage
         if self._price is not None and usage.tokens:
             return with_own_price(self._price, usage, parts.priced_apart)
-        # Nobody else's price is that of a server of the user's own.
+        # The table's prices do not hold for a server of the user's own, whatever its models are called.
         if usage.cost_usd or not self._has_family:
             return replace(usage, cost_usd=usage.cost_usd or None)
-        # Who replied, where the provider has it, is more exact than who was asked.
+        # The model that replied, if the provider has it, is more exact than the requested one.
         provider = self.model.id.partition("/")[0]
         name = f"{provider}/{parts.model}"
         if (price_entry(name) or NOTHING).get("litellm_provider") != provider:
@@ -249,7 +254,7 @@ class DirectChat:
 
 
 def _format_of(model: Model, ask: ModelAsk) -> DirectFormat:
-    """Give the module that writes the request for an ask of a model; only that one is imported."""
+    """Give the module that writes an ask in the model's format; no other format is imported."""
     provider, _, name = model.id.partition("/")
     if provider == "anthropic":
         from pytest_agenteval.chat.direct import anthropic_request
@@ -265,7 +270,7 @@ def _format_of(model: Model, ask: ModelAsk) -> DirectFormat:
 
 
 def _whole_body(format: str, answer: Response, streamed: bool) -> Json:
-    """Give a reply's body, also one that is JSON but for a number, such as NaN in a call's arguments."""
+    """Give a reply's body, also one that is JSON except for a number such as NaN."""
     try:
         return whole_reply(format, answer, streamed=streamed)
     except ModelRefused:
@@ -286,7 +291,7 @@ def _plain_copy(value: Any) -> Any:
 
 
 class Redirected(UnreadableTraffic):
-    """A server redirects to a host that the user did not name: another request would change nothing."""
+    """A server redirects to a host that the user did not name; a retry would change nothing."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

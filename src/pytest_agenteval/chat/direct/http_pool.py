@@ -19,6 +19,7 @@ from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_
 IDLE_S = 60.0
 """How long an unused connection stays open."""
 MOST_REDIRECTS = 5
+# Gateways write policies and traces into headers; aiohttp's own limit is 8,190 bytes.
 LONGEST_HEADER = 65_536
 _INNER = re.compile(r" ssl:(?:default|<[^>]*>)|<\w+: 400, message=([^>]*)>|^400, message=")
 """Parts of aiohttp's messages that mislead: its own settings, and a status that no server sent."""
@@ -30,7 +31,7 @@ _proxies: dict[str, tuple[Any, Any]] = {}
 
 
 class NoConnection(OSError):
-    """A request or its response got lost, or no server listens."""
+    """A request or its response was lost, or no server listens."""
 
 
 def is_loaded(secure: bool) -> bool:
@@ -65,7 +66,7 @@ def load_secure() -> None:
 
 @asynccontextmanager
 async def post(url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[Any]:
-    """Send a request and give aiohttp's response, whose body has still to be read; raises NoConnection.
+    """Send a request and give aiohttp's response, whose body is not read yet; raises NoConnection.
 
     A redirect is followed if it stays on the same host, which has the key already.
     """
@@ -87,15 +88,13 @@ async def post(url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterat
 
 
 async def _answer(url: str, body: bytes, headers: Mapping[str, str]) -> Any:
-    """Send a request and give the response.
-
-    The server may just have closed a reused connection: the request is sent again at once, until it is lost
-    on a new one.
-    """
+    """Send a request and give the response; a request on a reused connection may be sent again."""
     proxy, proxy_auth = _proxy_of(url)
     options = {"ssl": _tls if url.startswith("https:") else True, "allow_redirects": False}
     options |= {"proxy": proxy, "proxy_auth": proxy_auth}
-    for _ in range(100):  # the server may have closed up to 100 reused connections
+    # The server may have closed a reused connection as the request arrived, which costs no attempt. On a new
+    # connection nobody knows whether the request was read, so the retry layer decides.
+    for _ in range(100):  # as many reused connections may be closed, one after the other
         reused: list[bool] = []
         try:
             return await _session().post(url, data=body, headers=headers, trace_request_ctx=reused, **options)
@@ -125,7 +124,7 @@ def _session() -> Any:
     loop = asyncio.get_running_loop()
     session = _sessions.get(loop)
     if session is None or session.closed:
-        # The rate limiter bounds how much is asked at once, the chat how long it may take.
+        # The rate limiter limits the number of requests at once, and the chat their duration.
         connector = _aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_S)
         reuse = _aiohttp.TraceConfig()
         reuse.on_connection_reuseconn.append(_note_reuse)
@@ -163,7 +162,8 @@ def _proxy_of(url: str) -> tuple[Any, Any]:
 
 
 def _moved_to(url: str, response: Any) -> str:
-    """Give the address on the same host that a redirect names; empty if it names none."""
+    """Give the address on the same host that a redirect names; empty if it names none there."""
+    # Only these two statuses keep the method and body of the request.
     location = response.headers.get("Location") if response.status in (307, 308) else None
     if not location:
         return ""
@@ -184,6 +184,7 @@ _DELTA_FIELDS = ("content", "refusal", "reasoning_content", "reasoning", "tool_c
 _ENDINGS = frozenset(
     {"message_stop", "response.completed", "response.incomplete", "response.failed", "error"}
 )
+# Found in the bytes of every event that _ENDINGS or an error mark as the end.
 _ENDING_WORDS = (
     b"message_stop",
     b"response.completed",
@@ -194,7 +195,7 @@ _ENDING_WORDS = (
 
 
 class EventStreamReader:
-    """Takes a stream's body piece by piece, and notices its first token and its end."""
+    """Collects a stream's body piece by piece, and notices its first token and its end."""
 
     def __init__(self, began: float) -> None:
         self._began = began
@@ -205,11 +206,9 @@ class EventStreamReader:
 
     @property
     def body(self) -> bytes:
-        """All that has come."""
         return b"".join(self._pieces)
 
     def add(self, piece: bytes) -> None:
-        """Take the next piece of the body."""
         self._pieces.append(piece)
         if b"\r" in piece:  # also ends a line; one more empty line changes nothing
             piece = piece.replace(b"\r", b"\n")
@@ -223,6 +222,8 @@ class EventStreamReader:
                 data = line[5:].strip()
                 if data == b"[DONE]":
                     self.ended = True
+                # Decoding is slow: once the first token is there,
+                # only an event that may be the end is decoded.
                 elif self.first_token_s is None or any(word in data for word in _ENDING_WORDS):
                     with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
                         event = as_map(msgspec.json.decode(data))
@@ -248,13 +249,14 @@ def has_content(event: Json) -> bool:
 async def read_event_stream(response: Any, began: float) -> tuple[bytes, float | None]:
     """Read a response to its reply's end; give its body, and the seconds from ``began`` to the first token.
 
-    They are None if no token came. A server may keep the connection open after a whole reply.
+    They are None if no token came.
     """
     listener = EventStreamReader(began)
     pieces: AsyncIterator[bytes] = response.content.iter_any()
     try:
         async for piece in pieces:
             listener.add(piece)
+            # A server may keep the connection open after a whole reply.
             if listener.ended:
                 break
     except Exception:
@@ -262,6 +264,7 @@ async def read_event_stream(response: Any, began: float) -> tuple[bytes, float |
         listener.add(b"".join(getattr(response.content, "_buffer", ())))
         if not listener.ended:
             raise
+    # If the response ends here, too, its connection can be used again.
     with suppress(Exception):
         async with asyncio.timeout(0.05):  # seconds; the reply is whole, only its stream may not have ended
             await response.content.read()

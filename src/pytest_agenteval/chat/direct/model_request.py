@@ -23,10 +23,10 @@ class ModelAsk(FrozenValue, frozen=True):
     OpenAI's chat completions. ``settings`` holds those that are set and were not refused before: temperature,
     top_p, seed, max_tokens, tool_choice (auto, none, required, a tool's name, or OpenAI's map) and
     reasoning_effort; ``further`` holds others of OpenAI's chats. ``extra_body`` is merged over the body.
-    ``counts_streamed``: a request for a stream may ask for token counts. ``echoes`` are what ``echo_of`` gave
+    ``counts_streamed``: a request for a stream may request token counts. ``echoes`` are what ``echo_of`` gave
     for earlier replies, by the id of the first call of each. ``abilities`` is the model's entry in the table
     of prices, empty if it has none. ``own_host``: the address is the provider's own. ``has_family``: the name
-    tells what the model accepts, which it does not on a server of the user's own.
+    shows what the model accepts, which it does not on a server of the user's own.
     """
 
     model: str
@@ -45,7 +45,7 @@ class ModelAsk(FrozenValue, frozen=True):
 
 
 class DirectFormat(Protocol):
-    """What a module has that writes requests in one format."""
+    """The interface of a module that writes requests in one format."""
 
     FORMAT: str
     """Its name with the reader of model traffic."""
@@ -54,13 +54,13 @@ class DirectFormat(Protocol):
     """What stands behind the address."""
 
     def body_of(self, ask: ModelAsk) -> dict[str, Any]:
-        """Write the request's body; nothing of ``ask`` is written into."""
+        """Give the request's body; ``ask`` stays unchanged, since a retry and the tape need it again."""
 
     def headers_of(self, key: str, body: Mapping[str, Any]) -> dict[str, str]:
-        """Give the headers with the key, and those that the provider wants for this body."""
+        """Give the headers with the key, and those that the provider requires for this body."""
 
     def echo_of(self, whole: Json) -> Any:
-        """Give what of a whole reply goes back with the results of its calls, or None."""
+        """Give the part of a reply that returns with the results of its calls, or None."""
 
     def reply_of(self, parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
         """Give a reply in the terms of the ask: tools by their own names, a schema's object as text."""
@@ -101,13 +101,13 @@ def address_of(model: Model) -> str:
 
 
 def url_of(model: Model, path: str) -> str:
-    """Give the URL of a request; an address that ends with the path of its format is one."""
+    """Give the URL of a request; an address may end with the path of its format already."""
     address = address_of(model)
     return address if address.endswith(path) else f"{address}{path}"
 
 
 def address_problem(model: Model) -> str:
-    """Say why a model's address cannot be used; empty if it can."""
+    """Describe why a model's address cannot be used; empty if it can."""
     address = address_of(model)
     if not address:
         variables = " or ".join(DIRECT_ADDRESSES[model.id.partition("/")[0]].variables)
@@ -150,7 +150,7 @@ def region_of(model: Model) -> str:
 
 
 def table_name(model: Model) -> str:
-    """Give the id by which the table of prices knows a model."""
+    """Give the id under which the table of prices lists a model."""
     return model.id.replace(f"/{RESPONSES}", "/", 1)
 
 
@@ -163,7 +163,7 @@ def table_entry(model: Model) -> Mapping[str, Any]:
 
 
 def has_family(model: Model) -> bool:
-    """Whether a model's name tells its family: a server of the user's own may use any name."""
+    """Whether a model's name shows its family: a server of the user's own may use any name."""
     return bool(DIRECT_ADDRESSES[model.id.partition("/")[0]].address)
 
 
@@ -179,12 +179,13 @@ def redirect_base(url: str, location: str, path: str) -> str:
 def api_key_of(model: Model) -> str:
     """Give the model's key from the environment; empty if none is set or needed."""
     provider = DIRECT_ADDRESSES[model.id.partition("/")[0]]
+    # A key for an address in the model's own table has to be named there by api_key_env: the usual key of
+    # hosted_vllm belongs to the address in its environment variable.
     names = key_names(model) or ((provider.own_key,) if "api_base" not in model.params else ())
     return next((os.environ[name].strip() for name in names if os.environ.get(name)), "")
 
 
 def needs_key(model: Model) -> bool:
-    """Whether requests to a model need a key."""
     return bool(key_names(model))
 
 

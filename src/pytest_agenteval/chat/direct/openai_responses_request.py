@@ -65,7 +65,7 @@ def _call_item(call: Json) -> dict[str, Any]:
 
 
 def _item_part(part: Any, role: str) -> dict[str, Any]:
-    """Write a part of a message; one of an unknown type is the API's own."""
+    """Give a part of a message in the API's form; a part of an unknown type is in that form already."""
     kind = as_map(part).get("type")
     if kind == "image_url":
         image = part[kind] if isinstance(part[kind], dict) else {"url": part[kind]}
@@ -74,6 +74,7 @@ def _item_part(part: Any, role: str) -> dict[str, Any]:
     if kind == "file":
         fields = ("file_id", "file_data", "filename")
         file = {name: value for name, value in as_map(part.get(kind)).items() if name in fields}
+        # The API refuses the contents of a file without a name.
         named = {"filename": "file.pdf"} if "file_data" in file else {}
         return {"type": "input_file", **named, **file}
     if isinstance(part, dict) and kind != "text":
@@ -100,7 +101,6 @@ _FEWEST_TOKENS = 16
 
 
 def body_of(ask: ModelAsk) -> dict[str, Any]:
-    """Write the request's body; nothing of ``ask`` is written into."""
     model = ask.model.removeprefix(RESPONSES)
     messages: Sequence[Mapping[str, Any]] = [with_known_role(message, ask) for message in ask.messages]
     extra = {name: value for name, value in ask.extra_body.items() if name not in SUMMARY_SETTINGS}
@@ -138,6 +138,7 @@ def echo_of(whole: Json) -> Any:
     kinds = set(map(kind_of, items))
     thoughts = [item for item in items if kind_of(item) == "reasoning"]
     sendable = all(as_text(item.get("encrypted_content")) for item in thoughts)
+    # Thoughts that the provider cannot find again, or without what followed them, would be refused.
     if not (thoughts and sendable and "function_call" in kinds and kinds <= _ECHOED_FIELDS.keys()):
         return None
     echo = []
@@ -154,13 +155,14 @@ def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
     """Give a reply in the terms of the ask; raises UnreadableTraffic if it is empty."""
     reply = agent_reply(parts, ask)
     spoke = reply.content or reply.calls or any(kind_of(item) == "message" for item in reply.items.values())
+    # An empty answer would be graded as the model's; as a failed attempt it is retried.
     if reply.finish == "stop" and not spoke:
         raise UnreadableTraffic("the reply holds neither a message nor a call")
     return reply
 
 
 def _settings(ask: ModelAsk) -> dict[str, Any]:
-    """Give the settings that the model accepts, by the API's names; it has none for a seed."""
+    """Give the settings that the model accepts, by this API's names; it has no seed."""
     settings = chat_settings(ask)
     written: dict[str, Any] = {name: settings[name] for name in ("temperature", "top_p") if name in settings}
     most = settings.get("max_completion_tokens", settings.get("max_tokens"))
@@ -172,7 +174,7 @@ def _settings(ask: ModelAsk) -> dict[str, Any]:
 
 
 def _reasoning_settings(ask: ModelAsk, effort: Any) -> dict[str, Any]:
-    """Give how much a model is to think, and whether it summarizes its thoughts."""
+    """Give how much a model has to think, and whether it summarizes its thoughts."""
     if known_abilities(ask) and not ask.abilities.get("supports_reasoning"):
         return {}
     wanted = dict(effort) if isinstance(effort, Mapping) else {} if effort is None else {"effort": effort}
@@ -181,7 +183,7 @@ def _reasoning_settings(ask: ModelAsk, effort: Any) -> dict[str, Any]:
 
 
 def _tool_settings(ask: ModelAsk, model: str) -> dict[str, Any]:
-    """Give the tools; a model that reasons also returns sealed thoughts, to go back with their results."""
+    """Give the tools with the choice among them, and the setting that makes thoughts returnable."""
     if not ask.tools or not takes_tools(ask):
         return {}
     # Families that accept no union of objects as a tool's schema.
@@ -200,5 +202,7 @@ def _tool_settings(ask: ModelAsk, model: str) -> dict[str, Any]:
         name = as_map(as_map(choice).get("function")).get("name")
         written["tool_choice"] = {"type": "function", "name": name} if name else choice
     if ask.own_host and known_abilities(ask).get("supports_reasoning"):
+        # The thoughts are requested sealed, so that they can
+        # return with the results of the calls they led to.
         written["include"] = ["reasoning.encrypted_content"]
     return written

@@ -12,12 +12,12 @@ from pytest_agenteval.text.json_values import compact_json
 
 
 def plain_copy(value: Any) -> Any:
-    """Give a plain copy, as litellm writes into what it gets; lone surrogates become question marks."""
+    """Give a plain copy, since litellm writes into its arguments; lone surrogates become question marks."""
     return json.loads(compact_json(value).encode("utf-8", "replace"))
 
 
 def tool_choice(choice: Any) -> Any:
-    """Give one of OpenAI's words as it is, and the name of a tool as the choice of that tool."""
+    """Give the name of a tool as the choice of that tool; OpenAI's own words and maps stay as they are."""
     if choice in ("auto", "none", "required") or not isinstance(choice, str):
         return choice
     return {"type": "function", "function": {"name": choice}}
@@ -110,7 +110,7 @@ def anthropic_reply_schema(schema: Schema) -> dict[str, Any]:
 
 
 def _inlined(node: Any, definitions: Schema, within: tuple[str, ...] = ()) -> Any:
-    """Replace each reference by its target; a recursive one stays."""
+    """Replace each reference by its target, except within the target itself."""
     if isinstance(node, list | tuple):
         return [_inlined(item, definitions, within) for item in node]
     if not isinstance(node, Mapping):
@@ -124,6 +124,7 @@ def _inlined(node: Any, definitions: Schema, within: tuple[str, ...] = ()) -> An
         return {name: _inlined(value, known, within) for name, value in node.items()}
     name = referred.rpartition("/")[2]
     target = definitions.get(name)
+    # A schema that contains itself is written out once; below that, the reference stays.
     if name in within or not isinstance(target, Mapping):
         return dict(node)
     return _inlined(target, definitions, (*within, name))
@@ -155,12 +156,13 @@ def _anthropic_schema(schema: Any) -> Any:
         else:
             accepted[name] = _anthropic_schema(value) if name == "items" else value
     if accepted.get("type") == "object":
+        # Structured output of this provider requires it of every object.
         accepted["additionalProperties"] = False
     return accepted
 
 
 def _is_refused_rule(name: str, value: Any) -> bool:
-    """Whether the provider's grammar cannot hold a rule; it can hold that a list is not empty."""
+    """Whether the provider refuses a rule; of those listed, it accepts that a list is not empty."""
     return name in _RULES_IN_WORDS and not (name == "minItems" and type(value) is int and value in (0, 1))
 
 
@@ -204,7 +206,7 @@ def openai_tool(tool: Mapping[str, Any], *, flat: bool) -> dict[str, Any]:
 
 
 def _with_known_patterns(schema: Any) -> Any:
-    """Give a schema without patterns that Python cannot compile; examples and values stay."""
+    """Give a schema without patterns that Python cannot compile; examples and values stay as they are."""
     if not isinstance(schema, dict):
         return schema
     given = {name: value for name, value in schema.items() if name != "pattern" or _is_pattern(value)}
@@ -228,7 +230,7 @@ def _is_pattern(text: object) -> bool:
 
 
 def _object_of(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any] | None:
-    """Merge a schema's branches into one object; None if they are no objects."""
+    """Merge a schema's branches into one object; None if a branch is no object."""
     if not isinstance(schema, dict) or depth < 0:
         return None
     if "$ref" in schema:
