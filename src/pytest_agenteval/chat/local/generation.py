@@ -17,7 +17,7 @@ from pytest_agenteval.text.json_values import compact_json
 
 
 class OutOfMemory(Exception):
-    """A single request took more memory than there is."""
+    """A single request needs more memory than there is."""
 
 
 class NoTemplate(Exception):
@@ -27,8 +27,8 @@ class NoTemplate(Exception):
 class Sampling(FrozenValue, frozen=True):
     """How tokens are chosen; None leaves a setting to the model's own configuration.
 
-    A ``temperature`` of 0 takes the likeliest token. Without a ``seed``, replies differ. A reply ends before
-    the texts of ``stop``.
+    A ``temperature`` of 0 takes the most likely token. Without a ``seed``, replies differ. A reply ends
+    before the texts of ``stop``.
     """
 
     temperature: float | None = None
@@ -92,10 +92,9 @@ def template_messages(
     response_schema: Mapping[str, Any] | None = None,
     thoughts: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Give a conversation as templates expect it: arguments as objects, ids of nine letters, tools by name.
+    """Give a conversation as templates expect it: arguments as objects, short ids, tools by name.
 
-    Mistral's template accepts no other ids. ``thoughts`` are repeated with the call of their id. Raises
-    NotText for an image.
+    ``thoughts`` are repeated with the call of their id. Raises NotText for an image.
     """
     names: dict[str, str] = {}
     short_ids: dict[str, str] = {}
@@ -121,8 +120,11 @@ def _template_message(
     for call in calls:
         name, arguments = call["function"]["name"], call["function"]["arguments"]
         names[call["id"]] = name
+        # Nine letters and digits: Mistral's template accepts no other ids.
         short_id = short_ids.setdefault(call["id"], f"call{len(short_ids):05d}")
         args, raw = parse_arguments(arguments) if isinstance(arguments, str) else (arguments, None)
+        # Templates want an object. Arguments that are none
+        # stand in one, so that the model sees what it wrote.
         function = {"name": name, "arguments": dict(args) if raw is None else {INVALID_ARGUMENTS: raw}}
         ready["tool_calls"].append({"id": short_id, "type": "function", "function": function})
     if thought := thoughts.get(calls[0]["id"]):
@@ -183,7 +185,7 @@ def _alternating(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _add_to_system(messages: list[dict[str, Any]], text: str) -> None:
-    """Append a text to the system message, which may have to be added."""
+    """Append a text to the system message; without one, add it."""
     if messages and messages[0]["role"] == "system":
         messages[0]["content"] += f"\n\n{text}"
     else:
@@ -218,9 +220,9 @@ class _WaitingRequest(NamedTuple):
 
 
 class Batcher:
-    """A thread that passes requests to ``generate`` in batches of all that have come.
+    """A thread that passes requests to ``generate`` in batches of all that have arrived.
 
-    A batch that does not fit into memory is generated in halves. A cancelled request ends at its next token.
+    A batch that does not fit into memory is generated in halves.
     """
 
     def __init__(
@@ -234,9 +236,9 @@ class Batcher:
         self._thread.start()
 
     def submit(self, request: GenerationRequest) -> Future[Generation]:
-        """Put a request into the next batch."""
         future: Future[Generation] = Future()
         unwanted = request.unwanted
+        # A cancelled request ends at its next token, and so do all when the run ends: nobody waits for them.
         request.unwanted = lambda: future.cancelled() or self._closing.is_set() or unwanted()
         self._queue.put(_WaitingRequest(request, future))
         return future

@@ -76,7 +76,6 @@ class HfChat:
 
     @property
     def longest_s(self) -> float:
-        """How many seconds one request can take at most."""
         return self._timeout_s + GRACE_S
 
     @property
@@ -86,7 +85,7 @@ class HfChat:
         return ready.model.description if isinstance(ready, _Ready) else {}
 
     async def prepare(self, *, tools: bool = False) -> None:
-        """Load the model in a thread; raises what loading it raised, also in another trial."""
+        """Load the model in a thread; raises the error of a failed load, also if another trial started it."""
         if not isinstance(_ready.get(self._loading), _Ready):
             await in_daemon_thread(_load_once, self._loading)
         if not self._noted:
@@ -101,7 +100,6 @@ class HfChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Generate one reply."""
         await self.prepare()
         ready = _ready[self._loading]
         assert isinstance(ready, _Ready)
@@ -156,13 +154,17 @@ class HfChat:
         for place, call in enumerate(written.calls):
             args, raw = parse_arguments(call.arguments or "{}")
             self._calls += 1
+            # Nine letters and digits, as Mistral's template requires.
             calls.append(ToolCall(f"call{self._calls:05d}", 0, place, call.tool, args, raw))
         if calls and written.reasoning:
             self._thoughts[calls[0].id] = written.reasoning
         usage = Usage(
             input_tokens=len(prompt.tokens),
             output_tokens=generation.tokens,
+            # The thoughts are encoded once more to count them,
+            # which may give more tokens than were generated.
             reasoning_tokens=min(generation.tokens, model.count_tokens(written.reasoning)),
+            # Without a price of the user's own, the cost is unknown, which is not 0.
             cost_usd=None,
             asks=1,
             attempts=1,
@@ -182,7 +184,7 @@ class HfChat:
 
 
 def unknown_params(model: Model) -> list[str]:
-    """Name the parameters of a model's table that have no effect on a model in this process."""
+    """Give the parameters of a model's table that have no effect on a model in this process."""
     extra = model.params.get("extra_body") or {}
     params = [name for name in request_params(model) if name not in TAKEN]
     return params + [f"extra_body.{name}" for name in extra if name != TEMPLATE_KWARGS]
@@ -211,7 +213,6 @@ def _load_once(loading: Loading) -> None:
 
 
 async def close() -> None:
-    """Release every model of this process."""
     while _ready:
         _, ready = _ready.popitem()
         if isinstance(ready, _Ready):

@@ -1,4 +1,4 @@
-"""Which models run on this machine, and how they are loaded: where, in which numbers, by how many devices."""
+"""Which models run on this machine, and how they are loaded: device, number format, number of devices."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ def folder_of(id: str) -> Path | None:
 
 
 def loading_of(model: Model) -> Loading:
-    """Give how a local model is loaded."""
     folder = folder_of(model.id)
     settings = {name: value for name, value in model.params.items() if name in Loading.__struct_fields__}
     if "serve_args" in settings:
@@ -83,12 +82,12 @@ def loading_of(model: Model) -> Loading:
 
 
 def request_params(model: Model) -> dict[str, Any]:
-    """Give the parameters of every request: those that are not about loading."""
+    """Give the parameters that are sent with every request: those that do not concern loading."""
     return {name: value for name, value in model.params.items() if name not in LOADED_BY}
 
 
 def note_loading(recorder: Recorder | None, model: Model, loading: Mapping[str, Any]) -> None:
-    """Record how a local model runs in the trial that asks it."""
+    """Record in a trial how its local model runs."""
     if recorder is not None:
         text = f"{model.name} runs on this machine: {_loading_text(loading) or 'as it says itself'}"
         recorder.event("local_model", text, {"model": model.name, **loading})

@@ -1,4 +1,4 @@
-"""A process beside the run that keeps one model server, and ends it with the run.
+"""A process that runs one model server beside the run, and ends it with the run.
 
 ``python -m pytest_agenteval.chat.local.server_keeper FOLDER NAME OWNER COMMAND...``. Workers may be killed
 one by one; the server runs until the process ``OWNER`` is gone, or the file ``NAME.stop`` exists.
@@ -27,7 +27,7 @@ def process_marker(folder: Path, name: str) -> str:
 
 
 def keep_server(folder: Path, name: str, owner: int, command: Sequence[str]) -> None:
-    """Run the server until it ends or has to end, and write how into ``NAME.ended``."""
+    """Run the server until it ends or has to end, and write the reason into ``NAME.ended``."""
     stop = folder / f"{name}.stop"
     with (folder / f"{name}.log").open("ab") as log:
         try:
@@ -44,6 +44,7 @@ def keep_server(folder: Path, name: str, owner: int, command: Sequence[str]) -> 
             folder, name, "it was ended" if server.poll() is None else f"exit status {server.poll()}"
         )
     finally:
+        # Processes that left the server's group are found by the variable in their environment.
         end_group(server, GRACE_S, process_marker(folder, name))
 
 

@@ -1,4 +1,4 @@
-"""Models in this process, by transformers and torch: the one file that knows them."""
+"""Models in this process, through transformers and torch, which no other module imports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ModelSampling:
         self._penalty = getattr(config, "repetition_penalty", None)
 
     def fill(self, sampling: Sampling) -> Sampling:
-        """Give the settings of a request, with the model's own where it has none."""
+        """Give the settings of a request, completed with the model's own."""
         own = {**self._others, "temperature": self._temperature, "repetition_penalty": self._penalty}
         unsaid = {name: value for name, value in own.items() if getattr(sampling, name) is None}
         return replace(sampling, **unsaid)
@@ -94,11 +94,9 @@ class BatchRow:
 
 
 class TokenChooser:
-    """Lets each row choose its next token, and leaves transformers no other.
+    """Chooses the next token of each row, and leaves transformers no other.
 
-    Each row draws from its own generator, so that the rest of the batch does not change it. Each token gets a
-    time drawn from the exponential distribution with its probability p as the rate: token i is the first with
-    probability p_i.
+    Each row draws from its own generator, so that the other rows of the batch do not change its reply.
     """
 
     def __init__(self, rows: Sequence[BatchRow], torch: Any, device: Any) -> None:
@@ -133,6 +131,8 @@ class TokenChooser:
             keep &= ordered >= ordered[:, :1] * self._min_p
             keep[:, 0] = True  # the likeliest always stays
             chances = torch.zeros_like(chances).scatter(1, places, ordered * keep)
+        # If a token with probability p gets a time from the exponential distribution with rate p, token i
+        # comes first with probability p_i: the greatest chance divided by a draw is a sample.
         drawn = self._torch.ones_like(chances)
         for place, row in enumerate(self._rows):
             if row.sampling.temperature:
@@ -150,7 +150,7 @@ class RowStops:
         self.first_at: float | None = None
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        """Tell transformers which rows are over."""
+        """Give transformers the rows that are over."""
         if self.first_at is None:
             self.first_at = time.perf_counter()
         over = [row.is_over(tokens) for row, tokens in zip(self._rows, input_ids, strict=True)]
@@ -177,7 +177,7 @@ def missing_packages(quantization: str) -> list[str]:
 
 
 def missing_device(device: str, quantization: str) -> str:
-    """Say why torch lacks a device; imports torch, so call it only if a device is set."""
+    """Describe why torch lacks a device; imports torch, so call it only if a device is set."""
     import torch
 
     kind, _, number = device.partition(":")
@@ -251,6 +251,7 @@ class TransformersModel:
             "dtype": str(self._model.dtype).removeprefix("torch."),
             **({"quantization": loading.quantization} if loading.quantization else {}),
         }
+        # A template that ignores tools writes the same prompt with and without one.
         self._knows_tools = self._template_tokens(HELLO, ANY_TOOL, {}) != self._template_tokens(HELLO, (), {})
 
     def prompt(
@@ -259,7 +260,7 @@ class TransformersModel:
         tools: Sequence[Mapping[str, Any]],
         template_kwargs: Mapping[str, Any],
     ) -> Prompt:
-        """Write a conversation with the model's own template; raises NoTemplate if it cannot.
+        """Write a conversation with the model's own template; raises NoTemplate if that is not possible.
 
         For a template without tools or system messages, they become the user's text.
         """
@@ -298,7 +299,6 @@ class TransformersModel:
             return []
 
     def count_tokens(self, text: str) -> int:
-        """Count the tokens of a text."""
         return len(self._tokenizer.encode(text, add_special_tokens=False)) if text else 0
 
     def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
@@ -313,6 +313,7 @@ class TransformersModel:
         torch, began = self._torch, time.perf_counter()
         longest = max(len(request.prompt.tokens) for request in requests)
         lefts = [longest - len(request.prompt.tokens) for request in requests]
+        # Padding stands on the left, so that the next token of every row has the same place.
         ids = [
             [self._pad] * left + [*request.prompt.tokens]
             for left, request in zip(lefts, requests, strict=True)
@@ -376,7 +377,6 @@ class TransformersModel:
         return config
 
     def close(self) -> None:
-        """Release the memory."""
         self._model = self._tokenizer = None
         self._free()
 
@@ -387,7 +387,6 @@ class TransformersModel:
 
 
 def _load_options(loading: Loading) -> dict[str, Any]:
-    """Give transformers' options for loading the weights."""
     import torch
 
     how: dict[str, Any] = {"dtype": "auto" if loading.dtype == "auto" else getattr(torch, loading.dtype)}

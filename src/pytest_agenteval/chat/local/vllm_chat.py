@@ -82,7 +82,7 @@ GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg")
 
 
 def missing_for_vllm(loading: Loading) -> Iterator[str]:
-    """Name what ``vllm serve`` lacks here; vLLM may belong to another Python."""
+    """Name what ``vllm serve`` lacks on this machine; vLLM may be installed for another Python."""
     if loading.quantization in VLLM_QUANTIZATIONS and not any(map(os.path.exists, GPU_FILES)):
         yield f"{loading.quantization} needs a GPU; leave --agent-quantization out"
     if shutil.which(PROGRAM) is None:
@@ -90,14 +90,12 @@ def missing_for_vllm(loading: Loading) -> Iterator[str]:
 
 
 def tool_call_parser(loading: Loading) -> str:
-    """Give the name of the parser that reads the model's tool calls."""
     name = loading.source.lower()
     known = (parser for pattern, parser in TOOL_CALL_PARSERS if re.search(pattern, name))
     return loading.tool_call_parser or next(known, "hermes")
 
 
 def serve_command(loading: Loading, port: int) -> list[str]:
-    """Give the command that serves a model on this port."""
     options: Mapping[str, object] = {
         "--host": HOST,
         "--port": port,
@@ -116,6 +114,7 @@ def serve_command(loading: Loading, port: int) -> list[str]:
 
 def serve_environment(loading: Loading, keys: Collection[str]) -> dict[str, str]:
     """Give the server's environment: ours without ``keys``, and with the GPU that the device names."""
+    # A local server needs no provider's key.
     ours = {name: value for name, value in os.environ.items() if name not in keys}
     kind, _, number = loading.device.partition(":")
     return {**ours, "CUDA_VISIBLE_DEVICES": number} if kind == "cuda" and number else ours
@@ -143,7 +142,8 @@ class ModelServers:
     """Finds or starts the servers of one run, whose processes share ``folder``.
 
     A server lives as long as the process ``owner``: the run's controller if it is on this machine, else this
-    one. Without a folder the servers are this process's own. No server gets the variables ``keys``.
+    one. Without a folder the servers are this process's own. No server gets the environment variables
+    ``keys``.
     """
 
     def __init__(self, folder: str = "", owner: int = 0, keys: Collection[str] = ()) -> None:
@@ -153,13 +153,13 @@ class ModelServers:
         self._healthy: dict[Loading, ModelServer] = {}
 
     async def address(self, loading: Loading, seconds: float) -> str:
-        """Give the base URL of a model's server, once it answers; raises ProviderDown with its log's end."""
+        """Give the base URL of a model's server once it answers; raises ProviderDown with its log's end."""
         if loading not in self._healthy:
             self._healthy[loading] = await in_daemon_thread(self._healthy_server, loading, seconds)
         return self._healthy[loading].address
 
     def end_of(self, loading: Loading) -> str:
-        """Say how a server ended, with the end of its log; empty for a running one."""
+        """Give how a server ended, with the end of its log; empty while it runs."""
         ended = self._place(f"{_server_name(loading)}.ended")
         if not ended.exists():
             return ""
@@ -194,10 +194,13 @@ class ModelServers:
         with file_lock(state):
             if state.exists():
                 return ModelServer(**json.loads(state.read_text(encoding="utf-8")))
+            # The system names a free port, which is closed again for vLLM.
             with socket.create_server((HOST, 0)) as listening:
                 port: int = listening.getsockname()[1]
             folder = self._place("")
             mark, _, value = process_marker(folder, name).partition("=")
+            # The keeper, not this worker, is the server's parent,
+            # so that the server outlives a killed worker.
             keeper = [sys.executable, "-m", "pytest_agenteval.chat.local.server_keeper"]
             command = [*keeper, str(folder), name, str(self._owner), *serve_command(loading, port)]
             environment = {**serve_environment(loading, self._keys), mark: value}
@@ -250,7 +253,6 @@ def _server_name(loading: Loading) -> str:
 
 
 def _is_healthy(port: int) -> bool:
-    """Whether the server says that it is ready."""
     connection = http.client.HTTPConnection(HOST, port, timeout=HEALTH_S)
     try:
         connection.request("GET", "/health")
@@ -276,7 +278,6 @@ class VllmChat:
 
     @property
     def longest_s(self) -> float:
-        """How many seconds one request can take at most."""
         return self._timeout_s + REQUEST_GRACE_S
 
     async def prepare(self, *, tools: bool = False) -> None:
@@ -293,7 +294,6 @@ class VllmChat:
     async def ask(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **rest: Any
     ) -> Reply:
-        """Send one request to the server and give the reply."""
         await self.prepare(tools=bool(tools))
         assert self._chat is not None
         try:

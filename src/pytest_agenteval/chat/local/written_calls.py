@@ -22,21 +22,21 @@ _decoder = json.JSONDecoder()
 
 
 class WrittenCall(NamedTuple):
-    """A call as it was written: the tool's name, and the text of its arguments, JSON where all is well."""
+    """A call as it was written: the tool's name, and the text of its arguments, JSON if it is well-formed."""
 
     tool: str
     arguments: str
 
 
 class CallsInText(NamedTuple):
-    """The calls of a reply, in the order in which they are written, and what else it says."""
+    """The calls of a reply, in the order in which they are written, and the rest of the text."""
 
     calls: tuple[WrittenCall, ...]
     text: str
 
 
 def json_text(value: object) -> str:
-    """Write a value as JSON; who reads the arguments reports what JSON lacks, such as NaN."""
+    """Write a value as JSON; the reader of the arguments reports what JSON lacks, such as NaN."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -66,6 +66,7 @@ def json_calls(text: str) -> tuple[WrittenCall, ...]:
 
 def _json_values(text: str) -> Iterator[Any]:
     """Give the JSON values of a text in their order; raises ValueError for anything else."""
+    # Small models may repeat a bracket for ever. Reading has to end, and the text is not lost.
     if text.count("{") + text.count("[") > 100 * DEEPEST:
         raise ValueError("too many brackets")
     at = _match_end(_SEPARATORS, text, 0)
@@ -209,7 +210,7 @@ def llama(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
 
 
 def collect_calls(pattern: re.Pattern[str], text: str, calls_of: CallsOfMatch) -> CallsInText | None:
-    """Take the calls out of a text, None without marks; what stands between marks and is no call stays."""
+    """Take the calls out of a text, None without marks; a marked text that is no call stays."""
     if not pattern.search(text):
         return None
     calls: list[WrittenCall] = []
@@ -307,14 +308,15 @@ def gemma(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
 
 
 class _JsonText(str):
-    """A text that is JSON, whatever the schema says."""
+    """A text that is JSON, regardless of the schema."""
 
 
 def _typed_call(
     match: re.Match[str], pairs: Iterable[tuple[str, str]], tools: Collection[ToolSpec]
 ) -> WrittenCall:
-    """Give the call; if it was cut off, its text unchanged, since half a value is no value."""
+    """Give the call; a call that was cut off has its text unchanged as arguments."""
     name, body = match["name"], match["body"].strip()
+    # Half a value must not become a value.
     if not match["end"] and not body.endswith(_CLOSING_TAGS):
         return WrittenCall(name, body)
     schemas = parameters_of(tools, name)
@@ -366,7 +368,8 @@ def fenced_calls(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
 def _only_offered(
     calls: tuple[WrittenCall, ...], tools: Collection[ToolSpec], rest: str
 ) -> CallsInText | None:
-    """Give the calls if all are of offered tools: else what looks like a call is an answer."""
+    """Give the calls if all of them name offered tools."""
+    # Without marks, JSON or Python that names no offered tool is an answer to the user.
     names = {tool.name for tool in tools}
     return CallsInText(calls, rest) if calls and all(call.tool in names for call in calls) else None
 
@@ -452,6 +455,7 @@ def read_reply_text(text: str, tools: Collection[ToolSpec]) -> WrittenReply:
         reply = split_thoughts("".join(it.written for it in harmony if not it.recipient))
         return WrittenReply(reply.text.strip(), reply.reasoning, tuple(calls))
     rest, reasoning = split_thoughts(text)
+    # functionary writes answers to the user like calls, so its marks are read without tools, too.
     for read in CALL_FORMATS if tools else (functionary,):
         written = read(rest, tools)
         if written is not None and (written.calls or written.text != rest):

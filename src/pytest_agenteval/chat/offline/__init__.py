@@ -1,1 +1,1 @@
-"""Models that need no key and send nothing: they prove that tasks can be solved, and that graders see it."""
+"""Models that need no key and send nothing: they show that tasks can be solved and that graders notice it."""

@@ -1,4 +1,4 @@
-"""A reference solution as spoilers see it: its calls, values and texts, and the files that it starts from."""
+"""A reference solution as spoilers read it: its calls, values and texts, and the files it starts from."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ValuePlace(NamedTuple):
 
 
 def reference_turns(reference: Mapping[str, Any] | None) -> Turns:
-    """Give a copy of a reference's turns; none without a reference."""
+    """Give a copy of a reference's turns; empty without a reference."""
     turns = (reference or {}).get("turns") or ()
     copied: Turns = []
     for turn in turns:
@@ -78,7 +78,6 @@ def leaf_values(value: Any, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[
 
 
 def with_values(turns: Turns, changes: Mapping[ValuePlace, Any]) -> Turns:
-    """Give the turns with other values in these places."""
     changed = deepcopy(turns)
     for spot, value in changes.items():
         if spot.call is None:
@@ -123,7 +122,7 @@ MOST_READ = 200_000
 class StartingTree:
     """The texts that a workspace starts with, by path; empty for a file that is no text.
 
-    ``layers`` are folders, the later over the earlier; ``texts`` are written over them.
+    ``layers`` are folders, later ones over earlier ones; ``texts`` are written over them.
     """
 
     def __init__(self, layers: Sequence[str], texts: Mapping[str, str]) -> None:
@@ -192,7 +191,6 @@ class FileWriter(FrozenValue, frozen=True):
     root: str = ""
 
     def call(self, file: str, content: str) -> dict[str, Any]:
-        """Give the call that writes this file of the workspace."""
         path = f"/{file.removeprefix(f'{self.root}/')}" if self.root else file
         return {"tool": self.tool, "args": {self.path: path, self.text: content}}
 
@@ -221,7 +219,6 @@ class ReferenceTurns:
 
     @cached_property
     def tree(self) -> StartingTree:
-        """The files that the workspace starts with."""
         return StartingTree(self.task.layers, self.task.texts)
 
     # What the task says.
@@ -267,12 +264,11 @@ class ReferenceTurns:
 
     @property
     def has_answer(self) -> bool:
-        """Whether the reference ends with words."""
+        """Whether the reference ends with an answer."""
         return bool(self.turns and self.turns[-1]["text"])
 
     @cached_property
     def calls(self) -> tuple[CallPlace, ...]:
-        """Every call, in order."""
         return tuple((at, n) for at, turn in enumerate(self.turns) for n, _ in enumerate(turn["calls"]))
 
     def call(self, place: CallPlace) -> Mapping[str, Any]:
@@ -301,13 +297,11 @@ class ReferenceTurns:
 
     @cached_property
     def looking(self) -> tuple[CallPlace, ...]:
-        """The calls that an answer rests on: the last ones, and others of the same tools.
-
-        Earlier calls only find the arguments of these, and there may be other ways to find them.
-        """
+        """The calls that an answer rests on: the last ones, and others of the same tools."""
         others = [place for place in self.calls if place not in self.acting]
         if not self.has_answer or not others:
             return ()
+        # Earlier calls only find the arguments of the last ones, and there may be other ways to find them.
         tools = {self.call(place)["tool"] for place in others if place[0] == others[-1][0]}
         return tuple(place for place in others if self.call(place)["tool"] in tools)
 
@@ -343,7 +337,6 @@ class ReferenceTurns:
     # The values in it.
 
     def values(self, places: tuple[CallPlace, ...]) -> Iterator[tuple[ValuePlace, Any]]:
-        """Give the values of these calls."""
         return ((spot, value) for spot, value in values_in(self.turns) if (spot.turn, spot.call) in places)
 
     @cached_property
@@ -373,12 +366,13 @@ class ReferenceTurns:
         return tuple(new_spans(text, known))
 
     def _is_path(self, spot: ValuePlace, text: str) -> bool:
-        """Whether a text names a file; without files, the argument of the benchmark's writer does."""
+        """Whether a text names a file."""
+        # In an empty workspace no file shows what a path is; the argument of the benchmark's writer does.
         writer = self._registered_writer
         return self.tree.is_file_name(text) or (writer is not None and spot.keys[-1:] == (writer.path,))
 
     def place(self, spot: ValuePlace) -> str:
-        """Name a value's place: ``answer``, or the tool and the argument, without indexes of lists."""
+        """Name a value's place: ``answer``, or the tool and the argument, without list indexes."""
         if spot.call is None:
             return "answer"
         tool = self.turns[spot.turn]["calls"][spot.call]["tool"]

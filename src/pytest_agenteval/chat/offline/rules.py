@@ -52,12 +52,11 @@ def text_of(message: ChatMessage) -> str:
 
 
 def last_words(messages: Sequence[ChatMessage]) -> str:
-    """Give the user's last message."""
     return next((text_of(message) for message in reversed(messages) if message["role"] == "user"), "")
 
 
 def is_failed_result(message: ChatMessage) -> bool:
-    """Whether a tool message says that the call failed."""
+    """Whether a tool message reports that the call failed."""
     try:
         result = json.loads(text_of(message))
     except ValueError:
@@ -75,6 +74,7 @@ def call_likeliest_tool(messages: Sequence[ChatMessage], tools: Sequence[ToolSpe
         if message["role"] == "tool":
             answers.insert(0, message)
     if answers and not is_failed_result(answers[-1]):
+        # Whoever reads a first run has to understand what the agent answered.
         begins = "찾은 결과입니다" if _is_korean(question) else "This is what was found"
         return Move(f"{begins}: {_values_in_words(text_of(answers[-1]))[:MOST_QUOTED]}")
     ranked = sorted(tools, key=lambda tool: -_likeness(question, tool))
@@ -183,7 +183,7 @@ class RulesChat:
     async def ask(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **_: Any
     ) -> Reply:
-        """Give the next reply; a token is taken to be four characters, and costs nothing."""
+        """Give the next reply; a token counts as four characters, and costs nothing."""
         move: object = None
         if tools:
             player = self._player_of(tool.name for tool in tools) or call_likeliest_tool

@@ -24,7 +24,7 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
 class ScriptedReplies:
-    """Turns an author's turns into replies; calls are numbered through the whole chat, so ids are unique."""
+    """Turns an author's turns into replies; call ids are numbered through the whole chat, so none repeats."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -72,7 +72,6 @@ class ScriptedChat:
 
 
 def scripted(model: Model, plan: Plan) -> ScriptedChat:
-    """Make a trial's chat, which follows the task's script."""
     return ScriptedChat(plan.task.script or (), plan.task.file or plan.task.id)
 
 
@@ -137,7 +136,6 @@ class OracleChat:
 
 
 def oracle(model: Model, plan: Plan) -> OracleChat:
-    """Make a trial's chat, which acts out the task's reference solution."""
     return OracleChat((plan.task.reference or {}).get("turns") or (), plan.task.file or plan.task.id)
 
 
@@ -145,12 +143,10 @@ class NopChat:
     """Gives empty replies without calls."""
 
     async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
-        """Give an empty reply."""
         return Reply()
 
 
 def nop(model: Model, plan: Plan) -> NopChat:
-    """Make a trial's chat."""
     return NopChat()
 
 
@@ -187,5 +183,4 @@ def _with_conversation_texts(value: Any, conversation: str) -> Any:
 
 
 def spoiler(model: Model, plan: Plan) -> SpoilerChat:
-    """Make a trial's chat, which acts out the task's spoilt reference."""
     return SpoilerChat((plan.task.reference or {}).get("turns") or (), plan.task.file or plan.task.id)

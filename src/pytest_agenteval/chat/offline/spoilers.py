@@ -1,4 +1,4 @@
-"""The ways to spoil a reference solution, each of which a grader has to see."""
+"""The ways to spoil a reference solution, each of which a grader has to notice."""
 
 from __future__ import annotations
 
@@ -195,10 +195,8 @@ def fact_dropped(solution: ReferenceTurns) -> Iterator[Spoilt]:
 
 
 def _is_needed(solution: ReferenceTurns, spot: ValuePlace, fact: str, left: str) -> bool:
-    """Whether a part of a text is required, and found nowhere else.
-
-    In an answer that is what the user did not say; in a written text, what the task states.
-    """
+    """Whether a part of a text is required, and found nowhere else."""
+    # In an answer, what the user did not mention is required; in a written text, what the task states.
     words = words_of(fact)
     if spot.call is None:
         return 2 * len(words & words_of(solution.user_words)) < len(words)
@@ -222,7 +220,7 @@ def verbatim_paste(solution: ReferenceTurns) -> Iterator[Spoilt]:
 
 
 def answer_everything(solution: ReferenceTurns) -> Iterator[Spoilt]:
-    """Answer, or write along with the text, all that was given and found."""
+    """Answer with, or add to a written text, everything that the user and the tools gave."""
     texts = [each for each in solution.texts if is_prose(each[1])]
     if solution.has_answer:
         spot = ValuePlace(len(solution.turns) - 1, None)
@@ -261,8 +259,7 @@ SPOILERS: Mapping[str, Callable[[ReferenceTurns], Iterator[Spoilt]]] = {
 def spoilt_references(task: PlannedTask, writer: FileWriter | None) -> Mapping[str, tuple[Spoilt, ...]]:
     """Give the spoilt forms of a task's reference by the spoiler's name, the same in each run.
 
-    ``writer`` is how the agent writes a file, if a benchmark registers it. Forms with the same turns are
-    given once.
+    ``writer`` is how the agent writes a file, if a benchmark registers it.
     """
     solution = ReferenceTurns(task, writer)
     forms: dict[str, tuple[Spoilt, ...]] = {}

@@ -1,4 +1,4 @@
-"""What is changed within a text: numbers, days, facts."""
+"""Changes within a text: of numbers, of days, of facts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ NUMBER = re.compile(r"(?<![A-Za-z0-9_.,#:/$-])-?\d+(?:[.,]\d+)*(?![0-9_:/]|-\d|[
 _COMMENT = re.compile(r"<!--.*-->")
 _ID = re.compile(r"[\w/.-]*\d[\w/.-]*#[\w-]+|https?://\S+")
 _SENTENCE = re.compile(r"[^\n]*?(?:[.!?。！？…]+[\"'”’)」』]*(?=\s|$|(?<=[。！？]))|(?=\n)|$)\s*")
+# A comma or colon between digits separates nothing: 19,120 and 07:40 are one number or time.
 _CLAUSE = re.compile(r"(?:[^,;，、:]|(?<=\d)[,:](?=\d))+(?:[,;，、:]\s*|$)")
+# Japanese and Chinese have no blanks between words, so each of their characters counts as a word.
 _WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|\w+")
 
 
@@ -48,7 +50,7 @@ def numbers_in(text: str) -> list[str]:
 
 
 def plus_one(number: str) -> str:
-    """Give the number or the time that is greater by one, in the same spelling and with its sign."""
+    """Give the number or time that is greater by one, with its spelling and sign."""
     time = TIME.fullmatch(number)
     if time:
         return f"{time[1]}:{(int(time[2]) + 1) % 60:02}"
@@ -74,7 +76,7 @@ def with_number(text: str, number: str, other: str) -> str:
 
 
 def a_day_later(text: str) -> str:
-    """Move every day that a text names by one."""
+    """Move each day that a text names by one."""
     for pattern, later in _DAYS:
         text = pattern.sub(later, text)
     return text
@@ -90,12 +92,14 @@ def _full_date_later(match: re.Match[str]) -> str:
 
 def _short_date_later(match: re.Match[str]) -> str:
     try:
+        # A leap year, so that 02-29 is a day.
         return (date(2024, int(match[1]), int(match[2])) + timedelta(1)).strftime("%m-%d")
     except ValueError:
         return match[0]
 
 
 def _day_number_later(number: str) -> str:
+    # Every month has 28 days. From there on the day before is taken, which always exists.
     return str(int(number) + 1 if int(number) < 28 else int(number) - 1).zfill(len(number))
 
 
@@ -128,7 +132,6 @@ TextSpans = tuple[tuple[int, int], ...]
 
 
 def with_spans(text: str, spans: TextSpans, others: Iterable[str]) -> str:
-    """Replace spans of a text by other texts."""
     pieces, place = list[str](), 0
     for (start, end), other in zip(spans, others, strict=True):
         pieces += [text[place:start], other]
@@ -137,7 +140,6 @@ def with_spans(text: str, spans: TextSpans, others: Iterable[str]) -> str:
 
 
 def shortened(value: object) -> str:
-    """Give a value in one short line."""
     text = " ".join(str(value).split())
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
 
