@@ -1,10 +1,12 @@
 """Texts in the form in which they are compared: no case, width, accents, spaces, punctuation; and in prompts.
 
-Case folding and compatibility forms are Unicode's own (UAX 15, and chapter 3.13 of its standard). What is
-left are letters, the signs that belong to them, and digits, in any script, with spaces between words.
+Case folding and compatibility forms are Unicode's own (UAX 15, and chapter 3.13 of its standard). What
+remains are letters, the signs that belong to them, and digits, in any script, with spaces between words.
 
 A copy is eight words in a row, or as many signs as say as much. A word of a script with spaces counts as one.
-What does not begin as anything in the prompts is not even looked for.
+Elsewhere signs are counted: 10 of Han, 16 of Hangul (whose spaces people set as they like), 24 of kana, or of
+Thai, Lao, Burmese, Khmer and Tibetan, say about what eight English words say. A text whose beginning stands
+nowhere in the prompts is not searched for.
 """
 
 from __future__ import annotations
@@ -87,6 +89,7 @@ _UNIT = re.compile(
     "|(?P<word>[^ \u0e00-\u11ff\u1780-\u17ff\u19e0-\u19ff\u3005-\u3007\u3040-\u31ff\u3400-\u9fff\uac00-\ud7ff"
     "\uf900-\ufaff\U00020000-\U0003ffff]+)"
 )
+# 480 parts are a copy: 8 words, 10 signs of Han, 16 of Hangul, 24 that spell sounds.
 _PARTS_OF = {"word": 60, "han": 48, "hangul": 30, "spelt": 20}
 
 
@@ -115,8 +118,10 @@ _FOLDING = _Folding(_LOOK_ALIKE)
 
 def fold(text: str) -> str:
     """Give a text as words with spaces between them: ``Café_№ 12`` is ``cafe no 12``."""
+    # Short cut for most files: ASCII has neither compatibility forms nor accents.
     if text.isascii():
         return text.lower().translate(_FOLDING)
+    # Folded twice: compatibility forms may become capitals, which have to be folded again.
     plain = unicodedata.normalize("NFKD", text.translate(_SIGNS).casefold())
     return unicodedata.normalize("NFC", unicodedata.normalize("NFKD", plain.casefold()).translate(_FOLDING))
 
@@ -131,12 +136,14 @@ def _without_escapes(line: str) -> str:
     if not _ESCAPED.search(line):
         return line
     text = _ESCAPED.sub(_unescaped, line)
+    # Two escapes of a surrogate pair are one character.
     paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return paired.replace("\n", " ")
 
 
 def _unescaped(match: re.Match[str]) -> str:
     braced, four, eight, two, control, entity, address = match.groups()
+    # An escaped line end or tab separates words, as the character itself does.
     if control:
         return " "
     if entity:
@@ -165,7 +172,7 @@ class FoldedLines(FrozenValue, frozen=True):
 
 
 def _fold_lines(lines: list[str]) -> FoldedLines:
-    """Put lines together: a word that is broken over two of them is whole again."""
+    """Put lines together, so that a word that is broken over two of them is whole again."""
     pieces, place = list[str](), 0
     starts, words, ends = list[int](), list[int](), list[int]()
     for line in lines:
@@ -180,7 +187,8 @@ def _fold_lines(lines: list[str]) -> FoldedLines:
 
 def _blank_names(text: str) -> str | None:
     """Give Python code with a blank in the place of each name, line for line; None for what is no Python."""
-    text = text.replace("\r", " ")  # which tokenize takes for the end of a line, and we do not
+    # tokenize takes a carriage return for the end of a line, and lines are counted by newlines here.
+    text = text.replace("\r", " ")
     lines = [list(line) for line in text.split("\n")]
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -210,6 +218,7 @@ def _is_one_number(value: str, written: str) -> bool:
 def is_price(value: str, text: str) -> bool:
     """Whether a text writes four digits as a price, a time or a measure: 2,386 and 18:45, not 10:30."""
     written = text.strip()
+    # Round prices and half hours are in many texts.
     is_usual = value.endswith("00") or (":" in written and value.endswith("30"))
     return (
         is_short_number(value)
@@ -225,9 +234,9 @@ def _may_be_year(value: str, written: str) -> bool:
 
 
 def _short_numbers(line: str, place: int) -> Iterator[tuple[str, int, int]]:
-    """Give the short numbers of a line as they are written, from where to where in a compact text.
+    """Give the short numbers of a line as they are written, with start and end in a compact text.
 
-    The line begins at this place in it.
+    The line starts at ``place`` in that text.
     """
     parts = _NUMBER.split(line)
     if len(parts) == 1:
@@ -252,7 +261,7 @@ class Passage(FrozenValue, frozen=True):
         return sum(self.parts) / _PARTS_OF_WORD
 
     def end_from(self, number: int) -> int | None:
-        """Give where a piece ends that begins with the unit of this number; None where too little is left."""
+        """Give the end of the piece that starts at this unit; None where too little is left for a piece."""
         parts = 0
         for unit in range(number, len(self.places)):
             parts += self.parts[unit]
@@ -282,7 +291,7 @@ def passage(folded: str) -> Passage:
 
 
 def known_pieces(text: Passage, known: Collection[str]) -> Iterator[str]:
-    """Give the pieces of eight words whose first signs are ``known`` to stand in what is searched."""
+    """Give the pieces of eight words whose first signs are in ``known``, which are those of the prompts."""
     compact = text.compact
     for number, place in enumerate(text.places):
         if compact[place : place + LEAST_SIGNS] in known and (end := text.end_from(number)):
@@ -347,6 +356,7 @@ def readings(texts: Mapping[str, str], code: Collection[str] = ()) -> Iterator[R
         whole = unicodedata.normalize("NFC", text)
         nameless = _blank_names(whole) if file.endswith(".py") else None
         yield from _spellings(file, whole if nameless is None else nameless, file in code)
+        # An id of a task is a leak in names of code too.
         if nameless is not None:
             lines = whole.split("\n")
             yield Reading(file, tuple(lines), _fold_lines(lines), only_ids=True)
@@ -355,13 +365,14 @@ def readings(texts: Mapping[str, str], code: Collection[str] = ()) -> Iterator[R
 def _spellings(file: str, text: str, is_code: bool) -> Iterator[Reading]:
     lines = text.split("\n")
     yield Reading(file, tuple(lines), _fold_lines(lines), is_code)
+    # Both forms are searched: what looks like an escape may be none.
     plain = [_without_escapes(line) for line in lines]
     if plain != lines:
         yield Reading(file, tuple(plain), _fold_lines(plain), is_code)
 
 
 class PromptIndex:
-    """Files that are searched."""
+    """The files that are searched."""
 
     def __init__(self, texts: Mapping[str, str], code: Collection[str] = ()) -> None:
         self.readings = tuple(readings(texts, code))
@@ -371,6 +382,7 @@ class PromptIndex:
         # One long text for all readings: one str.find over it is far faster than one for each reading.
         self._whole = "\n".join(compacts)
         self._starts = [*accumulate((len(text) + 1 for text in compacts[:-1]), initial=0)]
+        # Of thousands of texts most stand nowhere: a look-up of their first signs costs less than a search.
         self._heads = _pieces_of(self._whole, LEAST_VALUE)
         self.beginnings = _pieces_of(self._whole, LEAST_SIGNS)
         for number, reading in enumerate(self.readings):
@@ -392,11 +404,11 @@ class PromptIndex:
                 yield span
 
     def places_of_piece(self, piece: str) -> Iterator[Span]:
-        """Give where a piece of a passage stands."""
+        """Give the places of a piece of a passage."""
         yield from self._places_of(piece, self.beginnings, LEAST_SIGNS)
 
     def _places_of(self, text: str, heads: Collection[str], signs: int) -> Iterator[Span]:
-        """Give where a compact text stands, if one of these beginnings is its own, or it is shorter."""
+        """Give the places of a compact text; none where its first signs are in none of the ``heads``."""
         if len(text) >= signs and text[:signs] not in heads:
             return
         place = self._whole.find(text)
@@ -407,7 +419,7 @@ class PromptIndex:
             place = self._whole.find(text, place + 1)
 
     def is_name_of_code(self, span: Span) -> bool:
-        """Whether what stands there may be what code calls something: `total_count`, `centerLat`."""
+        """Whether a stretch may be a name in code: `total_count`, `centerLat`."""
         reading = self.readings[span.reading]
         if reading.only_ids or not reading.is_code:
             return reading.only_ids
@@ -423,7 +435,7 @@ class PromptIndex:
         return spelling == "title" and not any(word[0].islower() for word in long)
 
     def ends_word(self, span: Span) -> bool:
-        """Whether a word ends where a stretch does."""
+        """Whether a word ends at the end of a stretch."""
         return span.end in self.readings[span.reading].folded.ends
 
     def is_code(self, span: Span) -> bool:
@@ -431,11 +443,11 @@ class PromptIndex:
         return self.readings[span.reading].is_code
 
     def line_of(self, span: Span) -> int:
-        """Give the number of the line, from 1, on which a stretch begins."""
+        """Give the number of the line, from 1, on which a stretch starts."""
         return self.readings[span.reading].folded.line_at(span.start)
 
     def whole_line(self, span: Span) -> str:
-        """Give the line on which a stretch begins, as it is read."""
+        """Give the line on which a stretch starts."""
         return self.readings[span.reading].lines[self.line_of(span) - 1].strip()
 
     def words_of(self, span: Span) -> str:
@@ -446,6 +458,7 @@ class PromptIndex:
         for number in range(first - 1, last):
             if (span.reading, number) not in self._ends:
                 signs = self.readings[span.reading].lines[number]
+                # Cached by line: minified texts have many leaks on one line, which is then read only once.
                 self._ends[span.reading, number] = [*accumulate(len(alphanumeric(char)) for char in signs)]
             ends = self._ends[span.reading, number]
             line, start = reading.lines[number], reading.folded.lines[number]

@@ -75,6 +75,7 @@ def files_at_commit(
     root = Path(top.decode("utf-8", "surrogateescape").rstrip("\n"))
     named = _git(["ls-tree", "-r", "-z", "--full-tree", "--name-only", commit], root) or b""
     names = [name.decode("utf-8", "surrogateescape") for name in named.split(b"\0") if name]
+    # git names files from the top of the repository.
     patterns = [os.path.relpath(os.path.abspath(pattern), root) for pattern in globs]
     known = [name for name in names if any(matches(pattern, name) for pattern in patterns)]
     below = os.path.abspath(suites if suites.is_dir() else suites.parent)
@@ -88,6 +89,7 @@ def files_at_commit(
     new_lines = [{line.strip() for line in text.splitlines()} for text in new.values()]
     for name, text in _texts_at_commit(root, commit, gone):
         lines = {line.strip() for line in text.splitlines()} - {""}
+        # A file without lines has moved nowhere.
         if any(len(lines & each) >= MOVED_SHARE * len(lines) > 0 for each in new_lines):
             texts[name] = text
     return FilesAtCommit(commit, texts)
@@ -95,6 +97,7 @@ def files_at_commit(
 
 def _decoded(data: bytes) -> str:
     """Read UTF-8, or UTF-16 where the first bytes say so."""
+    # Some editors write UTF-16; read byte by byte it would hide every text.
     is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return data.decode("utf-16" if is_wide else "utf-8-sig", errors="replace")
 
@@ -103,6 +106,7 @@ def _texts_at_commit(root: Path, commit: str, names: Sequence[str]) -> Iterator[
     """Give the texts of files at a commit; links and what is no file are left out."""
     if not names:
         return
+    # A name with a line end in it cannot be requested in this protocol of git.
     objects = "".join(f"{commit}:{name}\n" for name in names if "\n" not in name)
     answer = _git(["cat-file", "--batch"], root, objects.encode("utf-8", "surrogateescape")) or b""
     place = 0
@@ -117,7 +121,7 @@ def _texts_at_commit(root: Path, commit: str, names: Sequence[str]) -> Iterator[
 
 
 def _git(arguments: Sequence[str], folder: Path, given: bytes = b"") -> bytes | None:
-    """Ask git; None where there is no git, or it refuses."""
+    """Run git; None where there is no git, or it refuses."""
     try:
         done = subprocess.run(["git", *arguments], cwd=folder, input=given, capture_output=True, check=False)
     except OSError:
@@ -140,9 +144,10 @@ def suite_leaks(
     suites: Iterable[SuiteWithTasks],
     code: Collection[str] = (),
 ) -> tuple[Leak, ...]:
-    """Give what of these suites' tasks stands in the new files, of which some are no prompts, but ``code``.
+    """Give the texts of these suites' tasks that stand in the new files, in the order of files and lines.
 
-    There ordinary words are no leak, nor are names as only code has them; see ``prompt_leaks``.
+    ``code`` names the files that are no prompts: in those, ordinary words and names of code are no leak. See
+    ``prompt_leaks``.
     """
     index, before = PromptIndex(new, code), PromptIndex(old)
     tasks = TaskIndex(suites, index.beginnings)
@@ -154,6 +159,7 @@ def suite_leaks(
     first: dict[tuple[str, int, str, str, str], tuple[int, set[Leak]]] = {}
     for reading, leak in leaks:
         key = leak.file, leak.line, leak.kind, leak.task, leak.split
+        # A file is read in several forms; a leak that several of them show is reported once, by the first.
         first_reading, same = first.setdefault(key, (reading, set()))
         if first_reading == reading:
             same.add(leak)
@@ -184,6 +190,7 @@ def _value_hits(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterato
         owners = [owner for owner in owners if owner.spelling == "any"]
         if not owners:
             continue
+        # The same text may be of several tasks; only one is named.
         owner = tasks.owner_of(owners)
         if tasks.says_enough(value, owners):
             yield from (_Hit(span, owner, added) for span in spans)
@@ -200,9 +207,11 @@ def _value_hits(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterato
     for word, span, whose, is_new in ordinary:
         by_task[whose.task, span.reading, is_new].append((word, span, whose))
     for (_, _, is_new), words in by_task.items():
+        # By place, so that only the next words have to be looked at.
         words.sort(key=lambda word: word[1])
         for number, (one, first, whose) in enumerate(words):
             for other, second, its in takewhile(partial(_is_near, first), islice(words, number + 1, None)):
+                # Alternatives of one fact, or a word and its part, are no two words of an answer.
                 if whose.fact != its.fact and one not in other and other not in one:
                     yield _Hit(first, whose, is_new, second)
                     break
@@ -234,6 +243,7 @@ def _passage_hits(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Itera
 def _joined(spans: Iterable[tuple[Span, bool]]) -> Iterator[tuple[Span, bool]]:
     current, added = Span(-1, 0, 0), False
     for span, new in spans:
+        # Pieces of eight words overlap: a copied paragraph is one leak and not fifty.
         if span.reading == current.reading and span.start <= current.end:
             current = Span(span.reading, current.start, max(current.end, span.end))
             added = added or new
@@ -258,6 +268,7 @@ def _outermost(hits: Iterable[_Hit]) -> Iterator[_Hit]:
 
 def _leak(hit: _Hit, tasks: TaskIndex, index: PromptIndex) -> Leak:
     task = tasks.tasks[hit.owner.task]
+    # Of a held-out task nobody may learn the id, or which words matched: the whole line is quoted.
     held_out = task.split == "held_out"
     text = index.words_of(hit.span)
     if hit.more:

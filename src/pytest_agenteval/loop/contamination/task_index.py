@@ -96,6 +96,7 @@ def says_enough(value: str, words: int, alone: bool) -> bool:
     Two words are where an answer needs these very words, and has no others to choose from.
     """
     letters = letters_of(value)
+    # A digit tells more than a letter: nobody else writes the same number by chance.
     digits = sum(char.isdigit() for char in value)
     if (digits > 1 or (digits and alone)) and letters + 2 * digits >= ENOUGH_WITH_DIGITS:
         return not is_short_number(value) and not is_round(value)
@@ -117,12 +118,12 @@ class Prose(FrozenValue, frozen=True):
 
 
 def prose(text: str) -> Prose:
-    """Take a text apart."""
+    """Split a text into its words, each with its compact form."""
     return Prose(text, tuple((match, alphanumeric(match[0])) for match in _WORD.finditer(text)))
 
 
 def _is_day_or_month(value: str) -> bool:
-    """Whether a compact text is one of those names that every prompt may have to write."""
+    """Whether a compact text is a day or a month, which any prompt may have to name."""
     return _CALENDAR.fullmatch(value) is not None
 
 
@@ -133,9 +134,11 @@ def is_name(value: str, texts: Iterable[Prose]) -> bool:
     within = False
     for text in texts:
         for words in _mentions(value, text.words):
+            # Written in lower case once, the word is no name.
             if not all(word[0][0].isupper() for word in words):
                 return False
             before = text.text[max(0, words[0].start() - 8) : words[0].start()]
+            # At the beginning of a sentence every word has a capital.
             within = within or len(words) > 1 or not _BEGINNING.search(before)
     return within
 
@@ -209,6 +212,7 @@ class TaskIndex:
                 for layer in layers:
                     trees[layer].append(len(self.tasks))
                 self._add_task(loaded.task)
+            # A base tree is shared by many tasks: it is read once.
             for layer, tasks in trees.items():
                 # Tasks may share a tree: it counts for the first one that anybody may look at.
                 first = min(tasks, key=lambda task: (self.tasks[task].split == "held_out", task))
@@ -240,6 +244,7 @@ class TaskIndex:
                 spelling=each.spelling,
             )
             text = passage(folded)
+            # A long text is searched for piece by piece, since a prompt may copy a part of it.
             if text.is_long:
                 self._add_passage(text, owner)
             elif self._is_searched(text, owner):
@@ -248,6 +253,7 @@ class TaskIndex:
 
     @staticmethod
     def _is_searched(text: Passage, owner: TextOwner) -> bool:
+        # Three digits say too little, unless an answer needs them.
         if owner.kind == "expected_value" and is_short_number(text.compact):
             return True
         return is_searched(text.compact) and (owner.kind != "input" or text.words >= LEAST_INPUT_WORDS)
@@ -257,11 +263,11 @@ class TaskIndex:
             self.pieces[piece].append(owner)
 
     def owner_of(self, owners: Sequence[TextOwner]) -> TextOwner:
-        """Choose the task that a text is reported for: one of split dev before a held-out one."""
+        """Choose the task for which a text is reported: one of split dev before a held-out one."""
         return min(owners, key=lambda each: (self.is_held_out(each), _KINDS.index(each.kind), each.task))
 
     def is_held_out(self, owner: TextOwner) -> bool:
-        """Whether the text is of a task that nobody is to learn of."""
+        """Whether the text is of a held-out task."""
         return self.tasks[owner.task].split == "held_out"
 
     def is_anybodys(self, value: str, owners: Sequence[TextOwner]) -> bool:

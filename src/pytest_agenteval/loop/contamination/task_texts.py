@@ -88,7 +88,7 @@ class LeaksDocument(Document, frozen=True):
 
 
 def _is_pattern(key: str, text: str) -> bool:
-    """Whether a setting of that name is a pattern, or its text can be nothing else."""
+    """Whether a setting is a pattern, by its name or because its text can be nothing else."""
     return "pattern" in key or "regex" in key or _MARKS.search(text) is not None
 
 
@@ -98,7 +98,7 @@ def pattern_literals(pattern: str) -> Iterator[str]:
     What only separates words, such as ``\s*`` or ``[- ]?``, stays within a piece, as a space. What must not
     be there (``(?!...)``) is left out.
 
-    >>> list(literals(r"pier\s*(?:nine|9)[^,]*until\s+half past"))
+    >>> list(pattern_literals(r"pier\s*(?:nine|9)[^,]*until\s+half past"))
     ['pier ', 'nine', '9', 'until half past']
     """
     piece, never = list[str](), 0
@@ -119,6 +119,7 @@ def pattern_literals(pattern: str) -> Iterator[str]:
             and not _HOLDS_LETTERS.search(part.replace(r"\s", " "))
         ):
             piece.append(" ")
+        # A sign that may be missing ends the piece; one that is only repeated does not.
         elif kind == "times" and not (piece and piece[-1].isalnum() and _MAY_BE_MISSING.match(part)):
             continue
         else:
@@ -154,6 +155,7 @@ def read_suites(place: Path) -> list[SuiteWithTasks]:
     else:
         every = ((file, read_suite(file, root)) for file in SuiteSearch(place).collected)
         files_and_suites = [(file, suite) for file, suite in every if suite is not None]
+    # A part of a suite was named: its suite lies above.
     if not files_and_suites and place.is_dir() and (above := find_suite(place, root)):
         files_and_suites = [(above, load_suite(above))]
     if not files_and_suites:
@@ -205,6 +207,7 @@ def protected_texts(task: Task) -> Iterator[TaskText]:
     """Give what the task's file says that must not stand in a prompt; its workspace is not read."""
     facts: list[tuple[LeakKind, list[str]]] = [("task_id", [task.id])]
     facts += (("expected_value", fact) for spec in task.graders for fact in _facts(spec.config))
+    # Other metadata are labels, which sort the task in with others.
     own = {key: value for key, value in task.metadata.items() if OWN_METADATA.search(key)}
     facts += (("expected_value", fact) for fact in _facts(own))
     facts += (("reference_solution", [text]) for text in solution_texts(task))
@@ -233,21 +236,20 @@ def _other_forms(text: str, fact: int) -> Iterator[TaskText]:
 
 
 def labels(task: Task) -> Iterator[str]:
-    """Give what sorts a task in with others: its tags, and what its metadata say about it."""
+    """Give the texts that group a task with others: its tags, and labels in its metadata."""
     yield from task.tags
     yield from (text for key, text in _leaves(task.metadata) if not OWN_METADATA.search(key))
 
 
 def input_texts(task: Task) -> Iterator[str]:
-    """Give the texts of a task's input."""
     for _, text in _leaves({key: task.input[key] for key in task.input if key not in _PLACES}):
         yield text
 
 
 def schema_words(task: Task) -> Iterator[str]:
-    """Give names of tools, of their arguments and of what they answer, and what may be chosen from.
+    """Give names of tools, arguments and fields, and the choices of enums.
 
-    Every agent has to know them: they are no task's own.
+    Every agent has to know them, so they are no leak.
     """
     described: list[Any] = [task.input, *(spec.config for spec in task.graders)]
     described += [call.args for turn in _turns(task) for call in turn.calls]
@@ -288,6 +290,7 @@ def _alternatives(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[A
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _alternatives(inner, name)
+            # A key that can be no name in code, such as a file's path, is something that is expected.
             yield from ((text, "") for text in [name] if not _is_name(name))
     elif isinstance(value, list | tuple) and not depth:
         for inner in value:
@@ -320,6 +323,7 @@ def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """
     if isinstance(value, str):
         yield key, value
+    # bool is an int in Python, and True is no number that an answer needs.
     elif isinstance(value, bool):
         return
     elif isinstance(value, int | float):

@@ -1,10 +1,10 @@
 """What is decided about changed prompts: whether a round is accepted, and whether the result is confirmed.
 
-The dev split only ranks: of many rounds the best one looks better than it is, so "kept for now" is all that
-dev can earn. Whether it is confirmed, held-out tasks say, once. There are two tests in all: of all held-out
-tasks, and of the focus's. Both are compare/'s test of a suite: would tasks like these get better, and where
-there are too few to say so, did these very ones change more than trying them again would? Both share 5 %
-one-sided over all looks at the split, of which this is one.
+The dev split only ranks. The best of many rounds looks better than it is, so a round that does well there
+earns ``kept for now`` and no more. Held-out tasks confirm the result, once. They make two tests: one of all
+held-out tasks, one of the held-out tasks of the focus. Both use the test that ``compare/`` makes of a suite:
+would tasks like these get better? Where there are too few tasks to tell: did these very tasks change more
+than a repetition would change them? Both tests share 5 %, one-sided, over all looks at the split.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ LEVEL = 0.05
 def paired_scores(
     tasks: Sequence[TaskChange], errored_old: float | None = None, errored_new: float | None = None
 ) -> list[PairedScores]:
-    """Give the scores of tasks that have some on both sides, errored trials as given, or left out."""
+    """Give the scores of tasks that have some on both sides.
+
+    Errored trials count as the given values; where that is None they are left out.
+    """
     pairs = [(_filled_scores(task.old, errored_old), _filled_scores(task.new, errored_new)) for task in tasks]
     return [(old, new) for old, new in pairs if old and new]
 
@@ -54,20 +57,19 @@ def _filled_scores(scores: Sequence[float | None], errored: float | None) -> lis
 
 
 def old_mean(pairs: Sequence[PairedScores]) -> float:
-    """Give the mean over tasks of each one's mean score before."""
     return mean([mean(old) for old, _ in pairs])
 
 
 def new_mean(pairs: Sequence[PairedScores]) -> float:
-    """Give the mean over tasks of each one's mean score now."""
     return mean([mean(new) for _, new in pairs])
 
 
 def _obstacle_of(comparison: RunComparison) -> str:
-    """Say what keeps a comparison from deciding anything; nothing where it can."""
+    """Say what keeps a comparison from deciding anything; empty where nothing does."""
     obstacles = comparison.obstacles
     if not comparison.has_scores:
         return "no task has scores on both sides"
+    # A task that only one side has is not "as good as before": the change may have broken it.
     if lost := (*comparison.unmatched_old, *comparison.unmatched_new):
         return f"{_listed_names([one_line(name, MOST_NAME) for name in lost])}: tried on one side only"
     if not obstacles:
@@ -77,8 +79,9 @@ def _obstacle_of(comparison: RunComparison) -> str:
 
 
 def with_model(comparison: RunComparison, suite: SuiteComparison, what: str) -> str:
-    """Name the model where several are compared: another may have stayed as it was."""
+    """Add the name of the model where several are compared."""
     model = one_line(suite.new_who[0], MOST_NAME)
+    # Another model may have stayed as it was, or be worse: nobody is to take one for both.
     return f"{what} with {model}" if len(comparison.suites) > 1 and model else what
 
 
@@ -124,7 +127,6 @@ class RoundDecision(FrozenValue, frozen=True):
 
     @property
     def accepted(self) -> bool:
-        """Whether the next round begins from the change."""
         return self.decision == "kept for now"
 
 
@@ -135,6 +137,8 @@ def focus_change(comparison: RunComparison, focus: FocusBuckets) -> FocusChange:
     errored = sum(score is None for task in tasks for score in (*task.old, *task.new))
     if not pairs:
         return FocusChange(0, None, None, None, errored)
+    # A change that makes the worst trials error would raise the mean of the others. With errored trials at
+    # their worst that is no rise.
     at_worst = paired_scores(tasks, *AT_WORST)
     change_at_worst = new_mean(at_worst) - old_mean(at_worst)
     return FocusChange(len(pairs), old_mean(pairs), new_mean(pairs), change_at_worst, errored)
@@ -147,6 +151,7 @@ def decide_screen(comparison: RunComparison, focus: FocusBuckets) -> RoundDecisi
         return RoundDecision("discarded", obstacle, change)
     if change.change is None or change.change_at_worst is None:
         return RoundDecision("discarded", "no task of the focus has scores on both sides", change)
+    # Means of floats: a difference of less than this is rounding, and equal has not risen.
     if change.change <= NO_CHANGE:
         return RoundDecision("discarded", f"the focus did not rise ({change.figures})", change)
     if change.change_at_worst <= NO_CHANGE:
@@ -159,13 +164,15 @@ def decide_screen(comparison: RunComparison, focus: FocusBuckets) -> RoundDecisi
 def decide_round(comparison: RunComparison, focus: FocusBuckets) -> RoundDecision:
     """Decide after the whole dev split was tried, old and new.
 
-    Kept for now if the focus rose in the mean over its tasks and neither a suite nor a testable bucket is
-    worse. Errored trials count for the change only as in a comparison's verdicts: what they could undo is not
-    believed. Tasks that cannot be compared are a reason to discard: only the change can have made them so.
+    The round is ``kept for now`` if the focus rose in the mean over its tasks and neither a suite nor a
+    testable bucket is worse. Errored trials count as in the verdicts of a comparison: a change that they
+    could undo does not count. Tasks that cannot be compared discard the round, since only the change can have
+    made them so.
     """
     screen = decide_screen(comparison, focus)
     if not screen.accepted:
         return screen
+    # Buckets without a verdict discard nothing: untestable buckets move by chance all the time.
     changes: list[tuple[Change, str]] = []
     for suite in comparison.suites:
         for change in suite.changes:
@@ -176,6 +183,7 @@ def decide_round(comparison: RunComparison, focus: FocusBuckets) -> RoundDecisio
         for change, name in changes
         if change.verdict == "worse"
     )
+    # A better focus does not pay for another bucket.
     if worse:
         return RoundDecision("discarded", f"worse: {_listed_names(worse)}", screen.focus, worse)
     # Worse by its scores, but errored trials leave the verdict open.
@@ -212,12 +220,13 @@ class Confirmation(FrozenValue, frozen=True):
 
 
 def confirm(comparison: RunComparison, focus: FocusBuckets, looks: int) -> Confirmation:
-    """Decide on held-out tasks, at the look of that number (1 or more): the kept prompts against the first.
+    """Decide on held-out tasks whether the improved prompts are better than the first ones.
 
-    Each test is confirmed if its mean rose and its two-sided p is at most the look's share of 0.05, whose
-    half is the one-sided level of each of the two; where several models are compared they share it. One is
-    enough, if no suite and no testable bucket is worse, which no further look makes harder to see. Errored
-    trials, at their worst for the change, must not undo it.
+    ``looks`` is the number of this look at the split, 1 or more. A test is confirmed if its mean rose and its
+    two-sided p is at most the share of 0.05 that this look has; half of that is the one-sided level of each
+    of the two tests. Where several models are compared they share the level. One confirmed test is enough, if
+    no suite and no testable bucket is worse. Falls are tested at the plain levels, so further looks make them
+    no harder to see. The result must also hold with errored trials at their worst for the change.
     """
     # Several models are as many chances to be confirmed by luck.
     level = LEVEL * share_of_look(looks) / max(len(comparison.suites), 1)
@@ -242,17 +251,19 @@ def repetitions_to_confirm(
 ) -> int:
     """Give how often held-out tasks are tried, so that a rise of the focus and a fall elsewhere can be seen.
 
-    ``focus_tasks`` and ``buckets`` count held-out tasks: of the focus, and of each bucket. As often as it
-    takes for the focus's test to reach its level, and for the smallest bucket to be called worse among so
-    many: a prompt that moves tasks at random lifts the focus's few as often as it spoils others, and would be
-    confirmed wherever nobody could see those (``tests/extended/simulations/prompt_loops.py``).
-    At least ``least``, and
-    at most ``most`` even where that is not enough; ``least`` where the focus has no held-out task, for then
-    no number helps.
+    ``focus_tasks`` and ``buckets`` count held-out tasks: those of the focus, and those of each bucket. The
+    number is large enough for the test of the focus to reach its level, and for the smallest bucket to be
+    called worse among so many. It is at least ``least`` and at most ``most``, even where that is not enough.
+    It is ``least`` where the focus has no held-out task, for then no number helps.
     """
     needed = [(focus_tasks, LEVEL * share_of_look(looks))] if focus_tasks else []
     if needed and len(buckets) > 1:
+        # A prompt that moves tasks at random lifts the few tasks of the focus as often as it spoils others.
+        # It would be confirmed where nobody could see the spoilt ones
+        # (tests/extended/simulations/prompt_loops.py).
         needed.append((min(buckets), (1 - PLAIN.buckets) / len(buckets)))
+    # The most extreme outcome, all old trials 0 and all new ones 1, has the smallest p that these repetitions
+    # allow.
     for repetitions in range(least, most + 1) if needed else ():
         if all(
             label_test([([0.0] * repetitions, [1.0] * repetitions)] * tasks).smallest_p <= level
@@ -283,6 +294,7 @@ def _held_out_test(name: str, tasks: Sequence[TaskChange], level: float) -> Held
         suite_findings({"": side}, Levels(1 - level, 1 - level)).suite
         for side in (pairs, paired_scores(tasks, *AT_WORST))
     ]
+    # The test has two sides, and only a rise is a reason to accept anything.
     confirmed = all(finding.direction > 0 for finding in findings)
     p, testable = findings[0].p, findings[0].testable
     return HeldOutTest(name, len(pairs), old_mean(pairs), new_mean(pairs), p, testable, confirmed)
@@ -296,6 +308,7 @@ def _falls(suite: SuiteComparison) -> Iterator[str]:
     scores = {name: pairs for name, of_bucket in buckets.items() if (pairs := paired_scores(of_bucket))}
     if not scores:
         return
+    # At the plain levels: further looks must make a fall no harder to see.
     findings = suite_findings(scores)
     if findings.these.direction < 0:
         everything = [pair for pairs in scores.values() for pair in pairs]

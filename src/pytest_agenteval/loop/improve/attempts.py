@@ -77,21 +77,19 @@ class WorktreeSuite(FrozenValue, frozen=True):
 
     @property
     def dev(self) -> tuple[WorktreeTask, ...]:
-        """The tasks that one works with."""
+        """The tasks of split dev, which feedback may show."""
         return tuple(task for task in self.tasks if not task.held_out)
 
     @property
     def held_out(self) -> tuple[WorktreeTask, ...]:
-        """The tasks that nobody looks at."""
+        """The tasks of split held_out, which no coding agent may see."""
         return tuple(task for task in self.tasks if task.held_out)
 
     def focus(self, buckets: Collection[str]) -> tuple[WorktreeTask, ...]:
-        """The tasks that one works with, of these buckets."""
         return tuple(task for task in self.dev if task.bucket in buckets)
 
     @property
     def dev_buckets(self) -> tuple[str, ...]:
-        """The buckets of the tasks that one works with."""
         return tuple(dict.fromkeys(task.bucket for task in self.dev))
 
 
@@ -117,18 +115,21 @@ def read_worktree_suite(tree: Path, suite_file: str) -> WorktreeSuite:
 
 
 def held_out_files(tasks: Iterable[WorktreeTask], files: Iterable[str]) -> list[str]:
-    """Give those of a tree's files that are of held-out tasks: theirs, what lies beside them, recordings.
+    """Give those of a tree's files that belong to held-out tasks: task files, folders, recordings.
 
-    What lies in a folder of a task's own is the task's, unless a task of split dev lies there too. A file
-    that holds tasks of both splits is among them.
+    A folder whose task file is called task.json or task.yaml belongs to that task, unless a task of split dev
+    lies there too. A file that holds tasks of both splits is among the files.
     """
     every = list(tasks)
+    # The words of a table's task stand in the table, so that is what has to be hidden.
     own = {task.written_in for task in every if task.held_out}
     of_dev = {task.written_in for task in every if not task.held_out} - own
     dev = [PurePosixPath(file) for file in of_dev]
     # A folder of a task's own is one whose task file is called task.json or task.yaml.
     own_folders = (PurePosixPath(file).parent for file in own if is_task_name(Path(file)))
     folders = {folder for folder in own_folders if not any(each.is_relative_to(folder) for each in dev)}
+    # Recordings mirror the path of a task below evals/, in a folder cassettes/: "pkm/a." begins the file of
+    # one task, "pkm/a/" the folder with one file for each model.
     recordings: list[str] = []
     for file in {task.file for task in every if task.held_out}:
         parts = PurePosixPath(file).parts
@@ -156,9 +157,11 @@ def prompts_to_replace(
     names = {name for task in every for name in task.prompts}
     places = {name: {task.prompts.get(name) for task in every} for name in names}
     named = {name: path for name, paths in places.items() for path in paths if path in changed}
+    # Where a changed file has no name, only a second tree can show the change.
     if set(named.values()) != set(changed) or not all(path in texts for path in changed):
         return {}
     for name, path in named.items():
+        # The texts are handed to pytest as files NAME.md in one folder: a name has to be a plain file name.
         if places[name] != {path} or not name or set("./\\") & set(name) or not name.isprintable():
             return {}
     return {name: texts[path] for name, path in named.items() if path is not None}
@@ -169,7 +172,7 @@ def _path_from_top(path: Path, tree: Path) -> str:
 
 
 class PairDecision(FrozenValue, frozen=True):
-    """What somebody says of a comparison: a decision in a word or two, and why."""
+    """A decision about a comparison, in a word or two, and its reason."""
 
     decision: str
     reason: str
@@ -185,10 +188,10 @@ class Attempts:
     def order(
         self, what: str, split: Literal["dev", "held_out"], repetitions: int, paths: Iterable[str] = ()
     ) -> RunOrder:
-        """Give an order to try the whole suite, or only these files of it."""
         return RunOrder(
             checkout=self._repository.root,
             folder=self._of.folder,
+            # Several tasks of the focus may share a file, which pytest is to get once.
             paths=tuple(dict.fromkeys(paths)) or (str(Path(self._of.suite_file).parent),),
             results=self._results,
             name=f"{self._of.name}-{what}",
@@ -200,31 +203,29 @@ class Attempts:
 
     @property
     def trials(self) -> int:
-        """How many trials ended so far, also in runs that were interrupted."""
+        """How many trials have ended so far, in interrupted runs too."""
         return sum(spent_on(run).trials for run in self._runs())
 
     def _runs(self) -> list[Run]:
+        # Counted from the runs on disk, so that trials of an interrupted process count too.
         names = sorted(self._results.glob(f"{self._of.name}-*/{HEADER}"))
         return [load_run(path.parent) for path in names]
 
     def has_room(self, trials: int) -> bool:
-        """Whether so many trials more may start."""
         room = self.room()
         return room is None or trials <= room
 
     def room(self) -> int | None:
-        """Give how many trials more may start; None for any number.
-
-        Trials that an interruption cut off count, too.
-        """
+        """Give how many more trials may start; None for any number."""
         most = self._of.limits.max_trials
         if most is None:
             return None
+        # A trial that an interruption cut off has started, and may have cost as much as any other.
         cut_off = sum(len(run.begun) for run in self._runs())
         return max(0, most - self.trials - cut_off)
 
     def count(self, tree: Path, order: RunOrder) -> int:
-        """Have pytest count the trials of an order; 0 without a limit, where nobody needs it."""
+        """Have pytest count the trials of an order; 0 without a limit, where the number is not needed."""
         return 0 if self._of.limits.max_trials is None else count_collected(tree, order)
 
     def start(self, tree: Path) -> StartRun:
@@ -239,7 +240,6 @@ class Attempts:
         return start
 
     def check_out(self, tree: Path, commit: str) -> None:
-        """Make a worktree at a commit."""
         self._repository.add_tree(tree, commit)
 
     def pair(
@@ -250,9 +250,9 @@ class Attempts:
         order: RunOrder,
         decide: Callable[[RunComparison], PairDecision | RoundDecision],
     ) -> tuple[PairedRuns, TriedPair]:
-        """Try old and new, whose old tree is checked out; the new one is where it is needed.
+        """Try old and new; the old tree is checked out already, the new one is checked out if it is needed.
 
-        Raises RunFailed where pytest could not.
+        Raises RunFailed where pytest could not run.
         """
         began = time.monotonic()
         (old, new), changed = trees, self._repository.changed_paths(*commits)
@@ -285,6 +285,8 @@ class Attempts:
 
 def _pair_notes(paired: PairedRuns) -> Iterator[str]:
     """Say what makes a comparison doubtful: nothing differs at all, or more trials error on the new side."""
+    # Suites that differ in prompts or settings may well score alike. Where nothing differs either, the agent
+    # may never have read the new files.
     if paired.identical and not any(suite.differs for suite in paired.comparison.suites):
         yield NO_EFFECT
     runs = (paired.old, paired.new)
@@ -295,7 +297,7 @@ def _pair_notes(paired: PairedRuns) -> Iterator[str]:
 
 
 def summarize_start(run: Run, suite: str, seconds: float) -> StartRun:
-    """Give what is to be known of the run that the first feedback is about."""
+    """Summarize the run that the first feedback is about."""
     of_suite = [entry for entry in run.entries if _is_dev(entry, suite)]
     scores = [entry.score for entry in of_suite if entry.averaged and entry.score is not None]
     score = mean(scores) if scores else None
@@ -311,11 +313,10 @@ class TrialNeeds(FrozenValue, frozen=True):
 
     @property
     def round(self) -> int:
-        """What a whole round takes at most: without room for the confirmation it is not worth beginning."""
+        """The trials of a whole round at most; without room for the confirmation no round starts."""
         return self.screen + self.dev + self.confirmation
 
     def of(self, what: Literal["screen", "dev"]) -> int:
-        """What one part takes."""
         return self.screen if what == "screen" else self.dev
 
 
@@ -326,8 +327,8 @@ def trial_needs(improvement: Improvement, start: Run, tasks: WorktreeSuite) -> T
         for entry in start.entries
         if _is_dev(entry, improvement.suite)
     }
+    # pytest gets files, so other tasks in a file of the focus run as well.
     files = {task.file for task in tasks.focus(improvement.focus)}
-    # pytest gets files: other tasks in a file of the focus run as well.
     beside = {task.id for task in tasks.dev if task.file in files}
     screen = [once for once in dev if once[0] in beside] if len(beside) < len(tasks.dev) else []
     models = max(1, round(len(dev) / max(1, len(tasks.dev))))
@@ -346,17 +347,19 @@ def worst_bucket(run: Run, suite: str, buckets: Collection[str]) -> str | None:
     for entry in run.entries:
         if not _is_dev(entry, suite) or entry.bucket not in buckets:
             continue
+        # An errored trial says nothing about a prompt, and a low score that passed is no miss.
         if entry.averaged and entry.score is not None:
             of_bucket = tasks.setdefault(entry.bucket, {})
             of_bucket.setdefault((entry.key.task, entry.key.model), []).append(entry.score)
             if entry.ending != "passed":
                 missed.add(entry.bucket)
     scores = {name: mean([mean(own) for own in of_bucket.values()]) for name, of_bucket in tasks.items()}
+    # By name where means are equal, so that the same run always gives the same focus.
     return min(missed, key=lambda name: (scores[name], name), default=None)
 
 
 def looks_so_far(results: Path, suite: str) -> int:
-    """Give how often held-out tasks of a suite were looked at, as the runs of a folder say."""
+    """Give how often held-out tasks of a suite were looked at, by the headers of all runs in a folder."""
     return max((run.header.held_out_looks.get(suite, 0) for run in list_runs(results)), default=0)
 
 
@@ -370,6 +373,7 @@ def confirm_on_held_out(
     least = improvement.repetitions
     buckets = Counter(task.bucket for task in tasks.held_out)
     focus = sum(buckets[bucket] for bucket in improvement.focus)
+    # This look is the next one.
     looks = 1 + looks_so_far(Path(improvement.results), improvement.suite)
     highest = max(least, MOST_REPETITIONS)
     needed = repetitions_to_confirm(focus, looks, least, highest, tuple(buckets.values()))
@@ -384,6 +388,7 @@ def confirm_on_held_out(
     confirmations: list[Confirmation] = []
 
     def decide(comparison: RunComparison) -> PairDecision:
+        # The run that just ended is in the folder now, and counts as this look.
         looks = looks_so_far(Path(improvement.results), improvement.suite)
         confirmations.append(confirm(comparison, improvement.focus, max(1, looks)))
         words = "confirmed" if confirmations[0].confirmed else "not confirmed"
@@ -394,6 +399,8 @@ def confirm_on_held_out(
         with keeping_latest(Path(improvement.results)):  # these are not for whoever looks at it next
             _, tried = attempts.pair(tasks, commits, (start, kept), order, decide)
     except RunFailed as failed:
+        # Held-out tasks that could not be tried say nothing about a prompt: nothing is decided, and they can
+        # be tried again.
         again = f"agenteval improve --continue {improvement.name} tries held-out tasks again"
         raise RunFailed(f"{failed}; {again}") from failed
     return HeldOut(tried.words, confirmations[0], tried)

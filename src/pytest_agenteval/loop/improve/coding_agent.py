@@ -1,6 +1,6 @@
-"""A round of the user's coding agent: feedback goes in, and what it leaves is checked before it counts.
+"""A round of the user's coding agent: feedback goes in, and its changes are checked before they count.
 
-The coding agent is any command. It is left to work in a tree of its own, and ended when it hangs.
+The coding agent is any command. It works in a tree of its own, and is ended when it hangs.
 """
 
 from __future__ import annotations
@@ -93,14 +93,17 @@ class CodingAgentEnding(FrozenValue, frozen=True):
 
 
 def missing_command(command: str, folder: Path) -> str:
-    """Give the name with which a shell's line begins, where it is a plain one that nothing bears."""
+    """Give the command that a shell line starts with, where there is no such command; else nothing."""
     try:
         words = shlex.split(command)
     except ValueError:
+        # The shell itself reports quotes that do not close.
         return ""
     name = next((word for word in words if not _ASSIGNMENT.match(word)), "")
+    # A name with a variable or a substitution in it is known only when the shell runs the line.
     if not POSIX or not _PLAIN.fullmatch(name):
         return ""
+    # Builtins of the shell are commands too, and only a shell knows them.
     look_up = ("/bin/sh", "-c", 'command -v -- "$1"', "sh", name)
     known = subprocess.run(look_up, cwd=folder, capture_output=True, check=False).returncode == 0
     return "" if known else name
@@ -109,13 +112,15 @@ def missing_command(command: str, folder: Path) -> str:
 def run_coding_agent(
     command: str, *, folder: Path, feedback: Path, output: Path, variables: Mapping[str, str], timeout: float
 ) -> CodingAgentEnding:
-    """Have a shell run the command in a folder, with a file as its input and its output in another.
+    """Have a shell run the command in a folder, with a file as its input and its output in another file.
 
-    It has the user's environment. When it has ended, or its time is over, whatever it started is ended too,
-    known by a variable of its own; on Ctrl-C as well.
+    The command has the user's environment. Whatever it started is ended with it: when it has ended, when its
+    time is over, and on Ctrl-C.
     """
     began = time.monotonic()
-    folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
+    # The folder in which the user stands may be unknown to git, and then no worktree has it.
+    folder.mkdir(parents=True, exist_ok=True)
+    # A child in a session of its own, without a parent, is found by this variable in its environment.
     mark = str(uuid4())
     with ending_orphans(), feedback.open("rb") as given, output.open("w+b") as printed:
         process = subprocess.Popen(
@@ -136,6 +141,7 @@ def run_coding_agent(
         printed.seek(0)
         text = KNOWN_SECRETS.text(printed.read(MOST_OUTPUT_BYTES).decode("utf-8", "replace"))
     replace_text(output, text)
+    # The last line that says anything is quoted in the log and in the next feedback.
     lines = text[-LAST_CHARACTERS:].splitlines()
     return CodingAgentEnding(
         how,
@@ -150,6 +156,7 @@ def _wait_for_end(
 ) -> Literal["ended", "timeout", "too much output"]:
     while True:
         try:
+            # The size of the output has to be looked at while the command runs: it could fill the disk.
             process.wait(POLL_S)
         except subprocess.TimeoutExpired:
             if time.monotonic() > end:
@@ -179,14 +186,15 @@ class Edit(FrozenValue, frozen=True):
 
 
 def pathspecs_of(globs: Sequence[str], folder: str) -> list[str]:
-    """Give globs, which are meant from a folder below the top, as git's own; ``**`` is any depth."""
+    """Turn globs that are meant from a folder below the top into pathspecs of git; ``**`` is any depth."""
+    # Brackets in the name of a folder are no pattern.
     place = re.sub(r"([*?\[\\])", r"\\\1", folder)
     paths = [posixpath.join(place, glob.replace(os.sep, "/")) for glob in globs]
     return [f":(top,glob){posixpath.normpath(path)}" for path in paths]
 
 
 def repository_state(repository: Repository, start: str, tree: Path, tree_dir: Path) -> RepositoryState:
-    """Note what must be the same after a coding agent has worked in ``tree``, which is at ``start``."""
+    """Note what a coding agent must leave as it is while it works in ``tree``, which is at ``start``."""
     config_files = (
         *repository.config_files(),
         # A pytest that runs in the tree would also obey these, whether or not they are there yet.
@@ -199,7 +207,7 @@ def repository_state(repository: Repository, start: str, tree: Path, tree_dir: P
 def check_edit(repository: Repository, before: RepositoryState, pathspecs: Sequence[str]) -> Edit:
     """Say which prompt files were changed, or why the round is refused.
 
-    Git's own settings come first: until they are known to be unchanged, no other git command runs.
+    Git's own settings are checked first: until they are known to be unchanged, no other git command runs.
     """
     settings = _watched_digests(repository, before.tree, before.tree_dir, before.config_files)
     names = {**before.settings, **settings}
@@ -218,11 +226,10 @@ def check_edit(repository: Repository, before: RepositoryState, pathspecs: Seque
 
 
 def _lost_refs(repository: Repository, before: RepositoryState) -> str:
-    """Say which branches, tags and stashes lead nowhere any more, or elsewhere; nothing where all are there.
-
-    They are not put back: the user may have done it himself meanwhile.
-    """
+    """Name branches, tags and stashes that are gone or were moved elsewhere; empty where there are none."""
     now = repository.refs()
+    # They are not put back: the user may have moved them meanwhile. One that has only grown is the user's own
+    # work.
     lost = [
         f"{name} (was {before.refs[name]})"
         for name in _moved_refs(repository, before)
@@ -234,16 +241,17 @@ def _lost_refs(repository: Repository, before: RepositoryState) -> str:
 
 
 def _take_back_commits(repository: Repository, before: RepositoryState) -> str:
-    """Say that commits were made, and put back the branches that they were made on; nothing without any.
-
-    Whoever's history holds the start was made by the agent: the start is a commit that nobody else knows.
-    """
+    """Say that commits were made, and put back the branches that they were made on; empty without any."""
     head = _file_text(before.tree_dir / "HEAD")
     if not head:
         path = before.tree_dir / "HEAD"
+        # Git reads HEAD of every worktree with each command, and would wait for ever for a pipe that an agent
+        # put there.
         with suppress(OSError):
             path.unlink(missing_ok=True)
             path.write_text(f"{before.start}\n", encoding="utf-8", newline="\n")
+    # Every ref whose history holds the start was made by the agent: the start is a commit that nobody else
+    # knows.
     replaced = [name for name in _moved_refs(repository, before) if name.startswith(REPLACEMENTS)]
     moved = [*repository.refs_on(before.start), *replaced]
     for ref in moved:
@@ -268,6 +276,7 @@ def _watched_digests(
     repository: Repository, tree: Path, tree_dir: Path, config_files: Sequence[Path]
 ) -> dict[str, str]:
     common = []
+    # hooks is a folder of programs, the others are files; any of them may be a link, or be missing.
     for path in (repository.common_dir / name for name in WATCHED):
         common.append(path)
         common += [Path(place, name) for place, _, files in os.walk(path) for name in files]
@@ -282,13 +291,15 @@ def _watched_digests(
 
 
 def _refused_change(change: ChangedFile, tree: Path) -> str:
-    """Give the reason why a changed file among the prompts is refused; empty where it is not."""
+    """Give the reason why a changed prompt file is refused; empty where it is accepted."""
     name = one_line(change.path, MOST_PATH)
+    # A prompt may be deleted.
     if change.new_mode == NO_FILE:
         return ""
     if change.new_mode not in (change.old_mode, REGULAR):
         kinds = {"120000": "a link", "160000": "a repository or folder", "100755": "a file to be run"}
         return f"{name} was made {kinds.get(change.new_mode, change.new_mode)}"
+    # A file that was executable, or a link, and no longer is.
     if change.new_mode != change.old_mode != NO_FILE:
         return f"{name} was made another kind of file"
     path = tree / change.path
@@ -306,7 +317,7 @@ def _refused_change(change: ChangedFile, tree: Path) -> str:
 
 
 def listed_paths(paths: Sequence[str], most: int = MOST_PATHS) -> str:
-    """Give the first paths in a row, and how many more there are."""
+    """Join the first paths with commas, and say how many more there are."""
     more = [f"and {len(paths) - most} more"] if len(paths) > most else []
     return ", ".join([*(one_line(path, MOST_PATH) for path in paths[:most]), *more])
 
@@ -327,8 +338,9 @@ class RoundChange:
         self._pathspecs = pathspecs_of(improvement.globs, improvement.folder)
 
     def make(self, current: Round, run: Run) -> Round:
-        """Give the round with its change; with a decision where there is none, or it is refused."""
+        """Give the round with its change; it is already decided where nothing changed, or it is refused."""
         tree = self._place / "tree"
+        # Files of the user's own checkout that change while the agent works are named in the log.
         before = set(self._repository.uncommitted())
         edit, ending = self._edit(current, run, tree)
         # Where git's own files were changed, nobody knows what it would run to find out.
@@ -355,6 +367,7 @@ class RoundChange:
         models = [entry.key.model for entry in run.entries if entry.key.suite == self._of.suite]
         place = self._old_tree / self._of.folder
         file = next((entry.file for entry in run.entries if entry.file), "")
+        # The run names its files from pytest's rootdir, which is the folder of the user or one above it.
         above = (place, *(each for each in place.parents if each.is_relative_to(self._old_tree)))
         options = FeedbackOptions(
             suite=self._of.suite,
@@ -370,6 +383,7 @@ class RoundChange:
         hidden = held_out_files(self._tasks.tasks, repository.files(current.base))
         start = repository.without(current.base, hidden)
         before = repository_state(repository, start, tree, repository.add_tree(tree, start))
+        # The agent could also change the other tree, with which its work is compared.
         beside = self._beside(current)
         ending = run_coding_agent(
             self._of.command,
@@ -391,13 +405,14 @@ class RoundChange:
         return edit, ending
 
     def _beside(self, current: Round) -> list[ChangedFile] | None:
-        """Give what of the old tree is not as it was checked out; None where there is none any more."""
+        """Give the files of the old tree that differ from its commit; None where the tree is gone."""
         if self._old_tree.is_symlink() or not self._old_tree.is_dir():
             return None
         return self._repository.changes(current.base, self._old_tree, self._pathspecs)
 
     def _searched(self, current: Round) -> Round:
         suite = (self._old_tree / self._of.suite_file).parent
+        # Only what this round added: an earlier leak is no fault of the agent.
         every = prompt_leaks(self._texts(current.base), self._texts(current.commit), suite)
         leaks = [leak for leak in every if leak.added]
         if not leaks:
@@ -430,8 +445,9 @@ def _failed_ending(ending: CodingAgentEnding, timeout: float) -> str:
 
 
 def _leak_text(leak: Leak) -> str:
-    """Describe a leak, without a word of a held-out task."""
+    """Describe a leak in one line."""
     place = f"{one_line(leak.file, MOST_LINE)}:{leak.line}"
+    # The reason goes into the next feedback, where no word of a held-out task may stand.
     if leak.split == "held_out":
         return f"{place}: a text of a held-out task"
     kind = leak.kind.replace("_", " ")
@@ -439,12 +455,13 @@ def _leak_text(leak: Leak) -> str:
 
 
 def _earlier_round(each: Round) -> EarlierRound:
-    """Give a round as feedback for the next one: without held-out tasks, and without what copies them."""
+    """Give a round as feedback for the next one, without anything of held-out tasks."""
     tried = each.dev or each.screen
     return EarlierRound(
         number=each.number,
         summary=one_line(each.last_line, MOST_LINE),
         decision=f"{each.decision}: {each.reason}" if each.reason else each.decision,
+        # A diff that copies a held-out task would show it to the next round.
         diff="" if each.leaks_held_out else each.diff,
         sentence=tried.sentence if tried else "",
     )

@@ -79,7 +79,7 @@ MOST_LINE = 300
 
 
 class ImproveRequest(FrozenValue, frozen=True):
-    """What a user asks for; ``here`` is where he stands, ``run`` a stored run for the first feedback."""
+    """What a user requests; ``here`` is the current folder, ``run`` a stored run for the first feedback."""
 
     here: Path
     suite_file: Path
@@ -94,10 +94,11 @@ class ImproveRequest(FrozenValue, frozen=True):
 
 
 def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvement, list[str]]:
-    """Make the folder of an improvement; give it with the repository, and what the user should know.
+    """Make the folder of an improvement; give it with the repository, and warnings for the user.
 
-    Raises UsageMistake where it cannot begin; then nothing was made.
+    Raises UsageMistake where it cannot start; then nothing was made.
     """
+    # git knows files by their real paths, and a user may stand in a linked folder.
     suite_file = Path(os.path.realpath(request.suite_file))
     repository = Repository.around(suite_file.parent)
     _check_request(request, repository)
@@ -112,6 +113,7 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
     folder = real.relative_to(top).as_posix() if real.is_relative_to(top) else "."
     _check_tasks(repository, start, request, folder, tasks, inside)
     improvement = Improvement(
+        # Names sort by time; the random end keeps two that start in one second apart.
         name=f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}",
         started_at=datetime.now().astimezone().isoformat(timespec="seconds"),
         command=request.command,
@@ -142,6 +144,7 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
 
 
 def _check_request(request: ImproveRequest, repository: Repository) -> None:
+    # A change that is in no commit would be in no worktree, so nobody would try it.
     if changed := repository.uncommitted():
         names = listed_paths(changed, MOST_NAMES)
         rule = "expected no uncommitted changes, for trees are made of commits"
@@ -149,6 +152,7 @@ def _check_request(request: ImproveRequest, repository: Repository) -> None:
     for option in request.options:
         if option.partition("=")[0] in OWN_OPTIONS:
             raise UsageMistake(f"-- {option}: improve says this to pytest itself")
+        # -x may stand among other short flags, as in -qx.
         if option.partition("=")[0] in STOPPING_OPTIONS or re.fullmatch("-[lqsv]*x[lqsvx]*", option):
             raise UsageMistake(f"-- {option}: old and new have to be tried on the same tasks, to the last")
     if missing := missing_command(request.command, request.here):
@@ -159,10 +163,12 @@ def _check_tasks(
     repository: Repository, start: str, request: ImproveRequest, folder: str, tasks: WorktreeSuite, suite: str
 ) -> None:
     for glob in request.globs:
+        # git fails for a pathspec outside of the repository.
         outside = os.path.isabs(glob) or os.path.normpath(os.path.join(folder, glob)).startswith("..")
         files = [] if outside else repository.files(start, pathspecs_of([glob], folder))
         if not files:
             raise UsageMistake(f"--prompts {glob!r}: expected files that git tracks; it matches none")
+        # A coding agent that may change tasks could make them easier.
         asking = {suite, *(task.file for task in tasks.tasks)}
         if own := sorted(asking.intersection(files)):
             raise UsageMistake(
@@ -180,6 +186,7 @@ def _check_tasks(
 def _make_folder(root: Path, name: str) -> Path:
     place = root / IMPROVEMENTS / name
     try:
+        # Only now, when nothing can be refused any more.
         place.mkdir(parents=True)
         ignore = root / IMPROVEMENTS.parent / ".gitignore"
         # Else git status would list worktrees and logs.
@@ -191,7 +198,7 @@ def _make_folder(root: Path, name: str) -> Path:
 
 
 def find_interrupted(here: Path, name: str) -> tuple[Repository, Path, Improvement]:
-    """Find an improvement that was interrupted: the newest, or the one whose name begins so.
+    """Find an interrupted improvement: the newest, or the one whose name starts with ``name``.
 
     Raises UsageMistake where there is none, or it has ended.
     """
@@ -199,6 +206,7 @@ def find_interrupted(here: Path, name: str) -> tuple[Repository, Path, Improveme
     places = sorted((repository.root / IMPROVEMENTS).glob(f"*/{STATE}"))
     folders = {path.parent.name: path.parent for path in places}
     if name == LATEST:
+        # Names start with the time, so the last one is the newest.
         for folder in reversed(folders.values()):
             if not (improvement := read_state(folder)).outcome:
                 return repository, folder, improvement
@@ -218,10 +226,11 @@ def find_interrupted(here: Path, name: str) -> tuple[Repository, Path, Improveme
 def claim_improvement(folder: Path) -> Iterator[None]:
     """Note that this process carries an improvement on; raises UsageMistake where another one does.
 
-    What it starts knows for which one it works: what one before it started, and was killed before it could
-    end, is ended first.
+    Processes that an earlier, killed one left running are ended first: a coding agent would go on to write
+    into the tree, and trials would be paid for twice.
     """
     mark = folder / "process"
+    # No file, or half of one: then no process carries the improvement on.
     with suppress(OSError, ValueError):
         other = int(mark.read_text(encoding="utf-8"))
         if other != os.getpid() and is_running(other):
@@ -232,9 +241,11 @@ def claim_improvement(folder: Path) -> Iterator[None]:
         mark.write_text(f"{os.getpid()}\n", encoding="utf-8", newline="\n")
     except OSError as refused:
         raise UsageMistake(f"{mark}: cannot be written ({refused.strerror})") from None
+    # A process that this very improvement started has the variable already, and must not end itself.
     outer = os.environ.get(IMPROVEMENT_VARIABLE)
     if outer != folder.name:
         end_processes_with_variable(f"{IMPROVEMENT_VARIABLE}={folder.name}", GRACE_S)
+    # All processes that are started from here inherit it, and are found by it after a crash.
     os.environ[IMPROVEMENT_VARIABLE] = folder.name
     try:
         yield
@@ -252,6 +263,7 @@ def _with_stored_run(improvement: Improvement, request: ImproveRequest) -> Impro
     own = [entry for entry in entries if entry.split != "held_out"]
     if not own:
         raise UsageMistake(f"--run {request.run}: it has no trial of {improvement.suite}, split dev")
+    # Of several variants the feedback is about the agent's own prompts, which are what is changed.
     variants = [entry.key.variant for entry in own]
     return replace(
         improvement,
@@ -262,19 +274,19 @@ def _with_stored_run(improvement: Improvement, request: ImproveRequest) -> Impro
 
 
 class ProgressListener(Protocol):
-    """Whoever says on a terminal what goes on: a step that begins, and what came of it on the same line."""
+    """Shows progress on a terminal: a step that starts, and its result on the same line."""
 
     def begin(self, step: str, what: str) -> None:
-        """Say what begins."""
+        """Show that a step starts."""
 
     def end(self, what: str) -> None:
-        """Say what came of it."""
+        """Show the result of the step."""
 
 
 class Improver:
-    """One improvement, from wherever it stands to its end; ``folder`` holds all of it but the runs.
+    """One improvement, from its current state to its end; ``folder`` holds all of it but the runs.
 
-    Whatever interrupts it, what was written last is where another one goes on.
+    Whenever it is interrupted, another process goes on from what was written last.
     """
 
     def __init__(
@@ -293,8 +305,8 @@ class Improver:
     def run(self) -> Improvement:
         """Go on until the end; raises KeyboardInterrupt, and AgentEvalError where nothing can be tried.
 
-        A full disk, or a folder that is gone, is such a case. After the first the worktrees stay as they
-        are; else they are taken away.
+        A full disk, or a folder that is gone, is such a case. After KeyboardInterrupt the worktrees stay as
+        they are; after other errors they are removed.
         """
         try:
             self._save()
@@ -319,7 +331,8 @@ class Improver:
             outcome: Outcome = "kept on dev, not confirmed" if self._state.has_accepted else "nothing kept"
             if confirmation is not None and confirmation.confirmed:
                 outcome = "confirmed"
-            self._remove_trees()  # first, for nobody continues what has an outcome
+            # Before the outcome is written, for nobody continues what has one: trees would be left behind.
+            self._remove_trees()
             self._save(outcome=outcome)
         except (AgentEvalError, OSError) as failed:
             self._remove_trees()
@@ -330,10 +343,10 @@ class Improver:
 
     @property
     def improvement(self) -> Improvement:
-        """How far it has come."""
         return self._state
 
     def _save(self, **changes: Any) -> None:
+        # Seconds of all processes that carried the improvement on.
         seconds = self._before + self._clock() - self._began
         self._state = replace(self._state, **changes, trials=self._attempts.trials, seconds=seconds)
         write_log(self._state, self._folder)
@@ -360,7 +373,7 @@ class Improver:
         self._progress.end(f"{pluralize(start.spent.trials, 'trial')}, {score}; focus: {self._focus_names}")
 
     def _choose_focus(self, tasks: WorktreeSuite) -> None:
-        """Choose the worst bucket where nobody has chosen any; where none has a miss, that is the end."""
+        """Choose the worst bucket where the user chose none; where none has a miss the improvement ends."""
         assert self._state.start_run is not None
         run, chosen = self._run(self._state.start_run.run), self._state.focus
         bucket = worst_bucket(run, self._state.suite, chosen or tasks.dev_buckets)
@@ -375,12 +388,13 @@ class Improver:
         return ", ".join(one_line(name, MOST_LINE) or NO_BUCKET for name in self._state.focus) or "none"
 
     def _run(self, name: str) -> Run:
-        return load_run(Path(self._state.results) / name)  # a path, where the user named one
+        # ``name`` is a whole path where the user named a stored run, and joining leaves such a path alone.
+        return load_run(Path(self._state.results) / name)
 
     # --- rounds
 
     def _next_round(self, tasks: WorktreeSuite) -> None:
-        """Take up the round that was interrupted, or begin another, or say why there is none."""
+        """Take up the interrupted round, or start another, or note why there is none."""
         rounds, limits = self._state.rounds, self._state.limits
         if not rounds or rounds[-1].step == "decided":
             most = limits.rounds if limits.max_rounds is None else min(limits.rounds, limits.max_rounds)
@@ -401,6 +415,7 @@ class Improver:
                 self._save(rounds=(*rounds, Round(len(rounds) + 1, self._state.kept)))
             return
         current = rounds[-1]
+        # An interrupted round goes on with its next step; a coding agent that was cut off starts again.
         if current.step == "coding":
             current = self._change(current, tasks)
         if current.step == "changed":
@@ -430,7 +445,8 @@ class Improver:
         place = self._tree_of(current).parent
         change = RoundChange(self._repository, self._state, self._old_tree, place, tasks)
         current = change.make(current, self._run(self._state.feedback_run))
-        self._check_out_old(current.base)  # whatever was done to it
+        # The coding agent may have changed it, and old and new are tried from it.
+        self._check_out_old(current.base)
         if current.step == "decided":
             return self._decide(current, current.decision, current.reason)
         seconds = format_duration(current.coding_seconds)
@@ -440,7 +456,7 @@ class Improver:
     # --- old against new
 
     def _screen(self, current: Round, tasks: WorktreeSuite) -> Round:
-        """Try the focus alone, old and new: what is not better there in the mean costs no whole split."""
+        """Try the focus alone, old and new: a change that does not raise its mean costs no whole split."""
         if len(tasks.focus(self._state.focus)) == len(tasks.dev):
             return self._put(current, step="screened")
         self._progress.begin(f"round {current.number}", "screen ...")
@@ -454,7 +470,7 @@ class Improver:
         return self._put(current, step="screened", screen=tried)
 
     def _try_dev(self, current: Round, tasks: WorktreeSuite) -> None:
-        """Try the whole dev split, old and new, and keep the change or discard it."""
+        """Try the whole dev split, old and new, and accept or discard the change."""
         self._progress.begin(f"round {current.number}", "dev split ...")
         outcome = self._try(current, tasks, "dev")
         if isinstance(outcome, str):
@@ -466,12 +482,14 @@ class Improver:
             return
         scores = f"{format_figure(tried.focus_old)} -> {format_figure(tried.focus_new)}"
         message = f"{one_line(f'{self._focus_names} {scores}', 72)}\n\n{tried.sentence}\n"
+        # The commit of the coding agent is made again with a message that has the figures.
         accepted = self._repository.commit_again(current.commit, current.base, message)
         self._repository.set_branch(self._state.branch, accepted)
         self._state = replace(
             self._state,
             kept=accepted,
             feedback_run=paired.new.folder.name,
+            # Where both sides were one run, only its variant "new" is what was accepted.
             feedback_variant="new" if tried.in_one_run else "",
         )
         self._decide(replace(current, commit=accepted), "kept for now", tried.reason, dev=tried)
@@ -480,7 +498,7 @@ class Improver:
     def _try(
         self, current: Round, tasks: WorktreeSuite, part: Literal["screen", "dev"]
     ) -> tuple[PairedRuns, TriedPair] | str:
-        """Try a round's old and new; give why it could not be tried, as a text."""
+        """Try the old and the new prompts of a round; give the reason as a text where that cannot be done."""
         if not self._attempts.has_room(self._needs(tasks).of(part)):
             return f"it would go beyond --max-trials {self._state.limits.max_trials}"
         decide = partial(decide_screen if part == "screen" else decide_round, focus=self._state.focus)

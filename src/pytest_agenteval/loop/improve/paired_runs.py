@@ -1,7 +1,7 @@
 """Old and new tried at the same time on one split: two trees in, a comparison out.
 
-Where all that differs are prompts that the agent reads by name, both are tried in one run, one beside the
-other. Else there are two runs at once, one in each tree, each of which imports its own code.
+Where only prompts differ that the agent reads by name, both sides are tried in one run. Else there are two
+runs at once, one in each tree, each of which imports its own code.
 """
 
 from __future__ import annotations
@@ -59,21 +59,22 @@ _COLLECTED = re.compile(r"(?:^|\n)(\d+)(?:/\d+)? tests? collected")
 
 
 def python_path(checkout: Path, tree: Path) -> str:
-    """Give PYTHONPATH for a pytest that works in ``tree``, a worktree of what ``checkout`` is checked out of.
+    """Give PYTHONPATH for a pytest that works in ``tree``, a worktree of the repository at ``checkout``.
 
-    What lies in the checkout is looked for in the tree, if it is there: sources that are installed editable,
-    ``src`` folders, entries of the user's own PYTHONPATH. An environment in the checkout is in no tree, and
-    stays where it is.
+    Places in the checkout are replaced by the same places in the tree, where the tree has them: sources that
+    are installed editable, ``src`` folders, entries of the user's own PYTHONPATH. A virtual environment in
+    the checkout is in no tree, and stays where it is.
     """
     own = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     mapped = (_place_in_tree(Path(entry).absolute(), checkout, tree) for entry in (*own, *_imported_from()))
     places = [str(place) for place in mapped if place is not None]
+    # Entries elsewhere stay; one in the checkout that the tree lacks would import the old code.
     outside = [entry for entry in own if not Path(entry).absolute().is_relative_to(checkout)]
     return os.pathsep.join(dict.fromkeys([*places, *outside]))
 
 
 def _imported_from() -> Iterator[str]:
-    """Give the places that this process imports from, which the other one is started like."""
+    """Give the places that this process imports from."""
     yield from filter(None, sys.path)
     for finder in sys.meta_path:
         # setuptools installs packages editable by a finder that knows where each of them lies.
@@ -85,6 +86,7 @@ def _imported_from() -> Iterator[str]:
 
 def _place_in_tree(place: Path, checkout: Path, tree: Path) -> Path | None:
     real = Path(os.path.realpath(place))
+    # As it is written, and with links followed: a checkout may be reached by either.
     for path, top in ((place, checkout), (real, Path(os.path.realpath(checkout)))):
         if path.is_relative_to(top) and (tree / path.relative_to(top)).is_dir():
             return tree / path.relative_to(top)
@@ -92,7 +94,7 @@ def _place_in_tree(place: Path, checkout: Path, tree: Path) -> Path | None:
 
 
 class RunFailed(AgentEvalError):
-    """A pytest that could not try everything; its text has pytest's last line."""
+    """A pytest that could not try everything; the text has pytest's last line."""
 
 
 class RunOrder(FrozenValue, frozen=True):
@@ -168,6 +170,7 @@ def run_pair(old: Path, new: Path, order: RunOrder, prompts: Mapping[str, str] =
         folder.mkdir(parents=True, exist_ok=True)
         try:
             for name, text in prompts.items():
+                # Line ends as the texts have them: a conversion would be a change of the prompt.
                 (folder / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
             options = (*order.options, f"--agent-prompt={NEW_VARIANT}={folder}")
             run = run_one(old, replace(order, options=options))
@@ -233,10 +236,12 @@ def _run_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
                 output=order.outputs / f"{name}.txt",
                 variables={
                     "PYTHONPATH": python_path(order.checkout, tree),
+                    # _pytest_complaint quotes a line of the output, which must not be cut off.
                     "COLUMNS": OUTPUT_COLUMNS,
                     BESIDE: beside,
                 },
             )
+            # Where one cannot start, or Ctrl-C comes, none goes on alone.
             started.callback(inner.end)
             running.append(inner)
         statuses = [_wait_for_run(inner) for inner in running]
@@ -261,15 +266,14 @@ def _arguments(tree: Path, order: RunOrder) -> list[str]:
 
 
 def _rootdir_options(tree: Path, order: RunOrder) -> Iterator[str]:
-    """Give the option that keeps pytest's root in the tree, where it would look for one further up.
-
-    It is the folder that pytest works in, for a ``$`` in its whole name would be taken for a variable.
-    """
+    """Give the options that keep pytest's root in the tree, where pytest would look for one further up."""
     places = [tree / path for path in order.paths]
     above = {parent for place in places for parent in (place, *place.parents) if parent.is_relative_to(tree)}
     if not any((place / name).is_file() for place in above for name in CONFIGURATION):
+        # The folder that pytest works in: pytest would take a dollar sign in a whole path for a variable.
         yield "--rootdir=."
-        yield "--confcutdir=."  # a configuration further up would widen it
+        # A configuration further up would widen it.
+        yield "--confcutdir=."
 
 
 def _finished_run(inner: InnerPytest, status: int) -> Run:
@@ -282,12 +286,14 @@ def _finished_run(inner: InnerPytest, status: int) -> Run:
 
 
 def _pytest_complaint(output: Path) -> str:
-    """Give the line of what pytest printed that says what is wrong, and the file that holds all of it."""
+    """Give the line of pytest's output that says what is wrong, and the file that holds all of it."""
     text = output.read_text(encoding="utf-8", errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for sign in _COMPLAINTS:
+        # Each pattern narrows the choice, if any line has it; the last line of those is quoted.
         lines = [line for line in lines if sign.search(line)] or lines
     complaint = lines[-1] if lines else "it printed nothing"
+    # For a broken task file pytest's last lines name only the file; what is wrong stands further up.
     if problem := _PROBLEM.search(text):
         complaint = "; ".join(problem.groups())
     return f"{complaint} (all of it: {os.path.relpath(output)})"

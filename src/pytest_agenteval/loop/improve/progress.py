@@ -1,6 +1,6 @@
-"""How far an improvement has come: what it set out to do, each round, what held-out tasks found; and its log.
+"""How far an improvement has come: its settings, each round, what held-out tasks found; and its log.
 
-Written after every step, so that whatever ends the process loses no more than the step it was at.
+Written after every step, so that whatever ends the process loses no more than the current step.
 """
 
 from __future__ import annotations
@@ -153,14 +153,15 @@ class Improvement(Document, frozen=True, kw_only=True):
 
     @property
     def has_accepted(self) -> bool:
-        """Whether any round was kept."""
+        """Whether any round was accepted."""
         return self.kept != self.start
 
     @property
     def rounds_without_keep(self) -> int:
-        """How many of the last rounds in a row were not kept."""
+        """How many of the last rounds in a row were not accepted."""
         without = 0
         for each in reversed(self.rounds):
+            # A round that is still going on ends the count as well.
             if each.step != "decided" or each.decision == "kept for now":
                 break
             without += 1
@@ -168,7 +169,7 @@ class Improvement(Document, frozen=True, kw_only=True):
 
 
 def write_log(improvement: Improvement, folder: Path) -> None:
-    """Write how far an improvement is: what goes on from there, and both logs, without secrets.
+    """Write the state from which an improvement goes on, and both logs, without secrets.
 
     Raises UsageMistake where a file cannot be written.
     """
@@ -180,13 +181,14 @@ def write_log(improvement: Improvement, folder: Path) -> None:
     try:
         for name, text in texts.items():
             replace_text(folder / name, text)
-        os.chmod(folder / STATE, 0o600)  # the command stands there as it was typed, a key in it too
+        # The state has the command as it was typed, with a key if there is one: it has to run again.
+        os.chmod(folder / STATE, 0o600)
     except OSError as refused:
         raise UsageMistake(f"{folder}: cannot be written ({refused.strerror})") from None
 
 
 def read_state(folder: Path) -> Improvement:
-    """Read how far an improvement is; raises UsageMistake where the file is missing or damaged."""
+    """Read the state of an improvement; raises UsageMistake where the file is missing or damaged."""
     path = folder / STATE
     try:
         return from_builtins(Improvement, json.loads(path.read_text(encoding="utf-8")), strict=False)
@@ -255,6 +257,7 @@ def _round_lines(each: Round) -> Iterator[str]:
     if each.diff:
         yield ""
         text = printable(each.diff[:MOST_DIFF])
+        # A fence has to be longer than any row of backticks in the diff, else that would end it.
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         yield f"{fence}diff"
         yield from text.splitlines()
@@ -300,7 +303,7 @@ def _held_out_lines(improvement: Improvement) -> Iterator[str]:
 
 
 def _markdown_sentence(text: str) -> str:
-    """Write a sentence of ours, in which names are foreign; ``->`` and ``<0.001`` can stay as they are."""
+    """Escape a sentence of ours, in which names are foreign; ``->`` and ``<0.001`` stay readable."""
     return escape_markdown(text, MOST_SENTENCE).replace("-&gt;", "->").replace("&lt;0", "<0")
 
 

@@ -1,8 +1,8 @@
-"""The user's repository as far as the loop uses it: trees of its own, commits, one branch, and nothing else.
+"""The user's repository, as far as an improvement uses it: trees of its own, commits and one branch.
 
 Nothing here touches the user's checkout, index, HEAD or stash. Every git command names the repository, runs
-neither hooks nor a file watcher, and takes no object for another: a coding agent may have left its own of all
-these.
+neither hooks nor a file watcher, and follows no replaced objects: a coding agent may have left all of these
+behind.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 
 QUIET = (
+    # A coding agent may have put programs there that git would run for us.
     *(f"core.hooksPath={os.devnull}", "core.fsmonitor=false", "core.quotePath=false", "gc.auto=0"),
     # A tree is all of its commit, and what is committed is what stands there.
     "core.sparseCheckout=false", "core.safecrlf=false", "core.splitIndex=false",
 )  # fmt: skip
 STASH = "refs/stash"
 GLOBAL = ("config", "attributes", "ignore")
+# Without optional locks git status does not write the user's index; without replacements no object is taken
+# for another; messages are read in English.
 OWN_VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
 NOBODY = {f"GIT_{role}_NAME": "agenteval" for role in ("AUTHOR", "COMMITTER")} | {
     f"GIT_{role}_EMAIL": "agenteval@localhost" for role in ("AUTHOR", "COMMITTER")
@@ -69,6 +72,8 @@ class Repository:
         except FileNotFoundError:
             raise UsageMistake(f"{NEEDED}: expected the command git; found none") from None
         except GitFailed as refused:
+            # Other refusals, as of a repository of somebody else, say themselves what to do; git init would
+            # be bad advice.
             if "not a git repository" in str(refused):
                 refused = GitFailed(f"it is in no git repository ({refused}); git init makes one")
             raise UsageMistake(f"{NEEDED}: {folder}: {refused}") from None
@@ -84,7 +89,7 @@ class Repository:
         return self._text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
     def uncommitted(self) -> list[str]:
-        """Give the tracked files of the checkout, and the submodules, that are not as HEAD has them."""
+        """Give the tracked files of the checkout, and the submodules, that differ from HEAD."""
         listed = self._git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
         return [os.fsdecode(entry[3:]) for entry in listed.split(b"\0") if entry]
 
@@ -93,35 +98,32 @@ class Repository:
         return self._listed("ls-files", "-z", "--others", "--exclude-standard", "--", *pathspecs)
 
     def files(self, commit: str, pathspecs: Sequence[str] = ()) -> list[str]:
-        """Give the paths of a commit's files that any of the pathspecs matches; all, if there is none."""
+        """Give the paths of a commit's files that match any of the pathspecs; all files, if there is none."""
         with self._index(commit) as index:
             return self._listed("ls-files", "-z", "--", *pathspecs, index=index)
 
     def texts(self, commit: str, paths: Iterable[str]) -> dict[str, str]:
-        """Give the texts of a commit's files: as UTF-8, what is none replaced, with newlines of one kind.
-
-        They are what is checked out, which is not what git stores where a filter stands between (LFS).
-        """
+        """Give the texts of a commit's files; bytes that are no UTF-8 are replaced, and CRLF is LF."""
+        # As they are checked out: behind a filter, as of LFS, git stores only a pointer.
         blobs = {path: self._git("cat-file", "--filters", f"{commit}:{path}") for path in paths}
         return {path: blob.decode("utf-8", "replace").replace("\r\n", "\n") for path, blob in blobs.items()}
 
     def diff(self, old: str, new: str) -> str:
-        """Give the change between two commits as a unified diff."""
         return self._git("diff", *PLAIN_DIFF, old, new, "--").decode("utf-8", "replace")
 
     def changed_paths(self, old: str, new: str) -> list[str]:
-        """Give the paths of the files that are not the same in two commits."""
+        """Give the paths of the files that differ between two commits."""
         return self._listed("diff", "--name-only", "-z", *PLAIN_DIFF, old, new, "--")
 
     def without(self, commit: str, paths: Sequence[str]) -> str:
-        """Make a commit without history that is like another without these files; give its name."""
+        """Make a commit without history that lacks these files; give its name."""
         with self._index(commit) as index:
             listed = "".join(f"{path}\0" for path in paths)
             self._git("update-index", "-z", "--force-remove", "--stdin", index=index, stdin=listed)
             return self._commit(index, "What a coding agent starts from", parent="")
 
     def commit_files(self, parent: str, tree: Path, paths: Sequence[str], message: str) -> str:
-        """Make a commit on a parent in which these files are as they stand in a tree; give its name."""
+        """Make a commit on a parent with these files as they are in a tree; give its name."""
         with self._index(parent) as index:
             listed = "".join(f"{path}\0" for path in paths)
             add = ("update-index", "-z", "--add", "--remove", "--stdin")
@@ -129,14 +131,14 @@ class Repository:
             return self._commit(index, message, parent)
 
     def commit_again(self, commit: str, parent: str, message: str) -> str:
-        """Make a commit with the files of another, on a parent, with a message of its own; give its name."""
+        """Make a commit with the files of another one, a parent and a message; give its name."""
         with self._index(commit) as index:
             return self._commit(index, message, parent)
 
     def changes(self, commit: str, tree: Path, pathspecs: Sequence[str]) -> list[ChangedFile]:
-        """Give the files of a tree that are not as a commit has them, new ones that are not ignored too.
+        """Give the files of a tree that differ from a commit, and new ones that are not ignored.
 
-        Whatever the tree's own index says: files can be marked there as not to be looked at.
+        The tree's own index is not used: files can be marked there as not to be looked at.
         """
         others = ("ls-files", "-z", "--others", "--exclude-standard", "--")
         with self._index(commit) as index:
@@ -150,6 +152,7 @@ class Repository:
             raw, new = listed("diff-files", "--raw", "-z", *PLAIN_DIFF), listed(*others)
             names = listed("diff-files", "--name-only", "-z", *PLAIN_DIFF, "--", *pathspecs)
             matching = {*names, *listed(*others, *pathspecs)}
+        # Each file is two entries: ":old-mode new-mode digests status", and its path.
         pairs = zip(raw[::2], raw[1::2], strict=True)
         return [
             *(ChangedFile(path, line[1:7], line[8:14], path in matching) for line, path in pairs),
@@ -157,7 +160,7 @@ class Repository:
         ]
 
     def add_tree(self, path: Path, commit: str) -> Path:
-        """Check a commit out in a worktree of its own, on no branch; give the folder that git has for it."""
+        """Check out a commit in a worktree of its own, on no branch; give the folder that git has for it."""
         self.remove_tree(path)
         self._git("worktree", "add", "--quiet", "--force", "--detach", str(path), commit)
         tree_dir = Path(os.fsdecode(_run(["rev-parse", "--absolute-git-dir"], path)).rstrip("\n"))
@@ -165,11 +168,9 @@ class Repository:
         return tree_dir
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a worktree of ours, whatever is in it; one that is not there is no mistake.
-
-        Not by git: it follows links, and looks for other worktrees that are gone, which are the user's
-        (a disk that is not there today).
-        """
+        """Remove a worktree of ours, whatever is in it; there need not be one."""
+        # Not by git worktree remove: it follows links, and prunes other worktrees that are missing, which are
+        # the user's (on a disk that is away today).
         known = self._tree_dirs.pop(path, None)
         places = [*self._tree_dirs_of(path), *([known] if known else [])]
         if path.is_symlink():
@@ -178,6 +179,7 @@ class Repository:
             remove_tree(folder)
 
     def _tree_dirs_of(self, path: Path) -> Iterator[Path]:
+        # Only the folder above is followed: the tree itself may have become a link.
         own = os.path.join(os.path.realpath(path.parent), path.name, ".git")
         for pointer in (self.common_dir / "worktrees").glob("*/gitdir"):
             with suppress(OSError):
@@ -186,23 +188,23 @@ class Repository:
                     yield pointer.parent
 
     def set_branch(self, branch: str, commit: str) -> None:
-        """Let a branch point to a commit."""
         self._git("update-ref", f"refs/heads/{branch}", commit)
 
     def refs(self) -> dict[str, str]:
-        """Give what every branch, tag and other name points to."""
+        """Give the commit of every branch, tag and other ref, by the ref's full name."""
         rows = self._text("for-each-ref", "--format=%(objectname) %(refname)").splitlines()
         return {name: commit for commit, _, name in (row.partition(" ") for row in rows)}
 
     def refs_on(self, commit: str) -> list[str]:
-        """Give the branches and other names whose history holds a commit."""
+        """Give the full names of the refs whose history holds a commit."""
         return self._text("for-each-ref", "--contains", commit, "--format=%(refname)").splitlines()
 
     def is_lost(self, ref: str, old: str, new: str | None) -> bool:
-        """Whether a name no longer leads to what it pointed to: it is gone, or was moved elsewhere."""
+        """Whether a ref no longer leads to its old commit: it is gone, or was moved elsewhere."""
         if new is None:
             return True
         if ref == STASH:
+            # A stash is a list: an older entry is still there when a new one lies on top.
             return old not in self._text("rev-list", "--walk-reflogs", STASH, "--").split()
         try:
             self._git("merge-base", "--is-ancestor", old, new)
@@ -211,20 +213,21 @@ class Repository:
         return False
 
     def config_files(self) -> list[Path]:
-        """Give the files, there or not, from which git has its settings, the user's own too."""
+        """Give the files from which git reads its settings, the user's own too; they need not exist."""
         rows = self._listed("config", "--list", "--show-origin", "--name-only", "-z")
         named = [row.removeprefix("file:") for row in rows if row.startswith("file:")]
         home, beside = Path.home(), os.environ.get("XDG_CONFIG_HOME")
+        # Files that are missing now may be made by the agent, and would count for every repository.
         more = [(Path(beside) if beside else home / ".config") / "git" / name for name in GLOBAL]
         return [*dict.fromkeys((*(self.root / each for each in named), home / ".gitconfig", *more))]
 
     def put_back(self, ref: str, old: str | None) -> None:
-        """Let a name point to what it pointed to; None takes the name away."""
+        """Let a ref point to its old commit again; None removes the ref."""
         if ref == STASH and old:
-            # A stash is a list, which moving its name alone would only lengthen: what was stashed since is
-            # dropped.
+            # A stash is a list, and moving its name alone would only add an entry: newer ones are dropped.
             while (tip := self.refs().get(STASH)) not in (None, old):
                 self._git("reflog", "delete", "--updateref", "--rewrite", f"{STASH}@{{0}}")
+                # Nothing was dropped: another attempt would not do more.
                 if self.refs().get(STASH) == tip:
                     break
             if self.refs().get(STASH) is None:
@@ -245,6 +248,7 @@ class Repository:
 
     @contextmanager
     def _index(self, commit: str) -> Iterator[Path]:
+        # The user's own index stays as it is.
         with tempfile.TemporaryDirectory(prefix="agenteval-index-") as folder:
             index = Path(folder, "index")
             self._git("read-tree", commit, index=index)
@@ -275,7 +279,7 @@ class Repository:
         stdin: str = "",
         variables: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Run git on this repository, whatever stands in ``tree``; its own index may be another."""
+        """Run git on this repository, whatever git would find in ``tree``; ``index`` replaces its index."""
         own = {"GIT_INDEX_FILE": str(index)} if index else {}
         where = [f"--git-dir={self.git_dir}", f"--work-tree={tree or self.root}"]
         return _run([*where, *arguments], tree or self.root, stdin, {**own, **(variables or {})})
@@ -284,7 +288,7 @@ class Repository:
 def _run(
     arguments: Sequence[str], folder: Path, stdin: str = "", variables: Mapping[str, str] | None = None
 ) -> bytes:
-    """Run git and give what it prints; raises GitFailed with its last line."""
+    """Run git and give its output; raises GitFailed with its last line."""
     settings = [part for setting in QUIET for part in ("-c", setting)]
     done = subprocess.run(
         ["git", "--no-pager", *settings, *arguments],
@@ -302,7 +306,7 @@ def _run(
 
 
 def git_environment() -> dict[str, str]:
-    """Give this process's variables without those that lead git elsewhere, as a hook has them."""
+    """Give this process's variables without those that lead git elsewhere, as a hook sets them."""
     leading = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
     more = (
         "GIT_OBJECT_DIRECTORY",
