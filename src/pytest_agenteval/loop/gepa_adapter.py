@@ -88,6 +88,7 @@ class GEPAAdapter:
     ``CandidateRefused``.
     """
 
+    # gepa looks for it; None leaves new texts to gepa's own proposer.
     propose_new_texts = None
 
     def __init__(
@@ -112,6 +113,7 @@ class GEPAAdapter:
         )
         self._seed = seed
         self._name = f"gepa-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        # Bytes, so that afterwards the files are what they were, line ends included.
         self._before = {path: (self.folder / path).read_bytes() for path in prompts}
         self.seed_candidate = {path: _text(path, content) for path, content in self._before.items()}
         self._loaded = {
@@ -129,6 +131,7 @@ class GEPAAdapter:
     def valset(self) -> list[GEPATask]:
         """Half of the dev tasks, drawn by the seed, of each bucket about every second one."""
         drawn = random.Random(self._seed)
+        # By bucket, so that every second one of the list is about half of each bucket.
         shuffled = sorted(self._loaded, key=lambda task: (task.bucket, drawn.random()))
         return shuffled[::2]
 
@@ -146,12 +149,14 @@ class GEPAAdapter:
                 )
                 if leak.added
             ]
+            # A prompt with answers in it would win, and gepa knows no held-out tasks that show it.
             if leaks:
                 where = f"{leaks[0].file}:{leaks[0].line}"
                 raise CandidateRefused(f"the candidate holds pieces of tasks: {where}: {leaks[0].text!r}")
             with self._candidate_in_files(candidate):
                 results = self._tried(batch)
         except (CandidateRefused, RunFailed):
+            # gepa goes on after an exception; the verb ends it after several refusals in a row.
             self.refused += 1
             self.refused_in_a_row += 1
             raise
@@ -171,13 +176,14 @@ class GEPAAdapter:
         """Give for each prompt file the trials that read it, the worst of each task, with what went wrong."""
         results: list[TaskTrials] = list(eval_batch.trajectories or ())
         return {
+            # Where no read is recorded, all trials may have read it.
             component: [self._record(each) for each in results if _reads(each, component)]
             or [self._record(each) for each in results]
             for component in components_to_update
         }
 
     def _record(self, result: TaskTrials) -> Mapping[str, Any]:
-        """Say of a task what feedback says, in the shape that gepa's own prompts know."""
+        """Describe the trials of a task as feedback does, in the shape that gepa's own prompts know."""
         by_score = sorted(result.scored, key=lambda trial: trial.score or 0.0)
         worst, best = trial_view(by_score[0]), trial_view(by_score[-1])
         failed = worst.ending != "passed"
@@ -245,7 +251,7 @@ class GEPAAdapter:
 
 
 def _text(path: str, content: bytes) -> str:
-    """Read a prompt file, with line ends of one kind; raises UsageMistake where it is no text."""
+    """Read a prompt file, with line ends of one kind; raises UsageMistake where it is no UTF-8."""
     try:
         return content.decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
@@ -259,7 +265,8 @@ def _trials(run: Run, task: GEPATask) -> TaskTrials:
 
 
 def _reads(result: TaskTrials, component: str) -> bool:
-    """Whether a trial read the prompt of that file, as far as its engine wrote it down."""
+    """Whether some trial recorded a read of the prompt in that file."""
+    # Agents read a prompt by its file's name without endings.
     name = Path(component).name.partition(".")[0]
     reads = {
         event.text

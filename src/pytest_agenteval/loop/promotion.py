@@ -48,7 +48,6 @@ class SuiteRun(FrozenValue, frozen=True):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The names of the models, in the order of the trials."""
         return tuple(dict.fromkeys(entry.key.model for entry in self.entries))
 
 
@@ -63,23 +62,21 @@ class SuiteHistory(FrozenValue, frozen=True):
 
     @property
     def mature(self) -> tuple[SuiteRun, ...]:
-        """The mature runs, at most ``needed``."""
         return tuple(run for run, reason in self.runs if not reason)
 
 
 def counted_models(header: RunHeader, named: str = "") -> frozenset[str]:
-    """Give the names of the run's models that count: the ``named`` one, or else all that are not offline.
-
-    A run that grades stored trials again has none: its trials are another run's.
-    """
+    """Give the names of the models that count: the ``named`` one, or else all that are not offline."""
+    # A run that grades stored trials again has no trials of its own.
     if header.regraded:
         return frozenset()
+    # Nobody ships an offline model, so what it passes promises nothing.
     counted = (each for each in header.models if (each.name == named if named else not each.offline))
     return frozenset(model.name for model in counted)
 
 
 def suite_run(run: Run, suite: str, models: Collection[str]) -> SuiteRun | None:
-    """Give what a run has of a suite with these models; None where it planned nothing of it."""
+    """Give the part of a run that is of a suite with these models; None where it planned none of it."""
     entries = tuple(entry for entry in run.entries if entry.key.suite == suite and entry.key.model in models)
     groups = [group for group in run.planned if group.suite == suite and group.model in models]
     if not entries and not groups:
@@ -88,10 +85,10 @@ def suite_run(run: Run, suite: str, models: Collection[str]) -> SuiteRun | None:
 
 
 def suite_history(runs: Iterable[SuiteRun], tasks: Iterable[SuiteTask], needed: int) -> SuiteHistory:
-    """Look back over a suite's runs, newest first, until so many are mature; older ones are not read.
+    """Read a suite's runs, newest first, until ``needed`` of them are mature; older ones are not read.
 
-    ``tasks`` are today's. A run left tasks out if it lacks one of split dev that an older run has: one that
-    no older run has may have been written since.
+    ``tasks`` are today's. A run left tasks out if it lacks one of split dev that an older run has: a task
+    that no older run has may be new.
     """
     dev = frozenset(task.id for task in tasks if not task.is_held_out)
     older, looked_at, mature = _OlderRuns(runs), list[tuple[SuiteRun, str]](), 0
@@ -128,13 +125,12 @@ def _missing_tasks(run: SuiteRun, dev: frozenset[str], older: _OlderRuns, place:
 
 
 class _OlderRuns:
-    """Runs that are read when they are first looked at, since one may be large and few are needed."""
+    """Runs that are read only when they are looked at: one may be large, and few are needed."""
 
     def __init__(self, runs: Iterable[SuiteRun]) -> None:
         self._unread, self._read = iter(runs), list[SuiteRun]()
 
     def all(self, start: int = 0) -> Iterator[SuiteRun]:
-        """Give the runs from one place on."""
         for place in count(start):
             while place >= len(self._read):
                 run = next(self._unread, None)
@@ -205,7 +201,6 @@ def buckets_of(tasks: Iterable[SuiteTask]) -> tuple[TaskGroup, ...]:
 
 
 def standing(group: TaskGroup, history: SuiteHistory) -> Standing:
-    """Say how far a group has come, and what it lacks."""
     dev = {task.id for task in group.tasks if not task.is_held_out}
     passed: list[SuiteRun] = []
     for run, immature in history.runs:
@@ -227,11 +222,13 @@ def standing(group: TaskGroup, history: SuiteHistory) -> Standing:
 def null_misses(
     held: Collection[str], tasks: Iterable[SuiteTask], history: SuiteHistory
 ) -> NullMisses | None:
-    """Say how often a run misses in the tasks of these ids where nothing changed; None where none was tried.
+    """Say how often a run where nothing changed misses in the tasks ``held``; None where none was tried.
 
-    By all dev tasks in the mature runs (``PassRates``), for a run that repeats tasks as the newest does.
+    The rates are those of all dev tasks in the mature runs (``PassRates``); the run repeats tasks as the
+    newest one does.
     """
     dev = {task.id for task in tasks if not task.is_held_out}
+    # Other tasks of the suite show how much its trials scatter, which the few that never missed cannot.
     trials = {task: own for task, own in _trials_by_task(history.mature).items() if task in dev}
     counts = [(sum(map(_passed, trials[task])), len(trials[task])) for task in trials if task in held]
     if not counts:
@@ -260,9 +257,11 @@ def _lacking_reason(group: TaskGroup, history: SuiteHistory, in_a_row: int) -> s
         return ""
     if all(task.is_held_out for task in group.tasks):
         return "no task of split dev"
+    # Misses count in every run, mature or not: what is promoted would have failed there.
     missed = lapse(group, [run for run, _ in history.runs])
     if missed:
         return f"{missed.missed} of {pluralize(missed.trials, 'trial')} missed, the newest in {missed.newest}"
+    # A suite that grows does not start again: only the bucket of the new task waits.
     new = [
         task.id
         for task in group.tasks
@@ -281,7 +280,7 @@ def _misses(group: TaskGroup, run: SuiteRun) -> bool:
 
 
 def unpromoted(tasks: Sequence[SuiteTask], regression: Regression, *, single: bool) -> Iterator[TaskGroup]:
-    """Give the buckets that are not promoted, or the ``single`` tasks of such buckets that are not."""
+    """Give the buckets that are not promoted, or with ``single`` the tasks of such buckets that are not."""
     if not single:
         yield from (bucket for bucket in buckets_of(tasks) if bucket.name not in regression.buckets)
         return
@@ -307,9 +306,9 @@ def stragglers(tasks: Iterable[SuiteTask], history: SuiteHistory) -> list[str]:
 
 
 def newly_broken(tasks: Iterable[SuiteTask], history: SuiteHistory) -> list[str]:
-    """Name the tasks that every trial of the mature runs before passed, and none of the newest.
+    """Name the tasks that passed in every trial of the mature runs before, and in none of the newest.
 
-    Only with 3 trials or more on either side.
+    Only those with 3 trials or more on either side.
     """
     new, old = _trials_by_task(history.mature[:1]), _trials_by_task(history.mature[1:])
     return [

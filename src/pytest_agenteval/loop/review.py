@@ -63,6 +63,7 @@ def _value_lines(trial: ReviewTrial, rubric: Rubric, title: str, detail: Detail)
     yield StyledLine("")
     yield from wrapped_lines(title, detail.width, "bold", "")
     names = [name for name in rubric.shows if name != rubric.output]
+    # What is judged comes last, right above the question.
     for name in (*names, rubric.output):
         judged = name == rubric.output
         head = f"{name}: {rubric.shows[name]}{' (this is judged)' if judged else ''}"
@@ -113,23 +114,17 @@ def verdict_lines(
 
 
 class ReviewTerminal(Protocol):
-    """Where a person sits: lines are shown there, long ones in a pager, and answers come from there."""
+    """The terminal of a person: it shows lines, long ones in a pager, and returns answers."""
 
     @property
-    def width(self) -> int:
-        """The columns that lines are made for."""
-        ...
+    def width(self) -> int: ...
 
-    def show(self, lines: Iterable[StyledLine]) -> None:
-        """Show lines."""
-        ...
+    def show(self, lines: Iterable[StyledLine]) -> None: ...
 
-    def page(self, lines: Iterable[StyledLine]) -> None:
-        """Show lines in a pager where there is one."""
-        ...
+    def page(self, lines: Iterable[StyledLine]) -> None: ...
 
     def ask(self, prompt: str) -> str | None:
-        """Give what is typed in answer, without spaces around; None where nothing comes any more."""
+        """Give the typed answer, without spaces around it; None at the end of the input."""
         ...
 
 
@@ -141,10 +136,10 @@ class ReviewQuestion(NamedTuple):
 
 
 class Review:
-    """One sitting: which questions are open, where it is, and what was answered.
+    """One sitting: the open questions, the current one, and the answers.
 
-    ``trial_of`` reads a trial's whole record, None where it is lost. Where it is ``blind``, judges and model
-    are shown when a trial's last dimension is answered, and not before.
+    ``trial_of`` reads a trial's whole record, None where it is lost. A ``blind`` review shows judges and
+    model only when a trial's last dimension is answered.
     """
 
     def __init__(
@@ -167,11 +162,11 @@ class Review:
 
     @property
     def left(self) -> int:
-        """How many trials have a dimension without an answer."""
+        """The number of trials with an open dimension."""
         return sum(not self._is_done(place) for place in range(len(self.trials)))
 
     def sit(self, desk: ReviewTerminal) -> bool:
-        """Ask until all is answered, True, or until the person quits or has nothing more to say, False."""
+        """Ask until every question is answered (True), or until the person quits or input ends (False)."""
         desk.show(_key_lines(self._scale, desk.width))
         at = self._next(-1)
         while at is not None:
@@ -201,12 +196,14 @@ class Review:
         question = self._questions[at]
         if answer == "s":
             self.skipped.add(question.trial)
+            # The next trial's first question: a trial is skipped as a whole.
             return self._next((question.trial + 1) * len(self._rubric.names) - 1)
         if answer == "b":
             if at == 0:
                 desk.show([StyledLine("this is the first question", "yellow")])
                 return at
             return at - 1
+        # Enter leaves the label of an earlier sitting as it is.
         if answer == "" and question.dimension in self.labels_of(question.trial).scores:
             return self._next(at)
         if answer in ("n", "v", "o", "?"):
@@ -220,7 +217,7 @@ class Review:
             else:
                 record = self._trial_of(trial)
                 lost = [StyledLine("the transcript cannot be read", "yellow")]
-                # Not how the trial ended, its grades and its model.
+                # Without its ending, grades and model, which a blind review must not show.
                 desk.page(conversation_lines(trial_view(record), whole) if record else lost)
             return at
         score = _typed_score(answer, self._scale)
@@ -241,6 +238,7 @@ class Review:
             return
         labels = self.labels_of(place)
         self._notes[place] = note
+        # A line of the file needs a score, so a note without one waits.
         if labels.scores:
             self._write(place, PersonLabels(labels.scores, note))
         else:
@@ -266,7 +264,7 @@ class Review:
         return one_line(f"--- {number}: {key.suite}/{key.task}{model}", MOST_TITLE)
 
     def _next(self, at: int) -> int | None:
-        """Give the next open question, without those of trials that were skipped in this review."""
+        """Give the next open question; trials that were skipped in this review are passed over."""
         for place in range(at + 1, len(self._questions)):
             trial, dimension = self._questions[place]
             if trial not in self.skipped and dimension not in self.labels_of(trial).scores:
@@ -277,13 +275,13 @@ class Review:
         return self.labels_of(place).scores.keys() >= set(self._rubric.names)
 
     def labels_of(self, place: int) -> PersonLabels:
-        """Give what is on disk of the trial at this place."""
         return self._file.labels_of(self.ids[place])
 
 
 def _typed_score(answer: str, scale: Scale) -> float | None:
-    """Read a number of the scale; a comma is as good as a point."""
+    """Read a number of the scale; None for anything else."""
     try:
+        # Many people write a decimal comma.
         score = float(answer.replace(",", "."))
     except ValueError:
         return None
@@ -327,7 +325,6 @@ class ReviewSummary(Document, frozen=True, kw_only=True):
 
 
 def summarize(run: str, pool: ReviewPool, review: Review, labels: LabelFile, calibrate: str) -> ReviewSummary:
-    """Put together how a sitting stands."""
     left, labelled = review.left, []
     for place in sorted(review.labelled):
         entry, given = review.trials[place].entry, review.labels_of(place)
@@ -350,7 +347,6 @@ def summarize(run: str, pool: ReviewPool, review: Review, labels: LabelFile, cal
 
 
 def opening_lines(summary: ReviewSummary, repaired: bool) -> Iterator[str]:
-    """Say how many trials wait for labels, and where labels go."""
     trials = pluralize(summary.done + summary.left, "trial")
     yield f"{summary.run}, rubric {summary.rubric}: {trials}, {summary.done} labelled, {summary.left} to go"
     if summary.left_out:
@@ -362,7 +358,6 @@ def opening_lines(summary: ReviewSummary, repaired: bool) -> Iterator[str]:
 
 
 def closing_lines(summary: ReviewSummary) -> Iterator[str]:
-    """Say what was labelled, what is left, and what comes next."""
     skipped = f", {summary.skipped} of them skipped" if summary.skipped else ""
     labelled = pluralize(len(summary.labelled), "trial")
     complete = f"{summary.done} of {summary.done + summary.left} complete"
@@ -378,17 +373,14 @@ def closing_lines(summary: ReviewSummary) -> Iterator[str]:
 
 
 def default_file(folder: Path, rubric: str, labeller: str) -> Path:
-    """Give where labels go unless somebody says: beside the suite, whose conftests calibrate heeds too.
-
-    Not into the run's folder: that is thrown away, and labels are work of people.
-    """
+    """Give the default place of labels: beside the suite, where calibrate finds its conftests."""
+    # Not in the run's folder: runs are removed one day, and labels are work of people.
     return folder / "labels" / f"{rubric}{f'.{labeller}' if labeller else ''}.jsonl"
 
 
 def calibrate_command(
     file: Path, rubric: Rubric, named: str | None, folder: Path, tasks: PlannedTasks
 ) -> str:
-    """Write the command that compares a judge with these labels."""
     where = named if named and named.endswith(".jinja") else _rubric_place(rubric, folder, tasks)
     return shlex.join(["agenteval", "calibrate", short_path(file), "--rubric", where, "--judge", "MODEL"])
 
@@ -396,6 +388,7 @@ def calibrate_command(
 def _rubric_place(rubric: Rubric, folder: Path, tasks: PlannedTasks) -> str:
     """Give a registered rubric's name, else the file of the suite that holds it."""
     try:
+        # Another rubric may be registered under the same name.
         if tasks.registry.rubric(rubric.name).digest() == rubric.digest():
             return rubric.name
     except UnknownName:

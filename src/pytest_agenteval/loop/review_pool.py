@@ -64,7 +64,7 @@ class PlannedTasks:
                 self._tasks |= {(task.suite, task.id, task.agent): task for task, _ in planned}
 
     def of(self, entry: JournalEntry) -> PlannedTask | None:
-        """Give the task of a trial; None where there is no such task any more."""
+        """Give the task of a trial; None where today's files do not have it."""
         return self._tasks.get((entry.key.suite, entry.key.task, entry.key.agent))
 
     def suite_folder(self, entry: JournalEntry) -> Path:
@@ -76,8 +76,9 @@ class PlannedTasks:
 
 
 def _files_root(names: Iterable[str]) -> Path:
-    """Give the folder, this one or one above it, from which the first file that is there is named."""
+    """Give the folder, this one or one above it, from which the files of a run are named."""
     here = Path.cwd()
+    # A run names files from pytest's rootdir; the person may stand below it.
     folders = (folder for name in names for folder in (here, *here.parents) if (folder / name).is_file())
     return next(folders, here)
 
@@ -115,10 +116,11 @@ def review_pool(
     splits: Sequence[str] = ("dev",),
     errored: bool = False,
 ) -> ReviewPool:
-    """Find what can be labelled of these trials by a rubric, or by the only one that their graders use.
+    """Find the trials that can be labelled by a rubric, or by the only one that their graders use.
 
-    ``rubric`` is one that was read, its name, the label of a grader that asks by it, or empty. Of trials
-    that show the very same only the first is there. Raises UsageMistake where the rubric is not clear.
+    ``rubric`` is a rubric, its name, the label of a grader that uses it, or empty. Of trials that show the
+    very same values only the first is in the pool. Raises UsageMistake where it is not clear which rubric is
+    meant.
     """
     return asyncio.run(_PoolBuilder(run, tasks, splits, errored).pool(entries, rubric))
 
@@ -142,11 +144,14 @@ class _PoolBuilder:
             of_trial = await self._questions(entry, task, graders) if graders else []
             questions += [each for each in of_trial if name in ("", each.shown.rubric.name, each.grader)]
         if isinstance(wanted, Rubric):
+            # The rubric itself is given: one of the same name with another text is not meant.
             self._askers.pop(name, None)
             questions = [each for each in questions if each.shown.rubric.digest() == wanted.digest()]
         if questions or not name:
             return self._pool_of(self._only_rubric(questions), planned, questions)
         rubric = wanted if isinstance(wanted, Rubric) else self._rubric_named(name)
+        # No grader uses the rubric: any trial can be shown by it, if it needs only values that every trial
+        # has.
         if planned and name not in self._askers:
             from pytest_agenteval.graders.judge.judge_grader import JudgeGrader
 
@@ -189,10 +194,13 @@ class _PoolBuilder:
         if task is None:
             return "without a task here"
         splits = {task.split, entry.split or task.split}
+        # A trial counts as held out if it was then, or is now: whoever labels it looks at it.
         if not splits <= {*self._splits}:  # held out then, or held out now: nobody looks
             return "held out" if "held_out" in splits else "dev"
+        # Where only grading failed there is an answer that can be labelled.
         if entry.ending == "errored" and entry.cause not in (UNGRADED, CRASH) and not self._errored:
             return "errored"
+        # Values are made from today's task, which has to be the one that the agent had.
         now = input_digest(task, self._digests)
         return "whose task has changed" if entry.digests.input and entry.digests.input != now else ""
 
@@ -208,7 +216,7 @@ class _PoolBuilder:
     async def _questions(
         self, entry: JournalEntry, task: PlannedTask, graders: Sequence[PlannedGrader]
     ) -> list[_JudgeQuestion]:
-        """Let graders show a trial to a judge that only takes note."""
+        """Let graders show a trial to a judge that only records what it is shown."""
         trial = self._run.trial_if_readable(entry)
         if trial is None:
             self._lost.add(entry.key)
@@ -221,7 +229,7 @@ class _PoolBuilder:
         ]
 
     def _only_rubric(self, questions: Sequence[_JudgeQuestion]) -> Rubric:
-        """Give the one rubric of all these questions."""
+        """Give the rubric of all these questions; raises UsageMistake where there is none, or several."""
         rubrics = {each.shown.rubric.digest(): each.shown.rubric for each in questions}
         names = ", ".join(dict.fromkeys(rubric.name for rubric in rubrics.values()))
         if not rubrics:
@@ -267,8 +275,9 @@ def chosen_entries(
 ) -> list[JournalEntry]:
     """Give the trials whose names match a pattern of each kind, and that ended as one of the words says.
 
-    ``patterns`` has some for each of NAMES, where none choose all. Where ``undecided`` is among the words all
-    are given, for only the rubric's own grader tells. Raises UsageMistake for a pattern that no trial has.
+    ``patterns`` has the patterns of each kind in FILTERS; no patterns choose all. Where ``undecided`` is
+    among the words all endings are returned, since only the rubric's own grader can tell. Raises UsageMistake
+    for a pattern that no trial matches.
     """
     entries = list(run.entries)
     for kind, wanted in patterns.items():
@@ -293,17 +302,15 @@ def _ended_as(entry: JournalEntry, words: Sequence[str]) -> bool:
 def chosen_trials(
     trials: Iterable[ReviewTrial], words: Sequence[str], sample: int | None, seed: int
 ) -> list[ReviewTrial]:
-    """Give the trials that the words mean, or so many of them, in an order that the seed shuffles.
-
-    A trial's place hangs on the seed and its own name: which others are chosen changes no order.
-    """
+    """Give the trials that the words mean, or ``sample`` of them, in an order that the seed shuffles."""
     if UNDECIDED in words:
         trials = [trial for trial in trials if _ended_as(trial.entry, words) or _is_undecided(trial)]
+    # A trial's place depends on the seed and its own name only: other choices do not change the order.
     return sorted(trials, key=lambda trial: (json_digest([seed, trial.entry.key.label]), trial.id))[:sample]
 
 
 def _is_undecided(trial: ReviewTrial) -> bool:
-    """Whether the grader that asks by the rubric, or any where none does, could not tell."""
+    """Whether the grader that uses the rubric could not tell; without one, whether any grader could not."""
     own = [grade for grade in trial.entry.grades if grade.grader == trial.grader]
     return any(grade.score is None for grade in own or trial.entry.grades)
 

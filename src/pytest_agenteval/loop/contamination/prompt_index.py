@@ -404,7 +404,6 @@ class PromptIndex:
                 yield span
 
     def places_of_piece(self, piece: str) -> Iterator[Span]:
-        """Give the places of a piece of a passage."""
         yield from self._places_of(piece, self.beginnings, LEAST_SIGNS)
 
     def _places_of(self, text: str, heads: Collection[str], signs: int) -> Iterator[Span]:
@@ -435,7 +434,6 @@ class PromptIndex:
         return spelling == "title" and not any(word[0].islower() for word in long)
 
     def ends_word(self, span: Span) -> bool:
-        """Whether a word ends at the end of a stretch."""
         return span.end in self.readings[span.reading].folded.ends
 
     def is_code(self, span: Span) -> bool:
@@ -447,7 +445,6 @@ class PromptIndex:
         return self.readings[span.reading].folded.line_at(span.start)
 
     def whole_line(self, span: Span) -> str:
-        """Give the line on which a stretch starts."""
         return self.readings[span.reading].lines[self.line_of(span) - 1].strip()
 
     def words_of(self, span: Span) -> str:

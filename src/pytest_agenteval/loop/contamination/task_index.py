@@ -118,7 +118,6 @@ class Prose(FrozenValue, frozen=True):
 
 
 def prose(text: str) -> Prose:
-    """Split a text into its words, each with its compact form."""
     return Prose(text, tuple((match, alphanumeric(match[0])) for match in _WORD.finditer(text)))
 
 
@@ -267,7 +266,6 @@ class TaskIndex:
         return min(owners, key=lambda each: (self.is_held_out(each), _KINDS.index(each.kind), each.task))
 
     def is_held_out(self, owner: TextOwner) -> bool:
-        """Whether the text is of a held-out task."""
         return self.tasks[owner.task].split == "held_out"
 
     def is_anybodys(self, value: str, owners: Sequence[TextOwner]) -> bool:
@@ -281,7 +279,6 @@ class TaskIndex:
         return self._input_texts.is_shared(value, COMMON)
 
     def is_in_several_tasks(self, piece: str) -> bool:
-        """Whether several tasks' texts hold a piece of eight words."""
         owners = self.pieces[piece]
         inputs = [owner for owner in owners if owner.kind == "input"]
         return len({owner.task for owner in inputs}) >= COMMON or _is_category(piece, owners)

@@ -1,4 +1,4 @@
-"""Feedback within its budget of tokens: the worst gets most, and what is cut is listed."""
+"""Feedback within its budget of tokens: the worst bucket gets most of it, and what is cut is listed."""
 
 from __future__ import annotations
 
@@ -97,16 +97,18 @@ def cut_to_tokens(text: str, most: float) -> str:
     if _exact_tokens(text) <= most:
         return text
     ends = accumulate(map(_exact_tokens, text))
+    # Half a token is for the ellipsis.
     fits = sum(1 for end in ends if end <= most - 0.5)
     return text[:fits] + "…" if fits else ""
 
 
 def weighted_shares(needs: Sequence[float], weights: Sequence[float], total: float) -> list[float]:
-    """Divide a total by weight, where nobody gets more than he needs and others get what he leaves."""
+    """Divide a total by weight; nobody gets more than he needs, and the others share what he leaves."""
     given = [0.0] * len(needs)
     waiting = set(range(len(needs)))
     while waiting:
         unit = max(0.0, total) / sum(weights[at] for at in waiting)
+        # Whoever needs less than his share gets all he needs, and the rest is divided anew.
         content = {at for at in waiting if needs[at] <= weights[at] * unit}
         for at in content or waiting:
             given[at] = needs[at] if content else weights[at] * unit
@@ -120,6 +122,7 @@ def _fit_lines(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
     for line in lines:
         cost = estimate_tokens(line) + LINE
         if cost > tokens:
+            # The last line may be cut, unless only a few words of it would fit.
             if tokens >= LEAST_LINE:
                 fitting.append(cut_to_tokens(line, tokens - LINE))
             break
@@ -132,13 +135,14 @@ def fit_ends(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
     """Give the first and the last lines that so many tokens hold: the question often stands at the end."""
     if lines_cost(lines) <= tokens or len(lines) < 2:
         return _fit_lines(lines, tokens)
+    # From the end backwards, so that the last lines are the ones that fit.
     last = _fit_lines(lines[::-1], tokens * END_SHARE)[::-1]
     first = _fit_lines(lines[: len(lines) - len(last)], tokens - lines_cost(last) - LINE - len(GAP) / 4)
     return (*first, GAP, *last) if len(first) + len(last) < len(lines) else (*first, *last)
 
 
 def lines_cost(lines: Sequence[str]) -> float:
-    """Give the tokens of lines with the marks before them."""
+    """Give the tokens of lines, with the marks before them."""
     return sum(estimate_tokens(line) + LINE for line in lines)
 
 
@@ -165,6 +169,7 @@ def _fit_trial(trial: TrialFeedback, tokens: float) -> TrialFeedback:
 def _fit_section(section: Section, tokens: float) -> Section:
     fit = fit_ends if section.kind == "input" else _fit_lines
     lines = fit(section.lines, tokens - TITLE)
+    # The gap is a line of ours, and none of the section.
     left_out = section.left_out + len(section.lines) - len([line for line in lines if line != GAP])
     return replace(section, lines=lines, left_out=left_out)
 
@@ -176,7 +181,6 @@ def _bucket_head(bucket: BucketFeedback) -> float:
 
 
 def bucket_cost(bucket: BucketFeedback) -> float:
-    """Give about how many tokens a bucket takes whole."""
     return _bucket_head(bucket) + sum(map(_trial_cost, _all_trials(bucket)))
 
 
@@ -185,7 +189,7 @@ def _all_trials(bucket: BucketFeedback) -> list[TrialFeedback]:
 
 
 def _fit_bucket(bucket: BucketFeedback, tokens: float) -> BucketFeedback:
-    """Give a bucket with as many trials as so many tokens hold: one failing, one passing, then more."""
+    """Give a bucket with as many trials as the tokens hold: one failing, one passing, then more."""
     room = tokens - _bucket_head(bucket)
     while True:
         trials = _all_trials(bucket)
@@ -197,6 +201,7 @@ def _fit_bucket(bucket: BucketFeedback, tokens: float) -> BucketFeedback:
             min(need, max(LEAST_TRIAL, _trial_head(trial) + LEAST_TRIAL / 2))
             for need, trial in zip(needs, trials, strict=True)
         ]
+        # Fewer trials that say something are better than all of them in a line each.
         if len(trials) == 1 or all(part >= low for part, low in zip(parts, least, strict=True)):
             break
         if len(bucket.failing) > 1:
@@ -227,10 +232,12 @@ def fit_buckets(buckets: Sequence[BucketFeedback], tokens: float) -> list[Bucket
 
 
 def _fit_rounds(rounds: Sequence[EarlierRound], tokens: float) -> list[EarlierRound]:
+    # The newest rounds get most: what was tried last is what must not be tried again.
     newest = rounds[::-1]
     needs, heads = [_rounds_cost([each]) for each in newest], list(map(_round_head, newest))
     for many in range(len(newest), 0, -1):
         parts = weighted_shares(needs[:many], [1 / place for place in range(1, many + 1)], tokens)
+        # A round is shown with its decision or not at all; old rounds go first.
         if all(part >= min(need, head) for part, need, head in zip(parts, needs, heads, strict=False)):
             fitted = []
             for each, part, head in zip(newest, parts, heads, strict=False):
@@ -248,7 +255,6 @@ def _rounds_cost(rounds: Sequence[EarlierRound]) -> float:
 
 
 def bucket_cuts(before: Sequence[BucketFeedback], after: Sequence[BucketFeedback]) -> Iterator[Cut]:
-    """Say for each bucket what of it was left out, and of which trial."""
     for whole, part in zip(before, after, strict=False):
         fewer = len(whole.failing) - len(part.failing)
         lost = [pluralize(fewer, "failing trial")] if fewer else []
@@ -258,6 +264,7 @@ def bucket_cuts(before: Sequence[BucketFeedback], after: Sequence[BucketFeedback
         if lost:
             tokens = bucket_cost(whole) - bucket_cost(part)
             yield Cut(f"{part.suite}/{part.bucket}", "; ".join(lost), max(1, round(tokens)))
+    # Buckets stand worst first, so those that did not fit are the last ones.
     rest = before[len(after) :]
     if rest:
         what = f"all but figures of {pluralize(len(rest), 'bucket')}"
@@ -277,7 +284,7 @@ def _lost_lines(whole: BucketFeedback, part: BucketFeedback) -> Iterator[str]:
 
 
 def without_repeats(buckets: Sequence[BucketFeedback]) -> tuple[BucketFeedback, ...]:
-    """Say of lines that an earlier input of the suite has, in that order, how many they are."""
+    """Replace lines that an earlier input of the suite has, in the same order, by their number."""
     seen: dict[str, LineWindows] = {bucket.suite: set() for bucket in buckets}
     shortened = []
     for bucket in buckets:
@@ -292,6 +299,7 @@ def _shortened_trial(trial: TrialFeedback, seen: LineWindows) -> TrialFeedback:
     for section in trial.sections:
         if section.kind == "input":
             lines = tuple(_marked_lines(section.lines, seen))
+            # The lines as they were, so that a third input finds what the second repeated.
             seen.update(_line_windows(section.lines))
             section = replace(section, lines=lines)
         sections.append(section)
@@ -314,17 +322,17 @@ def _marked_lines(lines: Sequence[str], seen: LineWindows) -> Iterator[str]:
 
 
 def fit_to_budget(whole: Feedback) -> Feedback:
-    """Cut feedback until its Markdown is within the budget; raises UsageMistake where that leaves nothing."""
+    """Cut feedback until its Markdown fits the budget; raises UsageMistake where nothing would remain."""
     least = min(LEAST_ROOM, sum(map(bucket_cost, whole.buckets)))
     low, high = least, 1.5 * whole.budget
     best = _cut_to(whole, low)
     if _markdown_tokens(best) > whole.budget:
         enough = whole.budget
-        # With the budget grow the lists of names.
+        # The lists of names grow with the budget, so a larger one may again be too small.
         while (size := _markdown_tokens(_cut_to(replace(whole, budget=enough), least))) > enough:
             enough = 50 * math.ceil(size / 50)
         raise UsageMistake(f"--budget {whole.budget}: too small to say anything; {enough:,} tokens would do")
-    # How many tokens the Markdown takes is known only when it is made: the room is found by halving.
+    # The tokens of the Markdown are known only when it is made, so the room is found by halving.
     for _ in range(BISECTIONS):
         cut = _cut_to(whole, (low + high) / 2)
         if _markdown_tokens(cut) <= whole.budget:
@@ -339,7 +347,7 @@ def _markdown_tokens(feedback: Feedback) -> int:
 
 
 def _cut_to(whole: Feedback, room: float) -> Feedback:
-    """Give feedback whose buckets, guide and earlier rounds take about so many tokens."""
+    """Give feedback whose buckets, guide and earlier rounds take about ``room`` tokens."""
     guide = whole.guide.splitlines()
     needs = (sum(map(bucket_cost, whole.buckets)), lines_cost(guide), _rounds_cost(whole.earlier_rounds))
     for_buckets, for_guide, for_rounds = weighted_shares(needs, PART_WEIGHTS, room)

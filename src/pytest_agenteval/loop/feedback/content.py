@@ -1,7 +1,8 @@
-"""What feedback holds: plain frozen values, as ``feedback.json`` has them, and the same as Markdown.
+"""The values of feedback, as ``feedback.json`` has them, and the same as Markdown.
 
-What a trial, a task or a coding command wrote is data. In a line of ours it stands in a code span; of its own
-lines each begins with ``| `` within a fence: none of them ends it, makes a heading, or looks like ours.
+Texts of a trial, a task or a coding agent are data. In a line of ours they stand in a code span. Lines of
+their own stand in a fence, each after ``| ``: so none of them can end the fence, make a heading, or look like
+a line of ours.
 """
 
 from __future__ import annotations
@@ -223,25 +224,26 @@ TITLES: Mapping[str, str] = {
 
 
 def feedback_markdown(feedback: Feedback) -> str:
-    """Write feedback as Markdown in which texts of trials are data, and no secret stands.
+    """Write feedback as Markdown, with texts of trials as data and without secrets.
 
-    Raises UsageMistake where a template that replaces ours cannot be filled in.
+    Raises UsageMistake where a template of the user's own cannot be filled in.
     """
     try:
         text = _template(feedback.template).render(feedback=feedback)
     except Exception as wrong:
-        if not feedback.template:  # ours: no mistake of whoever calls
+        # Our own template: then it is no mistake of the user, and the traceback is needed.
+        if not feedback.template:
             raise
         line = getattr(wrong, "lineno", None)
         place = f", line {line}" if line else ""
         why = f"{one_line(str(wrong), MOST_NAME)}; it is given `feedback`"
         raise UsageMistake(f"the template of feedback{place}: {why}") from None
+    # Sections that are empty leave blank lines behind.
     return KNOWN_SECRETS.text(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
 
 
 @cache
 def own_text(name: str) -> str:
-    """Read a text of ours: the template or the guide."""
     return files("pytest_agenteval").joinpath(f"loop/feedback/templates/{name}").read_text(encoding="utf-8")
 
 
@@ -250,6 +252,7 @@ def _template(text: str) -> Template:
     from jinja2 import StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
+    # Strict, so that a misspelt name in a user's template is an error and no blank.
     environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(
         code=_code_span,
@@ -267,12 +270,13 @@ def _template(text: str) -> Template:
 
 
 def _code_span(text: Any) -> str:
-    """Put a foreign text on one line of Markdown, where nothing of it acts."""
+    """Put a foreign text on one line of Markdown, as a code span in which nothing of it acts."""
+    # A backtick would end the span, and an empty span is no span.
     return f"`{one_line(str(text), MOST_NAME).replace('`', chr(39)) or ' '}`"
 
 
 def _data_block(lines: str | Sequence[str]) -> str:
-    """Put foreign lines into a fence, each behind a mark, so that none of them ends it."""
+    """Put foreign lines into a fence, each after a mark, so that none of them ends it."""
     return _fenced(DATA_MARK + line for line in _lines(lines))
 
 
@@ -285,11 +289,12 @@ def _fenced(lines: Iterator[str]) -> str:
 
 
 def trial_block(trial: TrialFeedback) -> str:
-    """Put a trial into one fence: titles of ours, and below each what was recorded, marked as data."""
+    """Put a trial into one fence: titles of ours, and below each the recorded lines, marked as data."""
     return _fenced(_trial_lines(trial))
 
 
 def _trial_lines(trial: TrialFeedback) -> Iterator[str]:
+    # The input comes first, then the decision, which only it makes clear.
     given = [section for section in trial.sections if section.kind == "input"]
     yield from (line for section in given for line in _section_lines(section))
     if wrong := trial.first_wrong:
@@ -312,13 +317,14 @@ def _section_lines(section: Section) -> Iterator[str]:
 
 def not_shown(bucket: BucketFeedback) -> str:
     """Say how many failing trials of a bucket are not shown, and whether they are of other tasks."""
+    # A trial is named TASK[MODEL-REPETITION].
     tasks = bucket.failing_tasks - len({trial.name.rpartition("[")[0] for trial in bucket.failing})
     what = f"of {pluralize(tasks, 'more task')}" if tasks > 0 else "repetitions of what is shown"
     return f"{pluralize(bucket.more, 'more failing trial')} of this bucket, {what}"
 
 
 def by_folder(prompts: Sequence[PromptFile]) -> list[tuple[str, str, list[PromptFile]]]:
-    """Put prompts of one folder together that as many trials read, with what is known of that."""
+    """Group the prompts of one folder that as many trials read."""
     groups: dict[tuple[str, str], list[PromptFile]] = {}
     for prompt in prompts:
         reads = (
@@ -332,7 +338,7 @@ def by_folder(prompts: Sequence[PromptFile]) -> list[tuple[str, str, list[Prompt
 def by_rule(
     graders: Sequence[GraderCount], explained: Sequence[str] = ()
 ) -> list[tuple[str, list[GraderCount]]]:
-    """Put graders together that ask the same: what they ask, or nothing where ``explained``, and they."""
+    """Group graders that ask the same; their question is left empty where ``explained`` names them."""
     groups: dict[str, list[GraderCount]] = {}
     for grader in graders:
         groups.setdefault("" if grader.grader in explained else grader.asks, []).append(grader)
@@ -340,7 +346,7 @@ def by_rule(
 
 
 def _particular_prompts(trial: TrialFeedback, feedback: Feedback) -> list[str]:
-    """Give the prompts that a trial read and another one of its agent did not, or not before that reply."""
+    """Give the prompts that a trial read and some other trial of its suite did not."""
     buckets = [bucket for bucket in feedback.buckets if trial in (*bucket.failing, bucket.passing)]
     suites = {bucket.suite for bucket in buckets}
     same_agent = [bucket for bucket in feedback.buckets if bucket.suite in suites]
@@ -349,14 +355,15 @@ def _particular_prompts(trial: TrialFeedback, feedback: Feedback) -> list[str]:
 
 
 def write_feedback(feedback: Feedback, folder: Path) -> None:
-    """Write ``feedback.md`` and ``feedback.json`` into a folder, which is made where it is not there.
+    """Write ``feedback.md`` and ``feedback.json`` into a folder, which is made if it is missing.
 
-    Raises UsageMistake where that cannot be.
+    Raises UsageMistake where a file cannot be written.
     """
     texts = {MARKDOWN_FILE: feedback_markdown(feedback), JSON_FILE: "".join(document_text(feedback))}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            replace_text(folder / name, text)  # a full disk leaves what is there
+            # Written beside it and renamed, so that a full disk leaves the old file.
+            replace_text(folder / name, text)
     except OSError as refused:
         raise UsageMistake(f"{folder}: cannot be written ({refused.strerror})") from None

@@ -110,6 +110,7 @@ def _prompts_of_today(
         files |= {path: name for name, path in tasks.prompt_files(entry).items()}
         settings |= {(name, path): text for name, (path, text) in tasks.instructions(entry).items()}
         agents.add(entry.key.agent)
+    # For a file that a suite or a task names too, their name for it stays.
     for agent in sorted(agents):
         files = {path: name for name, path in _template_files(factory(agent))} | files
     read = [(path, text, name) for path, name in files.items() if (text := _prompt_text(path))]
@@ -139,19 +140,21 @@ def _prompt_text(path: Path) -> str:
 
 
 def _prompt_list(trials: Sequence[Trial], today: Sequence[PromptText]) -> tuple[tuple[PromptFile, ...], str]:
-    """Give the prompts that trials read, most often read first, and in words what is known of that.
+    """Give the prompts that trials read, the most often read first, and a sentence on how that is known.
 
-    Where no read is recorded these are the files of today, of which nobody knows whether they were read.
+    Where no read is recorded these are the prompt files of today, of which ``read_in`` is None.
     """
     reads: Counter[tuple[str, str]] = Counter()
     for trial in trials:
         events = (event for event in trial.transcript.events if event.kind == PROMPT_READ)
+        # A set: a trial that reads a prompt for each reply read it once.
         reads.update({(event.text, str(event.details.get("digest", ""))) for event in events})
     if not reads:
         return tuple(replace(_unread_prompt(each), read_in=None) for each in today), NOT_RECORDED
     ordered = sorted(reads.items(), key=lambda read: (-read[1], read[0]))
     prompts = []
     for (name, mark), times in ordered:
+        # The file with the same text, else the one of the same name, whose text has changed since.
         same = [each.path for each in today if each.digest == mark]
         named = [each.path for each in today if each.name == name]
         note = "" if same else "the file has another text today" if named else "its file is not known"
@@ -162,7 +165,8 @@ def _prompt_list(trials: Sequence[Trial], today: Sequence[PromptText]) -> tuple[
 
 
 def _unread_prompt(each: PromptText) -> PromptFile:
-    if each.name.startswith(SETTINGS):  # which are no prompts whose reads are recorded
+    # Long texts among settings are instructions too, but agents do not report reads of them.
+    if each.name.startswith(SETTINGS):
         return PromptFile(each.name, each.digest, each.path, note=f"`{each.name}`")
     return PromptFile(each.name, each.digest, each.path, 0)
 
@@ -170,9 +174,10 @@ def _unread_prompt(each: PromptText) -> PromptFile:
 def _grader_counts(
     entries: Sequence[JournalEntry], trials: Iterable[Trial], tasks: Iterable[Task], registry: Registry
 ) -> tuple[GraderCount, ...]:
-    """Give the graders that any of a bucket's trials did not pass, the most often failed first.
+    """Give the graders that some trial of a bucket did not pass, those that failed most often first.
 
-    ``trials`` are those that are shown: where a grader says nothing of itself, it asks what failed in them.
+    ``trials`` are the ones that are shown. Where a grader has no docstring, a failed claim of them says what
+    it asks.
     """
     failed: Counter[str] = Counter()
     decided: Counter[str] = Counter()
@@ -181,6 +186,7 @@ def _grader_counts(
         decided.update(grade.grader for grade in entry.grades if grade.passed is not None)
     docs: dict[str, str] = {}
     for spec in (spec for task in tasks for spec in task.graders):
+        # A group of graders is written as one, and grades under the names of its members.
         for name, label in registry.group(spec.name) or ((spec.name, spec.title),):
             docs[label] = _grader_doc(name, registry)
     claims: dict[str, str] = {}
@@ -194,7 +200,7 @@ def _grader_counts(
 
 
 def _grader_doc(name: str, registry: Registry) -> str:
-    """Give the first paragraph of a grader's docstring; nothing for one that a conftest registers."""
+    """Give the first paragraph of a grader's docstring; empty for a grader that a conftest registers."""
     try:
         factory: Any = registry.grader_factory(name)
     except AgentEvalError:
@@ -208,15 +214,15 @@ def _grader_doc(name: str, registry: Registry) -> str:
 def make_feedback(
     run: Run, options: FeedbackOptions = DEFAULT_OPTIONS, earlier_rounds: Sequence[EarlierRound] = ()
 ) -> Feedback:
-    """Say what the trials of split dev teach whoever changes the prompts, in as many tokens as are allowed.
+    """Say what the trials of split dev teach whoever changes the prompts, within a budget of tokens.
 
     Raises UsageMistake for a name that the run does not have, where several models or variants could be
-    meant, where no trial is of split dev, and where the budget holds nothing worth saying.
+    meant, where no trial is of split dev, and where nothing worth saying fits the budget.
     """
     tasks = TodaysTasks(run, options.root)
     whole = _WholeFeedback(run, tasks, options, select_trials(run, tasks, options))
     feedback = to_builtins(whole.feedback(hide_held_out(earlier_rounds, tasks)))
-    # Secrets go before anything is cut: half of one is not known again.
+    # Secrets are taken out before anything is cut: half of one would no longer be recognized.
     return fit_to_budget(from_builtins(Feedback, KNOWN_SECRETS.value(feedback)))
 
 
@@ -229,7 +235,6 @@ class _ShownBucket(FrozenValue, frozen=True):
 
     @property
     def trials(self) -> list[Trial]:
-        """All of them."""
         return [*self.failing, *filter(None, (self.passing,))]
 
 
@@ -245,7 +250,7 @@ class _WholeFeedback:
         return installed_registry()
 
     def feedback(self, rounds: Sequence[EarlierRound]) -> Feedback:
-        """Give everything, whatever it takes."""
+        """Give everything, of whatever length."""
         options, selection = self._options, self._selection
         failing = [bucket for bucket in selection.buckets if bucket.failing(options.grader)]
         passed = [bucket for bucket in selection.buckets if not bucket.failing()]
@@ -260,10 +265,12 @@ class _WholeFeedback:
         today = [_prompt_text_of(path, text) for path, text in options.prompts.items()]
         today = today or _prompts_of_today(selection.entries, self._tasks, self._agent)
         prompts, reads = _prompt_list(shown, today)
+        # Reversed, so that the worst bucket has the last word on what a grader asks.
         asks = {grader.grader: grader.asks for bucket in reversed(buckets) for grader in bucket.graders}
         counts = _grader_counts(selection.entries, (), (), self._registry)
         return Feedback(
             run=self._run.name,
+            # Where every trial errored no bucket counts, and the suites are known all the same.
             suites=tuple(dict.fromkeys(bucket.suite for bucket in selection.buckets))
             or tuple(suite.name for suite in self._run.header.suites),
             model=selection.model,

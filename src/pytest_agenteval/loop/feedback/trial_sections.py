@@ -1,9 +1,13 @@
 """What feedback shows of one trial: lines that can be cut from the end, and which decision went wrong first.
 
-What is sure comes before what is likely: a call that holds what a failed check found, or that failed for
-good; then a call that never came, with what a failed check expected; then where the trial leaves the way of
-one that passed; then what it changed otherwise than the reference solution, which is one way of many, or
-called otherwise; then the answer that a failed check quotes; then a limit that was reached.
+The first wrong decision is found by what is sure, then by what is likely:
+
+1. a call that holds what a failed check found, or that failed for good;
+2. a call that never came, with what a failed check expected;
+3. where the trial leaves the way of one that passed;
+4. where its changes or calls differ from the reference solution, which is one way of many;
+5. the answer, where a failed check quotes it;
+6. a limit that was reached.
 """
 
 from __future__ import annotations
@@ -55,7 +59,7 @@ class ComparedCall(FrozenValue, frozen=True):
 
     @classmethod
     def of(cls, tool: str, args: Mapping[str, Any] | str) -> ComparedCall:
-        """Make one of a call's arguments, or of the text that stood in their place."""
+        """Make one from a call's arguments, or from the text that stood in their place."""
         if isinstance(args, str):
             return cls(tool, args, args)
         return cls(tool, jsonable(args), compact_json(jsonable(args)))
@@ -65,11 +69,11 @@ class ComparedCall(FrozenValue, frozen=True):
         return f"{one_line(self.tool, MOST_TOOL)}({one_line(self.sent, most)})"
 
     def fits(self, other: ComparedCall) -> bool:
-        """Whether both are one call, as far as can be known before earlier calls give what ``other`` uses."""
+        """Whether both are the same call; arguments of ``other`` that use an earlier result fit any value."""
         return self.tool == other.tool and _arguments_fit(self.args, other.args)
 
     def likeness(self, other: ComparedCall) -> tuple[bool, int]:
-        """Give how much another call is like this one: by its tool, then by arguments of the same value."""
+        """Rank another call by how alike it is: the same tool first, then the number of equal arguments."""
         if not (isinstance(self.args, Mapping) and isinstance(other.args, Mapping)):
             return self.tool == other.tool, 0
         return self.tool == other.tool, len([k for k, v in self.args.items() if other.args.get(k) == v])
@@ -87,6 +91,7 @@ def _arguments_fit(own: Any, other: Any) -> bool:
 
 def agent_calls(view: TrialView) -> list[CallView]:
     """Give the calls that the agent decided on, in order."""
+    # Seeded calls are of the task, and a provider's own calls are none of the agent's decisions.
     calls = (call for message in view.messages if not message.seeded for call in message.calls)
     return [call for call in calls if call.by == "agent"]
 
@@ -100,14 +105,13 @@ def _compared_calls(view: TrialView) -> list[ComparedCall]:
 
 
 def reference_calls(task: Task | None) -> list[ComparedCall]:
-    """Give the calls of a task's reference solution; none where there is no such solution."""
     solution = task.reference_solution if task else None
     turns = solution.turns if solution else ()
     return [ComparedCall.of(call.tool, call.args) for turn in turns for call in turn.calls]
 
 
 def changing_tools(views: Iterable[TrialView]) -> frozenset[str]:
-    """Give the tools of which a call holds a line that came into a file of the workspace."""
+    """Give the tools with a call that holds a line which was added to a file of the workspace."""
     calls = ((call, _added_lines(view.files)) for view in views for call in agent_calls(view))
     return frozenset(call.tool for call, lines in calls if _wrote_line(call, lines))
 
@@ -134,7 +138,7 @@ def _argument_texts(value: Any) -> Iterator[str]:
 
 
 def _parting_from_trial(view: TrialView, passing: TrialView) -> FirstWrong | None:
-    """Say where the calls leave those of a trial that passed, by their tools first, as arguments differ."""
+    """Say where the calls leave those of a trial that passed: by tools first, as arguments often differ."""
     own, other = _compared_calls(view), _compared_calls(passing)
     if not other or own == other:
         return None
@@ -157,9 +161,9 @@ def _first_difference(own: Sequence[object], other: Sequence[object]) -> int:
 def _parting_from_reference(
     view: TrialView, reference: Sequence[ComparedCall], changing: Collection[str]
 ) -> FirstWrong | None:
-    """Say which call the reference solution does not make, or which of its calls the trial lacks.
+    """Name a call that the reference solution does not make, or one of its calls that the trial lacks.
 
-    Calls of tools that change the workspace come first: how an agent looks about is its own matter. The
+    Calls of tools that change the workspace come first: how an agent looks around is its own matter. The
     order counts only where both make the same calls.
     """
     own = list(enumerate(_compared_calls(view), start=1))
@@ -202,9 +206,10 @@ def _unlike_call(
 def first_wrong(
     view: TrialView, passing: TrialView | None, task: Task | None, changing: Collection[str] = ()
 ) -> FirstWrong:
-    """Name the first decision that went wrong and what tells so; of ``passing``, a trial of the same task.
+    """Name the first decision that went wrong, and what shows it.
 
-    ``changing`` are the tools that are known to change the workspace.
+    ``passing`` is a trial of the same task that passed. ``changing`` are the tools that are known to change
+    the workspace.
     """
     reference = reference_calls(task)
     wrong = (
@@ -228,15 +233,17 @@ def first_wrong(
 def _certain_call(view: TrialView, reference: Sequence[ComparedCall]) -> FirstWrong | None:
     """Give the first call that failed for good, or that holds what a failed check found."""
     calls = agent_calls(view)
-    # Reversed, so that of several findings at one call the first one stays.
+    # Reversed, so that the first of several findings at one call is the one that stays.
     blamed = {
         number: finding
         for finding in reversed(list(_missed_checks(view)))
+        # An answer quotes what tools returned: words that it shares with a call blame no call.
         if not quotes(view.answer, finding[1].found)
         and (number := _first_call_with(view, calls, finding[1], reference))
     }
     for number, call in enumerate(calls, start=1):
         later = calls[number:]
+        # A tool that worked later did not fail for good.
         worked_later = any(each.tool == call.tool and each.error is None and each.executed for each in later)
         if call.error is not None and not worked_later:
             why = one_line(call.failure, MOST_SIDE)
@@ -257,10 +264,10 @@ def _certain_call(view: TrialView, reference: Sequence[ComparedCall]) -> FirstWr
 def _first_call_with(
     view: TrialView, calls: Sequence[CallView], check: Check, reference: Sequence[ComparedCall]
 ) -> int | None:
-    """Give the first call that holds what a check found; of a changed file the call that changed it.
+    """Give the number of the first call that holds what a check found; None where none is to blame.
 
-    Reading a file is not what a check of changes found. A call that the reference solution makes with the
-    same text is not wrong.
+    For a changed file it is the call that changed it. A call that the reference solution makes with the same
+    text is not wrong.
     """
     holding = [
         (number, call)
@@ -280,10 +287,11 @@ def _first_call_with(
 def _missing_call(
     view: TrialView, reference: Sequence[ComparedCall], changing: Collection[str]
 ) -> FirstWrong | None:
-    """Give the call of the reference solution with what a failed check expected, where none had that."""
+    """Give the call of the reference solution with what a failed check expected, where no call had it."""
     calls = agent_calls(view)
     for grader, check in _missed_checks(view):
         expected = _unquoted(check.expected)
+        # Short texts and plain numbers stand in calls by chance.
         if len(expected) < SHORTEST_PART or _WORDS.match(expected) or quotes(view.answer, check.found):
             continue
         having = [each for each in reference if _arguments_hold(each.args, expected)]
@@ -329,6 +337,7 @@ def _unquoted(text: str) -> str:
 
 def quotes(answer: str, found: str) -> bool:
     """Whether what a check found is the answer, or a part of it."""
+    # Checks quote answers and cut them with an ellipsis.
     own, part = " ".join(answer.split()), " ".join(found.strip().strip("'\"").rstrip("….").split())
     return len(part) >= SHORTEST and bool(own) and part in own
 
@@ -387,7 +396,7 @@ def trial_feedback(
 
 
 def _prompts_read(view: TrialView) -> Iterator[str]:
-    """Say which prompts the agent read, each with the first reply that it was read for."""
+    """Name the prompts that the agent read, each with the first reply for which it was read."""
     turns: dict[str, int] = {}
     for event in view.events:
         if event.kind == PROMPT_READ:
@@ -398,7 +407,7 @@ def _prompts_read(view: TrialView) -> Iterator[str]:
 
 
 def _text_lines(text: str) -> Iterator[str]:
-    """Give the lines of a text without those that are blank; long ones are cut."""
+    """Give the lines of a text that are not blank; long ones are cut."""
     for line in text.splitlines():
         if line.strip():
             yield _cut(printable(line.expandtabs(4)).rstrip(), MOST_LINE)
@@ -409,9 +418,10 @@ def _cut(text: str, most: int) -> str:
 
 
 def _input_lines(view: TrialView, task: Task | None) -> Iterator[str]:
-    """Give what the agent was given: the conversation before its first reply, then each later user turn."""
+    """Give what the agent was given: the conversation before its first reply, then later user turns."""
     messages = list(_input_messages(view.messages))
     if not messages:
+        # An agent of the user's own may record no messages; then the task's input is the next best.
         for name, value in (task.input if task else {}).items():
             text = value if isinstance(value, str) else compact_json(jsonable(value))
             yield _cut(one_line(f"{name}: {text}", 2 * MOST_LINE), MOST_LINE)
@@ -437,7 +447,7 @@ def _input_messages(messages: Iterable[MessageView]) -> Iterator[MessageView]:
 
 
 def _check_lines(view: TrialView) -> Iterator[str]:
-    """Give each failed check with what was expected and found; without checks, what the grader says."""
+    """Give each failed check with both sides; for a grade without checks, the grader's rationale."""
     for grade in view.grades:
         if grade.passed is not False:
             continue
@@ -449,6 +459,7 @@ def _check_lines(view: TrialView) -> Iterator[str]:
         for check in failed:
             found = "found as above" if before and check.found == before else _side("found", check.found)
             pattern = check.expected.removeprefix(PATTERN)
+            # A pattern that stands in the claim already is not repeated.
             claim_has_it = pattern != check.expected and pattern in check.claim
             expected = "" if claim_has_it else _side("expected", check.expected)
             before = check.found
@@ -470,7 +481,6 @@ def _reason_lines(view: TrialView) -> Iterator[str]:
 
 
 def _call_text(call: CallView) -> str:
-    """Write a call with its arguments, cut, and what came of it."""
     args = call.raw_args if call.raw_args is not None else compact_json(jsonable(call.args))
     sent = _cut(one_line(args, 2 * MOST_ARGS), MOST_ARGS)
     if call.error is not None:

@@ -1,4 +1,4 @@
-"""Which trials feedback is made of, and what the tasks of today say of them."""
+"""Which trials feedback is made of, and what today's files say of their tasks."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ class _SuiteFolder(FrozenValue, frozen=True):
 class TodaysTasks:
     """The files of today of the suites of a run, by the names that the run has for them.
 
-    A file that is not there, or has problems, tells nothing: feedback is about trials that were.
+    A file that is missing or has problems is passed over: feedback is about trials of the past.
     """
 
     def __init__(self, run: Run, root: Path | None) -> None:
+        # A run names files from pytest's rootdir; feedback may be started below it, or from elsewhere.
         roots = [root] if root else [Path.cwd(), *run.folder.resolve().parents]
         files = {entry.file for entry in run.entries if entry.file}
         self._root = next((at for at in roots if any((at / file).is_file() for file in files)), roots[0])
@@ -74,7 +75,6 @@ class TodaysTasks:
 
     @property
     def suite_folders(self) -> list[Path]:
-        """Give the folders of the suites."""
         return [each.file.parent for each in self._suites]
 
     def task(self, entry: JournalEntry) -> Task | None:
@@ -82,7 +82,6 @@ class TodaysTasks:
         return self.task_named(entry.key.suite, entry.key.task)
 
     def task_named(self, suite: str, task: str) -> Task | None:
-        """Give a task by its suite and its id; None where no file of today has it."""
         place = self._tasks.get((suite, task))
         return place[0].task if place else None
 
@@ -91,16 +90,13 @@ class TodaysTasks:
         return len({entry.key[:2] for entry in entries if entry.file and self.task(entry) is None})
 
     def split(self, entry: JournalEntry) -> str:
-        """Tell of which split a trial is: ``dev``, ``held_out``, or empty where nobody can tell.
-
-        Held out is what either the journal or the file of today says is held out.
-        """
+        """Give the split of a trial: ``dev``, ``held_out``, or empty where it is not known."""
         task = self.task(entry)
+        # Held out is whatever either the journal or today's file calls held out.
         splits = {entry.split, task.split if task else None}
         return next((split for split in ("held_out", "dev") if split in splits), "")
 
     def prompt_files(self, entry: JournalEntry) -> Mapping[str, Path]:
-        """Give the files of the prompts that a trial's task and suite name."""
         place = self._tasks.get((entry.key.suite, entry.key.task))
         if place is None:
             return {}
@@ -126,7 +122,7 @@ class TodaysTasks:
 
     @cached_property
     def held_out_texts(self) -> frozenset[str]:
-        """The lines that held-out tasks have and no task of split dev: ids, inputs, what is expected."""
+        """Lines of held-out tasks that no task of split dev has: ids, inputs, expected values."""
         held_out, dev = set[str](), set[str]()
         trees: dict[Path, bool] = {}
         for loaded, of in self._tasks.values():
@@ -160,7 +156,7 @@ def _texts_below(folder: Path) -> Iterator[str]:
 
 
 def _texts_of(value: object) -> Iterator[str]:
-    """Give the longer lines of what somebody could quote of a task."""
+    """Give the longer lines of everything in a task that somebody could quote."""
     if isinstance(value, Task):
         configs = [grader.config for grader in value.graders]
         solution = value.reference_solution.turns if value.reference_solution else ()
@@ -176,7 +172,7 @@ def _texts_of(value: object) -> Iterator[str]:
 
 
 def hide_held_out(rounds: Sequence[EarlierRound], tasks: TodaysTasks) -> tuple[EarlierRound, ...]:
-    """Take out each line that has a line of a held-out task, or what ``leaks`` would find of one."""
+    """Replace each line that has a line of a held-out task, or that ``leaks`` would report for one."""
     if not rounds:
         return ()
     suites: list[SuiteWithTasks] = []
@@ -188,6 +184,8 @@ def hide_held_out(rounds: Sequence[EarlierRound], tasks: TodaysTasks) -> tuple[E
         for at, each in enumerate(rounds)
         for name in ROUND_TEXTS
     }
+    # Until nothing is found: a leak over two lines is reported at the first, and hiding that may leave
+    # another.
     while leaks := _held_out_leaks(clean, suites):
         for leak in leaks:
             lines = clean[leak.file].split("\n")
@@ -206,7 +204,7 @@ def _hide_lines(text: str, lines: frozenset[str]) -> str:
 
 
 def _held_out_leaks(texts: Mapping[str, str], suites: Sequence[SuiteWithTasks]) -> list[Leak]:
-    """Give where a text quotes a held-out task; a line that is hidden already quotes nothing."""
+    """Give the leaks of held-out tasks; a line that is hidden already quotes nothing."""
     leaks = suite_leaks({}, texts, suites)
     return [leak for leak in leaks if leak.split == "held_out" and leak.text != HIDDEN]
 
@@ -237,16 +235,15 @@ class BucketTrials(FrozenValue, frozen=True):
 
     @property
     def passed(self) -> int:
-        """How many of the trials passed."""
         return sum(entry.ending == "passed" for entry in self.entries)
 
     @property
     def tasks(self) -> int:
-        """Of how many tasks the trials are."""
+        """The number of tasks of these trials."""
         return len({entry.key.task for entry in self.entries})
 
     def failing(self, grader: str = "") -> list[JournalEntry]:
-        """Give the trials that did not pass, or only those that this grader did not."""
+        """Give the trials that did not pass, or only those that did not pass this grader."""
         failed = (entry for entry in self.entries if entry.ending in ("missed", "failed"))
         return [
             entry
@@ -266,7 +263,6 @@ class Selection(FrozenValue, frozen=True):
 
     @property
     def entries(self) -> list[JournalEntry]:
-        """All trials that count."""
         return [entry for bucket in self.buckets for entry in bucket.entries]
 
 
@@ -283,7 +279,7 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
     variant = _only_name(run, "variant", options.variant if options.variant != "" else BASE, variants)
     entries = [entry for entry in entries if (entry.key.variant or BASE) == variant]
     splits = {entry.key: tasks.split(entry) for entry in entries}
-    # Whoever saw held-out trials would tune prompts to them, and nothing could be confirmed any more.
+    # Whoever sees held-out trials tunes prompts to them, and then they can confirm nothing any more.
     dev = [entry for entry in entries if splits[entry.key] == "dev"]
     if not dev:
         counts = Counter(split or "of a split that nobody can tell" for split in splits.values())
@@ -307,6 +303,7 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
     held_out = sum(split == "held_out" for split in splits.values())
     grouped: dict[tuple[str, str], list[JournalEntry]] = {}
     for entry in chosen:
+        # Errored trials are no fault of a prompt: they are in no figure and in no example.
         if entry.averaged:
             grouped.setdefault((entry.key.suite, entry.bucket), []).append(entry)
     buckets = [BucketTrials(*key, tuple(of_bucket)) for key, of_bucket in grouped.items()]
@@ -320,7 +317,6 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
 
 
 def _errored_lines(entries: Sequence[JournalEntry]) -> list[str]:
-    """Count errored trials by what broke them, and name the first: they say nothing of a prompt."""
     errored = [entry for entry in entries if entry.ending == "errored"]
     causes = Counter(entry.cause or "errored" for entry in errored)
     names = [one_line(entry.key.label, 80) for entry in errored[:MOST_NAMES]]
@@ -367,20 +363,22 @@ class FailingTrial(FrozenValue, frozen=True):
 
 
 def failure_distance(one: Failures, other: Failures) -> float:
-    """Give how different two trials failed, from 0 to 1: Jaccard's distance of what failed in them."""
+    """Give how differently two trials failed, from 0 to 1: Jaccard's distance of their failures."""
     either = one | other
     return 1 - len(one & other) / len(either) if either else 0.0
 
 
 def different_trials(run: Run, entries: Iterable[JournalEntry], most: int) -> list[Trial]:
-    """Give at most so many failing trials, the worst first, then always the one that differs most.
+    """Give at most ``most`` failing trials: the worst one first, then always the one that differs most.
 
-    One of another task differs more than any of a task that is there already; among equals it is the one
-    whose failed graders and checks are furthest from the nearest chosen, then the worse. One that failed as
-    another repetition of its task did is left out.
+    A trial of another task differs more than any of a task that is already chosen. Among equals it is the one
+    whose failed graders and checks are furthest from the nearest chosen, then the one with the lower score. A
+    trial that failed exactly as another repetition of its task is left out.
     """
     tasks: Counter[str] = Counter()
     places = []
+    # Only the first ones are read: so no task's second trial stands before any task's first, each time the
+    # worst first.
     for entry in sorted(entries, key=lambda entry: (entry.score or 0.0, entry.key)):
         places.append((tasks[entry.key.task], entry))
         tasks[entry.key.task] += 1
@@ -417,9 +415,10 @@ def _readable(run: Run, entries: Iterable[JournalEntry]) -> list[FailingTrial]:
 
 
 def passing_trial(run: Run, entries: Iterable[JournalEntry], failing: Iterable[Trial]) -> Trial | None:
-    """Give a trial that passed: of a failing one's task if there is any, in full before in part."""
+    """Give a trial that passed: of a task of the failing ones if there is any, higher scores first."""
     tasks = [trial.key.task for trial in failing]
     passed = [entry for entry in entries if entry.ending == "passed"]
     passed.sort(key=lambda entry: (entry.key.task not in tasks, -(entry.score or 0.0), entry.key))
+    # A transcript may be lost; the next one is as good.
     trials = (run.trial_if_readable(entry) for entry in passed[:MOST_READ])
     return next((trial for trial in trials if trial is not None), None)

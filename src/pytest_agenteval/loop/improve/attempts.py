@@ -297,7 +297,6 @@ def _pair_notes(paired: PairedRuns) -> Iterator[str]:
 
 
 def summarize_start(run: Run, suite: str, seconds: float) -> StartRun:
-    """Summarize the run that the first feedback is about."""
     of_suite = [entry for entry in run.entries if _is_dev(entry, suite)]
     scores = [entry.score for entry in of_suite if entry.averaged and entry.score is not None]
     score = mean(scores) if scores else None
@@ -321,7 +320,6 @@ class TrialNeeds(FrozenValue, frozen=True):
 
 
 def trial_needs(improvement: Improvement, start: Run, tasks: WorktreeSuite) -> TrialNeeds:
-    """Work out from the first run how many trials a round takes."""
     dev = {
         (entry.key.task, entry.key.agent, entry.key.model, entry.key.variant)
         for entry in start.entries

@@ -445,7 +445,6 @@ def _failed_ending(ending: CodingAgentEnding, timeout: float) -> str:
 
 
 def _leak_text(leak: Leak) -> str:
-    """Describe a leak in one line."""
     place = f"{one_line(leak.file, MOST_LINE)}:{leak.line}"
     # The reason goes into the next feedback, where no word of a held-out task may stand.
     if leak.split == "held_out":

@@ -276,11 +276,9 @@ def _with_stored_run(improvement: Improvement, request: ImproveRequest) -> Impro
 class ProgressListener(Protocol):
     """Shows progress on a terminal: a step that starts, and its result on the same line."""
 
-    def begin(self, step: str, what: str) -> None:
-        """Show that a step starts."""
+    def begin(self, step: str, what: str) -> None: ...
 
-    def end(self, what: str) -> None:
-        """Show the result of the step."""
+    def end(self, what: str) -> None: ...
 
 
 class Improver:

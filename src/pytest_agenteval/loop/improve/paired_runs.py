@@ -74,7 +74,6 @@ def python_path(checkout: Path, tree: Path) -> str:
 
 
 def _imported_from() -> Iterator[str]:
-    """Give the places that this process imports from."""
     yield from filter(None, sys.path)
     for finder in sys.meta_path:
         # setuptools installs packages editable by a finder that knows where each of them lies.

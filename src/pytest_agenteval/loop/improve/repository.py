@@ -112,7 +112,6 @@ class Repository:
         return self._git("diff", *PLAIN_DIFF, old, new, "--").decode("utf-8", "replace")
 
     def changed_paths(self, old: str, new: str) -> list[str]:
-        """Give the paths of the files that differ between two commits."""
         return self._listed("diff", "--name-only", "-z", *PLAIN_DIFF, old, new, "--")
 
     def without(self, commit: str, paths: Sequence[str]) -> str:
