@@ -23,9 +23,9 @@ class NextTurn(Protocol):
     """Gives the next user message."""
 
     def __call__(self, replied: str | None = None) -> Awaitable[str | None]:
-        """Give it, or None where there is no more; ``replied`` is what was said to the last one.
+        """Give it, or None where there is no more; ``replied`` is the agent's reply to the last one.
 
-        A user whom a model plays answers that; without it, what the model last said.
+        A user whom a model plays answers that; without it, the last reply of the agent's model.
         """
 
 
@@ -34,8 +34,8 @@ class AgentContext(FrozenValue, frozen=True):
 
     ``workspace`` is the trial's own tree, made when first used; ``tools`` the box through which every call
     goes; ``chat`` the model; ``turns`` gives the next user message, or None when there is no more.
-    ``transcript`` is what has been said and called so far: it is written by chat and tool box, an agent only
-    reads it. ``trial`` and ``model`` say which trial this is.
+    ``transcript`` holds the messages and calls so far: chat and tool box write it, an agent only reads it.
+    ``trial`` and ``model`` say which trial this is.
     """
 
     workspace: Workspace
@@ -156,7 +156,7 @@ def templates_of(agent: object) -> Mapping[str, str] | None:
 
 
 def prompt_names_of(agent: object) -> Sequence[str] | None:
-    """Give the names of the prompts that an agent asks for without a text of its own; None for no word."""
+    """Give the names of the prompts that an agent uses without a text of its own; None if it names none."""
     names: Sequence[str] | None = getattr(agent, "prompt_names", None)
     return names
 
@@ -172,15 +172,13 @@ def is_adapter(agent: object) -> bool:
 
 
 def reports_end_state(agent: object) -> TypeGuard[ReportsEndState]:
-    """Whether an agent can tell its end state."""
-    return hasattr(agent, "end_state")  # quicker by far than isinstance, and asked in every trial
+    # Far quicker than ``isinstance`` with a runtime protocol, and this is checked in every trial.
+    return hasattr(agent, "end_state")
 
 
 def prepares_input(agent: object) -> TypeGuard[PreparesInput]:
-    """Whether an agent class completes what a task gives it."""
     return hasattr(agent, "prepared")
 
 
 def checks_input(agent: object) -> TypeGuard[ChecksInput]:
-    """Whether an agent class sees what is wrong with a task's input."""
     return hasattr(agent, "input_problems")

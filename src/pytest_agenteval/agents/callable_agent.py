@@ -146,11 +146,12 @@ class CallableFactory:
         )
 
     def _prompts(self) -> tuple[Mapping[str, str] | None, Collection[str] | None]:
-        # Not what a property of somebody's class would compute: other libraries have such names too.
+        # Read statically: other libraries use these names too, and a property of theirs is not to be run.
         templates = inspect.getattr_static(self._target, "templates", None)
         names = inspect.getattr_static(self._target, "prompt_names", None)
         templates = templates if is_map_of_texts(templates) else None
         names = names if are_names(names) else None
+        # With ``ctx`` the function may read any prompt, and nothing says which.
         if "ctx" in self._keys and templates is None and names is None:
             return None, None
         keys = (*self._text_parameters(self._parameters), *self._text_parameters(self._own))
@@ -166,6 +167,7 @@ class CallableFactory:
 
     def input_problems(self, task_input: Mapping[str, Any]) -> list[Wrong]:
         """Say what seems to be misspelt in a task's input, of which the function is given the words alone."""
+        # A function that reads the whole input may have keys of its own there: none of them is a mistake.
         reads_all = not {"task_input", "ctx"}.isdisjoint(self._keys)
         takes_words = not {"question", "content", "messages"}.isdisjoint(self._keys)
         reads_words = INPUTS.isdisjoint(self._keys) or takes_words
@@ -189,6 +191,7 @@ class CallableFactory:
             lacking = self._unfilled(settings, prompts) + lacking
         if lacking:
             expected = f"parameters that are filled by their names: {', '.join(FILLED)}"
+            # Where a parameter is named like a prompt, the hint is of prompt files, which need no setting.
             like_prompts = [key for key in lacking if key == "system" or key.endswith("_prompt")]
             if like_prompts:
                 first = like_prompts[0]
@@ -212,7 +215,7 @@ class CallableFactory:
         return [key for key, each in named.items() if each.default is each.empty and key not in filled]
 
     def made_with_prompts(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Give the parameters of the constructor that are called like a prompt its text."""
+        """Give each parameter of the constructor that is named like a prompt the text of that prompt."""
         keys = set(self._text_parameters(self._own)) - _names_of(self._parameters)
         named = ((key, name) for key in keys for name in _prompts_of_parameter(key))
         return {key: texts[name] for key, name in named if name in texts}
@@ -246,13 +249,17 @@ class CallableFactory:
         if not INPUTS.isdisjoint(self._keys):
             return ""
         unfilled = self._unfilled(settings, prompts)
+        # Of several unfilled parameters nobody can tell which is meant: the refusal shows how to say it.
         hidden = [key for key, parameter in self._parameters.items() if parameter.kind in _ANY_KINDS]
         if not unfilled and len(hidden) == len(self._parameters):
             unfilled = [key for key in hidden if self._parameters[key].kind is _ANY_KINDS[0]]
         return unfilled[0] if len(unfilled) == 1 else ""
 
     def made_with(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the settings that the class is made with: those that it names, or else nobody does."""
+        """Give the settings that the class is made with: those that its constructor names.
+
+        A constructor with ``**kwargs`` is given those too that the function does not name.
+        """
         takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in self._own.values())
         others = () if takes_any else settings.keys() - _names_of(self._own)
         acting = _names_of(self._parameters) - _names_of(self._own)
@@ -312,25 +319,29 @@ class CallableAgent:
         In a conversation it is called for each turn of the user, unless it takes all of them at once. What it
         returns at last is the answer.
         """
+        # The constructor was given these prompts before any trial: each trial counts as having read them.
         for key in self.made_with:
             for name in ctx.prompts.texts.keys() & _prompts_of_parameter(key):
                 ctx.prompts.record_read(name)
-        # These take all turns of the user at once, or ask for them.
+        # These take all turns of the user at once, or fetch them one by one through ``ctx``.
         takes_all = not {"turns", "task_input", "ctx"}.isdisjoint(self._sources.values())
         if takes_all or not getattr(ctx.turns, "several", False):
             return self._call(task_input, ctx, {})
         conversation = self._converse(task_input, ctx)
+        # A plain function runs in a thread of its own, which has no loop yet.
         waits = inspect.iscoroutinefunction(self._function)
         return conversation if waits else asyncio.run(conversation)
 
     def _call(self, task_input: Mapping[str, Any], ctx: AgentContext, turn: Mapping[str, Any]) -> Any:
         arguments, texts = dict(self._settings), ctx.prompts.texts
-        if texts:  # parameters that are called like a prompt are given its text, as it stands in its file
+        # Parameters that are named like a prompt are given its text, as it stands in its file.
+        if texts:
             named = ((key, name) for key in self._named for name in _prompts_of_parameter(key))
             arguments |= {key: texts[name] for key, name in named if name in texts}
         content = self._content(texts)
         for name, source in {**self._sources, **({content: "content"} if content else {})}.items():
             arguments[name] = turn[source] if source in turn else FILLED[source](task_input, ctx)
+        # Positional-only parameters, and ``*args``, cannot be given by name.
         by_place = [arguments.pop(name) for name in self._placed if name in arguments]
         return self._function(*by_place, **arguments)
 
@@ -373,7 +384,8 @@ def _acting(thing: Any) -> Callable[..., Any] | None:
     run = getattr(thing, "run", None)
     if callable(run):
         return cast(Callable[..., Any], run)
-    if isinstance(thing, type):  # which can itself be called in any case
+    # Any class can be called, to make an object. What acts is the ``__call__`` of its objects.
+    if isinstance(thing, type):
         return next((vars(kind)["__call__"] for kind in thing.__mro__ if "__call__" in vars(kind)), None)
     return thing if callable(thing) else None
 
@@ -382,7 +394,8 @@ def _parameters(function: Any, *, bound: bool = True) -> Parameters:
     """Give the parameters by name, without ``self`` where a function of a class is looked at."""
     try:
         signature = inspect.signature(function, eval_str=True)
-    except Exception:  # a hint that cannot be evaluated stays a text
+    # A type hint that cannot be evaluated, such as a name that only type checkers import, stays a text.
+    except Exception:
         signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     return {parameter.name: parameter for parameter in (parameters if bound else parameters[1:])}

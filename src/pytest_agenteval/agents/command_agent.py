@@ -87,18 +87,20 @@ class CommandOutput:
         self._line_number = 0
 
     def take(self, line: str) -> None:
-        """Read one line."""
         self._line_number += 1
+        # PowerShell begins its output with a byte order mark.
         if self._line_number == 1:
             line = line.removeprefix("\ufeff")
+        # A line of progress ends in a carriage return, and is written over by what follows it.
         event = self._event(line.rpartition("\r")[2]) if self._shape == "events" else None
         if event is not None and (act := self._events.get(event["type"])):
             self.has_events = True
             act(event)
             return
         self._log(line)
+        # Of lines that are no events, only the last paragraph can be the answer: a new one begins here.
         if self._shape == "events" and line.strip() and self._lines and not self._lines[-1].strip():
-            self._lines.clear()  # of what is no event only the last paragraph can be an answer
+            self._lines.clear()
         self._lines.append(line)
 
     def answer(self) -> Answer | None:
@@ -116,12 +118,12 @@ class CommandOutput:
         self._recorder.leave_open(self._open_places.values())
 
     def _event(self, line: str) -> Event | None:
-        """Read a line as an event; what stood before a return of the carriage is no part of it."""
         if not line.lstrip().startswith("{"):
             return None
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as broken:
+            # An answer or a call is lost in such a line. Any other line in braces may be a log's.
             if _BEGINS_AS_EVENT.match(line):
                 reason = getattr(broken, "msg", "nested too deeply, or too large")
                 quote = KNOWN_SECRETS.text(line.strip())[:LONGEST_QUOTE]
@@ -142,7 +144,7 @@ class CommandOutput:
         self._places.add(place)
 
     def _end_call(self, event: Event) -> None:
-        # Without an id it is that of the call that has waited longest.
+        # A result without an id belongs to the call that has waited longest.
         place = self._open_places.pop(str(event.get("id", "")) or next(iter(self._open_places), ""), None)
         if place is None:
             self._log(_text(event))
@@ -155,7 +157,8 @@ class CommandOutput:
         self.answers.append(_text(event.get("text")))
         self._state = event.get("state")
         self._recorder.last_words = self.answers[-1]
-        self._recorder.answer_so_far = self.answers[-1]  # what one that is ended for its time has answered
+        # If a limit ends the program later, this is its answer.
+        self._recorder.answer_so_far = self.answers[-1]
         self._on_answer()
 
 
@@ -221,7 +224,8 @@ class CommandProcess:
                 stderr=subprocess.PIPE,
                 **GROUP,
             )
-        except (OSError, ValueError) as refused:  # ValueError: a zero byte in a name
+        # ValueError is raised for a zero byte in an argument.
+        except (OSError, ValueError) as refused:
             raise NotStarted(f"the command {command[0]!r} cannot be started: {refused}") from None
         own_group(self._process)
 
@@ -251,7 +255,6 @@ class CommandProcess:
                 self._process.stdin.flush()
 
     def close_input(self) -> None:
-        """Say that nothing more is written."""
         if self._process.stdin is not None:
             with suppress(OSError, ValueError):
                 self._process.stdin.close()
@@ -265,7 +268,8 @@ class CommandProcess:
             end_group(self._process, GRACE_S, self._mark)
         finally:
             disown_group(self._process)
-        # What got away may hold its input open too, and read none of it: then the line is never written.
+        # A process that left the group may hold the standard input open and read none of it. A write to it
+        # would then never end, and closing waits for that: hence in a thread, which is left after a while.
         closing = threading.Thread(target=self.close_input, name="agenteval-command", daemon=True)
         closing.start()
         for thread in (closing, *self._readers):
@@ -285,10 +289,12 @@ class CommandProcess:
                 left -= len(line)
                 try:
                     take(line.decode("utf-8", "replace").rstrip("\r\n"))
+                # Reading goes on: the program would wait for ever for room in a full pipe.
                 except Exception as broken:
                     self.broken = self.broken or broken
             if stream.read(1):
                 self.cut.append(name)
+                # The rest is thrown away, so that the program is not held up.
                 while stream.read1(CHUNK):
                     pass
 
@@ -365,7 +371,7 @@ class CommandTrial:
         form, environ = self._form, os.environ
         keys = keys_of(self._ctx.model)
         inherited = {name: environ[name] for name in (*PASSED, *form.get("env_pass", ())) if name in environ}
-        # By these, well-behaved programs show whom they request without an address of ours.
+        # Well-behaved programs send requests for any other host to this proxy, which refuses and names them.
         refusing = {
             **dict.fromkeys(PROXY_VARIABLES, address.refusing_proxy),
             **dict.fromkeys(("NO_PROXY", "no_proxy"), f"{HOST}:{address.port}"),
@@ -381,7 +387,8 @@ class CommandTrial:
             "AGENTEVAL_OUT": str(folder / OUT_FOLDER),
         }
         from_suite = {**inherited, **dict(form.get("env", {}))}
-        # A real key reaches no program, by whichever name it is passed on, nor within another value.
+        # A real key reaches no program, whichever variable holds it, and not within another value either.
+        # The longest is replaced first, as one key may begin with another.
         secret = sorted({environ[name] for name in keys if environ.get(name)}, key=len, reverse=True)
         without_keys = {
             name: DUMMY if name in keys else _without_keys(value, secret)
@@ -390,7 +397,6 @@ class CommandTrial:
         return {**without_keys, **of_trial}
 
     def wait(self) -> None:
-        """Wait until the program has ended, and tell."""
         assert self._process is not None
         self._process.wait()
         self._tell("end")
@@ -415,6 +421,7 @@ class CommandTrial:
                 self._trajectory = _text_of(self._folder / OUT_FOLDER / TRAJECTORY)
                 remove_tree(self._folder)
         self._stdout.close()
+        # No request was seen, which is no proof that none was sent: its usage is unknown, and not 0.
         if not (self._trajectory or self._ctx.transcript.usage.attempts):
             self._ctx.transcript.add_unseen_usage()
         record = self._ctx.transcript.event
@@ -475,13 +482,15 @@ def _without_keys(value: str, keys: Sequence[str]) -> str:
     for key in keys:
         if value == key:
             return DUMMY
+        # A key such as ``none`` or ``EMPTY`` is an ordinary word, and stays within other values.
         if worth_hiding(key):
             value = value.replace(key, DUMMY)
     return value
 
 
 def _text_of(path: Path) -> str:
-    if not path.is_file():  # a pipe has no end
+    # What a program leaves in its folder may be a pipe, and reading it would never end.
+    if not path.is_file():
         return ""
     try:
         with path.open("rb") as file:
@@ -502,7 +511,6 @@ class CommandFactory:
         self._form = form
 
     def __call__(self, **settings: Any) -> Agent:
-        """Make the agent."""
         return CommandAgent(self._form, **settings)
 
 
@@ -539,20 +547,22 @@ class CommandAgent:
             await _converse(trial, task, lines, news)
         finally:
             began = ctx.limits.at
-            # Whoever cancels this once more leaves it to the thread.
+            # If the trial is cancelled a second time, the thread still ends the program. The seconds that it
+            # needs are none of the trial's.
             await asyncio.shield(asyncio.ensure_future(in_daemon_thread(trial.end)))
             ctx.limits.forgive(ctx.limits.at - began)
         return trial.answer(lines.user_messages)
 
 
 def _tell(loop: asyncio.AbstractEventLoop, news: asyncio.Queue[str], what: str) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    # The loop is closed if the trial is over, and nobody waits for news of its program.
+    with suppress(RuntimeError):
         loop.call_soon_threadsafe(news.put_nowait, what)
 
 
 async def _converse(trial: CommandTrial, task: str, lines: TaskLines, news: asyncio.Queue[str]) -> None:
     work = [asyncio.ensure_future(in_daemon_thread(trial.wait))]
-    # Not waited for: a program need not read what it is told.
+    # Not awaited: a program need not read its input, and a write to a full pipe would not end.
     work.append(asyncio.ensure_future(in_daemon_thread(trial.write, task, not lines.goes_on)))
     try:
         while await news.get() == "answer":

@@ -39,6 +39,7 @@ def command_line(form: Mapping[str, Any]) -> list[str]:
     for place, part in enumerate(form["command"]):
         file = Path(form["folder"]) / part
         found = shutil.which(part) if place == 0 else None
+        # A bare name of a program means the one on PATH, even if a file of that name lies beside suite.yaml.
         if _is_file(file) and (place > 0 or _has_folder(part) or found is None):
             line.append(str(file.absolute()))
         else:
@@ -67,6 +68,7 @@ def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem
     program, script = command[0], command[1] if len(command) > 1 else ""
     is_beside = _is_file(folder / program)
     is_program = is_beside and os.access(folder / program, os.X_OK)
+    # A relative path with a folder means a file beside suite.yaml, and is not searched for on PATH.
     if not is_program and (Path(program).is_absolute() or not _has_folder(program)):
         is_program = shutil.which(program) is not None
     if not is_program and is_beside:
@@ -79,6 +81,7 @@ def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem
     if Path(script).suffix.lower() in SCRIPTS and not _is_file(folder / script):
         found = f"{script!r}, which is not there"
         yield ("agent", "command", 1), "a file beside suite.yaml", found, _near(folder, script)
+    # Nothing is filled into a command: the program would be given these very characters as its question.
     for place, part in enumerate(command):
         if re.fullmatch(r"(-[^={]*=)?\{content\}", part):
             hint = "a command reads the task as a line of JSON from its standard input, or in $AGENTEVAL_TASK"
@@ -122,7 +125,8 @@ def _has_folder(program: str) -> bool:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # an argument may be anything: too long, a zero byte
+    # An argument may be any text: too long for a path (OSError), or with a zero byte (ValueError).
+    except (OSError, ValueError):
         return False
 
 
@@ -167,12 +171,15 @@ class TaskLines:
         ctx, task_input = self._ctx, self._input
         if self.goes_on:
             history = list((task_input.get("turns") or ())[: last_user_turn(task_input)])
+            # These turns are past: they are taken, so that the next one is the one to be answered.
             for _ in filter(is_user_turn, history):
                 await ctx.turns()
             rest = {key: value for key, value in task_input.items() if key != "turns"}
             task_input = {**rest, **({"turns": history} if history else {}), "content": await ctx.turns()}
             if self._answers_once:
-                is_played = not self._input.get("turns")  # by a model, which would have to be asked
+                # Whether a model that plays the user has another turn is known only by a request to it,
+                # which would be paid for. So its conversation is refused before the program is started.
+                is_played = not self._input.get("turns")
                 if is_played or await self._ctx.turns() is not None:
                     raise OneAnswerOnly(
                         "the task has several user turns, and a command with `output: text` answers once; "
@@ -204,4 +211,5 @@ class TaskLines:
 
 
 def _line(value: Mapping[str, Any]) -> str:
+    # Programs print what they are given: no real key may stand in it, whatever the task says.
     return json.dumps(KNOWN_SECRETS.value(value), ensure_ascii=False)

@@ -25,6 +25,7 @@ def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Cal
 
     ``implementation`` is what ``call`` names. Raises UsageMistake where it is nothing that acts.
     """
+    # Each kind is imported where it is used: the other two load an HTTP server or a client's wire formats.
     if form.get("call"):
         from pytest_agenteval.agents.callable_agent import CallableFactory
 
@@ -45,7 +46,7 @@ def asks_through_context(factory: object) -> bool:
 
 
 def takes_model(factory: object) -> bool:
-    """Whether the model that a run names reaches an agent; what says nothing of it takes it."""
+    """Whether the model that a run names reaches an agent; one that says nothing of it takes it."""
     return bool(getattr(factory, "takes_model", True))
 
 

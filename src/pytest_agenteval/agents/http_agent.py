@@ -101,7 +101,7 @@ class AgentEndpoint:
     async def ask(
         self, values: Mapping[str, Any], session: str, ctx: AgentContext
     ) -> tuple[Request, Response, bool]:
-        """Give a request with these ``values`` where the form names them, its reply, and if that was played.
+        """Give a request with these ``values`` where the form names them, its reply, and if it was replayed.
 
         Raises ProviderDown where no reply can be had, NoKey where a variable is not set.
         """
@@ -109,18 +109,20 @@ class AgentEndpoint:
         question = self._request({**values, "session": "session"}, {})
         if repetition > 1:
             question = dataclasses.replace(question, uri=f"{question.uri}#repetition={repetition}")
+        # An endpoint is the agent, even if it speaks as a model does: its requests are not a model's traffic.
         scope = (current() or Scope(passing=True)).without_traffic()
         response = scope.play(question)
         taped = response is not None
         if response is None:
             secrets = self._secrets()
+            # Registered before anything is sent: the endpoint may repeat them in its reply.
             KNOWN_SECRETS.know(secrets.values())
             request = self._request({**values, "session": session}, secrets)
             response = await _Attempts(self._address, self._seconds, ctx).response(
                 request, quote(ctx.trial.label, safe="/[]@ ,:=+")
             )
             scope.record(question, response)
-            # As it was recorded: so the agent's answer is live what it will be in a replay.
+            # Redacted as it is recorded, so that the agent's answer is the same live and in a replay.
             response = Redactor.from_environ().response(response)
         return question, response, taped
 
@@ -136,6 +138,7 @@ class AgentEndpoint:
         def secret(name: str) -> str:
             return secrets.get(name, MARK)
 
+        # Without this check, a misspelt name in the body would send an empty question.
         missing = [
             name for template in (self._uri, self._headers, self._body) for name in _missing(template, values)
         ]
@@ -148,6 +151,7 @@ class AgentEndpoint:
         if "content-type" not in {name.lower() for name in headers}:
             headers["Content-Type"] = "application/json"
         text = compact_json(self._body.write(values, secret))
+        # A lone surrogate has no form in UTF-8, so it is sent as JSON's escape.
         body = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
         return Request("POST", str(self._uri.write(values, secret)), body, headers)
 
@@ -161,10 +165,11 @@ class _Failed(Exception):
 
 
 class _Attempts:
-    """Sends one request of a trial, again where that is of use; what failed is none of its seconds."""
+    """Sends one request of a trial, again where that may help; failed attempts take none of its seconds."""
 
     def __init__(self, address: str, seconds: float, ctx: AgentContext) -> None:
         self._address, self._seconds, self._ctx = address, seconds, ctx
+        # Trials that failed together do not all try again together; each waits the same in every run.
         self._random = random.Random(str(ctx.trial))
 
     async def response(self, request: Request, trial: str) -> Response:
@@ -211,17 +216,20 @@ class _Attempts:
                     ) as reply,
                 ):
                     data = bytearray()
+                    # Counted while it arrives: a reply may have no end.
                     async for chunk in reply.aiter_bytes():
                         data += chunk
                         if len(data) > MOST_BYTES:
                             why = f"a reply of more than {MOST_BYTES // 1_000_000} MB"
                             raise _Failed(why, again=False, status=reply.status_code)
+                    # JSON behind a byte order mark would not be read as JSON, but taken for a plain answer.
                     text = data.decode(reply.encoding or "utf-8", "replace").removeprefix("\ufeff")
         except TimeoutError:
             raise _Failed(f"no reply within {self._seconds:g} s", again=False) from None
         except httpx.ConnectError as failed:
             raise _Failed(f"it cannot be reached ({_text(failed)})", again=True) from None
-        except (httpx.HTTPError, httpx.InvalidURL) as failed:  # it may have acted: nobody asks it again
+        # The endpoint may have acted on the request by now: it is not sent again.
+        except (httpx.HTTPError, httpx.InvalidURL) as failed:
             raise _Failed(_text(failed), again=False) from None
         content_type = {name: value for name, value in reply.headers.items() if name == "content-type"}
         response = Response(reply.status_code, reply.reason_phrase, content_type, text)
@@ -230,7 +238,8 @@ class _Attempts:
             shown = " ".join(KNOWN_SECRETS.text(text_of(response.body)).split())[:LONGEST_TEXT]
             why, wait_s = f"HTTP {status}: {shown or response.message}", retry_after_s(reply.headers)
             raise _Failed(why, again=status in BUSY, status=status, wait_s=wait_s)
-        if status >= 300:  # nobody knows whether the same may be sent there
+        # A redirect is not followed: the form does not say whether the new address may see the request.
+        if status >= 300:
             to = KNOWN_SECRETS.text(reply.headers.get("location", ""))[:LONGEST_TEXT] or "no address"
             raise _Failed(f"HTTP {status}: it is elsewhere, at {to}", again=False, status=status)
         return response
@@ -345,8 +354,9 @@ class ReplyReader:
         begins = text[:60].lstrip().lower()
         types = [values for name, values in response.headers.items() if name.lower() == "content-type"]
         says_json = any("json" in value.lower() for values in types for value in values)
-        is_half = says_json and begins.startswith(("{", "["))  # of a JSON document that was cut
-        is_page = begins.startswith(("<!doctype html", "<html"))  # which a server shows in place of an answer
+        # Half of a JSON document, or a page that a server shows when it fails, would be graded as an answer.
+        is_half = says_json and begins.startswith(("{", "["))
+        is_page = begins.startswith(("<!doctype html", "<html"))
         if is_half or is_page:
             expected = "a text, or JSON that can be read"
             raise UnreadableEndpointReply(f"{self._address}: expected {expected}, found {text[:60]!r}")
@@ -397,7 +407,6 @@ class HttpFactory:
         self.takes_model = "{model" in str(form.get("body")) or form.get("as", "json") != "json"
 
     def __call__(self, **settings: Any) -> Agent:
-        """Make the agent."""
         return HttpAgent(self._form, settings)
 
 
@@ -405,6 +414,7 @@ def endpoint_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     """Say what is wrong with a form that names an endpoint, at keys of suite.yaml."""
     problems: list[InputProblem] = []
     address = str(form["http"])
+    # An address that begins with a variable is not known until a request is sent.
     is_whole = address.startswith(("http://", "https://")) and bool(urlsplit(address).netloc)
     if not (is_whole or address.startswith("${")):
         expected = "an address that begins with http:// or https://, or with ${NAME}"
@@ -466,6 +476,7 @@ class _Talk:
         seeded = last_user_turn(task_input)
         turns = task_input.get("turns") or ()
         if seeded:
+            # Each seeded user turn is taken from the task's turns, which would give it as the next message.
             for _ in range(seed_conversation(turns[:seeded], self._messages, self._ctx.transcript)):
                 await self._ctx.turns()
         trial = self._ctx.trial
@@ -475,14 +486,13 @@ class _Talk:
             self._values["model"] = self._ctx.model.id
 
     async def turn(self, text: str) -> None:
-        """Send what the user says, and write down what comes back."""
         ctx, recorder = self._ctx, self._ctx.transcript
         self._messages.append({"role": "user", "content": text})
         ctx.limits.step()
         recorder.turn += 1
         turn = recorder.turn
         recorder.add_prompt(self._messages)
-        # Only messages with a text: tool calls of an earlier conversation mean nothing to the endpoint.
+        # Only messages with a text are sent: earlier tool calls mean nothing to the endpoint.
         spoken = [each for each in self._messages if each["role"] != "tool" and each.get("content")]
         turns = [{"role": each["role"], "content": each["content"]} for each in spoken]
         values = {**self._values, "content": text, "turns": turns, "turn": turn}
@@ -496,7 +506,8 @@ class _Talk:
             recorder.end_call(recorder.begin_call(calls[-1]), calls[-1])
         message = {"role": "assistant", "content": reply.text}
         usage, prices = reply.usage, recorder.prices
-        if usage.cost_usd != 0:  # which is a price, where the endpoint says it
+        # A cost of 0 that the endpoint states is a price: none is looked up for it.
+        if usage.cost_usd != 0:
             usage = with_price(reply.model, usage, reply.priced_apart, prices)
         ask = Ask(turn, started, recorder.at(), usage, reply.finish, None, reply.reasoning, reply.model)
         bare_calls = tuple(replace(call, result=None, error=None) for call in calls)

@@ -28,6 +28,7 @@ def last_user_turn(task_input: Mapping[str, Any]) -> int:
     """Give the place of the last user turn; 0 where no assistant has spoken before it."""
     turns = task_input.get("turns") or ()
     spoken = any(isinstance(turn, Mapping) and turn.get("role") == "assistant" for turn in turns)
+    # User turns without an assistant between them are a conversation that the agent leads from the start.
     if not spoken:
         return 0
     return max((place for place, turn in enumerate(turns) if is_user_turn(turn)), default=0)
@@ -56,6 +57,7 @@ def seed_conversation(turns: Sequence[Any], messages: list[dict[str, Any]], tran
             messages += [ToolResult(call.result, call.error).message(call) for call in calls]
         if turn.get("content") or not calls:
             messages.append({"role": "assistant", "content": turn.get("content", "")})
+        # None of these calls is made. They are in the transcript so that graders can recognise repeated ones.
         for call in calls:
             transcript.end_call(transcript.begin_call(call), call)
     transcript.seeded = len(messages)
@@ -68,7 +70,7 @@ def turn_text(turn: Any) -> str:
 
 
 def is_user_turn(turn: Any) -> bool:
-    """Whether a turn is the user's, as a plain text is."""
+    """Whether a turn is the user's; a plain text is one."""
     return not isinstance(turn, Mapping) or turn.get("role", "user") == "user"
 
 
@@ -94,7 +96,8 @@ def misspelt_words(task_input: Mapping[str, Any]) -> list[Wrong]:
         return []
     from difflib import get_close_matches
 
-    # So near that ``context`` is no misspelt ``content``.
+    # Without this check the agent would get an empty message, and answer that. The similarity is so high
+    # that ``context``, which a task may well use for its own purpose, is no misspelt ``content``.
     near = {key: get_close_matches(key.lower(), ("content", "turns"), 1, 0.87) for key in task_input}
     expected = "content or turns: what the user says"
     words = [(key, meant[0]) for key, meant in near.items() if meant]
@@ -157,8 +160,8 @@ async def converse(
 ) -> str:
     """Let the model speak and call tools until it is done; give its last words.
 
-    ``messages`` grows by what was said. The calls of one reply run side by side; their results are
-    answered in the order in which they were asked for. ``finished`` sees the answered calls of each reply.
+    ``messages`` grows by the conversation. The calls of one reply run side by side; their results are added
+    in the order of the calls. ``finished`` sees the calls of each reply with their results.
     """
     replies, text = 0, ""
     while most_asks is None or replies < most_asks:
@@ -184,7 +187,7 @@ async def call_all(ctx: AgentContext, reply: Reply) -> list[tuple[ToolCall, Tool
     calls = [replace(call, turn=turn, index=index) for index, call in enumerate(reply.calls)]
     if len(calls) == 1:
         return [(calls[0], await ctx.tools.call(calls[0]))]
-    # All of them come to their end, whatever one of them raises: nothing goes on behind the trial's back.
+    # Whatever one call raises, the others still come to their end: none of them runs on after the trial.
     results: list[ToolResult | BaseException] = []
     if len(calls) <= MOST_AT_ONCE:
         results += await asyncio.gather(*(ctx.tools.call(call) for call in calls), return_exceptions=True)
@@ -203,9 +206,11 @@ async def _call_in_turn(ctx: AgentContext, calls: Sequence[ToolCall]) -> list[To
     left = iter(calls)
 
     async def call_next() -> None:
-        for call in left:  # each of those that wait takes the next from the same iterator
+        # All workers share the iterator: each takes the next call when its last one has ended.
+        for call in left:
             try:
                 results[call.index] = await ctx.tools.call(call)
+            # A cancelled trial ends at once. Any other exception waits until all calls have ended.
             except asyncio.CancelledError:
                 raise
             except BaseException as raised:
@@ -250,7 +255,7 @@ class RepeatedCallGuard:
     def is_stuck(self, answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
         """Whether the same call has now come too often on end, within this reply or over several."""
         for call, _ in answered:
-            # Raw arguments too: what is no JSON has no arguments, and would be equal to whatever has none.
+            # Raw arguments are compared too: calls whose arguments are no JSON have none, and would be equal.
             this = call.tool, call.args, call.raw_args
             self._count = self._count + 1 if this == self._last else 1
             self._last = this
@@ -265,8 +270,8 @@ class ToolCallingAgent:
 
     ``system`` is the system prompt, empty for none; a prompt template called ``system`` takes its place.
     ``tools`` names the tools to offer. Where the task's turns hold an assistant's, ``seed_replay`` takes what
-    stands before the last user turn as said and done, and answers that one turn; ``full_rollout`` passes
-    over the assistant's turns and answers every user turn itself.
+    stands before the last user turn as the past, and answers that one turn; ``full_rollout`` passes over the
+    assistant's turns and answers every user turn itself.
     """
 
     system: str = ""
@@ -281,13 +286,14 @@ class ToolCallingAgent:
         return input_problems(task_input)
 
     async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
-        """Answer each user message in turn; the answer is what was said last."""
+        """Answer each user message in turn; the answer is the text of the last reply."""
         messages: list[dict[str, Any]] = []
         system = ctx.prompts.render("system") if "system" in ctx.prompts.texts else self.system
         if system:
             messages.append({"role": "system", "content": system})
         seeded = last_user_turn(task_input) if self.conversation == "seed_replay" else 0
         if seeded:
+            # Each seeded user turn is taken from the task's turns, which would give it as the next message.
             for _ in range(seed_conversation(task_input["turns"][:seeded], messages, ctx.transcript)):
                 await ctx.turns()
         text = ""

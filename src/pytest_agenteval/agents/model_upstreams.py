@@ -33,6 +33,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 DUMMY_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
 """Keys without which clients do not even begin."""
 
+# All places where clients put a key: the dummies there are left out before the real key is put on.
 _SIGNED = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "key")
 _HEADER, _BEARER = "Authorization", "Bearer "
 _DEFAULTS: Mapping[str, Upstream] = {
@@ -81,9 +82,10 @@ def model_variables(address: TrialAddress) -> dict[str, str]:
 
 
 def wire_of_path(path: str) -> str:
-    """Tell whose client asks, by the path that it puts behind the address that it was given."""
+    """Name the wire that a client speaks, by the path that it puts behind the address that it was given."""
     if re.search(r"/messages(/\w+)*$", path) or path.startswith("/v1/complete"):
         return "anthropic"
+    # Google's methods stand behind a colon, as in ``models/NAME:generateContent``.
     if path.startswith(("/v1beta", "/v1alpha")) or ":" in path.rpartition("/")[2]:
         return "gemini"
     return "ollama" if path.startswith("/api/") else "openai"
@@ -105,10 +107,12 @@ def _usual(wire: str, environ: Mapping[str, str]) -> Upstream:
     default = _DEFAULTS[wire]
     base = next((environ[name] for name in ADDRESSES[wire] if environ.get(name)), "")
     key = next((name for name in KEYS[wire] if environ.get(name)), KEYS[wire][0])
+    # Anthropic's clients send this variable as a bearer token, and the other one as X-Api-Key.
     if key == "ANTHROPIC_AUTH_TOKEN":
         default = replace(default, header=_HEADER, prefix=_BEARER)
     if base:
         return _at(replace(default, key_env=key), _ollama(base) if wire == "ollama" else base)
+    # A provider's usual address refuses whoever has no key. Ollama runs on this machine without one.
     return replace(default, key_env=key, needed=wire != "ollama")
 
 
@@ -122,7 +126,7 @@ def _of_model(model: Model, provider: str, usual: Upstream, environ: Mapping[str
 
 
 def _at(upstream: Upstream, base: str) -> Upstream:
-    """Give an upstream elsewhere; a key is its own concern there."""
+    """Give an upstream at another address; servers of one's own may need no key, so none is required."""
     return replace(upstream, base=base.rstrip("/"), needed=False)
 
 
@@ -130,6 +134,7 @@ def _ollama(host: str) -> str:
     """Give the address that OLLAMA_HOST names, which may lack its scheme and its port."""
     scheme, _, rest = host.rpartition("://")
     name, slash, path = rest.partition("/")
+    # The variable is the server's too: it listens at 0.0.0.0, which is no address to connect to.
     name = name.replace("0.0.0.0", "127.0.0.1")
     usual_port = "" if scheme else f":{OLLAMA_PORT}"
     port = "" if ":" in name.rpartition("]")[2] else usual_port
