@@ -27,7 +27,7 @@ LOGGED = "ko_agentbench"
 
 
 class TaskReport(FrozenValue, frozen=True):
-    """What the benchmark would say of one task; ``upstream`` when every metric was worked out in its way."""
+    """What the benchmark's report says of a task; ``upstream`` is true where all metrics count in its way."""
 
     task: str
     success: bool
@@ -44,18 +44,18 @@ class TaskReport(FrozenValue, frozen=True):
 
 
 def _task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
-    """Give the report of a task from its repetitions, None where none of them was evaluated.
-
-    As in the benchmark the first one stands for the task, and the others count in its pass@k only.
-    """
+    """Give the report of a task from its repetitions, None where none of them was evaluated."""
     counted = [trial for trial in trials if evaluated(trial)]
     if not counted:
         return None
+    # As in the benchmark, the first repetition stands for the task; the others count in its pass@k only.
     first = counted[0]
     by_label = {grade.grader: grade for grade in first.grades}
     labels = {name: LABELS.get(name, name) for name in reported(level)}
     grades = {name: by_label[label] for name, label in labels.items() if label in by_label}
     metrics = {name: _metric(grade) for name, grade in grades.items()}
+    # Its pass@k is the mean of the technical flag over the repetitions: neither the estimator of that name
+    # nor the question whether one of them passed.
     if len(trials) > 1 and PASS_NAME in metrics:
         answered = sum(map(_success, counted))
         details = {"repetitions": len(trials), "actual_repetitions": len(counted), "success_count": answered}
@@ -81,19 +81,20 @@ def _task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
 
 
 def evaluated(trial: Trial) -> bool:
-    """Say whether a trial counts: it did not break, or the benchmark's own log says how it ended."""
+    """Whether a trial counts: it did not break, or the benchmark's own log says how it ended."""
+    # A trial that the benchmark saw fail is evaluated there, so it is here though it broke.
     return bool(trial.grades) and (trial.ending != "errored" or bool(_log(trial)))
 
 
 def reported(level: str) -> tuple[str, ...]:
     """Give the metrics that the benchmark reports for each task of a level, in its order."""
-    # ProvAcc and ReuseRate are in its documents and no longer in its reports.
+    # The benchmark documents ProvAcc and ReuseRate, but its reports no longer have them.
     own = (name for name in LEVEL_METRICS[level] if name not in ("ProvAcc", "ReuseRate"))
     return (*LABELS, *own)
 
 
 def _metric(grade: Grade) -> Mapping[str, Any]:
-    """Give a score with its details: our rationale where it was not worked out in the benchmark's way."""
+    """Give a score with its details: our rationale where it was not counted in the benchmark's way."""
     score = None if grade.value is None else float(grade.value)
     if UPSTREAM_ERROR in grade.details:
         return {"score": score, "error": grade.details[UPSTREAM_ERROR]}
@@ -106,7 +107,7 @@ def _log(trial: Trial) -> Mapping[str, Any]:
 
 
 def _success(trial: Trial) -> bool:
-    """Say whether an answer came back, as the log or the grade of it says; else look for one."""
+    """Whether an answer came back: by the log, else by the grade for it, else by the trial itself."""
     log = _log(trial)
     if "success" in log:
         return bool(log["success"])
@@ -117,6 +118,7 @@ def _success(trial: Trial) -> bool:
 
 
 def _steps(trial: Trial) -> int:
+    # Where no requests were recorded, the replies among the messages are counted.
     asks = len(trial.transcript.asks)
     return asks or sum(m.role == "assistant" and not m.seeded for m in trial.transcript.messages)
 
@@ -134,7 +136,7 @@ def _tokens(trial: Trial) -> tuple[int | None, int | None, int | None]:
 def _first_token_s(trial: Trial) -> float | None:
     """Give the mean time to the first token, None where no model replied.
 
-    Of a reply that was not streamed, it is the time to all of it.
+    For a reply that was not streamed, it is the time to the whole reply, as in the benchmark.
     """
     log = _log(trial).get("ttft_stats")
     if isinstance(log, Mapping):
@@ -150,8 +152,8 @@ Evaluation = Mapping[str, Any]
 def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
     """Evaluate a suite with one model; None where its grades are not the benchmark's.
 
-    Trials that broke, or whose transcripts cannot be read, are counted in the totals and evaluated nowhere.
-    ``mode`` is in the summary only where some metric was not worked out in the benchmark's own way.
+    Trials that broke, or whose transcripts cannot be read, count in the totals but are not evaluated.
+    ``mode`` is in the summary only where some metric was not counted in the benchmark's own way.
     """
     entries = suite_entries(run, suite)
     if not has_levels(entries):
@@ -197,7 +199,7 @@ def day_of(header: RunHeader) -> str:
 
 
 def _model(header: RunHeader, suite: SuiteView) -> str:
-    """Give the id of a model, with its variant where it has one."""
+    """Give a model's id, as ``id@variant`` where it has a variant."""
     id = next((model.id for model in header.models if model.name == suite.model), suite.model)
     return f"{id}@{suite.variant}" if suite.variant else id
 
@@ -221,18 +223,17 @@ def _means(level: str, tasks: Sequence[TaskReport]) -> Iterator[tuple[str, float
     """Give each metric's mean over the tasks that decided it, 0 where none did; then the response rate."""
     for name in reported(level):
         scores = [task.metrics[name]["score"] for task in tasks if name in task.metrics]
-        # As it writes them: what was not applicable to any task is 0 here, and a blank in our own tables.
+        # As the benchmark writes it: a metric that applies to
+        # no task is 0 here, and a blank in our own tables.
         if scores:
             yield name, _mean([score for score in scores if score is not None])
     yield RESPONSE_RATE, _mean([float(task.success) for task in tasks])
 
 
 def _metadata(level: str, header: RunHeader, suite: SuiteView, tasks: Sequence[TaskReport]) -> dict[str, Any]:
-    """Give what the tasks of a level took, rounded as the benchmark's log is; None is what nobody knows.
-
-    An offline model is no language model: it has no tokens per second, and no time to a first token.
-    """
+    """Give what the tasks of a level took, rounded as the benchmark's log is; None for what is unknown."""
     count, answered = len(tasks), sum(task.success for task in tasks)
+    # An offline model is no language model: it has no tokens per second, and no time to a first token.
     offline = any(model.name == suite.model and model.offline for model in header.models)
     seconds = naive_sum(task.seconds for task in tasks)
     tokens = sum_figures([task.tokens for task in tasks]).value
@@ -257,6 +258,7 @@ def _metadata(level: str, header: RunHeader, suite: SuiteView, tasks: Sequence[T
         "average_tokens_per_task": None if tokens is None else round(_per(tokens, count), 2),
         "average_prompt_tokens": None if prompts is None else round(_per(prompts, count), 2),
         "average_completion_tokens": None if completions is None else round(_per(completions, count), 2),
+        # As in the benchmark: tokens of prompts and replies together, by the wall time of the whole tasks.
         "average_tps": None if tokens is None or offline else round(_per(tokens, seconds), 2),
         "ttft": _first_tokens([None if offline else task.first_token_s for task in tasks]),
     }
@@ -265,6 +267,7 @@ def _metadata(level: str, header: RunHeader, suite: SuiteView, tasks: Sequence[T
 def _first_tokens(waits: Sequence[float | None]) -> dict[str, Any]:
     if waits and all(wait is None for wait in waits):
         return {"average": None, "min": None, "max": None, "unit": "seconds"}
+    # The log of the benchmark takes only times above 0 into these figures.
     measured = [wait for wait in waits if wait]
     return {
         "average": round(_mean(measured), 4),
@@ -275,6 +278,7 @@ def _first_tokens(waits: Sequence[float | None]) -> dict[str, Any]:
 
 
 def _mean(values: Sequence[float]) -> float:
+    # Added as its code adds, so that a report equals the published one to the last digit.
     return naive_sum(values) / len(values) if values else 0.0
 
 

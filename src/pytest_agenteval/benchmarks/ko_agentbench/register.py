@@ -18,12 +18,13 @@ TOOL_FILES = tuple(Path(__file__).parent / "tools" / f"{name}.yaml" for name in 
 
 
 def korean_tools(*, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
-    """Read its tools, by name; ``bases`` gives other addresses to ask, by provider: for tests and proxies."""
+    """Read the benchmark's tools, by name; ``bases`` replaces providers' addresses, for tests and proxies."""
     return dict(_read_tools(tuple(sorted((bases or {}).items()))))
 
 
 @cache
 def _read_tools(bases: tuple[tuple[str, str], ...]) -> Mapping[str, Tool]:
+    # Imported here: a run that uses nothing of this benchmark must not pay for its tools.
     from pytest_agenteval.tools.http_tool import read_tools
 
     by_file = (read_tools(file, dict(bases)) for file in TOOL_FILES)

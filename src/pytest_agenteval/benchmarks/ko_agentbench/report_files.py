@@ -86,7 +86,7 @@ UNKNOWN = "알 수 없음"
 
 
 def report_markdown(evaluation: Evaluation) -> str:
-    """Give the report: how it was run, a table of levels, each level's metrics, tokens and times."""
+    """Write the page: how it was run, a table of levels, the metrics of each level, tokens and times."""
     summary, levels = evaluation["summary"], evaluation["by_level"]
     lines = [*_run(summary), *_overview(levels), "## 레벨별 성능", ""]
     for name, level in levels.items():
@@ -167,7 +167,7 @@ def _figure_text(value: float | None, form: str) -> str:
 
 
 def _first_token_s(levels_metadata: Sequence[Mapping[str, Any]]) -> float | None:
-    """Give the mean of the levels' means, each counted by its tasks; a level without one is left out."""
+    """Give the mean of the levels' means, weighted by tasks; a level without one is left out."""
     means = [(level["ttft"]["average"], level["total_tasks"]) for level in levels_metadata]
     if means and all(mean is None for mean, _ in means):
         return None
@@ -210,7 +210,7 @@ def _combined_csv(evaluations: Iterable[tuple[str, Evaluation]]) -> str:
     facts = [f"{level}_{fact}" for fact in FACTS for level in LEVELS]
     metrics = [f"{level}_{metric}" for level, metric in _combined_metrics()]
     titles = ["Model", "Vendor", "Model Type", *facts, *(MISSPELT.get(name, name) for name in metrics)]
-    # Its two tables end their lines differently: a file of ours is to be the same to the byte.
+    # The benchmark ends the lines of its two tables differently, and ours are to equal them byte by byte.
     return _csv([titles, *(_csv_row(name, evaluation) for name, evaluation in evaluations)], "\n")
 
 
@@ -220,7 +220,7 @@ def _csv_row(name: str, evaluation: Evaluation) -> list[str]:
     cells = [facts[level][at] if level in facts else "" for at in range(len(FACTS)) for level in LEVELS]
     for level, metric in _combined_metrics():
         cells.append(f"{levels[level]['metrics'].get(metric, 0.0):.4f}" if level in levels else "")
-    # Numbers lose the noughts at their ends here: ``0.5000`` becomes 0.5, and 11 stays 11.
+    # In this table numbers lose the zeros at their ends: 0.5000 becomes 0.5, and 11 stays 11.
     short = (repr(float(cell)) if "." in cell else cell for cell in cells)
     return [name, *vendor_of(evaluation["summary"]["model"]), *short]
 
@@ -256,6 +256,7 @@ def _csv(rows: Iterable[Sequence[str]], end: str) -> str:
 API, OPEN = "API", "OSS"
 
 VENDORS: tuple[tuple[str, str, str], ...] = (
+    # Before "gpt", which is a part of this name.
     ("gpt-oss", "OpenAI", OPEN),
     ("gpt", "OpenAI", API),
     ("claude", "Anthropic", API),
@@ -291,6 +292,7 @@ def vendor_of(model: str) -> tuple[str, str]:
 
 
 _SERVED_AS = re.compile(r":\d+$")
+# No slash may lead out of the folder that was named, and Windows refuses the other marks.
 _NO_NAME = re.compile(r'[/\\:*?"<>|\s]+')
 
 
@@ -307,10 +309,12 @@ def write_reports(runs: Iterable[Run], to: Path) -> list[Path]:
     Raises UsageMistake, before anything is written, for a run whose grades are not the benchmark's and for
     two evaluations that would be one folder.
     """
+    # All folders are named before anything is written: a mistake leaves no part of the reports behind.
     folders = _folders([evaluated for run in runs for evaluated in _evaluations(run)])
     try:
         paths = [path for folder, model in folders for path in _write(to / folder, model.evaluation)]
         if len(folders) > 1:
+            # The name of a folder ends with the day, which this table does not have.
             rows = [(folder.rpartition("_")[0], model.evaluation) for folder, model in folders]
             paths.append(_put(to / "combined_evaluation_summary.csv", _combined_csv(rows)))
     except OSError as refused:
@@ -341,12 +345,13 @@ def _evaluations(run: Run) -> Iterator[EvaluatedModel]:
 
 
 def _folders(models: Iterable[EvaluatedModel]) -> list[tuple[str, EvaluatedModel]]:
-    """Name folders by the models' ids; by the aliases where two aliases stand for one id."""
+    """Name each folder by the model's id, or by the alias where two aliases stand for one id."""
     by_id = [(_folder(model, model.evaluation["summary"]["model"]), model) for model in models]
     times = Counter(folder for folder, _ in by_id)
     named_models = [
         (folder if times[folder] == 1 else _folder(model, model.alias), model) for folder, model in by_id
     ]
+    # Two runs of one model on one day would write into the same folder.
     twice = [folder for folder, count in Counter(folder for folder, _ in named_models).items() if count > 1]
     if twice:
         raise UsageMistake(

@@ -29,8 +29,8 @@ TaskScores = Mapping[Hashable, float]
 class WeightedMean(NamedTuple):
     """A mean over tasks that may weigh differently.
 
-    ``variance`` is that of the mean; ``tasks`` counts them, ``alike`` is how many tasks of equal
-    weight would say as much. ``bounded`` is False where a score lies below 0: its scale has no lower end.
+    ``variance`` is that of the mean. ``tasks`` counts the tasks; ``alike`` is how many tasks of equal weight
+    would say as much. ``bounded`` is False where a score lies below 0: then its scale has no lower end.
     """
 
     value: float
@@ -42,24 +42,27 @@ class WeightedMean(NamedTuple):
     def interval(self, level: float = 0.95) -> Interval | None:
         """Give the interval, None with fewer than five tasks or a score below 0.
 
-        No interval keeps what it promises of a mean on a scale without a lower end, however it is made: the
+        On a scale without a lower end, no interval of a mean keeps what it promises, however it is made: a
         rare score far below decides the mean, and is mostly not among a dozen tasks (Bahadur and Savage
         1956). Raises ValueError unless 0 < level < 1.
         """
         if self.tasks < FEWEST_TASKS or not self.bounded:
             return None
+        # moment_interval takes the sum of squared distances; the variance of a mean is that sum by n (n - 1).
         squares = self.variance * self.alike * (self.alike - 1)
         return moment_interval(self.value, squares, self.alike, level)
 
 
 def mean_of_metrics(metrics: Sequence[TaskScores]) -> WeightedMean:
-    """Give the mean of the metrics' means; each needs a task (ZeroDivisionError)."""
+    """Give the mean of the metrics' means; raises ZeroDivisionError for a metric without a task."""
     weight = 1 / len(metrics)
     means = [math.fsum(scores.values()) / len(scores) for scores in metrics]
+    # By task, because the metrics of one task rise and fall together: their distances from the means are
+    # added up before they are squared.
     added: dict[Hashable, list[float]] = {}
     weights: dict[Hashable, list[float]] = {}
     for scores, mean in zip(metrics, means, strict=True):
-        # A metric that one task alone decided shows no spread: only its weight shows how little it knows.
+        # A metric that only one task decided shows no spread: its weight alone tells how uncertain it is.
         scale = weight / math.sqrt(len(scores) * max(1, len(scores) - 1))
         for task, score in scores.items():
             added.setdefault(task, []).append((score - mean) * scale)
@@ -79,7 +82,8 @@ def weighted_sum(parts: Iterable[tuple[float, WeightedMean]]) -> WeightedMean:
     values = [part.value for _, part in shares]
     value = math.fsum(share * part.value for share, part in shares)
     return WeightedMean(
-        # Weights sum to 1 but for rounding, which carries no mean past what it is the mean of.
+        # The weights sum to 1 only up to rounding. Full marks
+        # in every part must still be a mean of exactly 1.
         value=min(max(value, min(values)), max(values)),
         variance=math.fsum(share**2 * part.variance for share, part in shares),
         tasks=sum(part.tasks for _, part in shares),
@@ -176,6 +180,8 @@ def _decided(name: str, scores: Mapping[tuple[str, str], TaskScores]) -> list[Ta
     return [tasks for metric in LEVEL_METRICS[name] if (tasks := scores.get((name, metric)))]
 
 
+# After a README of the benchmark of late 2025, which documents this composite and its weights. None of the
+# benchmark's code works it out.
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"basic": ("L1", "L2", "L3"), "robustness": ("L5",), "efficiency": ("L6",), "context": ("L7",)}
 )
@@ -191,16 +197,17 @@ ROUNDING = 1e-9
 def composite(levels: Mapping[str, WeightedMean], weights: Mapping[str, float] = WEIGHTS) -> Total:
     """Give 0.40·mean(L1, L2, L3) + 0.20·L5 + 0.25·L6 + 0.15·L7, or the same with other weights.
 
-    The interval is that of one mean over all tasks that count, each level's drawn independently of the
-    others': the half task at either end of the scale, which a level alone is given, is given once to the
-    whole. So levels that happen to show no spread neither widen it by what they alone would not know, nor
-    draw it towards the middle. It is None where a level that counts has none.
+    The interval is that of one mean over all tasks that count, with the tasks of each level drawn
+    independently. The half task at either end of the scale, which a single level is given, is given once to
+    the whole. So a level that happens to show no spread neither widens the interval by what it alone would
+    not know, nor draws it towards the middle. The interval is None where a level that counts has none.
 
     ``levels`` has those that are decided. Raises ValueError for weights that ``checked_weights`` refuses.
     """
     shares = level_shares(checked_weights(weights))
     values = {name: levels[name].value if name in levels else None for name in shares}
     counted = [name for name, share in shares.items() if share > 0]
+    # A missing level is named, and the others are not made to stand for it. One without weight is not missed.
     missing = tuple(name for name in counted if name not in levels)
     parts = tuple(
         TotalPart(part, _mean([values[name] for name in names]), weights[part], names)
@@ -209,6 +216,7 @@ def composite(levels: Mapping[str, WeightedMean], weights: Mapping[str, float] =
     if missing:
         return Total(NAME, None, None, parts, missing, BESIDE)
     whole = weighted_sum([(shares[name], levels[name]) for name in counted])
+    # A level without an interval of its own gives none to what it is a part of.
     sure = all(levels[name].interval() for name in counted)
     return Total(NAME, whole.value, whole.interval() if sure else None, parts, (), BESIDE)
 
@@ -241,7 +249,6 @@ def _read_weights(text: str) -> Mapping[str, float]:
 
 
 def level_shares(weights: Mapping[str, float]) -> dict[str, float]:
-    """Give each level's share of the composite."""
     return {name: weights[part] / len(names) for part, names in PARTS.items() for name in names}
 
 
@@ -266,10 +273,7 @@ OPTIONS = (
 
 
 def scorecard(entries: Sequence[JournalEntry], weights: Mapping[str, float] = WEIGHTS) -> Scorecard | None:
-    """Give the levels and the composite of a suite with one model, None where it is not this benchmark's.
-
-    ``weights`` say what the composite's parts weigh.
-    """
+    """Give the levels and the composite of a suite with one model; None where it is not this benchmark's."""
     if not has_levels(entries):
         return None
     # By level and metric, the tasks that lack a grade only a judge gives.

@@ -33,9 +33,9 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 
 
 def valid_calls(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Give the share of the agent's calls that worked; an error in the place of a result is one.
+    """Give the share of the agent's calls that worked; a result that is an error is a failed call.
 
-    Failures of the tool that the task breaks are not the agent's: they are left out.
+    Failures of the tool that the task breaks are left out: they are not the agent's.
     """
     counted = [call for call in trace.own if is_valid(call) or call.tool != task.injected_tool]
     if not counted:
@@ -48,17 +48,18 @@ def valid_calls_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of calls that are marked as successful and have no error; 0 without calls."""
     good, all_of = sum(call.worked for call in trace.own), len(trace.own)
     details = {"total_calls": all_of, "valid_calls": good}
+    # Without calls it is 0, so that here an agent that needs no call
+    # gets nothing. Errors in the place of a result count as valid.
     return MetricResult(good / all_of if all_of else 0.0, f"{good} of {all_of} calls are valid", details)
 
 
 def response(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Tell whether there is an answer in the end."""
     has_answer = bool(trace.answer)
     return MetricResult(float(has_answer), "there is an answer" if has_answer else "there is no answer")
 
 
 def response_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Give the technical flag: an empty answer counts as one."""
+    """Give the technical flag, for which an empty answer counts as an answer."""
     verb = "is" if trace.success else "is not"
     return MetricResult(float(bool(trace.success)), f"the run {verb} marked as successful")
 
@@ -85,8 +86,8 @@ SUCCESS_RUBRIC, VOTE_RUBRIC = "ko_success", "ko_success_vote"
 
 
 async def success(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
-    """Give what judges say on a scale of 1 to 5; 0 where there is no answer, or no fallback was tried."""
-    # One task of level 5 does not say its level; that something is made to fail says it as well.
+    """Give the score of judges on a scale of 1 to 5; 0 where there is no answer, or no fallback was tried."""
+    # One task of level 5 does not state its level; that something is made to fail says it as well.
     robustness = _is_five(task.task_level) or _is_five(trace.level) or bool(task.injected_tool)
     if robustness and _no_fallback(task, trace) and not is_repaired(task, trace):
         return MetricResult(0.0, f"none of the tools to fall back on was called: {', '.join(task.fallbacks)}")
@@ -106,23 +107,27 @@ async def success(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResu
 async def success_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
     """Call the first judge three times; the majority of its votes decides."""
     level = trace.level if task.task_level is None else task.task_level
-    # A task without a level has 0 in the log: the benchmark lets it through without a fallback.
+    # Of a task without a level the log has 0: the benchmark lets it through without a fallback.
     if _is_five(level) and _no_fallback(task, trace):
         return _failure_result("no tool to fall back on was called")
     answer = "" if trace.final_response is None else str(trace.final_response)
+    # Counted in characters: of Hangul, one letter has three bytes.
     if len(answer.strip()) < 3:
         return _failure_result("the answer is empty or too short")
     if not panel.judges:
         return no_judge_result()
     values = {
         "task": task.instruction or trace.instruction,
-        # No results: it means to show the golden fields, but its loader has dropped them by now.
+        # No results: the benchmark means to show the golden fields, but they never reach its evaluator.
         "calls": calls_alone(trace.own),
         "answer": answer,
     }
     rubric = own_rubric(VOTE_RUBRIC)
     messages = rubric.messages(values)
+    # The README of the benchmark describes a score of 1 to
+    # 5; its code takes three yes-or-no votes of one judge.
     replies = [await ask_upstream(panel.judges[0], rubric, messages) for _ in range(ASKS)]
+    # A judge that fails has no number, and so counts as a no.
     votes = [reply.number == 1 for reply in replies]
     done = majority_upstream(votes)
     reason = f"{sum(votes)} of {len(votes)} votes say that it was done"
@@ -148,17 +153,17 @@ def _no_fallback(task: KoTask, trace: KoTrace) -> bool:
 
 
 def _failure_result(reason: str) -> MetricResult:
-    """Give what fails without being judged."""
+    """Give the result of a trial that fails without being judged."""
     none = {"success": 0, "fail": 0}
     details = {"success": False, "votes": [], "vote_count": none, "reasons": [reason], "final_reason": reason}
     return MetricResult(0.0, reason, details)
 
 
 async def repeat_share(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
-    """Tell whether this repetition succeeded, which is an SR of 1.
+    """Give 1 where this repetition succeeded, which is an SR of 1, else 0.
 
-    Each repetition is a trial of its own, and reports put them together. Of those in a log only a flag is
-    known, which says nothing of success.
+    Each repetition is a trial of its own, and reports put them together. A log holds only a flag of its
+    further repetitions, which says nothing of success.
     """
     judged = await success(task, trace, panel)
     if judged.score is None:

@@ -39,10 +39,7 @@ Call = tuple[str, Mapping[str, Any]]
 
 
 class ToolDefaults(FrozenValue, frozen=True):
-    """What a tool takes for granted: its defaults, and the differences that its ``matching`` ignores.
-
-    A search for more words is another search, also where a recording of the shorter one would answer it.
-    """
+    """What a tool takes for granted: its defaults, and the differences that its ``matching`` ignores."""
 
     defaults: Mapping[str, Any]
     rules: ParamMatchers
@@ -56,6 +53,7 @@ def tool_defaults(tool: str) -> ToolDefaults:
         return ToolDefaults({}, ParamMatchers())
     properties = declared.spec.parameters.get("properties", {})
     defaults = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
+    # A search for more words is another search, even where a recording of the shorter one would answer it.
     matching = {name: "folded" if rule == "contains" else rule for name, rule in declared.matching.items()}
     return ToolDefaults(defaults, ParamMatchers(matching))
 
@@ -76,7 +74,7 @@ def equal_calls(call: Call, other: Call) -> bool:
 def same_call(call: Call, other: Call, task: KoTask) -> bool:
     """Whether two calls ask for the same, or differ only in what the tool's ``matching`` ignores.
 
-    They do not where the task itself wants both: sorted anew, say.
+    Two calls that the task wants both, such as one list in two orders, are not the same.
     """
     if call[0] != other[0]:
         return False
@@ -84,6 +82,7 @@ def same_call(call: Call, other: Call, task: KoTask) -> bool:
         return True
     if not tool_defaults(call[0]).rules.accepts(normalize_args(other), normalize_args(call)):
         return False
+    # `matching` ignores the sort order, for example; a golden path may ask for both orders all the same.
     golden = [(str(action["tool"]), action.get("args") or {}) for action in task.golden_calls]
     return _nearest(call, golden) == _nearest(other, golden)
 
@@ -101,7 +100,7 @@ def _nearest(call: Call, golden: Sequence[Call]) -> int | None:
 
 
 def count_repeated_calls(task: KoTask, calls: Sequence[KoCall]) -> int:
-    """Count the agent's calls that give what an earlier successful call, also a seeded one, gave already."""
+    """Count the agent's calls that repeat an earlier successful call, which may be a seeded one."""
     worked = [call for call in calls if is_valid(call)]
     requests = [(call.tool, call.args) for call in worked]
     return sum(
@@ -112,7 +111,7 @@ def count_repeated_calls(task: KoTask, calls: Sequence[KoCall]) -> int:
 
 
 def non_redundant(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Give 1 less the repeated calls by the opportunities for reuse, never below 0."""
+    """Give 1 - repeated calls / opportunities for reuse, never below 0."""
     chances = task.reuses
     if not chances:
         return not_applicable("the task has nothing to use again")
@@ -122,7 +121,8 @@ def non_redundant(task: KoTask, trace: KoTrace) -> MetricResult:
 
 
 def non_redundant_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Give 1 less the repeats among the agent's own calls by the opportunities; it may be far below 0."""
+    """Give 1 - repeats among the agent's own calls / opportunities, which may be far below 0."""
+    # Seeded calls are not in the trace that the benchmark reads, so it cannot see that they are repeated.
     worked = [(c.tool, as_json(c.args or {}, sorted_keys=True)) for c in trace.own if c.success]
     again, chances = len(worked) - len(set(worked)), task.reuses
     # Not bounded below: -8 is among the published figures.
@@ -140,7 +140,7 @@ def non_redundant_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
 
 
 def reuse(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Give reuse by reuse and repeated calls; without an answer nothing was used again."""
+    """Give reuse / (reuse + repeated calls); without an answer nothing was used again."""
     chances = task.reuses
     if not chances:
         return not_applicable("the task has nothing to use again")
@@ -152,9 +152,10 @@ def reuse(task: KoTask, trace: KoTrace) -> MetricResult:
 
 @dataclass(frozen=True)
 class KoReuseRate(ComputedGrader):
-    """ReuseRate: how often was something used again, rather than asked for again?"""
+    """ReuseRate: how often was something used again, rather than requested again?"""
 
     name: ClassVar[str] = "ko_reuse_rate"
+    # The benchmark documents this metric, but removed it from its code.
     metric: ClassVar[CodeMetric] = CodeMetric("ReuseRate", reuse, None)
 
 
@@ -170,9 +171,9 @@ RUBRIC = "ko_completed"
 
 
 async def economy(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
-    """Give 0 where judges say that it was not done, else the calls it needs by the calls there were.
+    """Give 0 where judges say that the task was not done, else needed calls / calls.
 
-    Calls that were given count on both sides: who uses what they gave needs none.
+    Seeded calls count on both sides: an agent that uses what they gave needs no call of its own.
     """
     if not trace.answer:
         return MetricResult(0.0, "there is no answer")
@@ -194,9 +195,9 @@ async def economy(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResu
 
 
 async def economy_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
-    """Give 0 where it was not done, also where no call was made, else the least calls by those made."""
+    """Give 0 where the task was not done or no call was made, else least calls / calls made."""
     call_count = len(trace.own)
-    # Its evaluator is never given minimum_calls: in a log the distinct golden calls stand for them.
+    # The evaluator of the benchmark never gets minimum_calls: the distinct golden calls stand for them.
     needed = task.minimum_calls
     if needed is None:
         golden = [
@@ -206,7 +207,7 @@ async def economy_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
     if not panel.judges and call_count:
         return no_judge_result()
     values = {
-        # The first turn, though it is a later one that was answered: it knows no other.
+        # The first turn, though a later one was answered: its evaluator knows no other.
         "task": task.instruction or trace.instruction,
         "conversation": "",
         "calls": calls_alone(trace.own),
@@ -234,7 +235,7 @@ async def economy_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
 
 
 def _needed_calls(task: KoTask, trace: KoTrace) -> int:
-    """Count the calls that were given, and the golden ones that none of them makes needless."""
+    """Count the seeded calls, and the golden calls that no seeded one makes needless."""
     seeded = [call for call in trace.calls if call.seeded]
     needed, available = len(seeded), [(call.tool, call.args) for call in seeded if is_valid(call)]
     for action in task.golden_calls:
@@ -287,7 +288,7 @@ def is_repaired(task: KoTask, trace: KoTrace) -> bool:
 
 
 def recovers(task: KoTask, calls: Sequence[KoCall], at: int, hit: int) -> bool:
-    """Whether a call is one of the broken tool, made in knowledge of the failure, that it did not hit."""
+    """Whether a call of the broken tool worked, made without a failure or after it was known."""
     if calls[at].tool != task.injected_tool or is_failure(task, calls, at):
         return False
     return hit < 0 or (at > hit and not in_same_reply(calls[at], calls[hit]))
@@ -301,8 +302,8 @@ def in_same_reply(call: KoCall, other: KoCall) -> bool:
 def routing(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give 1 / (1 + calls wasted between the first failure and what was done about it).
 
-    That is a call of another tool, or one of the same that worked. Calls of the reply that met the failure
-    are not wasted, for its result was not known yet, nor are those of the reply that did it.
+    That is a call of another tool, or one of the same tool that worked. Calls in the reply that met the
+    failure are not wasted, because its result was not known yet, nor are those in the reply that reacted.
     """
     undecided = _without_failure(task, trace)
     if undecided is not None:
@@ -326,6 +327,7 @@ def routing_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
         return MetricResult(None, "no failure is injected", {"reason": "no failure is injected"})
     failed = _upstream_failure(task, calls)
     if failed is None:
+        # Only a task without an injected failure is undecided: where none was met, its code gives 0.
         reason = "No tool calls recorded" if not calls else "Injected tool did not fail"
         return MetricResult(0.0, reason, {"reason": reason, "injected_tool": broken})
     # The benchmark takes the broken tool for a fallback where it is listed as one.
@@ -340,8 +342,8 @@ def routing_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
         step = _steps(calls, failed)[0]
         return MetricResult(0.0, reason, {"reason": reason, "failure_step": step, "injected_tool": broken})
     step, other = _steps(calls, failed, switch)
-    # A step is a reply. Where fallbacks are offered in a second round only, a text lies between the two:
-    # whoever sticks to what is offered gets 0.5 at best.
+    # A step is a reply. The benchmark offers fallbacks only in a second round, so a reply in words lies
+    # between failure and fallback: an agent that sticks to what is offered gets 0.5 at best.
     gap = max(0, other - step - 1)
     details = {
         "failure_step": step,
@@ -375,12 +377,13 @@ def fallback_success(task: KoTask, trace: KoTrace) -> MetricResult:
 def fallback_success_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of all fallback calls that are marked as successful; 0 without an injected failure."""
     if not task.injected_tool:
-        # Routing is undecided here, this metric 0: so it is in its code.
+        # Routing is undecided here, and this metric is 0: so it is in its code.
         return MetricResult(0.0, "no failure is injected", {"reason": "No error injection"})
     if not task.fallbacks:
         return MetricResult(None, "the task names no tool to fall back on", {"reason": "No fallback tools"})
     if _upstream_failure(task, trace.own) is None:
         return MetricResult(0.0, "the injected tool did not fail", {"reason": "Injected tool did not fail"})
+    # Unlike by default, calls before the failure count, too.
     attempts = [call for call in trace.own if call.tool in _fallback_tools(task)]
     if not attempts:
         return MetricResult(0.0, "no fallback was tried", {"reason": "No fallback attempts"})
@@ -423,7 +426,7 @@ def _upstream_failure(task: KoTask, calls: Sequence[KoCall]) -> int | None:
 
 
 def _fallback_tools(task: KoTask) -> list[str]:
-    """Give the tools to fall back on; the broken one is none, though it be listed."""
+    """Give the tools to fall back on; the broken one is none, even if it is listed."""
     return [tool for tool in task.fallbacks if tool != task.injected_tool]
 
 
@@ -434,6 +437,7 @@ def _is_fallback(call: KoCall, task: KoTask) -> bool:
 
 def _steps(calls: Sequence[KoCall], *places: int) -> list[int]:
     """Give the steps of calls as numbers or, where one of them is none, all their places in the list."""
+    # As its code does: steps are converted by int(), and places stand for all where one cannot be.
     steps: list[Any] = [calls[place].step for place in places]
     try:
         return [int(step) for step in steps]

@@ -49,6 +49,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.json_values import json_digest
 
 MAX_RESULT_CHARS = 3_000
+# Shorter than what people may say: a long result must take no room from the conversation that is judged.
 MAX_TOOL_TURN_CHARS = 600
 
 _ROLES = {"user": "사용자", "assistant": "비서", "tool": "도구 결과"}
@@ -60,18 +61,17 @@ def value_text(value: Any) -> str:
 
 
 def calls_with_results(calls: Sequence[KoCall]) -> str:
-    """Write calls with what came of them."""
     return join_within(f"{at}. {_call_text(call)}\n{_result_text(call)}" for at, call in enumerate(calls, 1))
 
 
 def calls_alone(calls: Sequence[KoCall]) -> str:
-    """Write calls with nothing but whether they worked."""
+    """Write calls without their results, each marked as successful or failed."""
     outcomes = (f"{_call_text(call)}: {'성공' if call.success else '실패'}" for call in calls)
     return join_within(f"{number}. {text}" for number, text in enumerate(outcomes, 1))
 
 
 def facts(task: KoTask, trace: KoTrace) -> str:
-    """Write what stands, in results, at the paths that the task names for their tools."""
+    """Write the golden fields: what stands in results at the paths that the task names for a tool."""
     lines = []
     for golden in task.golden_fields or ():
         for call in (call for call in trace.calls if call.tool == golden["tool"] and is_valid(call)):
@@ -83,13 +83,13 @@ def facts(task: KoTask, trace: KoTrace) -> str:
 
 
 def conversation(messages: Sequence[KoMessage] | None) -> str:
-    """Write a conversation, its messages numbered, and those that were given marked."""
+    """Write a conversation with numbered messages, in which seeded ones are marked."""
     turns = []
     for number, message in enumerate(messages or (), 1):
         if message.content:
             most = MAX_TOOL_TURN_CHARS if message.role == "tool" else 4_000
             seeded_mark = " (주어짐)" if message.seeded and message.role != "user" else ""
-            # No further line begins as a turn does: nobody can put words into another's mouth.
+            # Further lines are indented, so that no line of an answer looks like the turn of somebody else.
             text = "\n    ".join(cut_middle(message.content, most).splitlines())
             turns.append(f"[{number}] {_ROLES.get(message.role, message.role)}{seeded_mark}: {text}")
     return join_within(turns, "\n")
@@ -105,7 +105,7 @@ def before_the_question(trace: KoTrace) -> str:
 def conversation_upstream(messages: Sequence[KoMessage]) -> tuple[str, int]:
     """Write a conversation as the benchmark shows it, and give how many messages that shows.
 
-    Tools' messages are left out but counted, the assistant's are cut, and nothing says what was given.
+    Messages of tools are left out but counted, those of the assistant are cut, and nothing marks seeded ones.
     """
     turns = []
     for number, message in enumerate(messages, 1):
@@ -113,8 +113,9 @@ def conversation_upstream(messages: Sequence[KoMessage]) -> tuple[str, int]:
             turns.append(f"[{number}] {_ROLES['user']}: {message.content}")
         elif message.role == "assistant":
             if message.content is None:
+                # Its code slices the text, which throws where there is none.
                 raise UpstreamError("an assistant's message has no text, and it cuts the text")
-            # The benchmark cuts at 500 characters.
+            # The benchmark cuts at 500 characters, whatever their script.
             turns.append(f"[{number}] {_ROLES['assistant']}: {message.content[:500]}")
     return join_within(turns, "\n"), len(turns)
 
@@ -151,8 +152,8 @@ class JudgePanel:
     async def score(self, rubric: str, values: Mapping[str, str]) -> MetricResult:
         """Call every judge, once for all graders of the trial that want to know the same."""
         note = self._note(rubric, values)
-        # Noted before it is awaited: graders of a trial run side by side, and the second one waits for the
-        # answer to the first one's request instead of sending it again.
+        # Noted before it is awaited: the graders of a trial run side by side, and the second one waits for
+        # the reply to the first one's request instead of sending it again.
         pending = self.notes.get(note)
         if pending is None:
             pending = self.notes[note] = asyncio.ensure_future(self._panel_score(rubric, values))
@@ -165,8 +166,10 @@ class JudgePanel:
     async def _panel_score(self, rubric: str, values: Mapping[str, str]) -> MetricResult:
         """Call every judge; one that cannot be reached or read is left out, and named."""
         rubric_used = own_rubric(rubric)
+        # Rubrics that take a yes or no need a majority; `combine` is a choice for scores only.
         if rubric_used.combine != "majority":
             rubric_used = replace(rubric_used, combine=self.combine)
+        # One judge out of reach is left out and named: the trial breaks only where no other one could tell.
         judgement = await ask_judges(rubric_used, values, self.judges, skip_unreachable=True)
         failed = [f"{vote.judge}: {vote.problem}" for vote in judgement.votes if vote.problem]
         more = {**judgement_details(judgement), **({"failed_judges": failed} if failed else {})}
@@ -183,9 +186,10 @@ class UpstreamVote(FrozenValue, frozen=True):
 
 
 async def ask_upstream(judge: Judge, rubric: Rubric, messages: Sequence[ChatMessage]) -> UpstreamVote:
-    """Ask a judge once; no answer, or one unreadable, without a reason or beside the scale, is a failure."""
+    """Call a judge once; a reply that is missing, unreadable, off the scale or has no reason is a failure."""
     read = partial(parse_reasoned_reply, rubric=rubric)
     try:
+        # The benchmark takes the first reply as it is.
         verdict, _, problem = await ask_judge(judge, rubric, messages, rubric.schema(), read, repair=False)
     except ProviderDown as unreachable:
         return UpstreamVote(judge.model.id, None, str(unreachable))
@@ -194,14 +198,13 @@ async def ask_upstream(judge: Judge, rubric: Rubric, messages: Sequence[ChatMess
     score = verdict.scores[rubric.names[0]]
     number = None
     if score is not None:
-        # A reply off the scale, or between its numbers, fails the benchmark's validation.
+        # A reply off the scale, or between its numbers, fails the validation of the benchmark.
         on_scale = rubric.low + score * (rubric.high - rubric.low)
         number = round(on_scale) if abs(on_scale - round(on_scale)) < ROUNDING else None
     return UpstreamVote(judge.model.id, number, verdict.rationale)
 
 
 def own_rubric(name: str) -> Rubric:
-    """Read a rubric of this benchmark."""
     return read_rubric_file(RUBRICS / f"{name}.jinja")
 
 
@@ -214,24 +217,24 @@ async def ask_all_upstream(panel: JudgePanel, rubric: str, values: Mapping[str, 
 
 
 def mean_upstream(votes: Sequence[UpstreamVote]) -> tuple[float, int, float]:
-    """Give the mean of 1 to 5, that mean rounded half to even, and the score from 0 to 1; all 0 for nobody.
+    """Give the mean of 1 to 5, that mean rounded half to even, and the score from 0 to 1.
 
-    A failed judge counts as the lowest.
+    A failed judge counts as the lowest; without votes all three are 0.
     """
     if not votes:
         return 0.0, 0, 0.0
     numbers = [UPSTREAM_LOWEST if vote.number is None else vote.number for vote in votes]
     mean = sum(numbers) / len(numbers)
+    # round() takes halves to the even number, as its code does: 4.5 becomes 4, and 3.5 becomes 4, too.
     return mean, round(mean), max(0.0, (round(mean) - 1) / 4)
 
 
 def majority_upstream(votes: Sequence[bool]) -> bool:
-    """Tell whether more than half say yes; nobody says no."""
+    """Whether more than half of the votes are yes; without votes, no."""
     return 2 * sum(votes) > len(votes)
 
 
 def no_judge_result() -> MetricResult:
-    """Give the result where there is nobody to judge."""
     undecided = no_judge_grade("")
     return MetricResult(None, undecided.rationale, undecided=undecided.undecided)
 
@@ -251,7 +254,6 @@ class JudgedMetric(FrozenValue, frozen=True):
     rubrics: Mapping[Mode, str]
 
     async def of(self, task: KoTask, trace: KoTrace, mode: Mode, panel: JudgePanel) -> MetricResult:
-        """Work it out in this mode."""
         if mode == "default":
             return await self.default(task, trace, panel)
         try:
@@ -278,14 +280,13 @@ class JudgedMetricGrader(KoGrader, RubricGrader):
         return own_rubric(rubric) if rubric else None
 
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
-        """Call these judges, where there is something to judge."""
         panel = JudgePanel(tuple(judges), self.combine, evidence.notes)
         result = await self.metric.of(self, trace_of(evidence), self.mode, panel)
         return result.grade(self.name)
 
 
 def one_rubric(rubric: str) -> Mapping[Mode, str]:
-    """Ask by one rubric in both modes."""
+    """Use one rubric in both modes."""
     return {"default": rubric, "upstream": rubric}
 
 

@@ -41,7 +41,6 @@ class KoCall(FrozenValue, frozen=True):
 
     @property
     def worked(self) -> bool:
-        """Whether it ended without an error."""
         return bool(self.success) and not self.error
 
 
@@ -78,7 +77,7 @@ class KoTrace(FrozenValue, frozen=True):
 
     @property
     def answer(self) -> str:
-        """The agent's own last words; a run that broke off has none, whatever its log repeats."""
+        """The agent's final answer; a run that broke off has none, whatever its log repeats."""
         # Where the evaluated turn broke, the log repeats the task's own last text: mostly the reference.
         if not self.success or self.final_response is None:
             return ""
@@ -92,10 +91,10 @@ class KoTrace(FrozenValue, frozen=True):
 
 
 def trace_of(evidence: Evidence) -> KoTrace:
-    """Give a trial in the shape of the metrics."""
+    """Give a trial in the shape that the metrics read."""
     log = evidence.state.get(LOG_STATE)
     imported: Mapping[str, Any] = log if isinstance(log, Mapping) else {}
-    # An agent with a model of its own leaves nothing but its answer.
+    # An agent with a model of its own leaves nothing but its answer: without any reply, that answer decides.
     replies = (message.role == "assistant" and not message.seeded for message in evidence.messages)
     success = bool(imported.get("success", evidence.answer or any(replies)))
     flags = imported.get("repetition_results")
@@ -104,7 +103,7 @@ def trace_of(evidence: Evidence) -> KoTrace:
     messages = tuple(KoMessage(message.role, message.content, message.seeded) for message in spoken)
     return KoTrace(
         calls=tuple(map(_call, evidence.calls)),
-        # The log writes an empty answer so, too.
+        # A log writes null for an empty answer, too.
         final_response=evidence.answer or None,
         success=success,
         repetition_results=tuple(flags) if isinstance(flags, list | tuple) and flags else (success,),
@@ -120,13 +119,14 @@ def trace_of(evidence: Evidence) -> KoTrace:
 def _call(call: ToolCall) -> KoCall:
     error = None if call.error is None else call.error.message or call.error.type
     seeded = call.by == "seed"
+    # Turn 0 of a call that the agent made means that its reply was not seen: it is a step of its own.
     step = call.turn if call.turn or seeded else None
     fine, readable = call.error is None, call.raw_args is None
     return KoCall(step, call.tool, dict(call.args), fine, error, call.result, seeded, readable)
 
 
 def _task_turns(evidence: Evidence) -> tuple[KoMessage, ...]:
-    """Give the turns of a task; its text is one of the user's, as is a turn that is a plain text."""
+    """Give the turns of a task; its text counts as one turn of the user, and so does a turn of plain text."""
     turns = evidence.task_input.get("turns")
     if not isinstance(turns, Sequence) or isinstance(turns, str):
         turns = [evidence.task_input.get("content")]
@@ -151,6 +151,7 @@ class MetricResult(FrozenValue, frozen=True):
     def grade(self, name: str) -> Grade:
         """Give it as a grade; a score below 0, as upstream has them, is carried beside the grade's 0."""
         details: dict[str, Any] = {} if self.details is None else {"upstream": dict(self.details)}
+        # A grade has no score below 0, and upstream has: there it stands beside the 0.
         below = self.score if self.score is not None and self.score < 0 else None
         score = self.score if below is None else 0.0
         details |= self.more
@@ -161,12 +162,11 @@ MetricFunction: TypeAlias = Callable[[KoTask, KoTrace], MetricResult]
 
 
 def not_applicable(reason: str) -> MetricResult:
-    """Say that a metric has nothing to say about a trial."""
     return MetricResult(None, f"not applicable: {reason}", undecided="not_applicable")
 
 
 def upstream_error_result(raised: UpstreamError) -> MetricResult:
-    """Give what the benchmark makes of its own exceptions."""
+    """Give what the benchmark's evaluator makes of its own exceptions: a score of 0."""
     reason = f"the benchmark's code throws here: {raised}"
     return MetricResult(0.0, reason, more={"upstream_error": str(raised)})
 
@@ -182,7 +182,6 @@ class CodeMetric(FrozenValue, frozen=True):
     upstream: MetricFunction | None
 
     def of(self, task: KoTask, trace: KoTrace, mode: Mode) -> MetricResult:
-        """Work it out in this mode."""
         if mode == "default":
             return self.default(task, trace)
         if self.upstream is None:
@@ -224,13 +223,13 @@ class ComputedGrader(KoGrader):
     metric: ClassVar[CodeMetric]
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Work the metric out; the benchmark's own code compares texts however Unicode spells them."""
+        # The benchmark's own code compares texts as they are spelt, and so does mode upstream.
         normal = evidence.in_normal_form() if self.mode == "default" else evidence
         return self.metric.of(self, trace_of(normal), self.mode).grade(self.name)
 
 
 def share(part: float, whole: float) -> float:
-    """Give a part of a whole, from 0 to 1."""
+    """Give a part of a whole, bounded to 0 and 1."""
     return min(1.0, max(0.0, part / whole))
 
 
@@ -243,6 +242,7 @@ def naive_sum(numbers: Iterable[float]) -> float:
 
 
 _ERROR_KEYS = ("error", "errors", "error_code", "error_message", "errorCode", "errorMessage")
+# Values of `code` that come with success.
 _FINE = (0, 200)
 
 _TOTALS = frozenset(("totalcount", "totalresults", "totalhits", "totalitems", "totalelements", "numfound"))
@@ -274,15 +274,15 @@ def has_data(call: KoCall) -> bool:
 
 
 def is_valid(call: KoCall) -> bool:
-    """Whether a call worked, also by what stands in its result."""
+    """Whether a call worked and its result is no error in disguise."""
     return call.worked and not is_error_result(call.result)
 
 
 def is_error_result(result: Any) -> bool:
-    """Whether a result is an error that a provider wrote as if it were one.
+    """Whether a result is an error that a provider wrote in the place of one.
 
     So do TMAP and Bithumb (a map with an error), Aladin (its code), LS and KIS (a return code other than
-    zeros) and Naver's directions (a code other than 0). So does a list of nothing but errors.
+    zeros) and Naver's directions (a code other than 0). A list of nothing but errors is one, too.
     """
     if isinstance(result, list | tuple):
         return bool(result) and all(map(is_error_result, result))
@@ -290,6 +290,7 @@ def is_error_result(result: Any) -> bool:
         return False
     if result.get("success") is False or any(result.get(key) for key in _ERROR_KEYS):
         return True
+    # The return codes of LS and KIS: any number of zeros is success.
     if any(str(result.get(key) or "0").strip("0") for key in ("rsp_cd", "rt_cd")):
         return True
     code = result.get("code")
@@ -316,12 +317,11 @@ def has_content(result: Any, args: Mapping[str, Any] | None = None) -> bool:
 
 
 def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
-    """Whether a value only repeats the request: a text or, under a like name, anything.
-
-    Small numbers and truth values are equal by chance: a temperature of 5 is no answer to ``days: 5``.
-    """
+    """Whether a value only repeats the request: a text or, under a similar name, any value."""
     for name, arg in args.items():
         arg_key = _normalize_key(name)
+        # Small numbers and truth values are equal by chance: a temperature of 5 is no answer to `days: 5`. So
+        # they count as an echo only under a similar name.
         if json_equal(leaf, arg) and (isinstance(leaf, str) or arg_key in key or key in arg_key):
             return True
         if key.endswith(arg_key) and arg not in (None, "") and str(arg) in str(leaf):
@@ -330,7 +330,7 @@ def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
 
 
 def _normalize_key(key: Any) -> str:
-    """Write a key as all providers would."""
+    """Write a key in one spelling: folded, without ``_`` and ``-``."""
     return str(key).casefold().replace("_", "").replace("-", "")
 
 
@@ -356,7 +356,7 @@ def _lists(value: Any) -> Iterator[list[Any] | tuple[Any, ...]]:
 
 
 def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
-    """Give what is neither map nor list, with its key in one spelling; an error's words are none."""
+    """Give each value that is neither map nor list with its normalized key; those of errors are left out."""
     for key, inner in value.items():
         if not isinstance(inner, Mapping | list | tuple):
             yield _normalize_key(key), inner
@@ -372,6 +372,7 @@ def is_meaningful_upstream(result: Any) -> bool:
     """Whether the benchmark's code takes a result for one: it knows the keys of three providers."""
     if not isinstance(result, Mapping):
         return bool(result)
+    # It knows these two keys and total_count: results of Daum, LS, KIS, Upbit, Aladin and TMAP never count.
     if result.get("items") or result.get("places"):
         return True
     count = result.get("total_count", 0)

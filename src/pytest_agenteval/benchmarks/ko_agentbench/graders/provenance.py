@@ -28,6 +28,7 @@ from pytest_agenteval.text.json_values import fold_compact, loose_path
 Likeness: TypeAlias = tuple[int, int]
 
 UNLIKE: Likeness = (0, 0)
+# A single letter stands in nearly every text.
 LEAST_PART = 2
 LEAST_DIGITS = 3
 """A coordinate with fewer digits behind its point is another place."""
@@ -39,10 +40,10 @@ _TAG = re.compile(r"</?b>")
 
 
 def likeness(value: Any, sources: Iterable[Any], *, phrases: bool) -> Likeness:
-    """Rank how well a value, or a part of a joined one, fits one that was given.
+    """Rank how well a value, or a part of a joined one, fits one of the sources.
 
-    Equal beats everything. A number may be rounded or cut, and with ``phrases`` a text may hold what was
-    given, or be held by it: the more of it the better. Case, width and spaces make no difference.
+    Equal beats everything. A number may be rounded or cut. With ``phrases``, a text may contain a source or
+    be contained in it: the longer the common part, the better. Case, width and spaces make no difference.
     """
     atoms = {atom for atom in map(_atom, sources) if atom is not None}
     parts = list(_parts(value))
@@ -74,7 +75,7 @@ def _parts(value: Any) -> Iterator[Decimal | str]:
 
 
 def _atom(value: Any) -> Decimal | str | None:
-    """Give a number, also one written as text, or a folded text; truth values and nothing say too little."""
+    """Give a number, also from text, or a folded text; None for truth values and null, which fit anywhere."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
@@ -115,7 +116,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 def data_flows(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the task's data flows whose value came from an earlier call's result."""
-    # The data has one flow twice: it is one value all the same.
+    # The data of the benchmark has one flow twice: it is one value all the same.
     keys = ("from_step", "from_output", "to_step", "to_parameter")
     flows = list({tuple(flow[key] for key in keys): flow for flow in task.data_flow or ()}.values())
     if not flows:
@@ -217,6 +218,7 @@ class KoProvAcc(ComputedGrader):
     # A result may hold thousands of values.
     quick: ClassVar[bool] = False
     name: ClassVar[str] = "ko_prov_acc"
+    # The benchmark documents this metric, but removed it from its code.
     metric: ClassVar[CodeMetric] = CodeMetric("ProvAcc", data_flows, None)
 
 
@@ -253,6 +255,7 @@ def source_validity(task: KoTask, trace: KoTrace) -> MetricResult:
     if not tools:
         return not_applicable("the task names no source")
     outcomes = {tool: [has_data(call) for call in trace.own if call.tool == tool] for tool in tools}
+    # Over tools and not over calls: each source weighs the same, and one that was never called counts 0.
     mean = naive_sum(share(sum(good), len(good)) for good in outcomes.values() if good) / len(tools)
     counts = ", ".join(f"{tool} {sum(good)} of {len(good)}" for tool, good in outcomes.items())
     return MetricResult(mean, f"calls that gave something: {counts}")
@@ -270,6 +273,7 @@ def source_validity_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
             else {"epr": 0.0, "total_calls": 0, "valid_calls": 0, "reason": "the tool was not called"}
         )
     mean = naive_sum(source["epr"] for source in sources.values()) / len(sources) if sources else 1.0
+    # As in its report: details have four digits, and the score has all.
     details = {"source_eprs": sources, "average_epr": round(mean, 4), "total_sources": len(sources)}
     for source in sources.values():
         source["epr"] = round(source["epr"], 4)
@@ -277,7 +281,7 @@ def source_validity_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
 
 
 def _gave_upstream(call: KoCall) -> bool:
-    # Calls have lost their errors by here, so that the flag is all that it goes by.
+    # The trace that the benchmark evaluates has lost the errors of calls, so only the flag counts.
     return bool(call.success) and is_meaningful_upstream(call.result)
 
 

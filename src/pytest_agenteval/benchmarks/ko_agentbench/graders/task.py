@@ -95,6 +95,7 @@ def check_task_keys(task: KoTask, mode: str, combine: str) -> None:
             raise WrongSetting((key,), f"one of {', '.join(choices)}", brief(value))
     for key, look in _KEY_CHECKS.items():
         own = getattr(task, key)
+        # The logs of the benchmark write null for what a task does not say.
         if own is not None:
             look((key,), own)
 
@@ -104,6 +105,7 @@ def normalize_task_keys(task: KoTask) -> None:
     for key in _KEY_CHECKS:
         value = getattr(task, key)
         if value is not None and normal_text(text := as_json(value)) != text:
+            # A grader is frozen, and this is still a part of making it.
             object.__setattr__(task, key, normal_texts(value))
 
 
@@ -147,6 +149,7 @@ def _action(place: KeyPath, value: Any) -> None:
         _map((*place, "args"), value["args"])
     if value.get("step") is not None:
         _count((*place, "step"), value["step"])
+    # The code of PSM reads a weight, though no task of the benchmark has one.
     weight = value.get("weight", 1)
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
         raise WrongSetting((*place, "weight"), "a number above 0", brief(weight))

@@ -57,7 +57,8 @@ def first_tool_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
 
 
 def choice_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Compare the first call's tool with the first golden tool's; there never was a choice."""
+    """Compare the first call's tool with the first golden tool's."""
+    # The same as ToolAcc: its loader offers the golden tool alone, so that there never was a choice.
     result = _first_tool(task, trace)
     return MetricResult(result.score, result.reason, {"success": bool(result.score)})
 
@@ -92,6 +93,7 @@ def exact_call_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     golden, first = task.first, next(iter(trace.own), None)
     if first is None or not golden:
         return MetricResult(0.0, "there is no call to compare", {})
+    # The == of Python, with which true equals 1. Defaults of the schema are not filled in.
     equal = first.tool == golden.get("tool") and dict(first.args or {}) == dict(golden.get("args") or {})
     return MetricResult(float(equal), f"the first call {'equals' if equal else 'is not'} the golden call", {})
 
@@ -125,6 +127,7 @@ def response_in_form(task: KoTask, trace: KoTrace) -> MetricResult:
 def response_in_form_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Validate the answer as it stands: texts, lists and maps only."""
     schema, answer = task.resp_schema, trace.final_response
+    # Its code takes no number and no truth value for an answer, and reads no JSON out of a text.
     if not isinstance(schema, Mapping) or not isinstance(answer, str | list | tuple | Mapping):
         return MetricResult(0.0, "there is no schema, or no answer of a kind that is validated", {})
     wrong = schema_problem(schema, answer)
@@ -284,7 +287,7 @@ def full_match(task: KoTask, trace: KoTrace) -> MetricResult:
 
 def _steps(calls: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Give the tools of each step; a call without a step is one by itself, after those that have one."""
-    # Sorted by the step and the place; calls without a step have one group each, behind the others.
+    # False sorts before True: steps with a number come first, then each call without one as its own group.
     ordered = []
     for place, call in enumerate(calls):
         step = call.get("step")
@@ -296,6 +299,7 @@ def _steps(calls: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 def full_match_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the tools place by place, in the order in which they are listed."""
+    # Its code walks over a list here, and throws for a map.
     if isinstance(task.golden_action, Mapping):
         raise UpstreamError("golden_action is a map, and it wants a list")
     expected, called = [action.get("tool") for action in task.golden], [call.tool for call in trace.own]
@@ -342,7 +346,7 @@ def _matched_weight(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> Metr
 
 
 def step_economy(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Give the least number of calls that will do, by the number made; 0 where none of those was made."""
+    """Give min(1, least calls / calls made); without calls it is 0, unless none is needed."""
     if task.minimum_steps is None and not task.golden_calls:
         return not_applicable("the task says neither minimum_steps nor golden_action")
     least = len(task.golden_calls) if task.minimum_steps is None else task.minimum_steps
@@ -352,13 +356,15 @@ def step_economy(task: KoTask, trace: KoTrace) -> MetricResult:
 
 
 def step_economy_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Take the calls too many, by the least number, from 1; too few score 0."""
+    """Give max(0, 1 - extra calls / least calls); too few calls score 0."""
     call_count = len(trace.own)
+    # Only null counts the golden path: 0 is a number of steps.
     least = (len(task.golden) or 1) if task.minimum_steps is None else task.minimum_steps
     reason = f"{call_count} calls were made; {least} will do"
     if least <= 0:
         return MetricResult(0.0, reason, {"reason": reason})
     extra = call_count - least
+    # Only this detail is rounded, and not the score.
     delta = round(extra / least, 4)
     details = {"minimum_steps": least, "actual_steps": call_count, "delta_norm": delta, "extra_steps": extra}
     return MetricResult(0.0 if extra < 0 else max(0.0, 1 - extra / least), reason, details)

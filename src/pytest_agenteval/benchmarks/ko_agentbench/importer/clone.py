@@ -32,12 +32,10 @@ class Finding(FrozenValue, frozen=True):
 
 
 def changes(findings: Iterable[Finding]) -> list[Finding]:
-    """Give the findings that changed something."""
     return [finding for finding in findings if finding.what == "change"]
 
 
 def oddities(findings: Iterable[Finding]) -> list[Finding]:
-    """Give the findings that changed nothing."""
     return [finding for finding in findings if finding.what == "oddity"]
 
 
@@ -55,7 +53,6 @@ class SourceTask(FrozenValue, frozen=True):
 
     @property
     def number(self) -> int:
-        """The level as a number."""
         return int(self.level[1:])
 
     @property
@@ -70,7 +67,7 @@ class SourceTask(FrozenValue, frozen=True):
 
     @property
     def turns(self) -> tuple[Fields, ...]:
-        """The turns of the conversation that the task tells, in order."""
+        """The turns of the task's conversation, in order."""
         return _maps((self.fields.get("conversation_tracking") or {}).get("turns"))
 
     @property
@@ -87,7 +84,6 @@ class Clone(FrozenValue, frozen=True):
 
     @property
     def cache(self) -> Path:
-        """Where recorded answers of tools lie."""
         return self.root / "bench" / "cache"
 
     @property
@@ -97,7 +93,6 @@ class Clone(FrozenValue, frozen=True):
 
     @property
     def reports(self) -> Path:
-        """Where evaluations of results lie."""
         return self.root / "reports"
 
     def tasks(self) -> tuple[SourceTask, ...]:
@@ -118,7 +113,7 @@ class Clone(FrozenValue, frozen=True):
 
 
 def open_clone(root: Path) -> Clone:
-    """Look whether a folder is a clone; a UsageMistake says what is missing."""
+    """Open a folder as a clone; a UsageMistake says what is missing."""
     clone = Clone(root)
     if not root.is_dir():
         raise UsageMistake(f"{root}: expected a clone of Ko-AgentBench; there is no such folder")
@@ -130,7 +125,7 @@ def open_clone(root: Path) -> Clone:
 
 
 def actions(turn: Fields) -> tuple[Fields, ...]:
-    """Give the tool calls that an assistant's turn tells of."""
+    """Give the tool calls of an assistant's turn."""
     turn_actions = turn.get("actions") if isinstance(turn.get("actions"), list) else [turn.get("action")]
     return tuple(action for action in _maps(turn_actions) if action.get("tool"))
 
@@ -143,6 +138,7 @@ def _tasks_of(path: Path) -> Iterator[SourceTask]:
         for key in ("task_id", "instruction"):
             if not isinstance(fields.get(key), str) or not fields[key].strip():
                 raise misshapen(path, "a text", fields.get(key), index, key)
+        # The id becomes the name of a file and a part of pytest's node ids.
         if not re.fullmatch(r"[^\s/\\:\[\]]+", fields["task_id"]):
             expected = "an id with no space, slash, colon or bracket"
             raise misshapen(path, expected, fields["task_id"], index, "task_id")
@@ -170,6 +166,7 @@ def _entries(path: Path) -> list[Any]:
         if text.lstrip()[:1] != "{":
             raise ProblemsFound([not_json(path, broken)]) from None
     else:
+        # Of arrays in an array, its loader reads the first one only.
         if isinstance(value, list) and value and isinstance(value[0], list):
             return value[0]
         return value if isinstance(value, list) else [value]
@@ -202,7 +199,8 @@ def declared_turn(task: SourceTask) -> int:
 
 def evaluated_turn(task: SourceTask) -> int:
     """Give the last user turn up to the named one: after an assistant's turn no question is open."""
-    # In six tasks the named turn is the assistant's: run to it, the prompt would hold the reference answer.
+    # In six tasks the named turn is the assistant's: if the conversation
+    # ran up to it, the prompt would hold the reference answer.
     return _last_user(task, declared_turn(task))
 
 
@@ -232,6 +230,7 @@ def _last_user(task: SourceTask, until: int) -> int:
 
 
 CATALOGUE = Path(__file__).with_name("catalogue.json")
+# The words that the benchmark takes for truth values when it makes a key.
 _TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
 
 
@@ -251,7 +250,7 @@ def parameters(tool: str) -> Mapping[str, Mapping[str, Any]]:
 def normalize_args(tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """Give the arguments as the cache stores them: defaults filled in, types forced, unknown keys dropped."""
     declared = parameters(tool)
-    # The one spelling that the benchmark takes beside its own.
+    # The only other spelling that the benchmark takes for a parameter.
     if tool == "StockPrice_ls" and "symbol" in args and "shcode" not in args:
         args = {**args, "shcode": args["symbol"]}
     with_defaults = {**{name: p["default"] for name, p in declared.items() if "default" in p}, **args}
@@ -328,7 +327,6 @@ class Cache:
         return self.entries.get(tool, {}).get(canonical_json(cache_key(tool, args)[0]))
 
     def of(self, tool: str) -> Iterable[CachedCall]:
-        """Give every entry of a tool."""
         return self.entries.get(tool, {}).values()
 
     @property
@@ -360,8 +358,8 @@ def read_cache(folder: Path) -> Cache:
         if tool not in catalogue():
             cache.retired[tool] += 1
             continue
-        # Worked out anew from the raw call: declarations have changed since, and the stored arguments were
-        # normalised by the old ones.
+        # Worked out anew from the raw call: declarations have changed
+        # since, and the stored arguments were normalised by the old ones.
         args, key = cache_key(tool, entry.get("raw_args") or entry["input_params"])
         cache.reachable += key == path.stem
         created_at = str(entry.get("created_at", ""))

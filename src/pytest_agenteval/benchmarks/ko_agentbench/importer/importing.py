@@ -63,7 +63,7 @@ NOTHING = "Nothing."
 def _render_report(
     findings: Sequence[Finding], cache: Cache, tasks: Sequence[ImportedTask], left_out: Mapping[str, int]
 ) -> str:
-    """Write the page."""
+    # Many tasks have the same change: it is one line that names them all.
     by_text: dict[str, list[str]] = defaultdict(list)
     for change in changes(findings):
         by_text[change.text].append(change.task)
@@ -107,6 +107,7 @@ def _answer_sections(tasks: Sequence[ImportedTask], cache: Cache) -> list[str]:
     answered: Counter[str] = Counter()
     stale: Counter[str] = Counter()
     for task in tasks:
+        # An imported task has one grader: the group of its level.
         for action in task.content["graders"][0]["config"].get("golden_action") or ():
             if isinstance(action, Mapping) and action.get("tool"):
                 calls[task.level] += 1
@@ -131,7 +132,7 @@ def _collision_line(collision: Collision) -> str:
 
 
 def _file(call: CachedCall) -> str:
-    # A file is named by a long digest: its first digits tell it from others.
+    # Files are named by a long digest, of which the first digits tell one from another.
     return call.file[:12]
 
 
@@ -141,7 +142,6 @@ def section(title: str, rows: Sequence[object], otherwise: str) -> list[str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Write a Markdown table."""
     return [f"| {' | '.join(map(str, cells))} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
@@ -186,7 +186,7 @@ def import_clone(request: ImportRequest) -> ImportResult:
     if request.target.exists() and not request.target.is_dir():
         raise UsageMistake(f"--to {request.target}: expected a folder; it is a file")
     _check_free(request)
-    # Everything is read before anything is written: what is wrong in a clone costs no earlier import.
+    # Everything is read before anything is written, so that a broken clone costs no earlier import.
     tasks = clone.tasks()
     cache = read_cache(clone.cache) if request.suite else None
     evaluations = reports(clone) if request.runs else []
@@ -287,7 +287,6 @@ class KoAgentBenchImporter:
     help = "a clone of Ko-AgentBench: tasks, cache, logs and reports"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the clone, and which half of it is wanted."""
         parser.add_argument("source", metavar="CLONE", help="the clone's folder")
         add_common_arguments(parser, "where to write: a folder of your own")
         either = parser.add_mutually_exclusive_group()

@@ -61,7 +61,6 @@ class LoggedResult(FrozenValue, frozen=True):
 
     @property
     def task(self) -> str:
-        """The id of its task."""
         return str(self.fields["task_id"])
 
 
@@ -134,8 +133,8 @@ def _run_of(folder: Path) -> LoggedRun | None:
 def _latest(folder: Path) -> dict[str, Path]:
     """Give each level's log of the latest folder that has one."""
     newest: dict[str, Path] = {}
-    # Folders are named by their time, and a run may have only the levels that were run again: level by
-    # level the last one goes.
+    # Folders are named by their time, and a later one may have only the levels that were run again. So the
+    # last log of each level counts.
     for stamped in sorted(path for path in folder.iterdir() if path.is_dir()):
         newest.update({level: path for level in LEVELS if (path := stamped / f"{level}.json").is_file()})
     return {level: newest[level] for level in LEVELS if level in newest}
@@ -231,7 +230,7 @@ def task_changes(tasks: Mapping[str, SourceTask], runs: Sequence[LoggedRun]) -> 
 
 @dataclass(slots=True)
 class LogReplay:
-    """A log's messages and calls, replayed in order; give the seeded messages first."""
+    """A log's messages and calls, replayed in order; call ``seed`` before the first ``add``."""
 
     logged: Sequence[Mapping[str, Any]]
     messages: list[Message] = field(default_factory=list)
@@ -250,7 +249,8 @@ class LogReplay:
             if message["role"] == "tool":
                 content, id = message.get("content"), str(message.get("tool_call_id") or "")
                 self.messages.append(Message("tool", _text(content), (), 0, True, call_id=id))
-                # A log has no seeded calls, only what came of them: the task's turns say what was called.
+                # A log has the results of seeded calls and not the
+                # calls: what was called stands in the turns of the task.
                 if open_calls:
                     self.calls.append(replace(open_calls.pop(0), id=id, result=content))
                 continue
@@ -265,17 +265,20 @@ class LogReplay:
         """Take over one message of the trial itself."""
         role, content = message["role"], message.get("content")
         if role == "assistant":
-            # The log joins both conversations, and leaves out the question that the second one begins with:
-            # a reply right after one that called nothing belongs to the second.
+            # The benchmark starts a second conversation where the first one gave no answer, or where a call
+            # failed and there are fallbacks. The log joins both and leaves out the question that begins the
+            # second: a reply right after one that called nothing belongs to the second.
             before = self.messages[-1] if self.messages else None
             if before is not None and before.role == "assistant" and not before.seeded:
                 self.phase += 1
             self.turn += 1
+            # A log drops the calls of an assistant's message: those of the step with its number belong to it.
             self.waiting = [place for place, call in enumerate(self.logged) if call.get("step") == self.turn]
             calls = tuple(self._tool_call(place, index) for index, place in enumerate(self.waiting))
             self.messages.append(Message(role, _text(content), calls, self.turn, phase=self.phase))
         elif role == "tool":
             id = str(message.get("tool_call_id") or "")
+            # Logged calls have neither an id nor a kind of error: the message that answers a call has both.
             kind = str(content.get("error_type") or "") if isinstance(content, Mapping) else ""
             if self.waiting:
                 self._add_call(self.waiting.pop(0), id, kind)
@@ -310,6 +313,7 @@ class LogReplay:
             ToolCall(id or _id(place), turn, index, tool, args, raw, result=call.get("result"), error=error)
         )
         if id:
+            # The message above was written before the answer showed which id the call has.
             self._rename_call(_id(place), id)
 
     def _rename_call(self, old: str, new: str) -> None:
@@ -323,7 +327,7 @@ class LogReplay:
 
 def _seeded_calls(turn: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
     for index, action in enumerate(actions(turn)):
-        # The ids are those that the benchmark gives to the calls it seeds.
+        # These are the ids that the benchmark gives to the calls it seeds.
         args, raw = _args(action.get("args"))
         yield ToolCall(f"seed_call_{number}_{index + 1}", 0, index, action["tool"], args, raw, by="seed")
 
@@ -331,7 +335,7 @@ def _seeded_calls(turn: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
 def _args(arguments: Any) -> tuple[Mapping[str, Any], str | None]:
     if isinstance(arguments, dict):
         return arguments, None
-    # A model may have written what is not JSON: the log then has its text.
+    # A model may have written what is no JSON: then the log has its text.
     return {}, arguments if arguments is None or isinstance(arguments, str) else compact_json(arguments)
 
 
@@ -365,7 +369,6 @@ def outcome_of(logged: LoggedResult) -> Outcome:
 
 
 def transcript_of(task: SourceTask | None, logged: LoggedResult) -> Transcript:
-    """Give messages, calls, asks and events."""
     log = logged.fields
     replay = LogReplay(log.get("tool_calls") or ())
     conversation = log.get("conversation_log") or {}
@@ -375,6 +378,7 @@ def transcript_of(task: SourceTask | None, logged: LoggedResult) -> Transcript:
     for message in messages[seeded:]:
         replay.add(message)
     replay.add_unmentioned_calls()
+    # A result that broke off has no conversation in its log, but its question is known.
     if not messages and not (task is not None and task.turns):
         replay.messages.append(Message("user", str(log.get("instruction") or "")))
     asks = tuple(_asks(log.get("ttft_stats") or {}))
@@ -395,6 +399,7 @@ def _count_seeded(task: SourceTask, messages: Sequence[Mapping[str, Any]]) -> in
         place += 1
         for action in actions(turn):
             follows = place < len(messages) and messages[place].get("role") == "tool"
+            # The benchmark seeds a message of the tool only where the action has a result.
             place += follows and action.get("result") is not None
     last = messages[place - 1] if place else {}
     return place - 1 if last.get("role") == "user" else place
@@ -421,6 +426,8 @@ def _events(log: Mapping[str, Any]) -> Iterator[Event]:
     at = float(log.get("execution_time") or 0)
     if log.get("error"):
         yield Event(at, "agent_error", str(log["error"]))
+    # In conversations the runner swallows errors of the evaluated
+    # turn, and repeats the last text of the task as the answer.
     elif not log.get("steps_taken"):
         repeated = log.get("final_response")
         hint = "; its answer is the last text that the task gave" if repeated else ""

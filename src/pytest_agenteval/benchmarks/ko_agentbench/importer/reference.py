@@ -41,6 +41,7 @@ def find_named(data: Any, name: str) -> Iterator[tuple[str, Any]]:
     direct = recorded_value(data, name)
     if direct is not None:
         yield name, direct
+    # Only a mere name is looked for elsewhere; a path that leads nowhere stays lost.
     elif re.fullmatch(r"\w+", name):
         yield from _keys(data, name, "", 0)
 
@@ -67,8 +68,9 @@ class GoldenPath:
     """The golden calls of a task, acted out on the recorded answers.
 
     ``facts`` are the paths that the task itself names, by tool: a mere name means one of them first.
-    ``referenced`` are the arguments with references, ``answers`` what was recorded for each call, ``lost``
-    says which placeholders lead nowhere, and ``spaced`` which texts needed a space after a reference.
+    ``referenced`` are the arguments with references, and ``answers`` what was recorded for each call.
+    ``lost`` says which placeholders lead nowhere, and ``spaced`` which texts needed a space after a
+    reference.
     """
 
     calls: Sequence[Fields]
@@ -103,7 +105,7 @@ class GoldenPath:
         def reference(match: re.Match[str]) -> str:
             text = (resolved[match[0]] or ("", None))[0]
             runs_on = re.match(r"[\w.\[]", value[match.end() :]) is not None
-            # A reference would go on into what follows it, unless a space ends it.
+            # A space ends the reference, which would else go on into the text behind it.
             if runs_on:
                 self.spaced.append(value)
             return f"{text} " if runs_on else text
@@ -113,7 +115,7 @@ class GoldenPath:
             filled: Any = (resolved[value] or ("", value))[1]
         else:
             filled = PLACEHOLDER.sub(lambda match: str((resolved[match[0]] or ("", ""))[1]), value)
-        # Doubled: to the oracle a dollar sign begins a reference.
+        # Doubled, because to the oracle a dollar sign begins a reference.
         return PLACEHOLDER.sub(reference, value.replace("$", "$$")), filled
 
     def _resolve(self, call: Fields, name: str, inside: str) -> tuple[str, Any] | None:
@@ -210,6 +212,7 @@ def solve(task: SourceTask, cache: Cache) -> Solution:
     facts = {str(golden.get("tool")): golden.get("fields") or () for golden in golden_fields}
     path = GoldenPath(calls, _maps(task.fields.get("data_flow")), cache, facts)
     path.walk()
+    # Without numbered steps, all calls are made in one reply.
     groups = steps(calls) if any("step" in call for call in calls) else [list(range(len(calls)))]
     turns: Turns = [
         {"calls": [_call(calls[place], path.referenced[place]) for place in group]}
@@ -229,6 +232,7 @@ def _conversation(task: SourceTask, cache: Cache) -> Solution:
     ]
     calls = [_call(action, escape(action.get("args") or {})) for action in expected[:1] if action.get("tool")]
     answers = [cache.find(call["tool"], call["args"]) for call in calls]
+    # The assistant's next turn in the data is the reference answer.
     reply = (turn_at(task, here + 1) or {}).get("content")
     last = {"text": reply} if reply else _answer(task, answers)
     return Solution([*([{"calls": calls}] if calls else []), last])
@@ -249,7 +253,7 @@ def _call(call: Fields, args: Any) -> dict[str, Any]:
 
 
 def _answer(task: SourceTask, answers: Sequence[CachedCall | None]) -> dict[str, Any]:
-    """Say the golden facts as they were recorded; where nothing was, say which they are."""
+    """State the golden facts as they were recorded; where nothing was recorded, name them."""
     golden_fields = _maps(task.fields.get("golden_fields"))
     recorded = [answer for answer in answers if answer is not None]
     facts = []
@@ -323,11 +327,12 @@ def argument_problems(tool: str, args: Mapping[str, Any]) -> Iterator[str]:
 
 PLANT_KINDS = frozenset({"preference", "constraint", "fact"})
 _EXACT = re.compile(r"-?\d+\.\d{3,}")
+# A name with a stock code of six digits behind it, as in 삼성전자(005930).
 _NAMED_CODE = re.compile(r"([가-힣A-Za-z&]+)\((\d{6})\)")
 
 
 def find_oddities(tasks: Sequence[SourceTask], cache: Cache) -> list[Finding]:
-    """Give everything that is inconsistent about the tasks, task by task."""
+    """Give everything that is inconsistent in the tasks, task by task."""
     texts_by_task: dict[str, list[str]] = defaultdict(list)
     for task in tasks:
         for rule in RULES:
@@ -466,7 +471,7 @@ def _unrecorded(task: SourceTask, cache: Cache) -> Iterator[str]:
         answers = [call.data for call in cache.of(tool)]
         if not answers or any(recorded_value(data, name) is not None for data in answers):
             continue
-        # A few will do: answers of one tool are alike, and there are hundreds of some.
+        # A few will do: the answers of one tool are alike, and of some tools there are hundreds.
         names = set().union(*(_names(data) for data in answers[:20]))
         if name not in names:
             hint = did_you_mean(name, sorted(names))

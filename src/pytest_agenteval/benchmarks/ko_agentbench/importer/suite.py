@@ -30,7 +30,7 @@ def write_cassettes(cache: Cache, folder: Path) -> list[Path]:
     for tool in sorted(cache.entries):
         calls = []
         for call in cache.of(tool):
-            # The benchmark itself would no longer find a stale answer: its key has changed.
+            # The benchmark itself no longer finds a stale answer, because its key has changed.
             remarks = {"recorded_at": call.created_at, **({"stale": True} if call.stale else {})}
             calls.append(RecordedCall(call.tool, call.args, call.data, remarks))
         paths.append(write_tool_cassette(folder / f"{tool}.json", calls))
@@ -55,6 +55,7 @@ GRADED_BY = (
 """The benchmark's keys that its graders are given, as they stand in its files."""
 
 TAKEN = frozenset({*GRADED_BY, "task_id", "task_level", "task_category", "conversation_tracking"})
+# The kinds of failure in the data that we can act out; any other becomes OTHER_FAULT, and the report says so.
 FAULTS = frozenset({"timeout", "complete_unavailable", "data_not_available"})
 OTHER_FAULT = "complete_unavailable"
 MAX_TITLE_CHARS = 80
@@ -87,10 +88,11 @@ def offered_tools(task: SourceTask) -> list[str]:
     """Give the tools to offer: the declared candidates in L2, else those of the golden path and the turns."""
     in_turns = [action["tool"] for turn in task.turns for action in actions(turn)]
     expected = [(test.get("expected_action") or {}).get("tool") for test in task.context_tests]
-    # Its loader puts the golden tools in the place of the declared ones: in level 2 nothing is left to
-    # choose from.
+    # The loader of the benchmark puts the golden tools in the place of the declared ones, so that in level 2
+    # nothing is left to choose from.
     declared = task.fields.get("available_tools") or () if task.level == "L2" else ()
-    # It offers these in a second conversation, after the failure; so late, no agent can turn to them at once.
+    # The benchmark offers these in a second conversation, after
+    # the failure: so late, no agent can turn to them at once.
     fallbacks = [call["tool"] for call in task.fallbacks]
     golden = [call["tool"] for call in task.golden]
     names = dict.fromkeys([*declared, *golden, *in_turns, *filter(None, expected), *fallbacks])
@@ -150,15 +152,16 @@ SUITE: dict[str, Any] = {
     "description": ABOUT,
     "agent": AGENT,
     "kind": KIND,
+    # As in the benchmark: a call that the cache cannot answer is shown to the model as failed.
     "on_miss": "tool_error",
     "tools": ["ko_agentbench"],
     "cassettes": [NAME],
+    # The defaults of the benchmark's own command.
     "defaults": {"limits": {"steps": 10, "seconds": 60}},
 }
 
 
 def evals_folder(target: Path) -> Path:
-    """Give the suite's folder."""
     return target / "evals" / NAME
 
 
@@ -168,7 +171,6 @@ def task_file(level: str, task: str) -> str:
 
 
 def cassette_folder(target: Path) -> Path:
-    """Give the folder of the suite's shared cassettes."""
     return target / "cassettes" / NAME
 
 

@@ -123,7 +123,7 @@ def published_judges(
     if metrics is None or label not in JUDGED:
         return ()
     details = (metrics.get(label) or {}).get("details") or {}
-    # As when trials are judged here, so that they can be graded again without sending a request.
+    # Recorded as when trials are judged here, so that they can be graded again without sending a request.
     role, model = f"{judge} for {label}", Model(judge, judge)
     replays = (VerdictReplay(label, verdicts) for verdicts in _verdicts(label, details))
     return tuple(PublishedJudge(model, JudgeChat(replay, recorder=recorder, role=role)) for replay in replays)
@@ -137,7 +137,7 @@ def _verdicts(label: str, details: Mapping[str, Any]) -> list[Sequence[Verdict]]
         return [[(bool(vote), str(reasons[at]) if at < len(reasons) else NO_REASON) for at, vote in votes]]
     if label == SCORED:
         share = details.get("llm_judge_score")
-        # The published share was made of a score from 1 to 5.
+        # The published share was made of a score from 1 to 5 by (score - 1) / 4.
         return [[(round(share * 4) + 1, _reason(details))] if isinstance(share, int | float) else []]
     judges = [judge for judge in details.get("individual_judges") or () if isinstance(judge, Mapping)]
     key = "score" if label in AVERAGED else "success"
@@ -206,7 +206,7 @@ def grader_config(logged: LoggedResult) -> dict[str, Any]:
 
 @cache
 def _factory(name: str) -> Callable[..., Grader]:
-    """Find a grader's class as the registry does, which stands above this room."""
+    """Find a grader's class as the registry does; the registry itself cannot be imported from here."""
     module, _, attribute = GRADERS[name].partition(":")
     factory: Callable[..., Grader] = getattr(import_module(f"pytest_agenteval.{module}"), attribute)
     return factory
@@ -249,6 +249,7 @@ async def _trial(
         kind=KIND,
         bucket=logged.level,
         file=f"evals/{NAME}/{task_file(task.level, task.id)}" if task else "",
+        # The words of the runner's own error for a task that ran out of time.
         limit="seconds" if "exceeded timeout" in str(log.get("error") or "") else "",
         cause="ungraded" if ending == "errored" else "",
         message="nothing could be graded" if ending == "errored" else "",
