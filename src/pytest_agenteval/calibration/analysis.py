@@ -48,7 +48,6 @@ class LabelDisagreement(FrozenValue, frozen=True):
 
     @property
     def distance(self) -> float:
-        """How far the score lay from the label."""
         return abs(self.label - self.score)
 
 
@@ -62,7 +61,7 @@ class UnreadableVotes(FrozenValue, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether not one could be read."""
+        """Whether none of the replies could be read; false without a reply."""
         return self.count == self.asks > 0
 
 
@@ -87,27 +86,28 @@ class CalibrationAnalysis(FrozenValue, frozen=True):
         return self.answers.judges[0].name if len(self.answers.judges) == 1 else PANEL
 
     def estimate_for(self, threshold: MetricThreshold) -> BootstrapEstimate:
-        """Give the figure that a threshold is about."""
         for agreed in self.agreements:
             if (agreed.judge, agreed.dimension) == (self.decisive_judge, threshold.dimension):
                 if threshold.metric == SCORED:
                     return BootstrapEstimate(float(agreed.agreement.scored))
                 return agreed.agreement.figures[threshold.metric]
+        # A threshold may name a dimension of the rubric that no example of the file has a label for.
         return BootstrapEstimate(None, reason="no example has a label")
 
     @property
     def thresholds(self) -> tuple[MetricThreshold, ...]:
-        """The plan's thresholds, and those that go without saying where they were not reached.
+        """The plan's thresholds, and the default ones that were not reached.
 
-        Where the file does not say how many examples have to be scored, half of a dimension's have to: a
-        figure over the few that a judge could decide says little of the judge.
+        Where the file does not say how many examples must have a score, half of those with a label must.
         """
+        # A figure over the few examples that a judge could decide says little about the judge.
         stated = {threshold.dimension for threshold in self.plan.thresholds if threshold.metric == SCORED}
         half = [
             MetricThreshold(SCORED, agreed.dimension, ceil(agreed.agreement.examples / 2))
             for agreed in self.agreements
             if agreed.judge == self.decisive_judge and agreed.dimension not in stated
         ]
+        # Users did not write these thresholds: they see one only when it makes the calibration fail.
         unreached = (threshold for threshold in half if not self._is_reached(threshold))
         return (*self.plan.thresholds, *unreached)
 
@@ -118,7 +118,7 @@ class CalibrationAnalysis(FrozenValue, frozen=True):
 
     @property
     def unreadable(self) -> tuple[UnreadableVotes, ...]:
-        """What could not be read of each judge's replies, even after a repair, in the judges' order."""
+        """How many replies of each judge could not be read, even after a repair, in the judges' order."""
         return tuple(_unreadable_votes(judge.name, self.answers.asks) for judge in self.answers.judges)
 
     @property
@@ -127,6 +127,8 @@ class CalibrationAnalysis(FrozenValue, frozen=True):
         return not self.shortfalls and not any(replies.whole for replies in self.unreadable)
 
     def _is_reached(self, threshold: MetricThreshold) -> bool:
+        # An undefined figure, such as the correlation of a judge who always gives one score, is not 0: it
+        # reaches no threshold, not even the lowest one that there can be.
         value = self.estimate_for(threshold).value
         return value is not None and reaches(threshold.metric, value, threshold.threshold)
 
@@ -136,13 +138,17 @@ def analyze_calibration(plan: CalibrationPlan, answers: CalibrationAnswers) -> C
     bootstrap = BootstrapSettings(seed=plan.seed)
     judges = [judge.name for judge in answers.judges]
     panel = [PANEL] if len(judges) > 1 else []
+    # All asks of an example stay together, in the order of the labels: repeated scores of one example
+    # resemble each other, so the bootstrap draws them together or not at all.
     by_id: dict[str, list[ExampleJudgement]] = {example.id: [] for example in plan.examples}
     for ask in answers.asks:
         by_id[ask.example.id].append(ask)
-    by_example = list(by_id.values())  # in the order of the labels
+    by_example = list(by_id.values())
+    # As for thresholds, several judges count as one.
     judge = PANEL if panel else judges[0]
     # Rounded, so that of equally far ones the file's order decides and not the last bit of a float.
     ordered = sorted(_all_disagreements(answers.asks, judge), key=lambda far: -round(far.distance, 9))
+    # With repeats an example would fill the list several times: only its farthest ask is listed.
     farthest: dict[tuple[str, str], LabelDisagreement] = {}
     for disagreement in ordered:
         farthest.setdefault((disagreement.ask.example.id, disagreement.dimension), disagreement)
@@ -193,10 +199,12 @@ def _between_judges(
     dimension: str,
     bootstrap: BootstrapSettings,
 ) -> BootstrapEstimate:
-    """Say how far the judges agree with each other, the labels left aside."""
+    """Measure how far the judges agree with each other; labels are not looked at."""
     units: list[list[Unit]] = []
     for asks in by_example:
         units.append([[ask.score(judge, dimension) for judge in judges] for ask in asks])
+    # Made-up examples, as extreme as examples can be, are drawn too. Without them, judges who agreed on
+    # every example would get an interval without width, although they may differ on the next one.
     most_asks = max(map(len, units), default=0)
     corners: list[list[Unit]] = [[scores] * most_asks for scores in corner_scores(len(judges))]
     return bootstrap_estimate(units, krippendorff_alpha, corners, bootstrap)

@@ -37,7 +37,6 @@ SCORED = "scored"
 
 
 def _is_rising(scale: tuple[float, float]) -> bool:
-    """Whether the lowest label that can be is below the highest."""
     return scale[0] < scale[1]
 
 
@@ -75,6 +74,8 @@ class Calibration(Spec, frozen=True, kw_only=True):
     tags: Annotated[tuple[Tag, ...], expects("a list of texts without spaces")] = ()
 
     def __post_init__(self) -> None:
+        # msgspec, which reads the file, does not know `Holds`: that is for schemas, and for explaining what
+        # is wrong once a file was refused.
         if not _is_rising(self.scale):
             raise ValueError("not rising")
 
@@ -111,27 +112,23 @@ class CalibrationPlan(FrozenValue, frozen=True):
 
     @property
     def label_sources(self) -> str:
-        """How many examples there are and where their labels come from: ``70 constructed labels``."""
+        """The number of examples and who labelled them: ``70 constructed labels``."""
         return describe_label_sources(self.examples)
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """The rubric's dimensions that some example has a label for."""
+        """The rubric's dimensions that some example has a label for, in the rubric's order."""
         labelled = {name for example in self.examples for name in example.labels}
         return tuple(name for name in self.rubric.names if name in labelled)
 
 
 class RubricNames(Protocol):
-    """Rubrics by name, as the registry has them."""
+    """Rubrics by name, as the registry has them, which is a room above this one."""
 
     @property
-    def rubric_names(self) -> Sequence[str]:
-        """The names of all of them."""
-        ...
+    def rubric_names(self) -> Sequence[str]: ...
 
-    def rubric(self, name: str) -> Rubric:
-        """Read one of them."""
-        ...
+    def rubric(self, name: str) -> Rubric: ...
 
 
 def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> CalibrationPlan:
@@ -141,12 +138,13 @@ def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> Calibratio
     """
     document = read_document(path)
     calibration = read_spec(Calibration, document)
+    # What is wrong with the rubric is raised at once: thresholds and labels are both checked against it.
     rubric = _rubric(calibration, document, rubrics)
     problems = list(_threshold_problems(calibration, document, rubric))
     labels = path.parent / calibration.labels
     examples: tuple[LabelledExample, ...] = ()
     try:
-        # So that problems of the labels are listed together with those of the thresholds.
+        # Caught, so that problems of the labels are listed together with those of the thresholds.
         if not labels.is_file():
             _refuse(document, ("labels",), f"a file: {short_path(labels)}", "none", _beside(labels))
         examples = read_labels(labels, rubric, calibration.scale)
@@ -154,6 +152,8 @@ def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> Calibratio
         problems += wrong.problems
     if problems:
         raise ProblemsFound(problems)
+    # Recordings mirror the path below evals/, as those of tasks do: evals/a/x.calibration.yaml with the id
+    # x has cassettes/a/x. A file outside of the project has no such path: its folder's name stands for it.
     folder = path.parent
     below = folder.relative_to(root) if folder.is_relative_to(root) else Path(folder.name)
     parts = below.parts[1:] if below.parts[:1] == ("evals",) else below.parts
@@ -193,6 +193,7 @@ def _rubric(calibration: Calibration, document: ParsedDocument, rubrics: RubricN
             hint = did_you_mean(calibration.rubric, names)
             _refuse(document, ("rubric",), expected, repr(calibration.rubric), hint)
         rubric = rubrics.rubric(calibration.rubric)
+    # A label belongs to one output. A rubric that shows several side by side gives no score for one of them.
     if rubric.candidates:
         expected = "a rubric that judges one output by itself"
         _refuse(document, ("rubric",), expected, f"{rubric.name}, which compares candidates")
@@ -217,9 +218,10 @@ def _thresholds(calibration: Calibration, rubric: Rubric) -> Iterator[MetricThre
 
 
 def _beside(path: Path) -> str:
-    """Name a file of the same folder that may be meant."""
+    """Name a file of the same folder that may be meant; empty where there is none like it."""
     try:
         return did_you_mean(path.name, (entry.name for entry in os.scandir(path.parent)))
+    # The path may lead through a folder that does not exist: the problem is reported without a hint.
     except OSError:
         return ""
 

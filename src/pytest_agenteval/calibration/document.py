@@ -12,6 +12,7 @@ from pytest_agenteval.records.record import Document, FrozenValue, from_builtins
 from pytest_agenteval.store.record_files import replace_json, replace_text
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
+# Every run looks for calibrations when it ends, and few have one: what computes them is not imported here.
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.analysis import CalibrationAnalysis, JudgeAgreement, LabelDisagreement
     from pytest_agenteval.calibration.labels import ExampleJudgement
@@ -214,8 +215,12 @@ class CalibrateDocument(Document, frozen=True, kw_only=True):
 def calibrate_document(
     folder: Path | None, exit_status: int, calibrations: Iterable[tuple[Path, Mapping[str, Any]]]
 ) -> CalibrateDocument:
-    """Give the calibrations of a run, each with its page, as ``storage.read_calibrations`` gives them."""
+    """Make the document of ``agenteval calibrate --json``; ``calibrations`` are pages with their figures.
+
+    The figures are those that ``read_calibrations`` gives.
+    """
     pages = ({**data, "page": str(page)} for page, data in calibrations)
+    # Not strict: JSON files have lists where the types have tuples, and whole numbers where they have floats.
     figures = tuple(from_builtins(CalibrationFigures, data, strict=False) for data in pages)
     run = str(folder) if folder else None
     return CalibrateDocument(run=run, exit_status=exit_status, calibrations=figures)
@@ -233,19 +238,18 @@ def store_calibration(folder: Path, data: Mapping[str, Any], page: str) -> None:
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:
-    """Read the calibrations of a run, by name; those of another version are left out."""
+    """Read the calibrations of a run, in the order of their ids; those of another version are left out."""
     files = sorted(folder.glob(f"{PREFIX}*.json"))
     calibrations = (json.loads(path.read_text(encoding="utf-8")) for path in files)
     return [data for data in calibrations if data.get("v") == VERSION]
 
 
 def page_path(folder: Path, id: str) -> Path:
-    """Give where the page of a calibration lies."""
     return folder / f"{PREFIX}{id}.html"
 
 
 def calibration_json(analysis: CalibrationAnalysis) -> dict[str, Any]:
-    """Give everything about a calibration as JSON values."""
+    """Give everything about a calibration as JSON values, from which every figure can be computed again."""
     plan, rubric = analysis.plan, analysis.plan.rubric
     return {
         "v": VERSION,
@@ -351,7 +355,8 @@ def _examples(asks: Iterable[ExampleJudgement]) -> Iterator[dict[str, Any]]:
         example = of_example[0].example
         judged = []
         for ask in of_example:
-            details = ask.judgement.as_details()  # without what is the same for all of them
+            # Rubric, judges and way to combine are the same for all asks and stand once in the document.
+            details = ask.judgement.as_details()
             judged.append(
                 {"repetition": ask.repetition}
                 | {key: details[key] for key in ("prompt", "scores", "spread", "votes")}

@@ -30,7 +30,10 @@ Labels = Mapping[str, Mapping[str, float]]
 
 
 class PersonLabels(FrozenValue, frozen=True):
-    """What one person says of one example: a number for each dimension answered, None for "cannot tell"."""
+    """What one person says of one example: a number for each dimension answered, None for "cannot tell".
+
+    Numbers are on the scale of the file that the person writes.
+    """
 
     scores: Mapping[str, float | None] = NOTHING
     note: str = ""
@@ -42,14 +45,15 @@ NO_LABELS = PersonLabels()
 class LabelFile:
     """The labels of one person by one rubric, as ``agenteval calibrate`` reads them.
 
-    A new example is appended in one write, a changed one replaces the whole file at once: what stops in
-    between leaves at most half a line at the end, which is cut off when the file is opened again, before
-    anything is read. ``scale`` is what new labels are on; each line says its own.
+    A new example is appended in one write; a changed one replaces the whole file at once. A program that is
+    killed in between leaves at most half a line at the end, which is cut off when the file is next opened,
+    before anything is read. ``scale`` is what new labels are on; each line holds its own.
     """
 
     def __init__(self, path: Path, rubric: Rubric, scale: Scale, labeller: str = "") -> None:
         self.path, self.scale, self.labeller, self._rubric = path, scale, labeller, rubric
         self.repaired = False
+        # Calibrations read CSV files too, but those have no column for the scale, which each line here holds.
         if path.suffix.lower() not in JSON_LINES:
             raise UsageMistake(f"{path}: expected a file of labels that ends in .jsonl")
         with _as_usage_mistakes(path):
@@ -62,17 +66,19 @@ class LabelFile:
 
     def id_for(self, id: str, values: Mapping[str, str]) -> str:
         """Give the id under which these values stand in the file: that of an equal example, else ``id``."""
+        # The file holds texts without secrets, so equal examples are found only if these are cleaned too.
         return self._ids.get(json_digest(KNOWN_SECRETS.value(values)), id)
 
     def labels_of(self, id: str) -> PersonLabels:
-        """Give what is in the file on an example."""
+        """Give the labels of an example; none where the file does not have it."""
         return self._by_id.get(id, NO_LABELS)
 
     def check_writable(self) -> None:
-        """Raise UsageMistake where labels could not be written, before anybody has thought about one."""
+        """Raise UsageMistake where labels cannot be written, before a person has spent time on one."""
         with _as_usage_mistakes(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not self.path.exists()
+            # Opening for appending tries the very right that a label needs, and changes no content.
             os.close(os.open(self.path, APPEND, 0o644))
             if is_new:
                 self.path.unlink()
@@ -92,18 +98,24 @@ class LabelFile:
         fields |= {"labeller": self.labeller} if self.labeller else {}
         fields |= {"note": labels.note} if labels.note else {}
         text = json.dumps(KNOWN_SECRETS.value(fields), ensure_ascii=False)
+        # A model may reply half of a surrogate pair, which UTF-8 cannot hold: it is written as JSON's escape.
         line = f"{text}\n".encode(errors="backslashreplace")
         with _as_usage_mistakes(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Two terminals may label into one file at the same time, and neither may lose a label.
             with file_lock(self.path):
                 size = self.path.stat().st_size if self.path.exists() else 0
-                if id in self._by_id or size != self._size:  # changed, or somebody else wrote meanwhile
+                # The label was changed, or somebody else wrote since: the line may be anywhere in the file.
+                if id in self._by_id or size != self._size:
                     self._replace(id, line)
                 else:
+                    # One system call for the whole line, so that a kill leaves no more than half a line.
                     handle = os.open(self.path, APPEND, 0o644)
                     try:
                         written = os.write(handle, line)
-                        while written < len(line):  # the disk is nearly full: go on until it says so
+                        # POSIX may write less than all of it on a nearly full disk: the next call then fails
+                        # with an error that names the reason.
+                        while written < len(line):
                             written += os.write(handle, line[written:])
                         os.fsync(handle)
                     finally:
@@ -113,12 +125,13 @@ class LabelFile:
         self._ids[json_digest(KNOWN_SECRETS.value(values))] = id
 
     def _repair(self) -> None:
-        """Cut off half a line at the end, or end a whole one."""
+        """Cut off half a line at the end, or add the line break that a whole line lacks."""
         with file_lock(self.path), self.path.open("r+b") as file:
             data = file.read()
             if not data or data.endswith(b"\n"):
                 return
             start = data.rfind(b"\n") + 1
+            # An editor may have saved a whole line without its line break: that is a label, and stays.
             if _object_in(data[start:]) is not None:
                 file.write(b"\n")
             else:
@@ -126,17 +139,20 @@ class LabelFile:
                 self.repaired = True
 
     def _read(self) -> None:
-        """Read what is there; raises ProblemsFound where calibrate could not read it either."""
+        """Read what the file holds; raises ProblemsFound where calibrate could not read it either."""
         if not self.path.exists():
             return
+        # Read twice: this call raises every problem, but its labels are on 0 to 1 and lack "cannot tell".
         read_labels_so_far(self.path, self._rubric, ZERO_TO_ONE)
         rows = [row.parts for row in read_label_rows(self.path, self._rubric.names, [])]
+        # How far two people agree can be measured only as long as each has a file of their own.
         others = {row.get("labeller", "") for row in rows} - {self.labeller}
         if others:
             names = ", ".join(sorted(name or "somebody unnamed" for name in others))
             hint = "yours go into a file of their own: --labeller NAME makes one, -o FILE names it"
             raise UsageMistake(f"{self.path} holds labels of {names}; {hint}")
         for row in rows:
+            # Lines in a shorter form, which people may write by hand, stay in the file but are not found.
             if "id" in row and isinstance(row.get("input"), Mapping):
                 scale = tuple(row.get("scale", ZERO_TO_ONE))
                 scores = {name: self._on_scale(score, scale) for name, score in row["scores"].items()}
@@ -150,9 +166,11 @@ class LabelFile:
         return new_low + (score - low) / (high - low) * (new_high - new_low)
 
     def _replace(self, id: str, line: bytes) -> None:
-        """Write the file anew with this line in the place of the example's old one."""
+        """Write the file again with this line in the place of the example's old one, else at the end."""
+        # Read from disk and not from memory, which lacks what others wrote since.
         lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
         places = [place for place, old in enumerate(lines) if (_object_in(old) or {}).get("id") == id]
+        # Two programs may both have appended the example: one line of it stays, as ids are unique.
         lines = [old for place, old in enumerate(lines) if place not in places[1:]]
         if places:
             lines[places[0]] = line
@@ -193,12 +211,13 @@ class PeopleAgreement(FrozenValue, frozen=True):
 
 
 def agreement_with_others(file: Path, rubric: Rubric) -> Iterator[PeopleAgreement]:
-    """Compare a file of labels with others of its folder that are named like the rubric too.
+    """Compare a file of labels with others of its folder whose names begin with the rubric's.
 
-    A file that cannot be read is passed over, and so is one without an example in common.
+    A file that cannot be read is skipped, and so is one without an example in common.
     """
     mine = _labels_by_content(file, rubric)
     for other in sorted(file.parent.glob(f"{rubric.name}*{file.suffix}")) if mine else ():
+        # By content and not by id: whoever labels may give the same example another id.
         theirs = {} if other.name == file.name else _labels_by_content(other, rubric)
         for name in rubric.names:
             pairs = [

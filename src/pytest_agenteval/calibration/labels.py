@@ -52,12 +52,12 @@ class LabelledExample(FrozenValue, frozen=True):
 
     @property
     def judged(self) -> str:
-        """What is judged."""
+        """The text of the output."""
         return self.values[self.output]
 
     @property
     def given(self) -> Mapping[str, str]:
-        """What else the judge is shown."""
+        """Everything else that the judge is shown, by name."""
         return {name: value for name, value in self.values.items() if name != self.output}
 
 
@@ -93,7 +93,10 @@ def describe_label_sources(examples: Iterable[LabelledExample]) -> str:
 
 
 class LabelRow(FrozenValue, frozen=True):
-    """One example as it was written: its line, its parts by key, and the column that each came from."""
+    """One example as it was written: its line, its parts by key, and the column that each came from.
+
+    ``columns`` is empty for a line of JSON.
+    """
 
     line: int
     parts: Mapping[str, Any]
@@ -105,16 +108,17 @@ class LabelRow(FrozenValue, frozen=True):
         return path if column is None else (column,)
 
     def is_of_all(self, path: KeyPath) -> bool:
-        """Whether what is wrong with a part is wrong in all rows: a CSV file has no column for it."""
+        """Whether a part is wrong in every row, because the CSV file has no column for it."""
         if not self.columns:
             return False
         return path == ("input",) or not any(place[0] == path[0] for place in self.columns)
 
 
 def read_label_rows(path: Path, dimensions: Sequence[str], problems: list[Problem]) -> list[LabelRow]:
-    """Read the rows of a file, as far as they can be read; what is wrong with the others is added.
+    """Read the rows of a file that can be read; what is wrong with the others is added to ``problems``.
 
-    Raises ProblemsFound where nothing can be read at all. Bare column names are taken for ``dimensions``.
+    Raises ProblemsFound where nothing can be read at all. In a CSV file, columns named like one of the
+    ``dimensions`` hold its labels.
     """
     suffix = path.suffix.lower()
     if suffix not in (*JSON_LINES, *CSV):
@@ -128,6 +132,7 @@ def read_label_rows(path: Path, dimensions: Sequence[str], problems: list[Proble
 def _file_text(path: Path) -> str:
     data = read_bytes(path)
     try:
+        # Excel begins its CSV files in UTF-8 with a byte order mark, which would be part of the first name.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as broken:
         line = data.count(b"\n", 0, broken.start) + 1
@@ -157,6 +162,8 @@ def _json_rows(path: Path, text: str, problems: list[Problem]) -> Iterator[Label
 def _csv_rows(
     path: Path, text: str, dimensions: Sequence[str], problems: list[Problem]
 ) -> Iterator[LabelRow]:
+    # Without newline="" line breaks within quoted cells would be changed. Strict, so that a quote that is
+    # never closed is an error and does not swallow the rest of the file.
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         head = [name.strip() for name in next(reader, [])]
@@ -190,10 +197,11 @@ def _csv_rows(
 
 
 def _column_place(name: str, singles: Sequence[str], dimensions: Sequence[str]) -> KeyPath | None:
-    """Give where JSON would have what a column holds; None for a column that nobody knows."""
+    """Give where a line of JSON would have what a column holds; None for an unknown column."""
     kind, _, rest = name.partition(".")
     if kind == "input" and rest:
         return ("input", rest)
+    # A dimension's column is named in full, `score.tone`, or shortly, `tone`.
     dimension = rest if kind == "score" else name
     if dimension in dimensions:
         return ("scores", dimension)
@@ -201,10 +209,11 @@ def _column_place(name: str, singles: Sequence[str], dimensions: Sequence[str]) 
 
 
 def _csv_row(line: int, head: Sequence[str], places: Mapping[str, KeyPath], cells: Sequence[str]) -> LabelRow:
-    """Put cells where JSON would have them; an empty cell says nothing, but for texts that may be empty."""
+    """Put cells where a line of JSON would have them; an empty cell is no value."""
     parts: dict[str, Any] = {"scores": {}}
     for name, cell in zip(head, cells, strict=True):
         place = places.get(name)
+        # What is judged, and what is shown with it, may be an empty text: an agent may answer nothing.
         if place is None or (place[0] not in ("input", "output") and not cell.strip()):
             continue
         value: Any = _cell_number(cell) if place[0] == "scores" else cell
@@ -216,7 +225,7 @@ def _csv_row(line: int, head: Sequence[str], places: Mapping[str, KeyPath], cell
 
 
 def _cell_number(cell: str) -> Any:
-    """Give a cell's number; what is none stays text, for the message of whoever needs a number."""
+    """Give a cell's number; anything else stays text, so that the problem can quote it."""
     try:
         return float(cell)
     except ValueError:
@@ -231,6 +240,7 @@ def _unknown_keys(path: Path, line: int, value: Iterable[str], keys: Sequence[st
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # The json module takes the last of two equal keys in silence: one of two labels would be lost.
     value = dict(pairs)
     if len(value) < len(pairs):
         twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
@@ -239,6 +249,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(text: str) -> NoReturn:
+    # Python's json module reads NaN and Infinity, which RFC 8259 does not allow, as numbers.
     raise ValueError(f"{text}, which is no JSON")
 
 
@@ -252,9 +263,9 @@ def _refuse_file(path: Path, line: int | None, expected: str, found: str) -> NoR
 def read_labels(path: Path, rubric: Rubric, scale: Scale = ZERO_TO_ONE) -> tuple[LabelledExample, ...]:
     """Read every example of a file; raises ProblemsFound with all that its author has to mend.
 
-    Labels are numbers on the line's own ``scale``, else on this one, and come out as 0 to 1. A dimension
-    without a label, or with null, which says that a person could not tell, is not compared; an example that
-    has no other is left out.
+    Labels are numbers on the line's own ``scale``, else on this one, and are returned as 0 to 1. A dimension
+    without a label, or with null (the person could not tell), is not compared; an example that has no label
+    at all is left out.
     """
     examples = read_labels_so_far(path, rubric, scale)
     if not examples:
@@ -263,11 +274,12 @@ def read_labels(path: Path, rubric: Rubric, scale: Scale = ZERO_TO_ONE) -> tuple
 
 
 def read_labels_so_far(path: Path, rubric: Rubric, scale: Scale) -> tuple[LabelledExample, ...]:
-    """Read a file that may have no example yet; else as ``read_labels`` does."""
+    """Read as ``read_labels`` does, but allow a file that has no example yet."""
     problems: list[Problem] = []
     rows = read_label_rows(path, rubric.names, problems)
     reader = _Reader(path, rubric, scale, problems)
     examples = [reader.example(row) for row in rows]
+    # Problems of lines that cannot be read at all were found first: sorted, they stand where their line is.
     if problems:
         raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
     return tuple(example for example in examples if example.labels)
@@ -282,8 +294,9 @@ class _Reader:
         self._ids: dict[str, int] = {}
 
     def example(self, row: LabelRow) -> LabelledExample:
-        """Give an example, which holds only what could be read."""
+        """Give an example; where something is wrong, it lacks that part and a problem is added."""
         output = self._text(row, ("output",), row.parts.get("output"), "what is judged, as text")
+        # No part of an example, but checked here: review reads it to know whose file it is.
         self._text(row, ("labeller",), row.parts.get("labeller", ""), "a text: who gave the labels")
         return LabelledExample(
             id=self._id(row),
@@ -295,7 +308,7 @@ class _Reader:
         )
 
     def _source(self, row: LabelRow) -> LabelSource:
-        """Give where the labels come from; a file that does not say holds a user's own, which people gave."""
+        # A row without it is a user's own, which people labelled.
         value = row.parts.get("label_source", "human")
         source = next((name for name in SOURCES if name == value), None)
         if source is None:
@@ -314,8 +327,9 @@ class _Reader:
         return id
 
     def _input(self, row: LabelRow) -> dict[str, str]:
-        """Give the values that the rubric shows beside the output; a lone text is its only one."""
+        """Give the values that the rubric shows beside the output, by name."""
         value, given = row.parts.get("input"), self._given
+        # Where the rubric shows one value only, its name need not be repeated in every line.
         if isinstance(value, str) and len(given) == 1:
             return {given[0]: value}
         if "input" not in row.parts and not given:
@@ -361,6 +375,7 @@ class _Reader:
         number = _is_number(value)
         if number and low <= value <= high:
             return True
+        # A number past the scale is mostly one on another scale: the hint names both ways to set it.
         expected = f"a number from {low:g} to {high:g}"
         hint = "another scale is `scale: [1, 5]` in the calibration file, or --scale 1 5" if number else ""
         self._wrong(row, ("scores", name), expected, value_text(value), hint)
@@ -373,7 +388,7 @@ class _Reader:
         return ""
 
     def _columns(self, row: LabelRow, names: Sequence[str]) -> str:
-        """Say which columns a CSV file needs."""
+        """Name the columns that a CSV file lacks; empty for JSON lines."""
         return f"columns {', '.join(f'input.{name}' for name in names)}" if row.columns else ""
 
     def _unknown(self, row: LabelRow, path: tuple[str, str], kind: str, names: Sequence[str]) -> None:
@@ -390,4 +405,5 @@ class _Reader:
 
 
 def _is_number(value: Any) -> bool:
+    # In Python True is an int, and a CSV cell "nan" is read as a float: neither is a label.
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
