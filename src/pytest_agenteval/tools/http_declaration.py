@@ -1,9 +1,10 @@
-"""What authors of tool files write, and what is wrong with it.
+"""The declarations that authors of tool files write, and the problems in them.
 
 A text in ``url``, ``query``, ``headers`` and ``body`` may name arguments as ``{keyword}``, with a value for
 an absent one as ``{unit=1}``, environment variables as ``${KAKAO_REST_API_KEY}`` and the token as
 ``${token}``. A text that is one argument and nothing else keeps the argument's type; a key whose argument is
-absent is left out."""
+absent is left out.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from pytest_agenteval.text.errors import KeyPath, did_you_mean
 from pytest_agenteval.tools.request_values import TemplateValue, compile_value, is_chosen
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
+# Providers of models accept no other names of tools.
 ToolName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
 Variable = Annotated[str, Meta(pattern=r"^\w+\Z")]
 ValueMap = Mapping[str, Any]
@@ -36,7 +38,7 @@ class Chosen(Spec, frozen=True, kw_only=True):
 
     @property
     def template(self) -> Map:
-        """The map {param, table, join} of it, as templates of requests hold it."""
+        """The map {param, table, join} in the form that request templates expect."""
         return {"param": self.param, "table": self.table} | ({} if self.join is None else {"join": self.join})
 
 
@@ -161,7 +163,7 @@ _PATH = re.compile(r"/[^\s?#{}]*")
 
 
 def is_address(text: str) -> bool:
-    """Whether this is the address of a server, perhaps with a path, and no query."""
+    """Whether this is the address of a server, perhaps with a path, and without a query."""
     plain = _NAME.sub("x", text)
     try:
         return bool(_ADDRESS.fullmatch(plain)) and urlsplit(plain).port != 0
@@ -170,7 +172,7 @@ def is_address(text: str) -> bool:
 
 
 def is_path(text: str) -> bool:
-    """Whether this can stand behind the address of a server."""
+    """Whether this can follow the address of a server."""
     return bool(_PATH.fullmatch(_NAME.sub("x", text)))
 
 
@@ -178,7 +180,7 @@ KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
 
 
 class DeclarationProblem(FrozenValue, frozen=True):
-    """A problem whose file is not known here; the path starts at the tool."""
+    """A problem whose file is not known here; its path starts at the tool."""
 
     path: KeyPath
     expected: str
@@ -222,9 +224,10 @@ _KEYWORDS: Mapping[str, _Rule] = {
 
 
 def schema_problems(schema: Any, path: KeyPath = (), root: Any = None) -> Iterator[DeclarationProblem]:
-    """Give what no JSON Schema says.
+    """Give the parts of a schema that are not valid JSON Schema.
 
-    References lead to something within the ``root``, the schema itself: nothing is fetched for a check.
+    References have to lead to something within the ``root``, the schema itself: nothing is fetched for a
+    check.
     """
     root = schema if root is None else root
     if isinstance(schema, bool):
@@ -268,7 +271,6 @@ _INVALID_NAME = re.compile(r"(\$?)\{(?!\w+[=}])([^{}\s]+)\}")
 
 
 def tool_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
-    """Give what is wrong with one tool."""
     if tool.parameters.get("type") != "object":
         found = value_text(tool.parameters.get("type"))
         yield DeclarationProblem(("parameters", "type"), "object: arguments are a map", found)
@@ -281,6 +283,7 @@ def tool_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> Itera
             hint = did_you_mean(name, properties)
             wrong.append(DeclarationProblem(place, "a name in `properties`", value_text(name), hint))
     yield from wrong
+    # The other checks read the schema's properties, so they need a valid schema.
     if wrong:
         return
     names = tuple(properties or ())
@@ -289,6 +292,7 @@ def tool_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> Itera
         yield from _token_problems(tool.token, own_secrets, provider)
     secrets = (*own_secrets, TOKEN) if tool.token or (provider and provider.token) else own_secrets
     request = tool.request
+    # A form is a list of fields, so its body has to be a map of them.
     form = request.body if request.body_as == "form" and request.body is not None else {}
     if not isinstance(form, Mapping) or is_chosen(form):
         expected = "a map from field to value: it is sent as a form"
@@ -323,7 +327,7 @@ def tool_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> Itera
 
 
 def provider_problems(provider: ProviderSpec) -> Iterator[DeclarationProblem]:
-    """Give what is wrong with what tools share; the path starts at the provider."""
+    """Give what is wrong with the part that tools share; the path starts at the provider."""
     yield from _shared_part_problems(("base",), provider.base, provider.secrets)
     if not is_address(provider.base):
         yield DeclarationProblem(
@@ -362,7 +366,7 @@ def _token_problems(
 
 
 def _shared_part_problems(path: KeyPath, given: Any, secrets: Iterable[str]) -> Iterator[DeclarationProblem]:
-    """Look at what is sent for every tool: it has secrets, but no arguments."""
+    """Check a part that is sent for every tool: it may name secrets, but no arguments."""
     value = compile_value(given)
     yield from _misspelt_names(path, given, ())
     yield from _unknown_names(path, "no parameters: the tools' own requests have them", value.names, ())
@@ -370,11 +374,12 @@ def _shared_part_problems(path: KeyPath, given: Any, secrets: Iterable[str]) -> 
 
 
 def _misspelt_names(path: KeyPath, given: Any, names: Iterable[str]) -> Iterator[DeclarationProblem]:
-    """Look for braces that would be sent as they stand, though they look like a name."""
+    """Find braces that look like a name but would be sent unchanged."""
     if isinstance(given, str):
         for secret, name in _INVALID_NAME.findall(given):
             if secret:
                 yield DeclarationProblem(path, "a name in `secrets`", f"unknown name {name!r}")
+            # Braces may be meant as text. A mistake is likely only if a parameter has this name.
             elif name in names:
                 expected = f"{{param: {name}}}: in braces stand letters, digits and _"
                 yield DeclarationProblem(path, expected, value_text(given))
@@ -412,6 +417,7 @@ def _address_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> I
         yield DeclarationProblem(("request", "url"), "an address, or {param, table} of them", "an argument")
     for text in texts:
         yield from _url_problems(("request", "url"), str(text), provider)
+        # A query's key is left out if its argument is absent; a part of an address cannot be left out.
         sure = {
             *tool.parameters.get("required", ()),
             *(name for name, shape in tool.parameters.get("properties", {}).items() if "default" in shape),
@@ -431,6 +437,7 @@ def _url_problems(path: KeyPath, url: str, provider: ProviderSpec | None) -> Ite
         )
 
 
+# A path that begins with $. or $[ is JSONPath, which is not supported.
 _VALUE_PATH = re.compile(r"(?!\$[.\[])(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*")
 
 

@@ -1,6 +1,7 @@
 """Requests of HTTP tools: written from a call's arguments, read back into them, and sent.
 
-Each event loop has its own client; a token is requested once."""
+Each event loop has its own client; a token is requested once.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +45,7 @@ _BODY_TYPES = {"json": "application/json; charset=utf-8", "form": "application/x
 
 
 class RequestTemplate:
-    """How one tool's calls are written as requests.
-
-    Parameters that are not sent stand in the address behind a ``#``, which no HTTP library sends: so that
-    calls that differ have requests that differ.
-    """
+    """How one tool's calls are written as requests."""
 
     def __init__(
         self, spec: RequestSpec | TokenSpec, provider: ProviderSpec | None, parameters: Mapping[str, Any]
@@ -75,11 +72,11 @@ class RequestTemplate:
 
     @property
     def values(self) -> tuple[TemplateValue, ...]:
-        """All that is sent, in parts."""
+        """The parts of the request that may hold arguments or secrets."""
         return (self._url, self._query, self._headers, *([self._body] if self._body else []))
 
     def filled(self, args: Args) -> dict[str, Any]:
-        """Give the arguments that count: those the schema knows, with its defaults for absent ones."""
+        """Give the arguments that the schema declares, with its defaults for absent ones."""
         full: dict[str, Any] = {}
         for name in self._properties:
             value = args.get(name)
@@ -90,7 +87,7 @@ class RequestTemplate:
         return full
 
     def request(self, args: Args, secrets: SecretLookup = lambda name: MARK, base: str = "") -> Request:
-        """Write a call as a request; a ``base`` takes the place of the provider's."""
+        """Write a call as a request; a ``base`` replaces the provider's address."""
         full = self.filled(args)
         has_address = not isinstance(self._url, TableValue) or self._url.knows(full)
         uri = self._url.write(full, secrets) if has_address else ABSENT
@@ -101,6 +98,8 @@ class RequestTemplate:
         uri = f"{uri}{'&' if '?' in uri else '?'}{query}" if query else uri
         if base and self.base and uri.startswith(self.base):
             uri = base.rstrip("/") + uri[len(self.base) :]
+        # Parameters that are not sent stand behind a #, which no HTTP library sends. So different calls have
+        # different requests, and each finds its own recording.
         unsent = _pairs({name: full[name] for name in self._unsent if name in full})
         headers = {name: text_of_value(value) for name, value in self._headers.write(full, secrets).items()}
         uri = f"{uri}#{unsent}" if unsent else uri
@@ -109,11 +108,12 @@ class RequestTemplate:
             return Request(self.method, uri, None, headers)
         if self._as == "form":
             return Request(self.method, uri, _pairs(body), headers)
+        # Models write half surrogate pairs, which UTF-8 cannot encode; as escapes they stay valid JSON.
         text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", compact_json(body))
         return Request(self.method, uri, text, headers)
 
     def args(self, request: Request) -> dict[str, Any]:
-        """Read a request's arguments, each in the type that the schema names."""
+        """Read a request's arguments, each in the type that the schema declares."""
         address = urlsplit(request.uri)
         args: dict[str, Any] = dict(self._url.read(request.uri.partition("#")[0].partition("?")[0]) or {})
         args.update((name, unquote(value)) for name, value in list(args.items()))
@@ -133,7 +133,7 @@ class RequestTemplate:
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """The request that gives the token of all others, and where in its response that stands."""
+    """The request that gives the token for all others, and where the token stands in its response."""
 
     template: RequestTemplate
     path: str
@@ -143,7 +143,7 @@ class TokenRequest:
 
 @dataclass(frozen=True, slots=True)
 class ToolEndpoint:
-    """Where the calls of one tool are sent; a ``base`` takes the place of the provider's address."""
+    """Where the calls of one tool are sent; a ``base`` replaces the provider's address."""
 
     tool: str
     provider: str
@@ -159,7 +159,7 @@ def _address_value(url: str | Chosen, base: str) -> TemplateValue:
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
-    """Write a query; a list is its key several times, and what is no secret may be read."""
+    """Write a query; a list repeats its key for each item."""
     return "&".join(
         f"{_quote(name)}={_quote(text_of_value(item))}"
         for name, value in values.items()
@@ -169,6 +169,7 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 def _quote(text: str) -> str:
     quoted = quote(text, safe=",:", errors="replace")
+    # The mark in place of a secret stays readable.
     return quoted.replace(_QUOTED_MARK, MARK) if "%3C" in quoted else quoted
 
 
@@ -184,12 +185,12 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _whole_number(value: Any) -> Any:
-    """Write whole numbers in one way: 127.0 and 127 are one argument."""
+    """Give whole numbers one form: 127.0 and 127 are the same argument."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
 
 
 def _as_type(value: Any, shape: Any) -> Any:
-    """Bring a text back into the type that the schema names; what does not fit stays a text."""
+    """Convert a text to the type that the schema declares; a text that does not fit stays a text."""
     kind = shape.get("type") if isinstance(shape, Mapping) else None
     if isinstance(kind, list):
         kind = next((each for each in kind if each != "null"), None)
@@ -220,7 +221,7 @@ SECONDS = 30.0
 
 @dataclass(slots=True)
 class _OfLoop:
-    """What belongs to one loop."""
+    """The client of one loop, and its locks."""
 
     holder: AsyncGenerator[httpx.AsyncClient]
     client: httpx.AsyncClient
@@ -233,25 +234,25 @@ _tokens: dict[str, tuple[str, float]] = {}
 
 
 async def send_call(endpoint: ToolEndpoint, args: Mapping[str, Any]) -> Response:
-    """Send a call with its secrets, after the token that it takes."""
+    """Send a call with its secrets, and with a token if the endpoint needs one."""
     variable = "AGENTEVAL_TOOLS_BASE_" + endpoint.provider.upper().replace("-", "_")
     base = endpoint.base or (os.environ.get(variable, "") if endpoint.provider else "")
     if endpoint.token is None:
         return await _exchange(endpoint.template, args, os.environ, base)
     key, token = await _token(endpoint, endpoint.token, base)
     response = await _exchange(endpoint.template, args, {**os.environ, "token": token}, base)
-    if response.status == 401:  # whatever it says of how long it lasts
+    if response.status == 401:  # the token may expire earlier than stated
         _tokens.pop(key, None)
     return response
 
 
 async def loop_client() -> httpx.AsyncClient:
-    """Give the client of this loop, which is closed with it."""
+    """Give the client of the running loop, which is closed with the loop."""
     return (await _of_this_loop()).client
 
 
 async def close_client() -> None:
-    """Close the client of this loop; one whose loop ends as it should is closed by itself."""
+    """Close the running loop's client; a loop that ends properly closes it by itself."""
     held = _of_loops.get(asyncio.get_running_loop())
     if held is not None:
         await held.holder.aclose()
@@ -273,11 +274,13 @@ async def _exchange(
     request = template.request(args, secret, base)
     try:
         client = await loop_client()
+        # httpx's own timeout holds for each operation, and not for the request as a whole.
         async with asyncio.timeout(SECONDS):
             reply = await client.request(
                 request.method,
                 request.uri.partition("#")[0],
                 content=None if request.body is None else text_of(request.body).encode(),
+                # As bytes, since httpx would encode texts as ASCII, which not every value is.
                 headers=[(name.encode(), value.encode()) for name, (value,) in request.headers.items()],
             )
     except (httpx.InvalidURL, httpx.LocalProtocolError) as failed:
@@ -285,13 +288,13 @@ async def _exchange(
         raise ToolFailed(message, "bad_arguments") from None
     except (httpx.HTTPError, TimeoutError) as failed:
         raise ToolFailed(f"{_host(request)} did not answer: {type(failed).__name__}", "unreachable") from None
-    # A provider may say a key again, whose variable has a name that tells nobody what it is.
+    # A provider may repeat a key in its reply, and the name of the key's variable may not look secret.
     body = Redactor(used).text(reply.text)
     return Response(reply.status_code, reply.reason_phrase, dict(reply.headers), body)
 
 
 async def _token(endpoint: ToolEndpoint, token: TokenRequest, base: str) -> tuple[str, str]:
-    """Give the key of a token and the token; those who need it at the same time share one request."""
+    """Give the key of a token and the token; concurrent callers share one request."""
     key = text_digest(repr([token.template.request({}, os.environ.__getitem__, base)]))
     of_loop = await _of_this_loop()
     async with of_loop.locks.setdefault(key, asyncio.Lock()):
@@ -324,9 +327,10 @@ async def _of_this_loop() -> _OfLoop:
 
 
 async def _client_of(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[httpx.AsyncClient]:
-    """Hold a client: a loop that ends closes its generators, and this one its client."""
+    """Hold a client as long as its loop runs."""
     import httpx
 
+    # asyncio.run closes the async generators of its loop, and this one then closes its client.
     client = httpx.AsyncClient(timeout=SECONDS)
     try:
         yield client

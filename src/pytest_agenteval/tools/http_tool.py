@@ -1,4 +1,4 @@
-"""HTTP tools: made of what a file declares, with the mapping from a provider's response to the result."""
+"""HTTP tools, made from the declarations of a file, and the mapping from responses to results."""
 
 from __future__ import annotations
 
@@ -51,14 +51,17 @@ class ResponseMapping:
         self._errors = tuple(map(_ErrorRule, errors))
 
     def result(self, response: Response, args: Args) -> ToolResult:
-        """Give what is shown, or the error that the response is."""
+        """Give what the agent is shown, or the error that the response means."""
+        # Some servers begin JSON with a byte order mark.
         text = text_of(response.body).strip().removeprefix("\ufeff")
         body = _parse_json(text)
         error = next((error for rule in self._errors if (error := rule.error_text(body, text))), "")
+        # Redirects are not followed, since keys would go with them, and their text is no answer.
         if error or response.status >= 300:
             return _failure(error or f"HTTP {response.status}: {_short(text) or response.message}")
         if not text:
             return ToolResult(self._empty)
+        # A page of a proxy must not be shown as a result.
         if body is ABSENT:
             if self._text == "any" or (self._text == "xml" and text.startswith("<")):
                 return ToolResult(text)
@@ -67,7 +70,7 @@ class ResponseMapping:
 
 
 class _ErrorRule:
-    """One way in which a body says that the call failed."""
+    """One form in which a body reports that the call failed."""
 
     def __init__(self, spec: ErrorSpec) -> None:
         self._at, self._message = _at(spec.path), _at(spec.message) if spec.message else None
@@ -75,7 +78,7 @@ class _ErrorRule:
         self._pattern = Pattern(spec.pattern, re.S) if spec.pattern else None
 
     def error_text(self, body: Any, text: str) -> str:
-        """Give what the body says went wrong, or an empty text."""
+        """Give the error that the body reports, or an empty text."""
         if body is ABSENT:
             match = self._pattern.search(text) if self._pattern else None
             return _short(match[match.lastindex or 0]) if match else ""
@@ -93,7 +96,7 @@ def _at(path: str) -> Callable[[Any], Any]:
 
 
 class _Part:
-    """A value that the agent is shown, made of the response in the order in which a part lists its keys."""
+    """A value that the agent is shown, made from the response by the steps of a part in a fixed order."""
 
     def __init__(self, spec: PartSpec) -> None:
         self._spec, self._at = spec, _at(spec.path)
@@ -174,7 +177,7 @@ _CONVERT: dict[str, Callable[[Any], Any]] = {
 
 
 def _parse_json(text: str) -> Any:
-    """Read JSON, also as older providers write it: with a last semicolon and with quotes escaped."""
+    """Read JSON; also as older providers write it, with a semicolon at the end or escaped quotes."""
     older = text.rstrip("; \n").replace("\\'", "'") if text.startswith(("{", "[")) else ""
     for source, strict in ((text, True), (older, False)):
         try:
@@ -196,8 +199,8 @@ def _short(text: str) -> str:
 class HttpWire:
     """The wire of one declared tool; see the protocol ``Wire``.
 
-    A ``base`` takes the place of the provider's address where requests are really sent: for tests and
-    proxies. What is written down keeps the provider's own.
+    A ``base`` replaces the provider's address when requests are really sent, for tests and proxies.
+    Recordings hold the provider's own address.
     """
 
     def __init__(self, declared: ToolDeclaration, provider: ProviderSpec | None, base: str = "") -> None:
@@ -219,19 +222,15 @@ class HttpWire:
         )
 
     def request(self, args: Mapping[str, Any]) -> Request:
-        """Write a call as the request that asks the provider, with defaults filled in and no secret."""
         return self._template.request(args)
 
     def args(self, request: Request) -> dict[str, Any]:
-        """Read the arguments back out of a request of this tool."""
         return self._template.args(request)
 
     def result(self, response: Response, args: Mapping[str, Any] = NOTHING) -> ToolResult:
-        """Make of the response to a call what the agent is shown; what says that it failed is an error."""
         return self._mapping.result(response, self._template.filled(args))
 
     async def send(self, args: Mapping[str, Any]) -> Response:
-        """Really ask the provider; raises ToolFailed where it is out of reach, UsageMistake without a key."""
         from pytest_agenteval.tools.http_request import send_call
 
         missing = [name for name in self._secrets if not os.environ.get(name)]
@@ -246,7 +245,6 @@ class HttpWire:
 
 
 def http_tool(declared: ToolDeclaration, provider: ProviderSpec | None = None, base: str = "") -> Tool:
-    """Make the tool of a declaration."""
     wire = HttpWire(declared, provider, base)
 
     async def ask(args: Mapping[str, Any]) -> Any:
@@ -272,7 +270,7 @@ def read_tools(path: Path, bases: Mapping[str, str] | None = None) -> dict[str, 
 
 
 def declared_tools(document: ParsedDocument, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
-    """Give the tools that a document declares; it holds one tool, or ``tools`` with a ``provider``."""
+    """Give the tools of a document, which holds one tool, or ``tools`` with a ``provider``."""
     value = document.value
     several = isinstance(value, dict) and not {"tools", "provider"}.isdisjoint(value)
     if several:

@@ -1,9 +1,10 @@
-"""Tools made of operations of an OpenAPI document.
+"""Tools made from operations of an OpenAPI document.
 
-Parameters of path, query and header and the properties of a JSON or form body are the tool's parameters. One
-whose name is taken has its place put before it: ``query_id``, ``header_id``, ``body_id``. A body that is no
-object is the parameter ``body``. What is not sent by a tool (cookies, objects outside of bodies) is left out
-where it is optional."""
+Parameters of path, query and header and the properties of a JSON or form body are the tool's parameters. A
+parameter whose name is taken gets its place as a prefix: ``query_id``, ``header_id``, ``body_id``. A body
+that is no object is the parameter ``body``. What a tool cannot send (cookies, objects outside of bodies) is
+left out if it is optional.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ _NOT_SCHEMA = ("nullable", "discriminator", "xml", "externalDocs", "example", "r
 
 
 class Operation(FrozenValue, frozen=True):
-    """One operation of the document, with what it shares with others of its path."""
+    """One operation of the document, with the part that it shares with others of its path."""
 
     path: str
     method: str
@@ -53,19 +54,19 @@ class Operation(FrozenValue, frozen=True):
 
     @property
     def place(self) -> KeyPath:
-        """Where it stands in the document."""
+        """Its place in the document."""
         return ("paths", self.path, self.method)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What authors may call it."""
+        """The names by which authors may refer to it."""
         ident = self.spec.get("operationId")
         own = (str(ident),) if ident else ()
         return (*own, f"{self.method.upper()} {self.path}")
 
 
 class OpenApiSource:
-    """The document, which is a file of its own or stands below ``base`` in ours."""
+    """The document, which is a file of its own or stands below ``base`` in the tool file."""
 
     def __init__(self, document: ParsedDocument, base: KeyPath = ()) -> None:
         self.document, self._base = document, base
@@ -90,7 +91,7 @@ class OpenApiSource:
                     yield Operation(str(path), method, item[method], item)
 
     def followed(self, given: Any, place: KeyPath) -> Mapping[str, Any]:
-        """Give a map, or that which its ``$ref`` leads to within the document."""
+        """Give a map, or the map that its ``$ref`` leads to within the document."""
         for _ in range(MOST_STEPS):
             if not isinstance(given, Mapping):
                 self.refuse(place, "a map", value_text(given))
@@ -103,7 +104,6 @@ class OpenApiSource:
         return target
 
     def target(self, ref: Any, place: KeyPath) -> Any:
-        """Give what a reference leads to."""
         if not isinstance(ref, str) or not ref.startswith("#/"):
             self.refuse(
                 (*place, "$ref"), "a reference within this document, as #/components/…", value_text(ref)
@@ -122,13 +122,13 @@ class OpenApiSource:
         return value
 
     def refuse(self, place: KeyPath, expected: str, found: str, hint: str = "") -> NoReturn:
-        """Raise what is wrong with a place of the document."""
+        """Raise ProblemsFound for a place of the document."""
         raise ProblemsFound([_problem(self.document, (*self._base, *place), expected, found, hint)])
 
 
 @dataclass(slots=True)
 class SecurityKeys:
-    """What is sent with each request, and the environment variables it takes."""
+    """The keys that are sent with each request, and the environment variables that hold them."""
 
     query: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
@@ -136,9 +136,10 @@ class SecurityKeys:
 
 
 def security_keys(source: OpenApiSource, operation: Operation, variables: Mapping[str, str]) -> SecurityKeys:
-    """Give what the first way of the operation's ``security`` needs whose schemes all have a variable."""
+    """Give the keys for the first of the operation's security ways whose schemes all have a variable."""
     ways = operation.spec.get("security", source.root.get("security")) or [{}]
     chosen = next((way for way in ways if way and set(way) <= set(variables)), None)
+    # In OpenAPI, an empty requirement means that requests without a key are accepted, too.
     if chosen is None and {} not in ways:
         named = " or ".join(" with ".join(way) for way in ways)
         place = operation.place if "security" in operation.spec else ()
@@ -175,7 +176,7 @@ def _add_key(keys: SecurityKeys, source: OpenApiSource, name: str, variable: str
 
 
 class Schemas:
-    """Writes schemas anew for draft 2020-12; what they refer to is collected in ``defs``."""
+    """Rewrites schemas for draft 2020-12; the targets of their references are collected in ``defs``."""
 
     def __init__(self, source: OpenApiSource) -> None:
         self._source, self._names = source, dict[str, str]()
@@ -214,7 +215,7 @@ class Schemas:
         return read
 
     def open(self, schema: Any, place: KeyPath) -> dict[str, Any]:
-        """Give a schema that starts with no reference, so that its type can be seen."""
+        """Give a schema that is no reference itself, so that its type can be read."""
         return dict(self.convert(self._source.followed(schema, place), place))
 
     def _below(self, key: str, value: Any, place: KeyPath) -> Any:
@@ -300,7 +301,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 @dataclass(slots=True)
 class _Draft:
-    """A request as far as it is known."""
+    """The parts of a request that are known so far."""
 
     schemas: Schemas
     properties: dict[str, Any] = field(default_factory=dict)
@@ -312,7 +313,7 @@ class _Draft:
     body_as: str = "json"
 
     def take(self, name: str, place: str, schema: dict[str, Any], *, required: bool) -> str:
-        """Make a parameter of the tool; gives its name there."""
+        """Add a parameter to the tool, and give its name there."""
         named = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or place
         while named in self.properties:
             named = f"{place}_{named}"
@@ -325,7 +326,7 @@ class _Draft:
 def operation_declaration(
     source: OpenApiSource, operation: Operation, spec: OperationSpec, keys: SecurityKeys
 ) -> ToolDeclaration:
-    """Make the declaration; raises ProblemsFound for what no tool can ask."""
+    """Make the declaration; raises ProblemsFound for an operation that no tool can send."""
     draft = _Draft(Schemas(source), query=dict(keys.query), headers=dict(keys.headers))
     for place, given in _parameters(source, operation):
         _add_parameter(draft, source, given, place)
@@ -359,17 +360,19 @@ def operation_declaration(
 
 
 def tool_name(operation: Operation, spec: OperationSpec) -> str:
-    """Give the tool's name; empty where the operation's id has no letter that a tool's name may have."""
+    """Give the tool's name; empty if the operation's id has no letter that a tool's name may have."""
     return spec.name or re.sub(r"[^A-Za-z0-9_-]+", "_", operation.names[0]).strip("_")[:64]
 
 
 def _parameters(source: OpenApiSource, operation: Operation) -> list[tuple[KeyPath, Mapping[str, Any]]]:
-    """Give the parameters of the operation, and those of its path that it does not say anew."""
+    """Give the parameters of the operation and of its path, in the order path, query, header, cookie."""
     parameters: dict[tuple[Any, Any], tuple[KeyPath, Mapping[str, Any]]] = {}
     for place, holder in ((operation.place[:2], operation.shared), (operation.place, operation.spec)):
         for index, given in enumerate(holder.get("parameters") or ()):
             here = (*place, "parameters", index)
             parameter = source.followed(given, here)
+            # As OpenAPI has it, an operation's parameter replaces
+            # that of its path with the same name and place.
             parameters[parameter.get("in"), parameter.get("name")] = (here, parameter)
     places = {"path": 0, "query": 1, "header": 2, "cookie": 3}
     return sorted(parameters.values(), key=lambda entry: places.get(str(entry[1].get("in")), 9))
@@ -377,11 +380,13 @@ def _parameters(source: OpenApiSource, operation: Operation) -> list[tuple[KeyPa
 
 def _add_parameter(draft: _Draft, source: OpenApiSource, given: Mapping[str, Any], place: KeyPath) -> None:
     where, name = given.get("in"), str(given.get("name", ""))
+    # OpenAPI requires that every parameter of a path is required.
     required = where == "path" or given.get("required") is True
     if where not in ("path", "query", "header"):
         if required:
             source.refuse((*place, "in"), "path, query or header", f"a required parameter in {where!r}")
         return
+    # OpenAPI says that a parameter with one of these names is ignored.
     if where == "header" and name.lower() in ("accept", "content-type", "authorization"):
         return
     shape = _shape(draft, given, place)
@@ -398,6 +403,8 @@ def _add_parameter(draft: _Draft, source: OpenApiSource, given: Mapping[str, Any
     elif where == "header":
         draft.headers[name] = {"param": named, "join": ","} if "array" in kinds else f"{{{named}}}"
     else:
+        # OpenAPI's defaults: a list repeats its key (explode)
+        # unless its style or the document says otherwise.
         style = given.get("style", "form")
         whole = given.get("explode", style == "form") or style not in _BETWEEN
         draft.query[name] = f"{{{named}}}" if whole else {"param": named, "join": _BETWEEN[style]}
@@ -435,7 +442,7 @@ def _add_body(draft: _Draft, source: OpenApiSource, operation: Operation) -> Non
 
 
 def _resolve(schema: Any, draft: _Draft) -> dict[str, Any]:
-    """Give what a property's reference leads to, so that its type can be seen."""
+    """Give the target of a property's reference, so that its type can be read."""
     while isinstance(schema, Mapping) and set(schema) == {"$ref"}:
         schema = draft.schemas.defs[schema["$ref"].rsplit("/", 1)[-1]]
     return dict(schema) if isinstance(schema, Mapping) else {}
@@ -445,6 +452,7 @@ def openapi_tools(document: ParsedDocument) -> tuple[dict[str, Tool], tuple[Path
     """Give the tools of a file, and all files that were read for them."""
     read = read_spec(OpenApiFile, document)
     source = _source(document, read)
+    # Only ``base`` and ``errors`` come from the author, so a provider with these finds their problems.
     shared = ProviderSpec(name="shared", base=read.base or "https://server", errors=read.errors)
     problems = [
         _problem(document, wrong.path, wrong.expected, wrong.found, wrong.hint)
@@ -477,6 +485,7 @@ def _make_tools(
     by_name: dict[str, Operation] = {}
     again: set[str] = set()
     for operation in source.operations():
+        # An id that two operations have names neither of them.
         again.update(name for name in operation.names if name in by_name)
         by_name.update(dict.fromkeys(operation.names, operation))
     names: set[str] = set()
@@ -505,7 +514,7 @@ def _make_tools(
         base = read.base or _server(source, operation)
         provider = ProviderSpec(name=name, base=base, errors=read.errors)
         for wrong in tool_problems(declared, provider):
-            # What an author says of an operation stands in this file, all else in the document.
+            # Only these three come from the tool file; the rest of the declaration comes from the document.
             is_ours = wrong.path[0] in ("matching", "errors", "result")
             where = (*place[:2], *wrong.path) if is_ours else place
             yield _problem(document, where, wrong.expected, wrong.found, wrong.hint)

@@ -1,4 +1,4 @@
-"""Values of a request that name arguments: written for a call, and read back out of a recorded request."""
+"""Values of a request that name arguments: written for a call, and read back from a recorded request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMED = re.compile(r"\$\{(?P<secret>\w+)\}|\{(?P<name>\w+)(?:=(?P<default>[^{}]
 
 
 class TemplateValue:
-    """Something to send; a constant as it stands here."""
+    """A value to send; this class is a constant."""
 
     names: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
@@ -32,11 +32,11 @@ class TemplateValue:
         return self._constant
 
     def read(self, sent: Any) -> Args | None:
-        """Give the arguments that make the value this, or None where none do."""
+        """Give the arguments for which this value is sent, or None if there are none."""
         return {} if sent == self._constant or text_of_value(sent) == text_of_value(self._constant) else None
 
     def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
-        """Give the arguments without which there is no value, of those that are not ``sure``."""
+        """Give the arguments that the value needs, without those that are ``sure`` to be there."""
         return ()
 
 
@@ -48,20 +48,17 @@ class ArgumentValue(TemplateValue):
         self._name, self._default = name, ABSENT if default is None else default
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
-        """Give the argument."""
         return args.get(self._name, self._default)
 
     def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
-        """Give the argument, if it may be absent."""
         return () if self._name in sure or self._default is not ABSENT else (self._name,)
 
     def read(self, sent: Any) -> Args | None:
-        """Give back what was sent."""
         return {self._name: sent}
 
 
 class _TemplatePiece(FrozenValue, frozen=True):
-    """A stretch of a text: plain, a secret or an argument."""
+    """A part of a text: plain, a secret or an argument."""
 
     text: str = ""
     secret: str = ""
@@ -73,7 +70,7 @@ ANYTHING = ".*?"
 
 
 class TextTemplate(TemplateValue):
-    """A text with arguments and secrets in it; absent where one of its arguments is."""
+    """A text with arguments and secrets in it; absent if one of its arguments is."""
 
     def __init__(self, text: str, escape: Callable[[str], str] = str, inner: str = ANYTHING) -> None:
         self._pieces, self._escape = tuple(_pieces(text)), escape
@@ -82,7 +79,6 @@ class TextTemplate(TemplateValue):
         self._pattern = re.compile(_pattern(self._pieces, inner), re.S)
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
-        """Give the text for a call."""
         texts = []
         for piece in self._pieces:
             if piece.name:
@@ -95,31 +91,30 @@ class TextTemplate(TemplateValue):
         return "".join(texts)
 
     def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
-        """Give the arguments that may be absent."""
         required = [piece.name for piece in self._pieces if piece.name and piece.default is None]
         return tuple(name for name in required if name not in sure)
 
     def read(self, sent: Any) -> Args | None:
-        """Find the arguments in the text."""
         match = self._pattern.fullmatch(text_of_value(sent))
         return dict(zip(self.names, match.groups(), strict=True)) if match else None
 
 
 class TableValue(TemplateValue):
-    """An argument for which something else is sent; the table's own texts may name arguments too."""
+    """An argument that is replaced by a value of the table; the table's texts may name arguments, too."""
 
     def __init__(self, name: str, table: Mapping[str, TemplateValue]) -> None:
         inner = tuple(table.values())
         self._name, self._table = name, table
         self.names = (name, *(inner_name for value in inner for inner_name in value.names))
         self.readable = tuple(inner_name for value in inner for inner_name in value.readable)
+        # If two arguments have the same constant, the request does not show which of them it was.
         constants = [canonical_json(value.write({}, str)) for value in inner if not value.names]
         if len(set(constants)) == len(constants):
             self.readable = (name, *self.readable)
         self.secrets = tuple(secret for value in inner for secret in value.secrets)
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
-        """Give what the table has for the argument; an argument it does not know is sent as it is."""
+        """Give the table's value for the argument; an argument that the table lacks is sent unchanged."""
         argument = args.get(self._name, ABSENT)
         if argument is ABSENT:
             return ABSENT
@@ -127,11 +122,9 @@ class TableValue(TemplateValue):
         return argument if chosen is None else chosen.write(args, secrets)
 
     def knows(self, args: Args) -> bool:
-        """Whether the table has something for the argument."""
         return text_of_value(args.get(self._name, ABSENT)) in self._table
 
     def read(self, sent: Any) -> Args | None:
-        """Find the argument for which this is sent."""
         for argument, value in self._table.items():
             args_of_value = value.read(sent)
             if args_of_value is not None:
@@ -140,24 +133,22 @@ class TableValue(TemplateValue):
 
 
 class JoinedValue(TemplateValue):
-    """A list in one text."""
+    """A list whose items are joined to one text."""
 
     def __init__(self, name: str, between: str) -> None:
         self.names = self.readable = (name,)
         self._name, self._between = name, between
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
-        """Give the items with the text between them."""
         items = args.get(self._name, ABSENT)
         return self._between.join(map(text_of_value, items)) if isinstance(items, list | tuple) else items
 
     def read(self, sent: Any) -> Args | None:
-        """Take the text apart."""
         return {self._name: text_of_value(sent).split(self._between) if sent else []}
 
 
 class NestedValue(TemplateValue):
-    """A map or a list of values; what is absent is left out."""
+    """A map or a list of values; absent values are left out."""
 
     def __init__(self, inner: Mapping[str, TemplateValue] | Sequence[TemplateValue]) -> None:
         self.inner = inner
@@ -167,7 +158,6 @@ class NestedValue(TemplateValue):
         self.secrets = tuple(name for value in below for name in value.secrets)
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
-        """Give the map or list for a call."""
         if isinstance(self.inner, Mapping):
             pairs = ((key, value.write(args, secrets)) for key, value in self.inner.items())
             return {key: value for key, value in pairs if value is not ABSENT}
@@ -175,7 +165,6 @@ class NestedValue(TemplateValue):
         return [item for item in items if item is not ABSENT]
 
     def read(self, sent: Any) -> Args | None:
-        """Collect the arguments of what is in it."""
         args: dict[str, Any] = {}
         if isinstance(self.inner, Mapping) and isinstance(sent, Mapping):
             for key, value in self.inner.items():
@@ -188,7 +177,6 @@ class NestedValue(TemplateValue):
 
 
 def compile_value(given: Any) -> TemplateValue:
-    """Make a value of what the author wrote."""
     if isinstance(given, str):
         match = _NAMED.fullmatch(given)
         if match and match["name"]:
@@ -204,12 +192,12 @@ def compile_value(given: Any) -> TemplateValue:
 
 
 def compile_map(values: Mapping[str, Any]) -> NestedValue:
-    """Make the values of a map that is sent, even of one with the keys of ``{param, table}``."""
+    """Make the values of a map that is sent, also of one with the keys of ``{param, table}``."""
     return NestedValue({str(name): compile_value(value) for name, value in values.items()})
 
 
 def is_chosen(given: Mapping[str, Any]) -> bool:
-    """Tell the map that stands for an argument from a map that is sent."""
+    """Whether a map stands for an argument, and is not sent as a map."""
     kinds = ({"param"}, {"param", "table"}, {"param", "join"})
     return isinstance(given.get("param"), str) and set(given) in kinds
 
@@ -225,7 +213,7 @@ def chosen(given: Mapping[str, Any], inner: Callable[[Any], TemplateValue]) -> T
 
 
 def text_of_value(value: Any) -> str:
-    """Write a value as queries do: true and false small, whole numbers without a point."""
+    """Write a value as queries do: true and false in lower case, whole numbers without a decimal point."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or value is None or isinstance(value, Mapping | list | tuple):
@@ -247,11 +235,7 @@ def _pieces(text: str) -> Iterator[_TemplatePiece]:
 
 
 def _pattern(pieces: Sequence[_TemplatePiece], inner: str) -> str:
-    """Give the pattern that reads a text, as short as can be from the left.
-
-    The first place of what stands between two arguments is as good as any, so it is settled: a text that fits
-    nowhere costs no more than one that fits. Only a secret may go on where arguments do not.
-    """
+    """Give the pattern that reads a text, with the shortest arguments from the left."""
     runs = [tuple(run) for _, run in groupby(pieces, key=lambda piece: bool(piece.text))]
     if runs and runs[0][0].text:
         runs.insert(0, ())
@@ -265,6 +249,8 @@ def _pattern(pieces: Sequence[_TemplatePiece], inner: str) -> str:
             step = "()" * sum(bool(piece.name) for piece in before)
             step += ".*?" if last.secret else f"{over}({inner})"
         step += "".join(re.escape(piece.text) for piece in between)
+        # The first place of the text between two arguments is as good as any, so the match there is atomic: a
+        # text that does not fit costs no more than one that does. Only a secret may extend beyond it.
         settled = number < len(steps) and (inner == ANYTHING or not any(piece.secret for piece in gap))
         pattern += f"(?>{step})" if settled else step
     return pattern
