@@ -1,7 +1,8 @@
-"""The official package ``mcp``, which is named here only: sessions with servers, whichever of its versions.
+"""Sessions with MCP servers through the official package ``mcp``, which no other module imports.
 
-What servers say is given in the words of the protocol (``inputSchema``, ``isError``), which no version of the
-package changes, unlike the names of its attributes."""
+Values from servers have the protocol's own names (``inputSchema``, ``isError``). These stay the same in every
+version of the package, unlike the names of its attributes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ UNSUPPORTED_SCHEMA = "pytest-agenteval/inputSchema"
 
 
 class ServedTool(Record, frozen=True):
-    """A tool as its server declares it; ``parameters`` is what stands as the JSON Schema of its arguments."""
+    """A tool as its server declares it; ``parameters`` is the JSON Schema of its arguments as declared."""
 
     name: str
     description: str = ""
@@ -31,13 +32,14 @@ def read_served_tool(tool: Mapping[str, Any]) -> ServedTool:
     meta = tool.get("_meta")
     if isinstance(meta, Mapping) and UNSUPPORTED_SCHEMA in meta:
         schema = meta[UNSUPPORTED_SCHEMA] or NOTHING
+    # In MCP, arguments are always an object, also if a server omits the type.
     if isinstance(schema, Mapping) and schema and "type" not in schema:
         schema = {"type": "object", **schema}
     return ServedTool(tool["name"], tool.get("description") or tool.get("title") or "", schema)
 
 
 def is_object_schema(schema: Any) -> bool:
-    """Whether a schema may be that of a tool's arguments: of an object, with its properties in a map."""
+    """Whether a schema can be that of a tool's arguments: an object's, with its properties in a map."""
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
         return False
     properties, required = schema.get("properties", {}), schema.get("required", [])
@@ -45,9 +47,9 @@ def is_object_schema(schema: Any) -> bool:
 
 
 def read_result(result: Mapping[str, Any]) -> Any:
-    """Give the value of a call's result: its structured content where it has some, else its text.
+    """Give the value of a call's result: its structured content if it has any, else its text.
 
-    Raises ToolFailed for a result that says that the call failed.
+    Raises ToolFailed if the result reports that the call failed.
     """
     text = "\n".join(map(_text_of, result.get("content") or ()))
     if result.get("isError", result.get("is_error")):
@@ -57,7 +59,7 @@ def read_result(result: Mapping[str, Any]) -> Any:
 
 
 def _text_of(block: Mapping[str, Any]) -> str:
-    """Give a block's text; of what is none, what it is and how much of it there is."""
+    """Give a block's text; of other content, its kind, format and size."""
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text", ""))
@@ -68,6 +70,7 @@ def _text_of(block: Mapping[str, Any]) -> str:
         return str(resource["text"])
     form = resource.get("mimeType") or resource.get("mime_type") or "of an unknown form"
     data = resource.get("data") or resource.get("blob") or ""
+    # Four characters of base64 hold three bytes, less one for each = at the end.
     size = len(data) * 3 // 4 - data[-2:].count("=")
     return f"[{kind}: {form}, {size} bytes, not shown]"
 
@@ -78,15 +81,15 @@ Transport: TypeAlias = "AbstractAsyncContextManager[Streams]"
 
 
 class ConnectionLost(Exception):
-    """Nobody answers any more; what the client knows of it."""
+    """The server no longer answers; the text is what the client knows of it."""
 
 
 class InvalidResult(Exception):
-    """The server answered with what the protocol does not know; where in the answer, and what is wrong."""
+    """The server's answer does not fit the protocol; the text says where, and what is wrong."""
 
 
 class RequestRejected(Exception):
-    """The server answered a request with an error of the protocol, or with what breaks the protocol."""
+    """The server answered with an error of the protocol, or with a result that its own schema forbids."""
 
 
 def check_installed() -> None:
@@ -101,7 +104,7 @@ def check_installed() -> None:
 
 @asynccontextmanager
 async def session_over(transport: Transport) -> AsyncIterator[Session]:
-    """Open a session: the newest form of the protocol that both sides know is found out first."""
+    """Open a session, in the newest form of the protocol that both sides know."""
     import mcp
 
     if hasattr(mcp, "Client"):
@@ -118,10 +121,8 @@ async def session_over(transport: Transport) -> AsyncIterator[Session]:
 
 @asynccontextmanager
 async def _with_lenient_schemas(transport: Transport) -> AsyncIterator[Streams]:
-    """Keep a server usable whose list of tools holds a schema that the package does not support.
-
-    The package would refuse the whole list for it.
-    """
+    """Make a server usable whose list of tools holds a schema that the package does not support."""
+    # The package would refuse the whole list for one such schema.
     async with transport as (incoming, outgoing):
         yield _LenientStream(incoming), outgoing
 
@@ -174,7 +175,7 @@ def _is_supported(schema: Any) -> bool:
 
 
 async def list_tools(session: Session) -> list[dict[str, Any]]:
-    """Give all that the server offers, page by page."""
+    """Give all tools that the server offers, page by page."""
     tools: list[dict[str, Any]] = []
     cursor = None
     while True:
@@ -186,7 +187,7 @@ async def list_tools(session: Session) -> list[dict[str, Any]]:
 
 
 async def call_tool(session: Session, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Have a tool called; raises Refused, NoResult or ConnectionLost where no result comes."""
+    """Call a tool; raises RequestRejected, InvalidResult or ConnectionLost if no result comes."""
     return _in_protocol_words(await _answer(session.call_tool(name, dict(args))))
 
 
@@ -205,7 +206,7 @@ async def _answer(request: Awaitable[Any]) -> Any:
 
 
 def first_error_line(raised: BaseException) -> str:
-    """Give what an exception says; of a long list of pydantic's the first line, with its place."""
+    """Give an exception's message; of pydantic's list of errors, the first one with its place."""
     mistakes: Any = getattr(raised, "errors", None)
     if not isinstance(raised, ValueError) or not callable(mistakes):
         return str(raised) or type(raised).__name__
@@ -223,9 +224,9 @@ def _in_protocol_words(value: Any) -> dict[str, Any]:
 async def line_streams(
     read: Callable[[], Awaitable[bytes]], write: Callable[[bytes], Awaitable[None]]
 ) -> AsyncIterator[Streams]:
-    """Carry a session over lines: ``read`` gives the next, an empty one at the end, and ``write`` sends one.
+    """Carry a session over lines: ``read`` gives the next line, empty at the end; ``write`` sends one.
 
-    Lines that are no messages are left out: servers print what they should not.
+    Lines that are no messages are ignored.
     """
     import anyio
     import mcp  # noqa: F401  # first, whole
@@ -252,7 +253,7 @@ async def line_streams(
         try:
             await work()
         except closed:
-            incoming.close()  # whoever waits for an answer hears that none comes
+            incoming.close()  # so that requests that wait for an answer fail
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(until_closed, receive)
@@ -269,6 +270,7 @@ def _message(line: bytes) -> Any:
     types: Any = mcp.types
     adapter = getattr(types, "jsonrpc_message_adapter", None)
     read = adapter.validate_json if adapter else types.JSONRPCMessage.model_validate_json  # before 2.0
+    # Some servers print other lines to their output by mistake.
     try:
         return read(line)
     except ValueError:

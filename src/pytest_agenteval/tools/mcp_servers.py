@@ -46,9 +46,9 @@ CANCELLING_S = 1.0
 
 
 class LoopThread:
-    """A loop in a thread that is started when something is first to be done there.
+    """A loop in a thread that starts with the first work for it.
 
-    The thread belongs to no trial; what is done there does, where it is given the context of one.
+    The thread belongs to no trial; a coroutine that is submitted with a trial's context does.
     """
 
     def __init__(self, name: str) -> None:
@@ -58,13 +58,14 @@ class LoopThread:
         self._starting = threading.Lock()
 
     def submit(self, work: Coroutine[Any, Any, T], context: contextvars.Context | None = None) -> Future[T]:
-        """Have this done there, in a copy of the context, or in an empty one."""
+        """Run a coroutine there, in a copy of the context, or in an empty one without it."""
         with self._starting:
             loop = self._loop or self._start()
         within = contextvars.Context() if context is None else context.copy()
         return within.run(asyncio.run_coroutine_threadsafe, work, loop)
 
     def _start(self) -> asyncio.AbstractEventLoop:
+        # A new loop opens a pair of sockets to wake itself, which pytest-socket would refuse during a test.
         with without_socket_guard():
             self._loop = loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=loop.run_forever, name=self._name, daemon=True)
@@ -72,7 +73,7 @@ class LoopThread:
         return loop
 
     def close(self) -> None:
-        """Cancel what is still done there, and end the thread; a second call does nothing."""
+        """Cancel what still runs there, and end the thread; a second call does nothing."""
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
@@ -110,7 +111,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 class ServerProcess:
     """A server that runs, in a process group of its own.
 
-    Raises McpServerDown where it cannot be started, and NoKey where a variable that it is given is not set.
+    Raises McpServerDown if it cannot be started, and NoKey if a variable that it should get is not set.
     """
 
     def __init__(self, server: McpServer) -> None:
@@ -135,17 +136,17 @@ class ServerProcess:
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
         self._end_at_exit = partial(end_group, self._process, 0.0)
-        atexit.register(self._end_at_exit)  # for a run that nobody lets come to its end
+        atexit.register(self._end_at_exit)  # for a run that is cut short
         self._last_lines: deque[bytes] = deque(maxlen=LAST_LINES)
         self._reading = threading.Thread(target=self._read_errors, name="agenteval-mcp-stderr", daemon=True)
         self._reading.start()
 
     async def read_line(self) -> bytes:
-        """Give the next line of its output; nothing once it is gone."""
+        """Give the next line of the server's output; empty once the server has ended."""
         return await in_daemon_thread(self._output.readline)
 
     async def write(self, line: bytes) -> None:
-        """Send it a line; raises OSError once it is gone."""
+        """Send a line to the server; raises OSError once it has ended."""
         await in_daemon_thread(self._write, line)
 
     def _write(self, line: bytes) -> None:
@@ -154,11 +155,12 @@ class ServerProcess:
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None
+        # Read all the time, since a full pipe would block the server.
         for line in iter(lambda: self._process.stderr.readline(LONGEST_LINE), b""):  # type: ignore[union-attr]
             self._last_lines.append(line)
 
     def end(self, patience_s: float) -> None:
-        """End it, and all that it started: by closing its input and, so many seconds later, by signals."""
+        """End it and all that it started: close its input and, ``patience_s`` seconds later, send signals."""
         with suppress(OSError):  # it is gone, with something unread
             self._input.close()
         self._wait(patience_s)
@@ -166,7 +168,7 @@ class ServerProcess:
         atexit.unregister(self._end_at_exit)
 
     def ending(self, patience_s: float) -> str:
-        """Say how it ended, if it does within so many seconds, and what its last lines of errors are."""
+        """Give its exit status, if it ends within so many seconds, and the last lines of its errors."""
         status = self._wait(patience_s)
         if status is not None:
             self._reading.join(CLOSING_S)  # what it started may hold the pipe open
@@ -182,10 +184,11 @@ class ServerProcess:
 
 
 def fill_variables(text: str, server: McpServer) -> str:
-    """Put the values of environment variables where ``${NAME}`` stands; raises NoKey for one not set."""
+    """Replace ``${NAME}`` by the environment variable's value; raises NoKey if it is not set."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
+        # Before the value is used, so that it cannot appear in any record.
         KNOWN_SECRETS.know_variables((name,))
         if name not in os.environ:
             raise NoKey(f"the MCP server `{server.title}` is given ${name}: not set")
@@ -195,7 +198,7 @@ def fill_variables(text: str, server: McpServer) -> str:
 
 
 def _environment(server: McpServer) -> dict[str, str]:
-    """Give what a server is to know of ours, with the programs beside this Python found first."""
+    """Give a server's environment: some of ours, its own, and a PATH that begins beside this Python."""
     passed_on = {name: value for name, value in os.environ.items() if name.upper() in INHERITED_VARIABLES}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     own = {name: fill_variables(value, server) for name, value in server.env.items()}
@@ -209,7 +212,7 @@ START_S = 60.0
 
 
 class RunningServer:
-    """One server and the session with it. It starts at its first request, and is used on its loop only."""
+    """One server and its session. It starts at its first request, and is used on its loop only."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
@@ -222,26 +225,26 @@ class RunningServer:
         self.lost: McpServerDown | None = None
 
     async def tools(self) -> list[ServedTool]:
-        """Ask which tools it has; raises McpServerDown."""
+        """Give the tools that the server offers; raises McpServerDown."""
         await self.session()
         return [read_served_tool(tool) for tool in self._declarations]
 
     async def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        """Have a tool called and give the result's value.
+        """Call a tool and give the result's value.
 
-        Raises ToolFailed for what the server says went wrong, and McpServerDown where it says nothing.
+        Raises ToolFailed for an error that the server reports, and McpServerDown if it does not answer.
         """
         session = await self.session()
         calling = mcp_client.call_tool(session, name, args)
         try:
             answer = await self._within_seconds(f"answer {name}", calling, self._server.seconds)
         except asyncio.CancelledError:
-            self._patience_s = 0.0  # it is at work on what nobody waits for
+            self._patience_s = 0.0  # it still works on a call that nobody waits for
             raise
         return read_result(answer)
 
     async def session(self) -> Session:
-        """Give the session, opened by whoever needs it first; raises McpServerDown."""
+        """Give the session, which the first caller opens; raises McpServerDown."""
         if self.lost is not None:
             raise self.lost
         if self._serving is None:
@@ -259,11 +262,12 @@ class RunningServer:
             await in_daemon_thread(self._process.end, 0.0 if self.lost else self._patience_s)
 
     async def _serve(self) -> None:
-        """Hold the session open: the package wants it opened and closed by one task."""
+        """Hold the session open."""
         try:
+            # The package requires that one task opens and closes a session, so this task does both.
             mcp_client.check_installed()
             async with mcp_client.session_over(self._transport()) as session:
-                # Also where nobody wants them: the package checks results by what it has listed.
+                # Needed for calls, too: the package checks results by the tools that it has listed.
                 self._declarations = await mcp_client.list_tools(session)
                 self._session.set_result(session)
                 await asyncio.get_running_loop().create_future()
@@ -312,7 +316,7 @@ class RunningServer:
 
 
 def _ignore_exception(session: asyncio.Future[Session]) -> None:
-    """Look at what came of it, so that asyncio does not complain that nobody did."""
+    """Retrieve the exception, so that asyncio does not log that nobody did."""
     if not session.cancelled():
         session.exception()
 
@@ -321,7 +325,7 @@ class ServerPool:
     """The servers of one trial, or those that all trials of a process share; each starts at its first use.
 
     A server that was lost is started again if the pool ``restarts``. Else it stays lost: its state is gone,
-    and a new one could not go on where it stopped.
+    and a new one could not continue where it stopped.
     """
 
     def __init__(self, loop: LoopThread, *, restarts: bool = False) -> None:
@@ -332,19 +336,17 @@ class ServerPool:
         self._ending: list[asyncio.Task[None]] = []
 
     def start(self, server: McpServer) -> Future[Session]:
-        """Have the server started, if it does not run yet."""
+        """Start the server, unless it runs already."""
         return self._on_server(server, RunningServer.session)
 
     def call(self, server: McpServer, name: str, args: Mapping[str, Any]) -> Future[Any]:
-        """Have a tool of the server called."""
         return self._on_server(server, lambda running: running.call(name, args))
 
     def tools(self, server: McpServer) -> Future[list[ServedTool]]:
-        """Have the server list its tools."""
         return self._on_server(server, RunningServer.tools)
 
     def close(self) -> Future[None]:
-        """End all of them, those too that are about to start."""
+        """End all servers, also those that are starting."""
         if self._in_use:
             return self._loop.submit(self._end())
         nothing: Future[None] = Future()
@@ -367,12 +369,12 @@ class ServerPool:
     async def _end(self) -> None:
         running, self._running, self._lost = (*self._running.values(), *self._lost), {}, []
         self._ending += [asyncio.get_running_loop().create_task(each.end()) for each in running]
-        if self._ending:  # also by a trial that was cancelled meanwhile: they are ended all the same
+        if self._ending:  # also those of a call that was cancelled: their ends go on
             await asyncio.wait(self._ending)
 
 
 def list_served_tools(server: McpServer) -> list[ServedTool]:
-    """Start a server, ask which tools it has, and end it; raises McpServerDown, NoKey or NotInstalled."""
+    """Start a server, list its tools, and end it; raises McpServerDown, NoKey or NotInstalled."""
     loop = LoopThread("agenteval-mcp-listing")
     servers = ServerPool(loop)
     try:

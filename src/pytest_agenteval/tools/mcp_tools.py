@@ -1,4 +1,4 @@
-"""Tools of MCP servers: what a server offers is recorded once, so that a replay starts none to learn it."""
+"""Tools of MCP servers: a server's list of tools is recorded once, so that a replay starts no server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_OF_NAME = 80
 
 
 class SchemaNotRecorded(Exception):
-    """No cassette says what a server offers, and ``why`` it may not be started; ``mode`` records it."""
+    """No cassette holds a server's tools; ``why`` it may not be started, and which ``mode`` records them."""
 
     def __init__(self, file: str, why: str, mode: RecordMode) -> None:
         super().__init__(file, why, mode)
@@ -51,19 +51,20 @@ class SchemaSource(FrozenValue, frozen=True):
     started: float | None = None
 
     def tools_of(self, server: McpServer) -> tuple[ServedTool, ...]:
-        """Give what a server offers, as recorded; without a recording the server is started, if it may be.
+        """Give a server's tools as recorded; without a recording, start the server if that is allowed.
 
-        Raises NotRecorded, and what keeps a server from answering.
+        Raises SchemaNotRecorded, and the errors of a server that does not answer.
         """
         identity = {"command": list(server.command), "cwd": server.cwd, "url": server.url}
-        # In the words of the suite: no value of any variable is among them.
+        # As the suite writes them, with ${NAME} in place of the values of variables.
         request = tool_request("tools/list", {name: value for name, value in identity.items() if value})
         tape = self._tape(server)
         recorded = tape.find((request,))
         if recorded is None and tape.recording:
             path = tape.cassette.path
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Not the cassette's own lock, which saving takes. Workers collect at once, and one asks.
+            # Not the cassette's own lock, which saving takes. xdist's workers
+            # collect at the same time, and only one of them starts the server.
             with file_lock(path.with_suffix(".server")):
                 tape = self._tape(server)
                 recorded = tape.find((request,))
@@ -89,14 +90,14 @@ class SchemaSource(FrozenValue, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class McpTool(Tool):
-    """A tool of a server, where it goes by ``served_name``; to be called it needs the servers of a trial."""
+    """A tool of a server, which calls it ``served_name``; a call needs the servers of a trial."""
 
     server: McpServer = McpServer()
     served_name: str = ""
 
 
 def server_of(entry: ServedTools, folder: Path, recordings: str) -> McpServer:
-    """Make the server of an entry of the suite in this folder, whose own recordings lie at ``recordings``."""
+    """Make the server of a suite's entry; the suite's own recordings are at ``recordings``."""
     where = entry.mcp
     server = McpServer(
         command=where.command,
@@ -119,16 +120,17 @@ def server_of(entry: ServedTools, folder: Path, recordings: str) -> McpServer:
 
 
 def tools_of_server(server: McpServer, served: Iterable[ServedTool]) -> dict[str, McpTool]:
-    """Give those of a server's tools that are offered, by the names that models see."""
+    """Give the offered tools of a server by the names that models see."""
     know_secrets(server)
     return {tool.spec.name: tool for tool in _offered(server, served)}
 
 
 def equal_names(server: McpServer, served: Iterable[ServedTool]) -> Iterator[tuple[str, str, str]]:
-    """Give each name that two of a server's own tools has for models, and what these are called."""
+    """Give each name that two of a server's tools would share for models, and the two tools' own names."""
     first: dict[str, str] = {}
     for tool in _offered(server, served):
         other = first.setdefault(tool.spec.name, tool.served_name)
+        # A model could not distinguish the two, and one of the tools would be lost.
         if other != tool.served_name:
             yield tool.spec.name, other, tool.served_name
 
@@ -139,6 +141,7 @@ def _offered(server: McpServer, served: Iterable[ServedTool]) -> Iterator[McpToo
             continue
         # Providers of models take 64 characters for a tool's name.
         name = re.sub(r"[^A-Za-z0-9_-]", "_", server.prefix + each.name)[:64]
+        # Arguments cannot be checked by a schema that is invalid itself.
         is_sound = next(iter(schema_problems(each.parameters)), None) is None
         spec = ToolSpec(
             name, each.description.strip(), each.parameters, checked=is_sound, taped=True, blocking=False
@@ -147,12 +150,12 @@ def _offered(server: McpServer, served: Iterable[ServedTool]) -> Iterator[McpToo
 
 
 def recorded_tools(server: McpServer) -> dict[str, McpTool]:
-    """Give the tools of a server that was planned with: what it offers is recorded by then."""
+    """Give the tools of a planned trial's server, which are recorded by then."""
     return tools_of_server(server, SchemaSource(Path(server.folder)).tools_of(server))
 
 
 def know_secrets(server: McpServer) -> None:
-    """Take for secrets what its name tells to be one; values of variables are known once filled in."""
+    """Register values whose names look secret; values of variables are registered when they are filled in."""
     KNOWN_SECRETS.know_environment(_as_written(server.env))
     KNOWN_SECRETS.know_headers(_as_written(server.headers))
     KNOWN_SECRETS.know_address(server.url)
@@ -167,7 +170,7 @@ def _of_no_trial(args: Mapping[str, Any]) -> Any:
 
 
 class ProcessServers:
-    """All servers of a process: those that its trials share, and those that each has for itself."""
+    """All servers of a process: those that its trials share, and those of single trials."""
 
     def __init__(self) -> None:
         self._loop = LoopThread("agenteval-mcp")
@@ -175,7 +178,6 @@ class ProcessServers:
         self._of_trials: set[ServerPool] = set()
 
     def of_trial(self, budget: Budget) -> TrialServers:
-        """Give the servers of one trial."""
         own = ServerPool(self._loop)
         self._of_trials.add(own)
         return TrialServers(own, self._shared, budget, self._of_trials.discard)
@@ -183,7 +185,7 @@ class ProcessServers:
     async def close(self) -> None:
         """End the servers that trials share, and those of trials that were cut off.
 
-        Make no call afterwards.
+        No call may follow.
         """
         for servers in (self._shared, *self._of_trials):
             await asyncio.wrap_future(servers.close())
@@ -191,7 +193,7 @@ class ProcessServers:
 
 
 class TrialServers:
-    """The servers that one trial asks: its own, and those that it shares with all trials of the process."""
+    """The servers of one trial: its own, and those that it shares with all trials of the process."""
 
     def __init__(
         self, own: ServerPool, shared: ServerPool, budget: Budget, on_closed: Callable[[ServerPool], object]
@@ -199,10 +201,7 @@ class TrialServers:
         self._own, self._shared, self._budget, self._on_closed = own, shared, budget, on_closed
 
     def connect(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
-        """Give the tools such that calling one asks its server, which is started at its first call.
-
-        The start is no second of the trial's.
-        """
+        """Give the tools in a form whose calls reach their servers; a server starts at its first call."""
         connected = dict(tools)
         for name, tool in tools.items():
             if isinstance(tool, McpTool):
@@ -211,6 +210,7 @@ class TrialServers:
 
     async def _ask(self, tool: McpTool, args: Mapping[str, Any]) -> Any:
         servers = self._shared if tool.server.share == "session" else self._own
+        # The trial is not charged for the start of a server.
         with self._budget.held_up(START_S):
             await asyncio.wrap_future(servers.start(tool.server))
         return await asyncio.wrap_future(servers.call(tool.server, tool.served_name, args))

@@ -1,6 +1,6 @@
-"""A trial's own tools, offered over MCP: to programs, and to whatever else takes the address of a server.
+"""A trial's own tools, offered over MCP to programs and to whatever else takes the address of a server.
 
-This is what of the protocol a server of tools has to speak (streamable HTTP, without streams and sessions),
+This is the part of the protocol that a server of tools needs (streamable HTTP, without streams and sessions),
 written here so that nothing has to be installed: https://modelcontextprotocol.io/specification
 """
 
@@ -45,8 +45,8 @@ class ProtocolError(Exception):
 class OfferedTools:
     """Answers the requests of one trial's agent for its tools; each call goes through the trial's tool box.
 
-    Made within the trial, to which all calls belong. ``on_broken`` is given what keeps the trial from going
-    on. Requests may come from several threads at once. Once it is closed, no call is made.
+    It is made within the trial, to which all calls belong. ``on_broken`` gets the exception that breaks the
+    trial. Requests may come from several threads at once. Once it is closed, no call is made.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class OfferedTools:
 
     def answer(self, method: str, headers: Mapping[str, str], body: bytes | None) -> Response:
         """Answer an HTTP request; ``headers`` have names in small letters."""
+        # The protocol requires this check: else a web page could call the tools through the user's browser.
         if urlsplit(headers.get("origin", "")).hostname not in (None, *_LOCAL):
             return Response(403, "Forbidden", body="only programs on this machine are answered")
         if method != "POST":  # no stream of the server's own, and no session to end
@@ -76,7 +77,7 @@ class OfferedTools:
         return Response(202, "Accepted") if answer is None else _json_response(answer)
 
     def _answer_message(self, message: Any) -> Mapping[str, Any] | None:
-        """Give the answer to a request; None for what wants none."""
+        """Give the answer to a request; None for a notification or an answer."""
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             is_answer = isinstance(message, dict) and {"result", "error"} & message.keys()
             if is_answer:
@@ -104,6 +105,7 @@ class OfferedTools:
         if method == "tools/list":
             tools = []
             for spec in self._box.specs:
+                # The protocol requires an object, also for a tool without parameters.
                 schema = {"type": "object", **(dict(spec.parameters) or {"properties": {}})}
                 tools.append({"name": spec.name, "description": spec.description, "inputSchema": schema})
             return {"tools": tools}
@@ -125,11 +127,13 @@ class OfferedTools:
         # Clients have the id that the model gave a call under one of these keys.
         keys = ("claudecode/toolUseId", "toolUseId", "toolCallId")
         named = (meta.get(key) for key in keys) if isinstance(meta, dict) else ()
+        # With the model's id, the call is the one that the model's reply has announced in the transcript.
         id = next((each for each in named if isinstance(each, str)), "") or f"mcp-{number}"
         call = ToolCall(id, self._recorder.turn, 0, name, args or {})
         with self._changing:
             if self._closed:
                 raise ProtocolError(INTERNAL_ERROR, "the trial has ended: no tool is called")
+            # Under the lock, so that ``close`` sees every call that it has to cut off.
             future = self._loop.submit(self._box.call(call), self._context)
             self._calls.add(future)
         try:
@@ -143,7 +147,7 @@ class OfferedTools:
             self._calls.discard(future)
 
     def close(self) -> None:
-        """Cut off the calls that are under way, and refuse all others."""
+        """Cut off the calls that are under way, and refuse all later ones."""
         with self._changing:
             self._closed = True
         for call in tuple(self._calls):

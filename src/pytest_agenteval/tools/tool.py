@@ -34,10 +34,10 @@ class Tool:
     """Something an agent can call.
 
     ``function`` takes the arguments as one map and returns a JSON value, or an awaitable of one; it raises
-    ToolFailed to tell the agent what is wrong. A tool with a ``wire`` is one HTTP request, taped as such. Of
-    a tool that ``uses_http`` each request that its function makes, by whichever library, is taped by itself.
-    ``matching`` says by parameter which difference from a recorded call is none: ``exact`` (the default),
-    ``folded``, ``ignore``, ``contains`` or ``{"number": TOLERANCE}``.
+    ToolFailed to report an error to the agent. A tool with a ``wire`` is one HTTP request, recorded as such.
+    Of a tool that ``uses_http`` each request that its function makes, through whichever library, is recorded
+    by itself. ``matching`` maps parameters to the differences from a recorded call that do not count:
+    ``exact`` (the default), ``folded``, ``ignore``, ``contains`` or ``{"number": TOLERANCE}``.
     """
 
     spec: ToolSpec
@@ -48,19 +48,19 @@ class Tool:
 
 
 class Wire(Protocol):
-    """What the calls of an HTTP tool look like on the wire: its cassettes hold what the provider said."""
+    """What the calls of an HTTP tool look like on the wire: its cassettes hold the provider's responses."""
 
     def request(self, args: Mapping[str, Any]) -> Request:
-        """Write a call as the request that asks the provider, with defaults filled in and no secret."""
+        """Give the request of a call to the provider, with defaults filled in and without secrets."""
 
     def args(self, request: Request) -> Mapping[str, Any]:
-        """Read the arguments back out of a request of this tool."""
+        """Read the arguments back from a request of this tool."""
 
     def result(self, response: Response, args: Mapping[str, Any]) -> ToolResult:
-        """Make of the response to a call what the agent is shown; what says that it failed is an error."""
+        """Give what the agent is shown of the response to a call; a reported failure is an error."""
 
     async def send(self, args: Mapping[str, Any]) -> Response:
-        """Really ask; raises ToolFailed where the provider is out of reach, UsageMistake without a key."""
+        """Send the call; raises ToolFailed if the provider cannot be reached, UsageMistake without a key."""
 
 
 class ToolResult(Record, frozen=True):
@@ -87,7 +87,7 @@ def failed_result(type: str, message: str) -> ToolResult:
 
 
 def not_recorded(tool: str) -> ToolResult:
-    """Give what the agent is shown of a call that was neither recorded nor made."""
+    """Give what the agent is shown for a call that was neither recorded nor made."""
     return failed_result("not_recorded", f"no answer to this call of {tool} is available")
 
 
@@ -95,7 +95,7 @@ class Fault(Protocol):
     """Something that makes a tool fail on purpose."""
 
     def serializes(self, call: ToolCall) -> bool:
-        """Whether the tool's calls go one after the other: what one of them gave, a later one shows."""
+        """Whether the tool's calls run one after the other, since later results depend on earlier ones."""
 
     def short_circuit(self, call: ToolCall, nth: int) -> ToolResult | None:
         """Give the result to show in place of the real one; None lets the nth call of the tool through."""
@@ -104,24 +104,24 @@ class Fault(Protocol):
         """Give the seconds that the call takes longer."""
 
     def alter_result(self, call: ToolCall, nth: int, result: ToolResult) -> ToolResult:
-        """Give what becomes of the tool's answer."""
+        """Give the result to show in place of the tool's own."""
 
 
 MOST_VALIDATORS = 512
 
-# Kept: compiling a schema costs a hundred times more than checking against it.
+# Compiling a schema costs a hundred times more than checking against it.
 _validators: dict[int, tuple[Mapping[str, Any], Validator]] = {}
 
 
 def compile_schemas(specs: Iterable[ToolSpec]) -> None:
-    """Load what checking calls of these tools needs, so that no trial's seconds hold it."""
+    """Prepare the checks of these tools' calls, so that no trial is charged for that time."""
     for spec in specs:
         if spec.checked and spec.parameters:
             _validator(spec.parameters)
 
 
 def invalid_arguments(spec: ToolSpec, args: Mapping[str, Any]) -> str:
-    """Say what is wrong with the arguments, in the schema's words, or give an empty text."""
+    """Give what is wrong with the arguments, in the schema's words; empty if nothing is."""
     if not spec.parameters:
         return ""
     errors = sorted(_validator(spec.parameters).iter_errors(dict(args)), key=lambda error: list(error.path))
@@ -134,6 +134,7 @@ def invalid_arguments(spec: ToolSpec, args: Mapping[str, Any]) -> str:
 
 def _validator(schema: Mapping[str, Any]) -> Validator:
     cached = _validators.get(id(schema))
+    # An id is used again once its object is gone, so the schema itself is compared, too.
     if cached is not None and cached[0] is schema:
         return cached[1]
     from jsonschema import Draft202012Validator
@@ -160,9 +161,10 @@ FAULT_MESSAGES: Mapping[str, str] = {
 class ToolFault:
     """One fault of one trial's tool.
 
-    Of its calls the first ``after`` are let through, then ``times`` are struck (None: all). ``malformed``
-    cuts the answer's JSON off in the middle, ``partial`` keeps the first half of every list (of a text, the
-    first half), ``slow`` takes ``seconds`` longer, ``stale`` gives the tool's first answer whatever is asked.
+    The first ``after`` calls are let through, then ``times`` calls are affected (None: all). ``malformed``
+    cuts the result's JSON off in the middle, ``partial`` leaves the first half of every list (of a text, the
+    first half), ``slow`` takes ``seconds`` longer, ``stale`` gives the tool's first result whatever the
+    arguments are.
     """
 
     tool: str
@@ -173,26 +175,23 @@ class ToolFault:
     _first: ToolResult | None = field(default=None, init=False)
 
     def applies(self, call: ToolCall, nth: int) -> bool:
-        """Whether the nth call of its tool, counted from 1, is struck."""
+        """Whether the nth call of its tool, counted from 1, is affected."""
         is_in_range = nth > self.after and (self.times is None or nth <= self.after + self.times)
         return call.tool == self.tool and is_in_range
 
     def serializes(self, call: ToolCall) -> bool:
-        """Whether the tool's calls go one after the other: which answer is the first must not be chance."""
+        # Among calls that overlap, chance would decide which result is the first.
         return self.type == "stale" and call.tool == self.tool
 
     def short_circuit(self, call: ToolCall, nth: int) -> ToolResult | None:
-        """Give the error that is shown in place of the tool's answer, if this is such a fault."""
         if self.type not in FAULT_MESSAGES or not self.applies(call, nth):
             return None
         return ToolResult(error=ToolError(self.type, FAULT_MESSAGES[self.type]))
 
     def delay(self, call: ToolCall, nth: int) -> float:
-        """Give the seconds that the call takes longer."""
         return self.seconds if self.type == "slow" and self.applies(call, nth) else 0.0
 
     def alter_result(self, call: ToolCall, nth: int, result: ToolResult) -> ToolResult:
-        """Give what becomes of an answer that the tool gave."""
         if call.tool != self.tool or result.error is not None:
             return result
         if self._first is None:
@@ -207,7 +206,7 @@ class ToolFault:
 
 
 def planned_faults(planned: Sequence[Mapping[str, Any]]) -> tuple[ToolFault, ...]:
-    """Make a trial's own faults of what its plan says."""
+    """Make a trial's own faults from its plan, since each trial counts its calls for itself."""
     return tuple(ToolFault(**settings) for settings in planned)
 
 
@@ -220,7 +219,7 @@ def _partial(value: Any) -> Any:
 
 
 def _within(value: Any) -> Any:
-    """Halve the lists inside a value, and leave its single texts and numbers as they are."""
+    """Halve the lists inside a value; its single texts and numbers stay as they are."""
     if isinstance(value, dict):
         return {key: _within(item) for key, item in value.items()}
     return _partial(value) if isinstance(value, list) else value

@@ -45,7 +45,7 @@ from pytest_agenteval.tools.tool import (
 def tool_call_matcher(
     tool: str, schema: Mapping[str, Any], matchers: ParamMatchers, wire: Wire | None = None
 ) -> CallMatcher:
-    """Read a tool's calls with the defaults and types of its schema, to compare them by its matchers."""
+    """Make the matcher of a tool's calls, which reads them with the defaults and types of its schema."""
 
     def read_recorded(request: Request) -> Mapping[str, Any] | None:
         args = _args_of_tool(request, tool, wire)
@@ -62,13 +62,11 @@ def tool_call_matcher(
 
 
 def as_tool_call(request: Request, tool: str, matcher: CallMatcher) -> Request:
-    """Write a request as a ``tool://`` call if it is one of the tool's; others stay as they are.
-
-    Parameters that ``matching`` ignores are left out, so that no message shows them as a difference.
-    """
+    """Give a request as a ``tool://`` call if it is one of the tool's; others stay as they are."""
     args = matcher.read_recorded(request)
     if args is None:
         return request
+    # Parameters that ``matching`` ignores must not appear as a difference in a message.
     compared = {name: value for name, value in args.items() if not matcher.matchers.ignores(name)}
     return tool_request(tool, compared)
 
@@ -102,10 +100,10 @@ _YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
 
 
 def normalize_arguments(args: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the arguments as two ways to write one call have them in common.
+    """Give the arguments in one form, however the call was written.
 
-    What has no default stays absent, what cannot be of its type stays as it is, and what the schema does not
-    know is left out. A schema without properties knows nothing, and changes nothing.
+    Defaults are filled in. A value that cannot be converted to its type stays as it is, and arguments that
+    the schema lacks are left out. A schema without properties changes nothing.
     """
     properties = schema.get("properties")
     if not properties:
@@ -129,6 +127,7 @@ def _as_type(value: Any, shape: Any) -> Any:
             word = str(value).casefold()
             return word in _YES if word in (*_YES, *_NO) else value
         if kind == "integer":
+            # To Python True is an int, but to JSON it is no number.
             is_other = isinstance(value, bool) or (isinstance(value, float) and not value.is_integer())
             return value if is_other else int(value)
         if kind == "number":
@@ -142,7 +141,7 @@ MakeCall: TypeAlias = Callable[[], Awaitable[ToolResult]]
 
 
 class TapedAnswer(FrozenValue, frozen=True):
-    """What came of a call: its result, how the tape took part, and requests that were not recorded."""
+    """The result of a call, how the tape took part, and the requests that were not recorded."""
 
     tape: TapeStatus
     result: ToolResult
@@ -150,12 +149,12 @@ class TapedAnswer(FrozenValue, frozen=True):
 
 
 class ToolTape:
-    """One trial's recorded tool calls; a tool that failed when recorded fails the same way when played.
+    """One trial's recorded tool calls; a tool that failed in the recording fails the same way in a replay.
 
-    ``shared`` are used after the trial's own tape: each gives, by the name of a tool, a tape of its calls,
-    or None. Whichever tape it is, an equal call is looked for first, then one that the tool's ``matching``
-    takes for the same, once defaults are filled in and values are of the types that the schema names.
-    ``first_command`` records where nothing is recorded yet, ``retry_command`` what a recording lacks.
+    ``shared`` are used after the trial's own tape: each gives, by the name of a tool, a tape of its calls, or
+    None. In each tape an equal call is searched first, then one that the tool's ``matching`` accepts as the
+    same, with defaults filled in and values of the schema's types. ``first_command`` records if nothing is
+    recorded yet, ``retry_command`` records what a recording lacks.
     """
 
     def __init__(
@@ -179,17 +178,17 @@ class ToolTape:
 
     @property
     def live(self) -> bool:
-        """Whether a call that was not played may be made."""
+        """Whether a call that was not replayed may be made."""
         return self.own.recording
 
     @property
     def hits(self) -> int:
-        """How many calls were played; of a tool that uses HTTP, how many requests."""
+        """How many calls were replayed; of a tool that uses HTTP, how many requests."""
         return self.own.hits + sum(tape.hits for tapes in self._opened.values() for tape in tapes)
 
     @property
     def misses(self) -> int:
-        """How many calls or requests were neither played nor could be made."""
+        """How many calls or requests were neither replayed nor could be made."""
         return self.own.misses
 
     @property
@@ -198,11 +197,12 @@ class ToolTape:
         return self.own.recorded
 
     def play(self, call: ToolCall, tool: Tool) -> ToolResult | None:
-        """Give the recorded result, or None; raises ToolFailed where the arguments make no request."""
+        """Give the recorded result, or None; raises ToolFailed if the arguments make no request."""
         ways, matcher = _possible_requests(call, tool), self._matcher(tool)
         for tape in self._tapes(tool.spec.name):
             interaction = tape.find(ways, matcher)
             if interaction is not None:
+                # Imported calls and failures without a response are tool:// recordings, with a wire, too.
                 if tool.wire is not None and not interaction.request.uri.startswith(TOOL):
                     return tool.wire.result(interaction.response, call.args)
                 answer = tool_answer(interaction.response)
@@ -216,10 +216,10 @@ class ToolTape:
         return None
 
     async def answer(self, call: ToolCall, tool: Tool, make: MakeCall) -> TapedAnswer:
-        """Play the call; where nothing recorded answers, make and record it, or say what is missing.
+        """Replay the call; without a recording, make and record it, or give what is missing.
 
-        ``make`` really calls the tool; it is not called where the answer was recorded or nothing may be sent.
-        A tool that ``uses_http`` is always called: it is its requests that are played, recorded or refused.
+        ``make`` really calls the tool; it is not called if the result was recorded or nothing may be sent. A
+        tool that ``uses_http`` is always called: its requests are replayed, recorded or refused.
         """
         try:
             recorded = self.play(call, tool)
@@ -231,8 +231,8 @@ class ToolTape:
             own, *others = self._tapes(tool.spec.name)
             with taped_http(own, tool.matching, shared=others) as scope:
                 result = await make()
-            if scope.missed:  # whatever the tool made of the refusal: an agent must not see what it came to
-                # A connection of the tool's own says nothing that could be recorded as a request.
+            if scope.missed:  # whatever the tool made of the refusal: the agent must not see it
+                # A connection that the tool opens itself carries nothing that could be recorded as a request.
                 way = "with tool_of(…, taped=True), which records whole calls; then:  "
                 misses = tuple(
                     self.own.miss(request, (way if request.method == "CONNECT" else "") + self._retry_command)
@@ -244,7 +244,7 @@ class ToolTape:
             return TapedAnswer("miss", not_recorded(tool.spec.name), (self.miss(call, tool),))
         if tool.wire is not None:
             return TapedAnswer("live", await self._record_exchange(call, tool.wire))
-        # What the tool asks on the way goes out as it is: the call is recorded as a whole.
+        # The call is recorded as a whole, so its own requests are sent and not recorded.
         with let_out():
             result = await make()
         error = None if result.error is None else result.error.to_json()
@@ -261,11 +261,11 @@ class ToolTape:
 
     @property
     def of_agent(self) -> tuple[Tape, ...]:
-        """The tapes of what an agent asks by itself: the trial's own, then shared ones that are no tool's."""
+        """The tapes of the agent's own requests: the trial's, then shared ones that belong to no tool."""
         return self._tapes("")
 
     def agents_miss(self, request: Request) -> CassetteMiss:
-        """Make the error for a request that an agent made by itself, and that was refused."""
+        """Make the error for a request that an agent made by itself and that was refused."""
         connected = request.method == "CONNECT"  # nothing that could be recorded
         command = self._retry_command if len(self.own.cassette) else self._first_command
         return self.own.miss(request, "" if connected else command, other_way=self._let_out)
@@ -281,7 +281,7 @@ class ToolTape:
         except UsageMistake as mistake:
             raise NoKey(str(mistake)) from None
         self.own.record(wire.request(call.args), response)
-        # Redacted as it was recorded: so the agent sees live what it will see in a replay.
+        # Redacted as in the recording, so that the agent sees the same live as in a replay.
         return wire.result(self.own.cassette.redactor.response(response), call.args)
 
     def _tapes(self, name: str) -> tuple[Tape, ...]:
@@ -299,10 +299,10 @@ class ToolTape:
 
 
 def can_replay(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Request], bool]:
-    """Give the question whether any of these tools can still ask a recorded request.
+    """Make the function that tells whether any of these tools can still make a recorded request.
 
-    Its arguments have to be valid by today's schema. A tool that uses HTTP by itself may ask anything, and so
-    may ``agents`` that do.
+    Its arguments have to be valid by today's schema. A tool that uses HTTP by itself may send any request,
+    and so may ``agents`` that do.
     """
     by_name = {tool.spec.name: (tool, _matcher_of(tool)) for tool in tools}
     free = agents or any(tool.uses_http for tool, _ in by_name.values())
@@ -339,6 +339,6 @@ def _matcher_of(tool: Tool) -> CallMatcher:
 
 
 def _possible_requests(call: ToolCall, tool: Tool) -> tuple[Request, ...]:
-    """Write a call in every way in which it may stand in a cassette; it is recorded in the first."""
+    """Give every form in which a cassette may hold a call; it is recorded in the first."""
     by_name = tool_request(call.tool, call.args)
     return (tool.wire.request(call.args), by_name) if tool.wire is not None else (by_name,)

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 class ToolBox:
     """One trial's tools.
 
-    Every call is written into the transcript with its times, whatever comes of it. Without a tape, tools that
-    ask the outside world are called as they are; a tape may be given as a function that opens it, called at
-    the first call that needs it. ``on_miss`` says whether the agent is shown a call that was not recorded
-    as a failed call (``tool_error``) or the trial breaks (``error``).
+    Every call is written into the transcript with its times, whatever its result. Without a tape, tools that
+    need the network are called directly; ``tape`` may be a function that opens the tape at the first call
+    that needs it. If ``on_miss`` is ``tool_error``, a call that was not recorded is a failed call to the
+    agent; if it is ``error``, the trial breaks.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class ToolBox:
         self.offer(*(self._registered[name] for name in names))
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Make one call and give what came of it; an agent's mistake comes back as an error, never raised.
+        """Make one call and give its result; an agent's mistake is returned as an error, never raised.
 
-        Raises CassetteMiss, ProviderDown and their like, which are not the agent's doing.
+        Raises CassetteMiss, ProviderDown and similar errors, which the agent did not cause.
         """
         place = self._recorder.begin_call(call)
         started = self._recorder.at()
@@ -108,6 +108,7 @@ class ToolBox:
             self._recorder.broken = broken
             raise
         finally:
+            # A call that a limit cancels is in the transcript, too, as one that did not finish.
             self._recorder.end_call(
                 place,
                 replace(
@@ -121,7 +122,7 @@ class ToolBox:
             )
 
     def open_tape(self) -> ToolTape | None:
-        """Give the trial's one tape, opened by whoever needs it first; None where there is none."""
+        """Give the trial's tape, opened by the first caller; None without a tape."""
         with self._opening:
             if self.tape is None and self._open is not None:
                 self.tape = self._open()
@@ -130,6 +131,7 @@ class ToolBox:
     async def _carry_out(self, call: ToolCall) -> tuple[TapeStatus, ToolResult]:
         if not self._faults:
             return await self._answer(call)
+        # Calls may come from several threads, and each needs a number of its own.
         with self._opening:
             nth = self._times[call.tool] = self._times.get(call.tool, 0) + 1
         if any(fault.serializes(call) for fault in self._faults):
@@ -175,10 +177,12 @@ class ToolBox:
 
     async def _call_function(self, tool: Tool, call: ToolCall) -> ToolResult:
         try:
+            # A plain function may block, so it runs in a thread while the calls of other trials continue.
             if tool.spec.blocking and not inspect.iscoroutinefunction(tool.function):
                 value = await in_daemon_thread(tool.function, call.args)
             else:
                 value = tool.function(call.args)
+            # A decorator may hide that a function is async.
             if inspect.isawaitable(value):
                 value = await value
             value = truncated(value)
@@ -188,6 +192,7 @@ class ToolBox:
             return ToolResult(value)
         except ToolFailed as failed:
             return failed_result(failed.type, str(failed))
+        # These end the trial or the call; the tool did not cause them.
         except (AgentEvalError, asyncio.CancelledError, GeneratorExit):
             raise
         except RequestRefused:  # the scope that refused it reports it

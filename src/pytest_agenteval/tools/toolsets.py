@@ -1,6 +1,7 @@
-"""Where tools come from: registered sets, files of a suite, and Python functions.
+"""The sources of tools: registered sets, files of a suite, and Python functions.
 
-Of a function, the type hints are the schema and the docstring is the description."""
+A function's type hints become the schema and its docstring the description.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +61,7 @@ def tool_of(
     """
     from pydantic import ConfigDict, Field, PydanticUserError, create_model
 
+    # Its value would be a generator that nobody reads.
     if inspect.isasyncgenfunction(function):
         _refuse(function, "it yields what it finds; return a list")
     try:
@@ -78,6 +80,7 @@ def tool_of(
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[f"f{number}"] = (hints[parameter.name], Field(default, alias=parameter.name))
     try:
+        # An argument that the function lacks is the agent's mistake, and is reported to it.
         config = ConfigDict(extra="forbid")
         arguments: type[BaseModel] = create_model(function.__name__, __config__=config, **fields)
     except (PydanticUserError, TypeError) as error:
@@ -106,7 +109,7 @@ def _call(function: Callable[..., Any], arguments: type[BaseModel]) -> Callable[
         value = function(**{names[field]: getattr(read, field) for field in read.model_fields_set})
         return _await_plain(value) if inspect.isawaitable(value) else _plain(value)
 
-    call.__wrapped__ = function  # type: ignore[attr-defined]  # who wants to know whose code it is, looks here
+    call.__wrapped__ = function  # type: ignore[attr-defined]  # leads to the user's own code
     return call
 
 
@@ -121,7 +124,7 @@ def _plain(value: Any) -> Any:
 
 
 def _pydantic_hint(hint: Any) -> Any:
-    """Give the hint with each TypedDict as pydantic wants it before Python 3.12."""
+    """Replace each TypedDict in a hint by the form that pydantic requires before Python 3.12."""
     if sys.version_info >= (3, 12):
         return hint
     if typing.is_typeddict(hint):
@@ -169,7 +172,7 @@ def _schema(function: Callable[..., Any], arguments: type[BaseModel]) -> dict[st
 
 
 def _without_titles(schema: Any) -> Any:
-    """Leave out the titles, which say the names of keys again; a property may be called title."""
+    """Leave out titles, which only repeat the names of keys; a property may be called title."""
     if isinstance(schema, list):
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
@@ -191,8 +194,7 @@ def python_tools(path: Path) -> dict[str, Tool]:
     """Give the tools of a Python file, in its order.
 
     They are the public functions with type hints that the file defines, and the tools that it makes itself,
-    which come before functions of the same name. Each request that a function makes is taped: nobody has to
-    say of one that it asks the outside world.
+    which come before functions of the same name.
     """
     # A name of its own, so that several suites may have a ``tools.py``.
     name = f"agenteval_tools_{path.stem}_{text_digest(str(path.resolve()))}"
@@ -200,7 +202,7 @@ def python_tools(path: Path) -> dict[str, Tool]:
     if spec is None or spec.loader is None:
         raise ProblemsFound([Problem(short_path(path), None, (), "a Python file", f"a {path.suffix} file")])
     module = importlib.util.module_from_spec(spec)
-    # Before it runs: dataclasses and pydantic look there for what the hints of a class of the file name.
+    # Before the file runs: dataclasses and pydantic look up the hints of its classes there.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -224,6 +226,8 @@ def python_tools(path: Path) -> dict[str, Tool]:
     problems: list[Problem] = []
     for function in free:
         try:
+            # With uses_http, every request is recorded, so that
+            # authors need not declare which tools use the network.
             tools[function.__name__] = tool_of(function, uses_http=True)
         except UnfitFunction as unfit:
             problems.append(Problem(short_path(path), unfit.line, (unfit.name,), _A_TOOL, unfit.why, _HIDDEN))
@@ -263,7 +267,7 @@ def load_tools(
 
 
 def tools_of_file(path: Path) -> dict[str, Tool]:
-    """Give the tools of a file, read again where it or what it names has changed; raises ProblemsFound."""
+    """Give a file's tools, read again if it or a file that it names has changed; raises ProblemsFound."""
     cached = _loaded.get(path)
     if cached is None or cached[0] != _stamps(file for file, _ in cached[0]):
         tools, files = _read_tools(path)
@@ -272,7 +276,7 @@ def tools_of_file(path: Path) -> dict[str, Tool]:
 
 
 def files_of_tools(path: Path) -> tuple[Path, ...]:
-    """Give all files that were read for the tools of a file that was loaded: an OpenAPI document too."""
+    """Give all files that were read for the tools of a loaded file, such as an OpenAPI document."""
     cached = _loaded.get(path)
     return tuple(file for file, _ in cached[0]) if cached else (path,)
 
@@ -283,6 +287,7 @@ _loaded: dict[Path, tuple[Stamps, dict[str, Tool]]] = {}
 
 
 def _stamps(files: Iterable[Path]) -> Stamps:
+    # A file that is gone counts as changed.
     return tuple((file, file.stat().st_mtime_ns if file.exists() else 0) for file in files)
 
 
