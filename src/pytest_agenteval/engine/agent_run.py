@@ -1,9 +1,10 @@
 """How an agent is run in a trial: on which loop or thread, within which limits, and what it returns.
 
-Users' agents run in a thread for each trial, what is async there on a loop of its own, so that no trial's
-computing or blocking lets another's connections time out. Agents that hold connections, locks or queues for
-all trials need one loop for all of them, and may share one. What they request by themselves is replayed,
-recorded or refused."""
+Users' agents run in a thread for each trial, and their async code on a loop of its own there, so that no
+trial's computing or blocking lets connections of another time out. Agents that hold connections, locks or
+queues for all trials need one loop for all of them, and may share one. Requests that they send by themselves
+are replayed, recorded or refused.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +50,10 @@ _CUT = "the agent closed or gave up the response before its end; it is not recor
 
 
 class InterceptedRequests:
-    """The requests of one trial that are neither a tool's nor a chat's; its threads' are among them.
+    """The requests that a trial and its threads send beside those of tools and chats.
 
-    One that is refused breaks the trial, whatever the agent makes of it. Those of models are ``traffic``'s.
+    A request that is refused breaks the trial, even if the agent handles the error. Requests to models are
+    passed to ``traffic``.
     """
 
     def __init__(
@@ -63,9 +65,11 @@ class InterceptedRequests:
 
     @contextmanager
     def answering(self, *, closing: bool = True) -> Iterator[Scope]:
-        """Answer requests that are made inside; afterwards all are refused, if it is ``closing``."""
-        # Raises CassetteMiss in place of what came of a refusal.
-        # Whoever records wants to keep what is sent.
+        """Answer requests that are made inside; with ``closing``, all later ones are refused.
+
+        Raises CassetteMiss in place of an exception that a refusal caused.
+        """
+        # A run that records stores what is sent instead of letting it pass.
         passing = self._plan.live and self._plan.conditions.record == "none"
         traffic = lazy_traffic(self._make_traffic)
         ignored = self._plan.task.ignored_hosts
@@ -97,7 +101,8 @@ class InterceptedRequests:
     def _tape(self) -> ToolTape:
         if tape := self._box.open_tape():
             return tape
-        if self._nowhere is None:  # the plan was made by hand, and has no cassette: an empty tape
+        # Only a plan that was made by hand has no cassette: it gets an empty tape.
+        if self._nowhere is None:
             from pytest_agenteval.cassettes.cassette import Cassette
             from pytest_agenteval.cassettes.tape import Tape
             from pytest_agenteval.tools.tool_tape import ToolTape
@@ -113,7 +118,8 @@ class _LazyTraffic:
         self._traffic: ModelTraffic | None = None
 
     def __getattr__(self, name: str) -> Any:
-        with self._making:  # an agent's threads may make the first request at once
+        # An agent's threads may make the first request at the same time.
+        with self._making:
             self._traffic = self._traffic or self._make()
         return getattr(self._traffic, name)
 
@@ -123,22 +129,25 @@ class _LazyTraffic:
 
 
 def lazy_traffic(make: Callable[[], ModelTraffic]) -> ModelTraffic:
-    """Return a trial's model traffic, made at its first request: most agents make none of their own."""
+    """Return a trial's model traffic, made at its first request: most agents send none of their own."""
     return cast("ModelTraffic", _LazyTraffic(make))
 
 
 @contextmanager
 def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterator[None]:
-    """Add what spans that begin inside say to the transcript: where models were seen, only their times."""
-    # It costs nothing where the process has no OpenTelemetry SDK in use. ``set_up`` says that a suite asks
-    # for it: then there is one; raises NotInstalled where it cannot be imported.
+    """Add the spans that begin inside to the transcript; if model requests were seen, only their times.
+
+    ``set_up`` means that the suite requires OpenTelemetry: raises NotInstalled if it cannot be imported.
+    """
+    # It costs nothing if the process does not use an OpenTelemetry SDK.
     if not (set_up or "opentelemetry.sdk.trace" in sys.modules):
         yield
         return
     try:
         from pytest_agenteval.engine.otel_processor import PROCESSOR, attach
     except ImportError as missing:
-        if not set_up:  # somebody's own, of another kind
+        # What the process has loaded is not the SDK that we know, and the suite does not require one.
+        if not set_up:
             yield
             return
         raise NotInstalled(
@@ -157,22 +166,25 @@ def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterat
 
             try:
                 recorder.add_returned(with_prices(read_spans(spans, began_ns), recorder.prices))
-            except Exception as raised:  # somebody's attributes: they are no reason to break a trial
+            # The attributes are set by code of others: one that cannot be read is no reason to break a trial.
+            except Exception as raised:
                 text = f"{len(spans)} spans could not be read: {type(raised).__name__}: {raised}"
                 recorder.event("unread_spans", text)
 
 
-# The loop of all trials, which is for our agents; one for each trial; one for all agents that share it.
+# ``trials`` is the loop of all trials, for built-in agents; ``own`` is one for each trial; ``shared`` is one
+# for all agents that choose it.
 LoopKind = Literal["trials", "own", "shared"]
 
-CLOSING_S = 2.0  # so long a trial waits for what its agent has left running, once it is cancelled
+# Seconds that a trial waits, after cancelling it, for what its agent has left running.
+CLOSING_S = 2.0
 
 _SETTING = (
     "something that the agent holds for all trials (a client, a session, a lock) belongs to the loop of "
     "another trial. Make it within the agent's run, or let all trials share one loop: "
     '`agent: {call: ..., loop: shared}` in the suite, `loop = "shared"` in an agent\'s class'
 )
-# Messages of asyncio, and of libraries on it, where something is used on another loop than its own.
+# Messages of asyncio, and of libraries on it, when something is used on another loop than its own.
 _OF_OTHER_LOOPS = (
     "Event loop is closed",
     "attached to a different loop",
@@ -182,11 +194,11 @@ _OF_OTHER_LOOPS = (
 
 
 class LoopMixup(RuntimeError):
-    """An agent used on one loop what belongs to another, and what to do about it."""
+    """An agent used something on one loop that belongs to another; the text says what to do about it."""
 
 
 def loop_kind(agent: object, run: Callable[..., Any]) -> LoopKind:
-    """Return on which loop an agent runs: by default built-in ones on that of all trials, others apart."""
+    """Return on which loop an agent runs; by default, only built-in ones run on the loop of all trials."""
     wanted = loop_of(agent)
     if wanted == "own" or wanted == "shared":
         return wanted
@@ -210,8 +222,10 @@ class AgentThread:
         self._ended = start_in_daemon_thread(self._work)
 
     async def answer(self) -> Any:
-        """Return what the agent returns, or raise what it raises; LoopMixup where loops were mixed."""
+        """Return what the agent returns, or raise what it raises; LoopMixup if it mixed up loops."""
         try:
+            # Shielded: otherwise a timeout would cancel the future, and ``end`` would take the agent for
+            # finished.
             return await asyncio.shield(self._answer)
         except Exception as raised:
             texts = map(exception_text, _with_causes(raised))
@@ -228,7 +242,8 @@ class AgentThread:
                 task = self._task
             if task is not None:
                 self._limits.note_answer()
-                with suppress(RuntimeError):  # it has ended by itself meanwhile, and its loop with it
+                # It may have ended by itself meanwhile, and its loop with it.
+                with suppress(RuntimeError):
                     task.get_loop().call_soon_threadsafe(task.cancel)
         if self._task is not None:
             await asyncio.wait({self._ended}, timeout=CLOSING_S)
@@ -246,13 +261,16 @@ class AgentThread:
                 outcome = waiting.result()
             elif inspect.isawaitable(outcome):
                 outcome = runner.run(self._awaited(outcome))
-        except BaseException as anything:  # even SystemExit: an agent must not end the run
+        # Even SystemExit: an agent must not end the run.
+        except BaseException as anything:
             outcome, raised = None, anything
         if not self._stopped:
             self._limits.note_answer()
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        # If the loop is closed, nobody waits any more.
+        with suppress(RuntimeError):
             self._trials.call_soon_threadsafe(self._settle, outcome, raised)
-        with suppress(BaseException):  # what was left behind changes no answer
+        # The answer is known: an error of what was left behind does not change it.
+        with suppress(BaseException):
             runner.close()
 
     async def _awaited(self, result: Awaitable[Any]) -> Any:
@@ -273,7 +291,8 @@ class AgentThread:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    # A loop whose threads hold up neither its end nor that of the process.
+    # The loop's own socket pair must not be refused by pytest-socket. Its threads are daemons: they hold up
+    # neither its end nor that of the process.
     with without_socket_guard():
         loop = asyncio.new_event_loop()
     loop.set_default_executor(DaemonThreads(loop))
@@ -292,7 +311,8 @@ class _SharedLoop:
             if cls._loop is None:
                 cls._loop = loop = _new_loop()
                 share_pools(loop)
-                with untaped():  # it works for all trials
+                # The thread works for all trials, not for the one that starts it.
+                with untaped():
                     threading.Thread(
                         target=cls._serve, args=(loop,), name="agenteval-shared", daemon=True
                     ).start()
@@ -304,7 +324,7 @@ class _SharedLoop:
         asyncio.set_event_loop(loop)
         stopped = False
         while not stopped:
-            # What raises SystemExit in a task ends that task, and not everyone else's.
+            # SystemExit in a task ends that task, but must not end those of other trials.
             with suppress(SystemExit, KeyboardInterrupt):
                 loop.run_forever()
                 stopped = True
@@ -341,7 +361,7 @@ def _with_causes(raised: BaseException) -> Iterator[BaseException]:
 
 
 class ChatOfTrials:
-    """A chat that any loop may call; it runs on the loop of all trials, which has its connections."""
+    """A chat that can be called on any loop; it runs on the loop of all trials, where its connections are."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat, self._loop = chat, asyncio.get_running_loop()
@@ -354,7 +374,6 @@ class ChatOfTrials:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Ask the chat, and wait for it here."""
         asking = self._chat.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
         if asyncio.get_running_loop() is self._loop:
             return await asking
@@ -364,21 +383,24 @@ class ChatOfTrials:
 _MOST_KEYS = 8
 _WHAT_TO_RETURN = "expected a text, a map with `answer`, or pytest_agenteval.Answer(text, state)"
 
-# The keys of a map that is an answer: it has one of the first three at least, and no other key.
+# The keys of a map that counts as an answer: it has at least one of the first three, and no other key.
 MAP_KEYS = ("answer", "state", "messages", "usage")
 
 
 class InvalidAnswer(TrialBroken):
-    """An agent returned something that is no answer."""
+    """An agent returned something that is not an answer."""
 
     cause = "answer"
 
 
 def as_answer(value: Any, transcript: Recorder) -> Answer:
-    """Return a value as an answer; raises InvalidAnswer for one that is none."""
-    # None is an empty answer, for an agent may do all its work in the workspace; the transcript says so. A
-    # map ``{"answer", "state", "messages", "usage"}`` is one, too. Messages, as an answer's own
-    # ``transcript``, go into the trial's transcript; raises UnreadableTranscript for what is none.
+    """Return a value as an answer; raises InvalidAnswer for one that is not.
+
+    Answers are texts, ``Answer``s, and maps like ``{"answer", "state", "messages", "usage"}``. Messages, and
+    the ``transcript`` of an ``Answer``, are added to the trial's transcript; raises UnreadableTranscript if
+    they cannot be.
+    """
+    # An agent may do all its work in the workspace and return nothing; the transcript notes it.
     if value is None:
         transcript.event(NO_ANSWER, f"the agent returned None: graded as an empty answer; {_WHAT_TO_RETURN}")
         return Answer()
@@ -393,11 +415,12 @@ def as_answer(value: Any, transcript: Recorder) -> Answer:
 
 
 def as_end_state(value: Any) -> Mapping[str, Any]:
-    """Return a value as an end state; raises InvalidAnswer for one that is none."""
+    """Return a value as an end state; raises InvalidAnswer for one that is not."""
     if isinstance(value, Mapping):
         return value
     if inspect.iscoroutine(value):
-        value.close()  # else Python complains that nobody waited for it
+        # Otherwise Python warns that the coroutine was never awaited.
+        value.close()
     raise InvalidAnswer(f"the agent's end_state gave {_type_in_words(value)}; expected a map")
 
 
@@ -426,7 +449,7 @@ def _checked(answer: Answer) -> Answer:
 
 
 def _with_transcript(answer: Answer, key: str, usage: Any, transcript: Recorder) -> Answer:
-    # The last words of the returned transcript may be the answer's text.
+    # If the answer has no text, the last words of the returned transcript are its text.
     from pytest_agenteval.cassettes.transcripts.reading import read_transcript
 
     returned = with_prices(read_transcript(answer.transcript, (key,), usage=usage), transcript.prices)
@@ -447,13 +470,13 @@ def _type_in_words(value: Any) -> str:
 async def run_within_limits(
     run: Callable[..., Any], kind: LoopKind, task_input: Mapping[str, Any], ctx: AgentContext
 ) -> tuple[Answer, str]:
-    """Run the agent until it answers or a limit of the trial runs out; returns that limit's name too."""
-    # What an agent does when its limit is reached, be it to go on or to raise something else, makes no
-    # difference to how the trial ends. The answer of one that returned none is what it has given so far. What
-    # a model replied to requests of the agent's own is no answer.
+    """Run the agent until it answers or a limit of the trial is reached; returns that limit's name too."""
+    # Whatever an agent does when its limit is reached, such as going on or raising something else, the trial
+    # ends at the limit. If it returned nothing, its answer is what it has reported so far; replies of models
+    # that it called by itself are not part of it.
     limits, answer, scope = ctx.limits, None, current()
     act = partial(run, task_input, ctx)
-    # A built-in agent runs on the loop of all trials, and has ended once it has answered.
+    # A built-in agent runs on the loop of all trials, and leaves nothing running once it has answered.
     thread = None if kind == "trials" else AgentThread(act, ctx.limits, kind)
     refusals: list[asyncio.Task[None]] = []
     timeout = asyncio.timeout(None)
@@ -470,7 +493,8 @@ async def run_within_limits(
             limits.forgiving = _deadline_extender(deadline, 0.0 if kind == "trials" else _LATE_S)
             returned = await act() if thread is None else await thread.answer()
             answer = as_answer(returned, ctx.transcript)
-    except (Exception, LimitIgnored, BaseExceptionGroup):  # a group is what a group of tasks makes of either
+    # An exception group is what ``asyncio.TaskGroup`` makes of either of the others.
+    except (Exception, LimitIgnored, BaseExceptionGroup):
         if limits.reached is None and not timeout.expired():
             raise
     finally:
@@ -483,10 +507,11 @@ async def run_within_limits(
         limits.forgive_wait_of_answer()
         limits.catch_up()
     reached = limits.reached
-    left = limits.seconds_left  # below 0 where the last reply came late, and nothing was waited for after it
+    # Below 0 if the last reply came late, and the agent awaited nothing after it.
+    left = limits.seconds_left
     if reached is None and not is_refused() and (timeout.expired() or (left is not None and left < 0)):
         allowed = limits.allowed.seconds or 0.0
-        # Noted for the requests that are cut with the agent: they are no failures of the provider's.
+        # Noted for the requests that end with the agent: they are not failures of the provider.
         reached = limits.reached = LimitReached("seconds", allowed, limits.seconds, limits.elapsed)
     if reached is not None:
         ctx.transcript.event("limit", str(reached))
@@ -494,14 +519,14 @@ async def run_within_limits(
     return answer, reached.limit if reached else ""
 
 
-# So long a user's agent may go on after a request of its was refused: how its trial ends is decided.
+# Seconds that a user's agent may go on after a refused request: how its trial ends is already decided.
 _GRACE_S = 5.0
 
 _REFUSAL_CHECK_S = 0.25
 
 
 class _Deadline:
-    """When an agent's seconds are over; before it expires, what others have held up is forgiven."""
+    """The end of an agent's seconds; before it expires, time lost to other trials is forgiven."""
 
     def __init__(self, timeout: asyncio.Timeout, limits: Budget) -> None:
         self._timeout, self._limits = timeout, limits
@@ -519,7 +544,8 @@ class _Deadline:
 
     def reschedule(self, when: float) -> None:
         self._when = when
-        # A timer that goes off too soon is set anew then: most are put off for a request and brought back.
+        # A timer that goes off too early is set again then: most are put off for a request and brought back
+        # after it.
         if self._handle is None or when < self._handle.when():
             self.close()
             self._handle = self._loop.call_at(when, self._expire)
@@ -536,15 +562,17 @@ class _Deadline:
         if handle.when() < when:
             self.reschedule(when)
             return
-        self._limits.catch_up()  # which may put it off
+        # This may put it off.
+        self._limits.catch_up()
         if self._when == when:
             self._timeout.reschedule(self._loop.time())
 
 
 async def _end_after_refusal(is_decided: Callable[[], bool], deadline: _Deadline) -> None:
-    """Bring the deadline nearer once the verdict stands."""
-    # A refusal is no Exception, lest clients try again. It ends the task that it is raised in: whatever waits
-    # for that task, such as the reader of a stream that is fed from the background, waits for ever.
+    """Bring the deadline nearer once it is decided how the trial ends."""
+    # A refusal is not an Exception, so that clients do not retry. It ends the task in which it is raised:
+    # what waits for that task, such as the reader of a stream that is fed from the background, would wait for
+    # ever.
     while not is_decided():
         await asyncio.sleep(_REFUSAL_CHECK_S)
     when, soon = deadline.when(), asyncio.get_running_loop().time() + _GRACE_S
@@ -552,7 +580,7 @@ async def _end_after_refusal(is_decided: Callable[[], bool], deadline: _Deadline
         deadline.reschedule(soon)
 
 
-# So long an agent in a thread goes on after a charge took all its time: it may be about to answer.
+# Seconds that an agent in a thread may go on after a late charge used up its time: it may be about to answer.
 _LATE_S = 1.0
 
 
@@ -562,14 +590,17 @@ def _deadline_extender(deadline: _Deadline, late_s: float) -> Callable[[float], 
     def postpone(seconds: float) -> None:
         when = deadline.when()
         if when is not None and not deadline.expired():
-            with suppress(RuntimeError):  # nothing is waited for any more
+            # The timeout may have ended meanwhile.
+            with suppress(RuntimeError):
                 deadline.reschedule(max(when + seconds, min(when, loop.time() + late_s)))
 
     def forgive(seconds: float) -> None:
         if threading.get_ident() == thread:
             postpone(seconds)
-        else:  # an agent in a thread asks on a loop of its own
-            with suppress(RuntimeError):  # the loop is closed
+        # An agent in a thread sends its requests on a loop of its own.
+        else:
+            # The loop may be closed.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(postpone, seconds)
 
     return forgive

@@ -24,21 +24,21 @@ from pytest_agenteval.records.trial import ErrorDetails
 from pytest_agenteval.text.errors import AgentEvalError, ProblemsFound, TrialBroken
 from pytest_agenteval.text.json_values import text_digest
 
-# What stands in the place of an agent's model: nobody acts, the outputs are in the file of labels.
+# Stands in for an agent's model: no agent acts, as the outputs are in the file of labels.
 LABELS = Model("labels", "labels", offline=True)
 
 
 async def calibrate(request: CalibrationRequest, context: WorkerContext, at_once: int) -> CalibrationResult:
-    """Ask the judges about every example, and give what they answered or what broke."""
+    """Ask the judges about every example, and return their answers, or what broke."""
     recorder = Recorder(lambda: 0.0, request.conditions.prices)
     try:
-        # At most ``at_once`` examples are judged side by side. What was recorded until then is saved.
+        # At most ``at_once`` examples are judged side by side.
         usage: dict[str, Usage] = {judge.name: Usage() for judge in request.conditions.judges}
         room = asyncio.Semaphore(at_once)
 
         async def ask(example: LabelledExample, repetition: int) -> ExampleJudgement:
             async with room:
-                # A seed of its own for each example: their back-off must not fall together.
+                # A seed for each example, so that they do not wait equally long between retries.
                 seed = request.conditions.seed + int(text_digest(example.id)[:8], 16)
                 seeded = replace(request.conditions, seed=seed)
                 task = _calibration_task(request.plan, dict(example.values))
@@ -58,6 +58,7 @@ async def calibrate(request: CalibrationRequest, context: WorkerContext, at_once
                 ]
             )
         finally:
+            # Also after an error: what was recorded until then is saved.
             context.save_cassettes(calibration_cassettes(request.plan))
         answers = CalibrationAnswers(request.conditions.judges, tuple(judgements), usage)
         return CalibrationResult(answers, paid=recorder.paid)
@@ -65,13 +66,14 @@ async def calibrate(request: CalibrationRequest, context: WorkerContext, at_once
         error = ErrorDetails(broken.cause, str(broken))
     except AgentEvalError as refused:
         error = ErrorDetails("calibration", str(refused))
-    except Exception as raised:  # somebody's judge: the author's frames first, as for a grader
+    # A judge may be a user's own: its author's frames come first, as for a grader.
+    except Exception as raised:
         error = ErrorDetails("judge_crash", exception_line(raised), user_frames_first(raised))
     return CalibrationResult(error=error, paid=recorder.paid)
 
 
 def calibration_cassettes(plan: CalibrationPlan) -> tuple[str, ...]:
-    """Give the files that a calibration's chats are played from: one for each repetition."""
+    """Return the cassette files of a calibration's chats, one for each repetition."""
     task = _calibration_task(plan, {})
     return tuple(
         chat_cassette_file(Plan(task, LABELS, repetition=repetition))
@@ -80,7 +82,7 @@ def calibration_cassettes(plan: CalibrationPlan) -> tuple[str, ...]:
 
 
 async def _all_or_none(asks: Sequence[Coroutine[Any, Any, ExampleJudgement]]) -> list[ExampleJudgement]:
-    """Wait for all; when one breaks the others are stopped, for their answers would be of no use."""
+    """Wait for all; if one fails, the others are stopped, as their answers would be of no use."""
     tasks = [asyncio.ensure_future(ask) for ask in asks]
     try:
         return list(await asyncio.gather(*tasks))
@@ -94,7 +96,7 @@ async def _all_or_none(asks: Sequence[Coroutine[Any, Any, ExampleJudgement]]) ->
 def _judges(
     plan: Plan, example: LabelledExample, context: WorkerContext, recorder: Recorder
 ) -> tuple[TrialJudge, ...]:
-    """Give the judges of one example, each with a chat whose recordings are this example's."""
+    """Return the judges of one example, each with a chat whose recordings are this example's."""
     budget = Budget(Allowance())
     judges = []
     for model in plan.conditions.judges:

@@ -1,4 +1,4 @@
-"""The digests that tell whether two trials may be compared, and what has changed where they differ."""
+"""The digests that decide whether two trials may be compared, and what has changed if they differ."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ STANDARD_LIBRARY = str(Path(os.__file__).parent) + os.sep
 class DigestCache:
     """Digests already computed, each remembered with the object it was computed from.
 
-    Most of what a trial is made of is shared by many trials; writing it as canonical JSON each time would
-    cost more than the trial.
+    Trials share most of what they are made of; encoding it as canonical JSON for each would cost more than
+    the trial.
     """
 
     def __init__(self) -> None:
         self._digests: dict[tuple[Hashable, ...], tuple[object, Any]] = {}
 
     def of(self, what: str, thing: object, value: Callable[[], Any], beside: Hashable = None) -> str:
-        """Return the digest of ``value()``, computed once for each thing and what stands ``beside`` it."""
+        """Return the digest of ``value()``, computed once for each pair of ``thing`` and ``beside``."""
         return self.once(what, thing, lambda: json_digest(value()), beside)
 
     def once(self, what: str, thing: object, value: Callable[[], T], beside: Hashable = None) -> T:
-        """Return ``value()``, computed once for each thing and what stands ``beside`` it."""
-        # Two tuples of the very same members are one thing: each trial has its own of its suite's tools.
-        # What is remembered is held, and its members with it: nothing else gets their ids.
+        """Return ``value()``, computed once for each pair of ``thing`` and ``beside``."""
+        # Two tuples of the same objects count as one thing: each trial has its own tuple of its suite's
+        # tools. The entry holds the thing and its members, so that no other object gets their ids.
         key = (what, tuple(map(id, thing)) if type(thing) is tuple else id(thing), beside)
         entry = self._digests.get(key)
         if entry is None:
@@ -74,16 +74,18 @@ def digests_of(
     acted_out: str = "",
     sent: Mapping[str, str] = NOTHING,
 ) -> Digests:
-    """Return what this trial was made of, as digests; ``grader_for`` returns the grader of a planned one."""
-    # ``own_models`` are those that the agent used by itself. ``offered`` is the digest of the tools that
-    # there were before it acted, where others have come since. ``sent`` are the digests of ``sent_digests``.
+    """Return what this trial was made of, as digests; ``grader_for`` returns the grader of a planned one.
+
+    ``own_models`` are those that the agent called by itself. ``offered`` is the digest of the tools that
+    there were before it acted, if others have come since. ``sent`` are the digests of ``sent_digests``.
+    """
     task, model, graders = plan.task, plan.model, grader_digests(plan, grader_for, cache)
     limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
     faults = canonical_json(task.faults) if task.faults else ""
     settings_key = (task.agent, task.clock, limits, task.on_miss, faults, id(task.form))
 
     def settings() -> list[Any]:
-        # Not where the project lies, and no secrets.
+        # Without the place of the project, which differs between machines, and without secrets.
         places = ("folder", "paths", "given")
         form = {key: value for key, value in task.form.items() if key not in places}
         forms = [KNOWN_SECRETS.value(form)] if form else []
@@ -96,7 +98,8 @@ def digests_of(
         )
     elif layers:
         fixture = cache.of("fixture", task.layers, lambda: snapshot_layers(layers).digest())
-    # An agent that chooses its models itself is identified by those that it used; else nobody knows.
+    # An agent that chooses its models itself is identified by those that it used; if none is known, by
+    # nothing.
     own = tuple(sorted(own_models)) if model.offline or model.id == OWN_MODEL else ()
     model_digest = ""
     if model.id != OWN_MODEL or own:
@@ -120,14 +123,13 @@ def digests_of(
 
 
 def input_digest(task: PlannedTask, cache: DigestCache) -> str:
-    """Return the digest of what the task gives the agent."""
     if task.user:
         return cache.of("input", task.user, lambda: [task.input, task.user], id(task.input))
     return cache.of("input", task.input, lambda: task.input)
 
 
 def tools_digest(specs: tuple[ToolSpec, ...], cache: DigestCache) -> str:
-    """Return the digest of tools as they are declared to a model; empty for none."""
+    """Return the digest of tools as they are declared to a model; empty if there are none."""
     return cache.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else ""
 
 
@@ -140,7 +142,6 @@ class GraderDigests(NamedTuple):
 
 
 def grader_digests(plan: Plan, grader_for: GraderFor, cache: DigestCache) -> GraderDigests:
-    """Return the digests of a plan's graders; ``grader_for`` returns the grader of a planned one."""
     graders, judges = plan.task.graders, plan.conditions.judges
 
     def digests() -> GraderDigests:
@@ -158,12 +159,12 @@ def grader_digests(plan: Plan, grader_for: GraderFor, cache: DigestCache) -> Gra
 
 
 def versioned_digest(version: str, ruler: Any) -> str:
-    """Write a grader's version and the digest of all that its grade depends on: ``3:0a1b2c3d4e5f``."""
+    """Return a grader's version and the digest of all that its grade depends on: ``3:0a1b2c3d4e5f``."""
     return f"{version}:{json_digest(ruler)[:12]}"
 
 
 def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: Sequence[Model]) -> tuple[str, Any]:
-    """Return a grader's version, and what its grade depends on: judges only where the grader asks them."""
+    """Return a grader's version, and what its grade depends on; judges only if the grader asks them."""
     try:
         grader = grader_for(planned)
         threshold = planned.threshold if planned.threshold is not None else own_threshold(grader)
@@ -171,9 +172,11 @@ def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: Sequence[Model
         own_judges = [[judge.id, judge.params] for judge in judges] if asks_judges(grader) else []
         own = [version_of(grader), rubric_digest_of(grader), *own_judges]
         ruler = [planned.name, planned.label, *config, *own]
-        canonical_json(ruler)  # what somebody's class says of itself may be no JSON
+        # An author's class may describe itself by something that is not JSON: then this raises.
+        canonical_json(ruler)
         version = str(version_of(grader))
-    except BaseException:  # a grader that cannot be made, or whose attributes cannot be read: its grade tells
+    # A grader that cannot be made, or whose attributes cannot be read: its grade will say so.
+    except BaseException:
         config = [planned.config, planned.weight, planned.threshold, planned.required]
         return "", [planned.name, planned.label, *config, "no grader"]
     return version, ruler
@@ -182,19 +185,22 @@ def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: Sequence[Model
 def _grader_code(planned: PlannedGrader, grader_for: GraderFor, cache: DigestCache) -> str:
     try:
         grader = grader_for(planned)
-    except BaseException:  # one that cannot be made: its grade tells
+    # A grader that cannot be made: its grade will say so.
+    except BaseException:
         return ""
     thing = vars(grader)["grade"] if isinstance(grader, FunctionAdapter) else type(grader)
     return cache.once("grader code", thing, lambda: _digest_of_files(_own_files(thing)))
 
 
 def code_digest(agent: object, factory: object) -> str:
-    """Return 16 hex digits of all source files of an agent; empty where its code stands in none."""
-    # They are those of its class and of the classes this inherits from, or of the function that is the agent,
-    # and of the function that makes it, if one does. The standard library and what others have installed are
-    # left out, and so is whatever these files import. Where a file lies and how its lines end changes
-    # nothing.
-    if own := getattr(agent, "files_digest", None):  # of one that is no Python
+    """Return 16 hex digits of all source files of an agent; empty if its code is in no file.
+
+    These are the files of its class and of the base classes, or of its function, and of the function that
+    makes it. The standard library, installed packages and what these files import are left out. Neither the
+    place of a file nor its line breaks change the digest.
+    """
+    # An agent that is not Python has its own way to find its files.
+    if own := getattr(agent, "files_digest", None):
         return str(own())
     try:
         if is_adapter(agent):
@@ -204,23 +210,25 @@ def code_digest(agent: object, factory: object) -> str:
             things += [] if isinstance(factory, type | InstanceFactory) else [factory]
         files = {file for thing in things for _, file in _own_places(thing) if file.endswith(".py")}
         texts = sorted(set(_source_digests(files)))
-    except Exception:  # an author's class whose attributes cannot be read is still one that can act
+    # An author's class whose attributes cannot be read is still one that can act.
+    except Exception:
         return ""
     return json_digest(texts) if texts else ""
 
 
 def tool_code_digest(task: PlannedTask, specs: Sequence[ToolSpec], registry: Registry) -> str:
-    """Return the digest of the files that the tools of a task are written in; empty where there are none."""
-    # They are the suite's files of tools, and those of registered tools among ``specs``. Of a server of tools
-    # it is what the suite says of it, and the files that its command names. What these files import is left
-    # out.
+    """Return the digest of the files that a task's tools are written in; empty if there are none.
+
+    These are the suite's tool files, and those of registered tools among ``specs``. For an MCP server they
+    are its entry in the suite and the files that its command names. What these files import is left out.
+    """
     registered = registry.tools
     functions = [registered[spec.name].function for spec in specs if spec.name in registered]
     files = {file for function in functions for file in _own_files(function)}
     servers = []
     for entry in task.tools:
         if isinstance(entry, McpServer):
-            # Not where the project lies.
+            # Without the place of the project, which differs between machines.
             own = {key: value for key, value in entry.to_json().items() if key not in ("folder", "schemas")}
             servers.append(KNOWN_SECRETS.value(own))
             for part in entry.command:
@@ -234,7 +242,7 @@ def tool_code_digest(task: PlannedTask, specs: Sequence[ToolSpec], registry: Reg
 
 
 def acted_out_digest(plan: Plan, registry: Registry, cache: DigestCache) -> str:
-    """Return the digest of what an offline model acts out, and of who plays it; empty for other models."""
+    """Return the digest of the script of an offline model and of its code; empty for other models."""
     model, task = plan.model, plan.task
     if not model.offline:
         return ""
@@ -242,12 +250,13 @@ def acted_out_digest(plan: Plan, registry: Registry, cache: DigestCache) -> str:
     def player_code() -> str:
         if model.id == "rules":
             return _digest_of_files(file for player in registry.own_players for file in _own_files(player))
-        with suppress(UsageMistake):  # a model that nobody has registered breaks its trial
+        # A model that nobody has registered breaks its trial elsewhere.
+        with suppress(UsageMistake):
             return _digest_of_files(_own_files(registry.model_factory(model.id)))
         return ""
 
     code = cache.once("player", registry, player_code, model.id)
-    # What a model that is somebody's own acts out is not known: it may be either.
+    # Which of the two a user's own model acts out is not known, so both count.
     scripts = {"rules": (), "nop": (), "scripted": (task.script,), "oracle": (task.reference,)}
     parts = [part for part in scripts.get(model.id, (task.script, task.reference)) if part]
     return json_digest([code, *parts])[:16] if code or parts else ""
@@ -262,7 +271,7 @@ def _digest_of_files(files: Iterable[str], *more: Any) -> str:
 def _source_digests(files: Iterable[str]) -> Iterator[str]:
     for file in files:
         with suppress(OSError):
-            # Read as text, in which every line ends alike.
+            # Read as text, so that all line breaks are the same.
             yield text_digest(Path(file).read_text(encoding="utf-8", errors="surrogateescape"))
 
 
@@ -270,7 +279,8 @@ def _own_files(thing: object) -> set[str]:
     """Return the source files of a class, a function or an object, without ours and installed ones."""
     try:
         places = list(_own_places(thing))
-    except Exception:  # a class whose attributes cannot be read is still one that can be used
+    # A class whose attributes cannot be read is still one that can be used.
+    except Exception:
         return set()
     return {file for module, file in places if _top(module) != PACKAGE and file.endswith(".py")}
 
@@ -291,7 +301,8 @@ def _places(thing: object) -> Iterator[tuple[str, str]]:
     """Yield module and file of a class, of a function and whatever it wraps, or of another callable."""
     if isinstance(thing, type):
         for kind in thing.__mro__:
-            if not vars(kind).get("_is_protocol"):  # which only says what a class has
+            # A protocol only declares what a class has.
+            if not vars(kind).get("_is_protocol"):
                 yield from _class_places(kind)
     elif isinstance(thing, FunctionType):
         yield thing.__globals__.get("__name__", ""), thing.__code__.co_filename
@@ -306,9 +317,11 @@ def _places(thing: object) -> Iterator[tuple[str, str]]:
 
 
 def _class_places(kind: type) -> Iterator[tuple[str, str]]:
-    # Of conftests, which all may be called "conftest", sys.modules knows the last: functions know their own.
+    # All conftests may be called "conftest", and sys.modules knows only the last; functions know their own
+    # file.
     module = vars(sys.modules.get(kind.__module__, sys))
-    if any(value is kind for value in tuple(module.values())):  # other threads may import meanwhile
+    # A copy, as other threads may import into the module meanwhile.
+    if any(value is kind for value in tuple(module.values())):
         yield kind.__module__, module.get("__file__") or ""
     for member in vars(kind).values():
         function = member.__func__ if isinstance(member, staticmethod | classmethod) else member
@@ -322,7 +335,7 @@ def _top(module: object) -> str:
 
 
 class AgentDigests(Record, frozen=True):
-    """Digests of what stands on an agent's side before it acts, as its trial would have them."""
+    """Digests of the agent of a trial before it acts, as the trial would have them."""
 
     prompt: str = ""  # of all prompts together
     code: str = ""
@@ -335,15 +348,14 @@ class DigestsAgents(Protocol):
     """An executor that can return the digests of a trial's agent, so that the agent is made only there."""
 
     async def agent_side(self, plan: Plan) -> AgentDigests:
-        """Make the agent if need be, and return its digests; raises what keeps it from being made."""
+        """Make the agent if necessary, and return its digests; raises what keeps it from being made."""
 
 
 def digests_agents(executor: object) -> TypeGuard[DigestsAgents]:
-    """Whether an executor can return the digests of an agent."""
     return hasattr(executor, "agent_side")
 
 
-# Digests of what an agent sees, and which model it is, as far as the plan tells; and what people call it.
+# Digests that follow from the plan alone: what an agent sees, and its model; with the words for people.
 PLAN_DIGESTS = {
     "input": "task input",
     "fixture": "fixture",
@@ -354,7 +366,7 @@ PLAN_DIGESTS = {
 
 
 class DigestChanges(NamedTuple):
-    """What has changed, in words: of what the ``agent`` sees and is, and of the ``ruler``."""
+    """What has changed, in words: for the ``agent``, and for the ``ruler``."""
 
     agent: tuple[str, ...] = ()
     ruler: tuple[str, ...] = ()
@@ -363,8 +375,10 @@ class DigestChanges(NamedTuple):
 def digest_diff(
     old: Digests, new: Digests, side: AgentDigests, prompts_read: Mapping[str, str]
 ) -> DigestChanges:
-    """Return what has changed since a trial; ``side`` is what its agent would be today."""
-    # ``prompts_read`` are the digests of the prompts that the trial is known to have read, by name.
+    """Return what has changed since a trial; ``side`` is what its agent would be today.
+
+    ``prompts_read`` are the digests, by name, of the prompts that the trial is known to have read.
+    """
     if agent := tuple(_agent_changes(old, new, side, prompts_read)):
         return DigestChanges(agent)
     if old.ruler != new.ruler:

@@ -1,4 +1,4 @@
-"""What an executor is, and everything that goes through it, as plain data both ways."""
+"""What an executor is, and everything that goes in and out of it, as plain data."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ T = TypeVar("T")
 
 
 class ExecutorBroken(TrialBroken):
-    """What was to carry out a trial cannot: a process died, or its conftests could not be loaded there."""
+    """An executor cannot carry out a trial: a process died, or could not load its conftests."""
 
     cause = "executor"
 
 
 class TrialLost(ExecutorBroken):
-    """A trial was running, and what carried it out is gone: its result will never come.
+    """A trial was running when its process or actor was lost: its result will never come.
 
     The pool runs it again, as its next attempt, until it was lost ``MOST_LOST`` times.
     """
 
 
-MOST_LOST = 3  # so often a trial may be lost before it is errored: it may be what ends whoever carries it out
+# A trial that is lost so often is errored: it may be what ends the processes that run it.
+MOST_LOST = 3
 
 
 class ExecutorContext(Record, frozen=True):
@@ -45,17 +46,17 @@ class ExecutorContext(Record, frozen=True):
 
     ``root`` is the folder that names of cassettes are relative to. ``started`` is when the whole run began,
     in seconds since 1970. At most ``concurrency`` trials are under way at once, and as many requests to each
-    model where ``limits`` say nothing else of its name, or of the empty one. ``rates`` is the file by which
-    the run's processes share models out; ``is_alone`` says that this one is the only one. ``argument`` is
-    what the user wrote behind the executor's name: ``4`` of ``processes:4``. ``conftests`` are the folders
-    of all conftests of this session, ``pytest_options`` those that decide how they are loaded.
-    ``captures_output`` is False under ``-s``; ``log_level`` is that of pytest. ``secrets`` and
-    ``secret_patterns`` are to be taken out of whatever is written or given back. ``reports_unused`` asks
-    for unused recordings at the end. ``servers`` is the folder by which the run's processes share model
-    servers, ``controller`` the process with which these end. ``script`` is None in pytest, else how the user
-    starts what asks for the trials: a command, or nothing in a notebook. ``names_models`` says whether the
-    settings name models: where they do not, a command need not either. ``repetitions`` are those that they
-    ask for, 0 where each task says how many.
+    model unless ``limits`` hold another number for its name, or for the empty name. ``rates`` is the file
+    through which the run's processes share the limits of models; ``is_alone`` means that there is only this
+    process. ``argument`` is what the user wrote after the executor's name: ``4`` of ``processes:4``.
+    ``conftests`` are the folders of all conftests of this session, ``pytest_options`` those that decide how
+    they are loaded. ``captures_output`` is False under ``-s``; ``log_level`` is that of pytest. ``secrets``
+    and ``secret_patterns`` must be removed from whatever is written or returned. ``reports_unused`` requests
+    a report of unused recordings at the end. ``servers`` is the folder through which the run's processes
+    share model servers, ``controller`` the process with which these end. ``script`` is None in pytest, else
+    how the user starts the code that requests the trials: a command, or an empty text in a notebook.
+    ``names_models`` says whether the settings name models: if they do not, a command need not either.
+    ``repetitions`` is the number in the settings, 0 if each task has its own.
     """
 
     root: str = ""
@@ -79,15 +80,15 @@ class ExecutorContext(Record, frozen=True):
     is_alone: bool = True
 
     def __repr__(self) -> str:
-        # The one record that holds secrets as they are: a traceback must not show them.
+        # No other record holds secrets as they are: a traceback must not show them.
         return f"ExecutorContext(root={self.root!r}, concurrency={self.concurrency}, ...)"
 
 
 class TrialRequest(Record, frozen=True):
     """One plan to be carried out.
 
-    ``workspace`` is the path of a tree that stands already, to be used in place of a fresh one. A ``stored``
-    trial is graded again: no agent acts. ``lost`` says how often it began before, and was lost.
+    ``workspace`` is the path of an existing tree to use in place of a fresh one. A ``stored`` trial is graded
+    again: no agent acts. ``lost`` counts how often the trial began before, and was lost.
     """
 
     plan: Plan
@@ -97,7 +98,7 @@ class TrialRequest(Record, frozen=True):
 
 
 class CalibrationRequest(Record, frozen=True):
-    """Judges to be asked about labelled examples, under the conditions of the run."""
+    """Labelled examples for judges to grade, under the conditions of the run."""
 
     plan: CalibrationPlan
     conditions: Conditions
@@ -106,7 +107,7 @@ class CalibrationRequest(Record, frozen=True):
 class CalibrationResult(Record, frozen=True):
     """What judges answered; where something broke there are no answers, and ``error`` says what it was.
 
-    ``paid`` is what it took that no recording gave.
+    ``paid`` is the usage that was not replayed from recordings.
     """
 
     answers: CalibrationAnswers | None = None
@@ -117,8 +118,8 @@ class CalibrationResult(Record, frozen=True):
 class UnusedRecordings(Record, frozen=True):
     """Of one cassette: how many calls it holds, and the places of those that nobody had a use for.
 
-    ``unused`` were not played. ``stale`` can be made by no tool any more. Of a ``chat`` cassette they are the
-    replies to requests that an agent sent models by itself.
+    ``unused`` were not replayed. ``stale`` ones can no longer be made by any tool. In a ``chat`` cassette
+    these are the replies to requests that an agent sent to models by itself.
     """
 
     recorded: int
@@ -131,7 +132,7 @@ class ExecutorReport(Record, frozen=True):
     """What is left to tell when an executor has closed.
 
     ``unsaved`` are recordings that could not be written; ``unused_recordings`` are listed by cassette.
-    ``remarks`` are lines for whoever reads the summary.
+    ``remarks`` are lines for the summary.
     """
 
     unsaved: tuple[Problem, ...] = ()
@@ -149,24 +150,25 @@ class Executor(Protocol):
     """
 
     async def ready(self, context: ExecutorContext) -> int:
-        """Come up, and say how many trials are carried out side by side.
+        """Come up, and return how many trials are carried out side by side.
 
-        Called once, before anything else. If it raises, each trial is errored with what it raised, of the
-        cause ``executor`` where that names no other; so it is where the number is below 1.
+        Called once, before anything else. If it raises, or returns a number below 1, each trial is errored
+        with that, under the cause ``executor`` unless the exception names another.
         """
 
     async def run(self, request: TrialRequest) -> Trial:
-        """Carry out one plan and give its trial; awaited as often side by side as ``ready`` has returned.
+        """Carry out one plan and return its trial; called side by side as often as ``ready`` has returned.
 
-        What breaks a trial is in its record. What is raised all the same makes an errored trial of the cause
-        that the exception names. When the run is stopped the task that waits is cancelled.
+        What breaks a trial belongs into its record. If an exception is raised all the same, the trial is
+        errored with the cause that the exception names. When the run is stopped, the task that waits is
+        cancelled.
         """
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
         """Ask judges about labelled examples; what breaks is in the result."""
 
     async def close(self) -> ExecutorReport:
-        """Let go of everything, write what was recorded, and tell what is left to tell.
+        """Release everything, write what was recorded, and return what is left to report.
 
         Called once, after the last trial, or while trials are cancelled; nothing is called afterwards.
         """
@@ -181,21 +183,22 @@ class ChecksArgument(Protocol):
 
 
 def checks_argument(factory: object) -> TypeGuard[ChecksArgument]:
-    """Whether an executor's class sees what is wrong with its argument."""
     return hasattr(factory, "check_argument")
 
 
-# Makes an executor; it is given what this process has registered, which one elsewhere has no use for.
+# Makes an executor from what this process has registered; an executor elsewhere has no use for that.
 ExecutorFactory: TypeAlias = Callable[[Registry], Executor]
 
 
 def make_executor(name: str, registry: Registry) -> Executor:
-    """Make the executor of this name; raises UnknownName."""
-    # One that cannot be made tells so with every trial: each is errored, and written down like any other.
+    """Make the executor with this name; raises UnknownName."""
+    # One that cannot be made becomes an executor that errors each trial with the reason, so that all are
+    # written down.
     factory: ExecutorFactory = registry.executor_factory(name)
     try:
         executor = factory(registry)
-    except Exception as raised:  # an author's code may raise anything
+    # The factory may be code of an author, which may raise anything.
+    except Exception as raised:
         return _UnmadeExecutor(f"the executor {name!r} cannot be made: {exception_with_place(raised)}")
     methods = ("ready", "run", "calibrate", "close")
     if not all(hasattr(executor, method) for method in methods):
@@ -220,7 +223,7 @@ class _UnmadeExecutor:
 
 
 def number_argument(executor: str, argument: str, expected: str, default: int) -> int:
-    """Read the number behind an executor's name, as in ``processes:8``; raises UsageMistake for no number."""
+    """Return the number after an executor's name, as in ``processes:8``; else raises UsageMistake."""
     if not argument:
         return default
     if not argument.isdecimal() or int(argument) == 0:
@@ -229,18 +232,19 @@ def number_argument(executor: str, argument: str, expected: str, default: int) -
 
 
 def pickle_request(request: object) -> bytes:
-    """Pickle a request for another process; raises ExecutorBroken for one that cannot be sent."""
+    """Pickle a request for another process; raises ExecutorBroken if it cannot be pickled."""
     try:
         return pickle.dumps(request)
-    except Exception as raised:  # somebody's fixture put an object of its own into a task
+    # A user's fixture may have put an object of its own into a task.
+    except Exception as raised:
         problem = f"the plan cannot be sent to another process: {exception_line(raised)}"
         raise ExecutorBroken(problem) from None
 
 
 async def result_of(future: Future[T]) -> T:
-    """Wait for the result of another process; unlike wrap_future, whoever stops waiting cancels nothing."""
-    # A process pool whose process dies sets each future that it has left, and breaks on one that is
-    # cancelled.
+    """Wait for the result of another process; unlike ``wrap_future``, a waiter that stops cancels nothing."""
+    # A process pool whose process dies sets a result for each future that it has left, and fails at one that
+    # is cancelled.
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -251,7 +255,8 @@ async def result_of(future: Future[T]) -> T:
             waiting.set_result(None)
 
     def end_waiting(_: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        # If the loop is closed, nobody waits any more.
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(settle)
 
     future.add_done_callback(end_waiting)
@@ -262,7 +267,7 @@ async def result_of(future: Future[T]) -> T:
 def merge_unused(
     one: Mapping[str, UnusedRecordings], other: Mapping[str, UnusedRecordings]
 ) -> dict[str, UnusedRecordings]:
-    """Put two processes' reports together: unused is what neither has played."""
+    """Merge two processes' reports: only recordings that neither has replayed are unused."""
     merged = dict(one)
     for name, there in other.items():
         here = merged.get(name, there)

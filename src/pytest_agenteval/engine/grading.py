@@ -1,4 +1,4 @@
-"""Grading a trial: graders run on the loop or in threads, and their grades make the trial's ending."""
+"""Grading a trial: graders run on the loop or in threads, and their grades decide the trial's ending."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ from pytest_agenteval.text.json_values import canonical_json
 
 
 def has_acted(task: PlannedTask, transcript: Transcript, outcome: Outcome) -> bool | None:
-    """Whether a file that counts came, changed or went, or a tool that counts was called and answered."""
-    # None where the task has no label, or its suite does not say what acting is. Calls that failed are no
-    # act, nor are those that were there before the agent came.
+    """Whether the agent changed a file that counts, or called a tool that counts and got a result.
+
+    None if the task has no label, or its suite does not define what acting is.
+    """
+    # Calls that failed do not count, nor do those that stood in the conversation before the agent.
     files, tools = task.acting_files, task.acting_tools
     if not task.label or not (files or tools):
         return None
@@ -68,12 +70,14 @@ _short.maxstring = _short.maxother = 120
 
 
 class InvalidGrade(AgentEvalError):
-    """What a grader returned, or one of its attributes, cannot be taken as a grade."""
+    """What a grader returned, or one of its attributes, is not a valid grade."""
 
 
 def as_grade(label: str, returned: Any) -> Grade:
-    """Take what a grader returned as a grade: a bool is 1 or 0, a number its score."""
-    # Raises InvalidGrade for anything else, and for a grade with a part that is not what it should be.
+    """Return what a grader returned as a grade: a bool is 1 or 0, a number its score.
+
+    Raises InvalidGrade for anything else, and for a grade with an invalid part.
+    """
     if isinstance(returned, Grade):
         grade = returned
         if grade.score is not None and not (type(grade.score) is float and 0 < grade.score <= 1):
@@ -106,7 +110,7 @@ def as_grade(label: str, returned: Any) -> Grade:
 
 
 def _threshold_of(grader: Any) -> float:
-    """Return a grader's own threshold, else 1; raises InvalidGrade for what is no number from 0 to 1."""
+    """Return a grader's own threshold, else 1; raises InvalidGrade if it is not a number from 0 to 1."""
     own = own_threshold(grader)
     if isinstance(own, Real) and bool(0 <= own <= 1):  # type: ignore[operator]  # Real has no order
         return float(own)
@@ -114,7 +118,7 @@ def _threshold_of(grader: Any) -> float:
 
 
 def _short_repr(value: object) -> str:
-    """Write a value in one short line, with its type where that is not plain to see."""
+    """Return the value in one short line, with its type unless that is obvious."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     text = " ".join(_short.repr(value).split())
@@ -122,7 +126,7 @@ def _short_repr(value: object) -> str:
 
 
 def _checked_score(value: Any, where: str) -> float:
-    # What rounding carries past an end, as in twenty times 0.05, is that end.
+    # Rounding may carry a score past an end, as in twenty times 0.05: then it is that end.
     if isinstance(value, Real) and -ROUNDING <= value <= 1 + ROUNDING:  # type: ignore[operator]  # as above
         return min(max(float(value), 0.0), 1.0) + 0.0  # -0.0 becomes 0.0
     raise InvalidGrade(f"{where} {_short_repr(value)}: {_EXPECTED}")
@@ -135,25 +139,27 @@ def _is_plain(check: Any) -> bool:
 
 
 def _plain(check: Check) -> Check:
-    # The sides of a check become texts: graders compare numbers, and reports show words.
+    # The sides of a check become texts: graders compare numbers, but reports show words.
     sides = (check.claim, check.expected, check.found)
     claim, expected, found = (side if isinstance(side, str) else _short.repr(side) for side in sides)
     return Check(claim, bool(check.passed), expected, found)
 
 
-GRADING_S = 300.0  # so many seconds the plain graders of one trial may take together, and one that waits
+# Seconds that the plain graders of one trial may take together, and one that awaits something.
+GRADING_S = 300.0
 
 PACKAGE = __name__.partition(".")[0]
 
-# What our judges raise where they cannot be used any more: the grade is undecided, and nothing broke.
+# What our judges raise if they are missing or have used up their limit: the grade is undecided, and nothing
+# broke.
 _NOT_ASKABLE = (JudgeUnavailable, LimitReached)
 
-# Gives the judges that a grader may ask, by the grader's label.
+# Returns the judges that a grader may use, by the grader's label.
 JudgesFor: TypeAlias = Callable[[str], Sequence[Judge]]
 
 
 class GraderHangs(TrialBroken):
-    """A grader did not come back."""
+    """A grader did not return in time."""
 
     cause = "grader_hangs"
 
@@ -189,16 +195,16 @@ class GraderRun:
             self.grader = grader_for(planned)
             self.is_async = inspect.iscoroutinefunction(self.grader.grade)
             self.is_quick = not self.is_async and is_quick(self.grader)
-        except BaseException as raised:  # even SystemExit: somebody's grader must not end the run
+        # Even SystemExit: a user's grader must not end the run.
+        except BaseException as raised:
             self.raised = raised
 
     async def run_here(self) -> None:
-        """Let an async grader grade the evidence."""
         self.start()
         await self.finish()
 
     def start(self) -> None:
-        """Let the grader grade the evidence, or begin to."""
+        """Let the grader grade the evidence, or begin to, if it is async."""
         if self.raised is not None:
             return
         try:
@@ -209,8 +215,8 @@ class GraderRun:
                     expected = "expected one with grade(evidence)"
                     raise InvalidGrade(f"gave {judged!r} as the grader with its judges: {expected}")
                 grader = judged
-            # A built-in grader only looks, and leaves notes for its like; anybody else's may change what it
-            # gets. The module is that of the function, where one was registered.
+            # A built-in grader only reads the evidence, and stores what it worked out there for other
+            # graders; any other may change its copy. For a function, the module is that of the function.
             module = getattr(grader.grade, "__module__", None) or ""
             is_built_in = module.partition(".")[0] == PACKAGE
             self.returned = grader.grade(self.evidence if is_built_in else self.evidence.own_copy())
@@ -219,12 +225,12 @@ class GraderRun:
             self.raised = raised
 
     def give_up(self) -> None:
-        """Wait no longer for a grader that has not come back; its thread is left to itself."""
+        """Stop waiting for a grader that has not returned; its thread is left to itself."""
         if not self.answered and self.raised is None:
             self.raised = GraderHangs(f"no grade within {GRADING_S:g} s")
 
     async def finish(self) -> None:
-        """Wait for a grade that is still to come; those who ask judges have limits of their own."""
+        """Wait for a grade that is still to come; graders that ask judges have limits of their own."""
         if self.raised is not None or not inspect.isawaitable(self.returned):
             return
         limit = None if asks_judges(self.grader) else GRADING_S
@@ -245,7 +251,8 @@ class GraderRun:
             try:
                 returned = as_grade(planned.label, self.returned)
                 grade, own = truncated_grade(returned), _threshold_of(self.grader)
-            except Exception as raised:  # a part of it that raises when it is looked at
+            # A part of the grade may raise when it is looked at.
+            except Exception as raised:
                 self.raised = raised
         if grade is None:
             error, label = self.error, planned.label
@@ -267,7 +274,7 @@ class GraderRun:
 
     @property
     def error(self) -> ErrorDetails | None:
-        """What breaks the trial, if the grader broke; a judge that is not there or used up breaks nothing."""
+        """What breaks the trial, if the grader broke; a judge that is missing or used up breaks nothing."""
         raised = self.raised
         if raised is None or isinstance(raised, _NOT_ASKABLE):
             return None
@@ -275,7 +282,7 @@ class GraderRun:
             return ErrorDetails(raised.cause, str(raised))
         label = self.planned.label
         if isinstance(raised, InvalidGrade):
-            # Nothing was raised that would show where the grader's code stands.
+            # No traceback shows where the grader's code is.
             code = getattr(getattr(self.grader, "grade", None), "__code__", None)
             place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
             return ErrorDetails(CRASH, f"{label} {raised}{place}")
@@ -283,12 +290,13 @@ class GraderRun:
         return ErrorDetails(CRASH, f"{label} raised {exception_line(raised)}", trace)
 
 
-PATIENCE = 0.02  # seconds that work waits behind other work before it gets a thread of its own
+# Seconds that work waits behind other work before it gets a thread of its own.
+PATIENCE = 0.02
 
 
 @dataclass(slots=True)
 class _Work:
-    """A piece of work, and who waits for it."""
+    """A piece of work, and the future of its caller."""
 
     work: Callable[[], Any]
     future: asyncio.Future[Any]
@@ -301,7 +309,8 @@ class _Work:
             return
         try:
             self.result = self.context.run(self.work)
-        except BaseException as raised:  # raised again for whoever waits
+        # It is raised again for the caller that waits.
+        except BaseException as raised:
             self.raised = raised
 
     def settle(self) -> None:
@@ -314,9 +323,9 @@ class _Work:
 
 
 class BatchedThreads:
-    """Does work in daemon threads: one while all work is quick, more when some of it is slow.
+    """Does work in daemon threads: in one while all work is quick, in more when some of it is slow.
 
-    Work that is given in the same turn of the loop goes to the thread together, and comes back together:
+    Work that is added in the same turn of the loop goes to the thread together, and comes back together:
     changing threads costs more than most of the work. Belongs to one loop.
     """
 
@@ -329,7 +338,7 @@ class BatchedThreads:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self, work: Callable[[], Any]) -> Any:
-        """Do the work and give what it gives; it sees the context variables of who asks."""
+        """Do the work and return its result; it sees the context variables of the caller."""
         self._loop = asyncio.get_running_loop()
         job = _Work(work, self._loop.create_future())
         if not self._new:
@@ -338,7 +347,7 @@ class BatchedThreads:
         return await job.future
 
     def close(self) -> None:
-        """Let the threads go; work that never ends does not hold up the end of the process."""
+        """End the threads; work that never ends does not hold up the end of the process."""
         self._waiting.put(None)
 
     def _send(self) -> None:
@@ -352,7 +361,7 @@ class BatchedThreads:
             self._waiting.put(job)
 
     def _look_after(self) -> None:
-        """Give out what is done, and more threads to what still waits."""
+        """Return what is done to its callers, and start more threads for what still waits."""
         self._settle()
         for _ in range(self._waiting.qsize()):
             self._start()
@@ -360,7 +369,7 @@ class BatchedThreads:
             self._loop.call_later(PATIENCE, self._look_after)
 
     def _start(self) -> None:
-        # The newest is the one that stays: an older one may never come back.
+        # The newest thread is the one that stays: an older one may never return.
         self._first = DaemonThread(self._serve, self._loop, "agenteval-graders")
         self._first.start()
 
@@ -370,7 +379,8 @@ class BatchedThreads:
             job.do()
             self._done.append(job)
             if self._waiting.empty() and self._loop is not None:
-                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                # If the loop is closed, nobody waits any more.
+                with suppress(RuntimeError):
                     self._loop.call_soon_threadsafe(self._settle)
             job = self._next()
 
@@ -389,33 +399,36 @@ class BatchedThreads:
             self._done.popleft().settle()
 
 
-MOST_GRADERS = 1024  # graders, and plans of graders, that are remembered
-UNGRADED = "ungraded"  # the cause of a trial with nothing decided, or with a required grade undecided
+# How many graders, and plans of graders, are remembered.
+MOST_GRADERS = 1024
+# The cause of a trial without any decided grade, or with a required one that is undecided.
+UNGRADED = "ungraded"
 
 
 class GradingResult(Record, frozen=True):
-    """Every grade of a trial, in the task's order, and what broke it: a grader, or nothing is decided."""
+    """Every grade of a trial, in the task's order.
+
+    ``error`` is what broke the trial: a grader, or that nothing is decided.
+    """
 
     grades: tuple[Grade, ...]
     error: ErrorDetails | None = None
 
     @property
     def score(self) -> float | None:
-        """The weighted mean of the decided grades; None where none is decided, or the trial is errored."""
+        """The weighted mean of the decided grades; None if none is decided, or the trial is errored."""
         return None if self.error else trial_score((grade.score, grade.weight) for grade in self.grades)
 
     def ending(self, kind: Kind) -> Ending:
-        """How the trial ended, in a suite of this kind."""
         return "errored" if self.error else graded_ending(self.grades, kind)
 
 
 def no_judges(label: str) -> Sequence[Judge]:
-    """Return no judges."""
     return ()
 
 
 class GradingService:
-    """Where graders are made and where trials are graded."""
+    """Makes graders and grades trials."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -424,12 +437,13 @@ class GradingService:
         self._threads = BatchedThreads()
 
     def grader(self, planned: PlannedGrader) -> Grader:
-        """Give the grader that a task asks for, made once for each configuration."""
-        # By the plan itself first: writing out a configuration takes longer than most graders.
+        """Return the grader that a task names, made once for each configuration."""
+        # By the plan object first: encoding a configuration takes longer than most graders do.
         cached = self._by_plan.get(id(planned))
         if cached is not None and cached[0] is planned:
             return cached[1]
-        if len(self._by_plan) > MOST_GRADERS or len(self._graders) > MOST_GRADERS:  # of tasks long gone
+        # Most of them belong to tasks that have ended.
+        if len(self._by_plan) > MOST_GRADERS or len(self._graders) > MOST_GRADERS:
             self._by_plan.clear()
             self._graders.clear()
         key = planned.name + canonical_json(planned.config) if planned.config else planned.name
@@ -442,20 +456,23 @@ class GradingService:
     async def grade(
         self, planned: Sequence[PlannedGrader], evidence: Evidence, judges: JudgesFor = no_judges
     ) -> GradingResult:
-        """Give every grade, in the task's order, and what broke, if a grader did."""
-        # ``judges`` gives those that a grader may ask, by its label.
+        """Return every grade, in the task's order, and what broke, if a grader did.
+
+        ``judges`` returns those that a grader may use, by its label.
+        """
         runs = [GraderRun(grader, self.grader, judges, evidence) for grader in planned]
-        # Quick ones first, and here: changing threads would cost more than all that they do.
+        # Quick ones first, and in this thread: changing threads would cost more than all that they do.
         _start_all([run for run in runs if run.is_quick])
         on_loop = [run for run in runs if run.is_async]
         in_thread = [run for run in runs if not (run.is_quick or run.is_async)]
         if not on_loop:
             await self._run_in_thread(in_thread)
         elif not in_thread and len(on_loop) == 1:
-            await on_loop[0].run_here()  # no task for the one judge that most trials have
+            # Most trials have one judge, for which no task is needed.
+            await on_loop[0].run_here()
         else:
             await asyncio.gather(self._run_in_thread(in_thread), *(run.run_here() for run in on_loop))
-        # Each grade first: what was returned may break only when it is looked at.
+        # Each grade before any error: what a grader returned may break only when it is looked at.
         grades = tuple([run.grade() for run in runs])
         errors = [error for run in runs if (error := run.error) is not None]
         if not errors:
@@ -469,7 +486,8 @@ class GradingService:
     async def _run_in_thread(self, runs: Sequence[GraderRun]) -> None:
         if runs:
             try:
-                async with asyncio.timeout(GRADING_S):  # unlike wait_for, it needs no task of its own
+                # Unlike ``wait_for``, it needs no task of its own.
+                async with asyncio.timeout(GRADING_S):
                     await self._threads.run(partial(_start_all, runs))
             except TimeoutError:
                 for run in runs:
@@ -478,7 +496,7 @@ class GradingService:
             await run.finish()
 
     def close(self) -> None:
-        """Let the threads go; a grader that never returns does not hold up the end."""
+        """End the threads; a grader that never returns does not hold up the end."""
         self._threads.close()
 
 
@@ -488,7 +506,7 @@ def _start_all(runs: Sequence[GraderRun]) -> None:
 
 
 def _ungraded_error(grades: Sequence[Grade]) -> ErrorDetails | None:
-    """Say why grades do not make an ending, where they do not."""
+    """Return why the grades decide no ending; None if they do."""
     needed = [grade for grade in grades if grade.required and grade.score is None]
     if needed:
         undecided = "; ".join(
@@ -502,7 +520,7 @@ def _ungraded_error(grades: Sequence[Grade]) -> ErrorDetails | None:
 
 
 def graded_ending(grades: Sequence[Grade], kind: Kind) -> Ending:
-    """Give passed where every decided grade reached its threshold, else missed, outside capability failed."""
+    """Return "passed" if every decided grade reached its threshold, else "missed" or "failed"."""
     if all(grade.passed is not False for grade in grades):
         return "passed"
     return "missed" if kind == "capability" else "failed"

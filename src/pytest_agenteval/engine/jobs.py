@@ -1,4 +1,4 @@
-"""Trials as the pool takes them, and what decides whether they begin: a run's budget and its models."""
+"""Trials as the pool takes them, and what decides whether they start: the run's budget and its models."""
 
 from __future__ import annotations
 
@@ -24,37 +24,39 @@ if TYPE_CHECKING:
 
 
 class NotRun(NamedTuple):
-    """A trial that does not begin in this run: ``cause`` in one word, ``reason`` for people."""
+    """A trial that does not start in this run: ``cause`` in one word, ``reason`` for people."""
 
-    # Trials of one reason are counted together: it names no trial.
+    # Trials with the same reason are counted together, so a reason names no trial.
     cause: str
     reason: str
 
 
-# A trial begins now, it is considered again later, or it does not begin in this run.
+# A trial starts now, is considered again later, or does not start in this run.
 Decision: TypeAlias = Literal["begin", "wait"] | NotRun
 
 
 class Admission(Protocol):
-    """Decides which trials begin. All of it is called on the pool's loop, and must not block."""
+    """Decides which trials start. All of it is called on the pool's loop, and must not block."""
 
     def decide(self, plan: Plan) -> Decision:
-        """Decide whether a trial may begin; ``begin`` reserves what it will need."""
-        # Called in the order of the items. After ``wait`` other trials are considered, and this one again
-        # when a trial has ended or a moment has passed.
+        """Decide whether a trial may start; ``begin`` reserves what it will need.
+
+        Called in the order of the items. After ``wait`` other trials are considered, and this one again when
+        a trial has ended or a moment has passed.
+        """
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
-        """Note how a trial ended that was let begin; None where it came to no end, or never began."""
+        """Note how an admitted trial ended; None if it came to no end, or never started."""
 
 
 class Admissions:
-    """Several admissions: a trial begins where each of them lets it."""
+    """Several admissions: a trial starts only if each of them lets it."""
 
     def __init__(self, admissions: Sequence[Admission] = ()) -> None:
         self._admissions = tuple(admissions)
 
     def decide(self, plan: Plan) -> Decision:
-        """Return the first decision that is against it, after releasing what the others reserved."""
+        """Return the first decision other than ``begin``, after releasing what the others reserved."""
         for number, admission in enumerate(self._admissions):
             decision = admission.decide(plan)
             if decision != "begin":
@@ -64,18 +66,17 @@ class Admissions:
         return "begin"
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
-        """Pass it to all of them."""
         for admission in self._admissions:
             admission.ended(plan, trial)
 
 
 class TrialJob:
-    """One trial on its way: waiting, running, or done; or ``not_run``, which says why it never begins."""
+    """One trial on its way: waiting, running, or done; or ``not_run``, which says why it never starts."""
 
-    # ``workspace`` is a tree that stands already. ``read_stored`` returns the trial that is to be graded
-    # again, ``read_finished`` one that has ended before and is only to be written down, or None where it
-    # cannot be read any more: each is read when its turn comes, for a run of them would not fit into memory.
-    # ``lost`` is how often it began and was lost with its process.
+    # ``workspace`` is an existing tree to use. ``read_stored`` returns the trial to be graded again,
+    # ``read_finished`` one that has ended before and is only written down, or None if it is unreadable. Both
+    # are read when their turn comes: all trials of a run would not fit into memory. ``lost`` counts how often
+    # it was lost.
     __slots__ = ("lost", "not_run", "plan", "read_finished", "read_stored", "task", "trial", "workspace")
 
     def __init__(
@@ -98,44 +99,38 @@ class TrialJob:
         return TrialRequest(self.plan, str(self.workspace or ""), stored, self.lost)
 
     def end(self, trial: Trial) -> None:
-        """Take the finished trial."""
         self.trial = trial
 
 
 class TrialObserver(Protocol):
     """Writes down what becomes of trials: called on the pool's thread, before anyone else learns of it."""
 
-    def started(self, plans: Sequence[Plan]) -> None:
-        """Note that these trials begin now."""
+    def started(self, plans: Sequence[Plan]) -> None: ...
 
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
         """Note that these trials have ended; returns them as everyone else is to see them."""
 
-    def not_run(self, plan: Plan, why: NotRun) -> None:
-        """Note that this trial does not begin in this run."""
+    def not_run(self, plan: Plan, why: NotRun) -> None: ...
 
 
 class NullObserver:
-    """Writes nothing down: for pools whose trials are returned and stand in no run."""
+    """Writes nothing down: for pools whose trials are returned and belong to no run."""
 
-    def started(self, plans: Sequence[Plan]) -> None:
-        """Do nothing."""
+    def started(self, plans: Sequence[Plan]) -> None: ...
 
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
-        """Return the trials as they are."""
         return trials
 
-    def not_run(self, plan: Plan, why: NotRun) -> None:
-        """Do nothing."""
+    def not_run(self, plan: Plan, why: NotRun) -> None: ...
 
 
 MODEL_CHECK_S = 0.5  # seconds for which the last look at the models is taken to be true
 
 
 def limiters_of_run(context: ExecutorContext, store: ShareStore | None = None) -> RateLimiters:
-    """Return this process's rate limiters of a run, which all that carry out or admit its trials here share.
+    """Return this process's rate limiters of a run, shared by all that run or admit its trials here.
 
-    A run whose processes ask models side by side has one file for all, unless there is a ``store``.
+    If several processes of the run call models, they share one file, unless there is a ``store``.
     """
     from pytest_agenteval.chat.rate_limiter import RateLimiters, limiters_at
 
@@ -153,19 +148,18 @@ def limiters_of_run(context: ExecutorContext, store: ShareStore | None = None) -
 
 
 def standings_of_run(rates: str) -> Mapping[str, ModelStanding]:
-    """Return how the models fare that a run's processes on this machine have used, by their keys."""
+    """Return the standing of each model that the run's processes on this machine have used, by its key."""
     from pytest_agenteval.chat.rate_limiter import standings_at
 
     return {each.model: each for each in standings_at(rates)}
 
 
 class ProviderAdmission:
-    """Lets a trial begin where the models of its agent, its user and its judges reply.
+    """Lets a trial start if the models of its agent, its user and its judges reply.
 
-    A trial whose model replies to nobody just now waits, and others go first: only one trial at a time begins
-    that needs the model, until one of its requests succeeds. After a model that is down nothing begins that
-    needs it: no agent is paid for what no judge can grade. ``standings`` are read now and then, by the key of
-    each model.
+    While a model does not reply, only one trial that needs it starts at a time, until one of its requests
+    succeeds; others go first. Once a model is down, no trial that needs it starts: no agent is paid for work
+    that no judge can grade. ``standings`` are read now and then, by the key of each model.
     """
 
     def __init__(
@@ -180,8 +174,7 @@ class ProviderAdmission:
         self._judged: dict[str, bool] = {}
 
     def decide(self, plan: Plan) -> Decision:
-        """Decide whether a trial may begin."""
-        # Not the models that an agent asks by itself: nobody holds back its requests.
+        # Without models that an agent calls by itself: nobody holds back its requests.
         needed = [] if plan.model.offline or plan.model.id == OWN_MODEL else [plan.model]
         if plan.task.user and plan.conditions.user is not None:
             needed.append(plan.conditions.user)
@@ -204,11 +197,12 @@ class ProviderAdmission:
             return NotRun(ProviderDown.cause, down.message)
         if any(each.is_tried for each in found.values()):
             return "wait"
-        self._seen |= {key: replace(each, is_tried=True) for key, each in found.items()}  # by this one
+        # This trial is the one that tries them.
+        self._seen |= {key: replace(each, is_tried=True) for key, each in found.items()}
         return "begin"
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
-        """Look at the models again where a trial broke."""
+        """Look at the models again after a trial that broke."""
         if trial is not None and trial.cause:
             self._looked = float("-inf")
 

@@ -1,4 +1,4 @@
-"""Carrying out plans in this process, on the loop that asks."""
+"""Carrying out plans in this process, on the loop of the caller."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class LocalExecutor:
     """Runs each plan as a coroutine of the calling loop.
 
-    ``store`` shares models out where neither this process nor a file of the run's does. One that is given its
-    ``run`` need not be made ready to make agents and look at them, for an executor that cannot.
+    ``store`` shares the limits of models if neither this process alone nor a file of the run does. With
+    ``run``, agents can be made and looked at without ``ready``, for an executor that cannot do that.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class LocalExecutor:
 
     @staticmethod
     def check_argument(argument: str) -> None:
-        """Take none; raises UsageMistake."""
+        """Raise UsageMistake for any argument."""
         if argument:
             raise UsageMistake(
                 f"--agent-executor=local:{argument}: expected local alone; "
@@ -63,17 +63,17 @@ class LocalExecutor:
         return await run_trial(request.plan, self._context, workspace=workspace)
 
     async def agent_side(self, plan: Plan) -> AgentDigests:
-        """Say what the agent of a plan's trial would be."""
+        """Return the digests of the agent of a plan's trial."""
         return await agent_digests(plan, self._context)
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
-        """Ask judges about labelled examples, as many side by side as trials may be."""
+        """Ask judges about labelled examples, as many side by side as trials may run."""
         from pytest_agenteval.engine.calibration_run import calibrate
 
         return await calibrate(request, self._context, self._context.run.concurrency)
 
     async def close(self) -> ExecutorReport:
-        """Write what was recorded, let go of what is held, and look at what nobody played."""
+        """Write what was recorded, release everything, and find recordings that nobody used."""
         unsaved: tuple[Problem, ...] = ()
         try:
             await self._context.close()

@@ -1,7 +1,7 @@
 """Spans that end in this process, each with the trial in whose scope it began.
 
-The only module that takes spans from ``opentelemetry``; it is imported where that is in use already, or where
-a suite asks for it.
+The only module that takes spans from ``opentelemetry``. It is imported only if the process uses that already,
+or if a suite requires it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from opentelemetry.sdk.trace import Span as LiveSpan
 from pytest_agenteval.cassettes.http.scope import Scope, current
 from pytest_agenteval.cassettes.transcripts.spans import TraceSpan, sdk_span
 
-MOST_SPANS = 20_000  # how many spans of one trial are stored
+# The most spans that are stored of one trial.
+MOST_SPANS = 20_000
 
 
 class TrialSpans(SpanProcessor):
-    """Keeps the spans of each trial that is watched.
+    """Stores the spans of each trial that is watched.
 
-    A span belongs to the scope in which it begins, be it in a task, a thread or a pool; where that is
-    none, as in a thread of a framework's own, its parent says it.
+    A span belongs to the scope in which it begins, be it in a task, a thread or a pool. Without a scope, as
+    in a thread that a framework has started, it belongs to the trial of its parent.
     """
 
     def __init__(self) -> None:
@@ -33,18 +34,18 @@ class TrialSpans(SpanProcessor):
         self._owners: dict[int, Scope] = {}
 
     def watch(self, scope: Scope) -> None:
-        """Keep the spans of this trial from now on."""
+        """Store the spans of this trial from now on."""
         with self._lock:
             self._ended[scope] = []
 
     def pop_spans(self, scope: Scope) -> list[TraceSpan]:
-        """Give the spans of a trial that have ended, and keep no more of them."""
+        """Return the ended spans of a trial, and store no more of them."""
         with self._lock:
             self._owners = {id: owner for id, owner in self._owners.items() if owner is not scope}
             return self._ended.pop(scope, [])
 
     def on_start(self, span: LiveSpan, parent_context: Context | None = None) -> None:
-        """Note whose span it is."""
+        """Note to which trial the span belongs."""
         scope = current()
         with self._lock:
             owner = None if scope is None else scope.of_trial
@@ -54,7 +55,7 @@ class TrialSpans(SpanProcessor):
                 self._owners[_id(span)] = owner
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Keep it, if it is a trial's."""
+        """Store the span if it belongs to a trial."""
         with self._lock:
             owner = self._owners.pop(_id(span), None)
             spans = None if owner is None else self._ended.get(owner)
@@ -72,8 +73,8 @@ _watched: WeakSet[TracerProvider] = WeakSet()
 
 
 def attach(*, set_up: bool) -> bool:
-    """Put the processor into the process's provider of tracers; say whether there is one."""
-    # With ``set_up`` a provider is made where there is none: its spans go nowhere else.
+    """Add the processor to the process's tracer provider; return whether there is one."""
+    # With ``set_up`` a missing provider is made; its spans go nowhere else.
     provider = trace.get_tracer_provider()
     if set_up and not isinstance(provider, TracerProvider):
         trace.set_tracer_provider(TracerProvider())

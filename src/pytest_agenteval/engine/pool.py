@@ -1,4 +1,4 @@
-"""Many trials at once on one loop in one thread, started in order, while pytest waits for them one by one."""
+"""Many trials at once on one loop in one thread, started in order, while pytest waits for each in turn."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 T = TypeVar("T")
 # Seconds after which a trial that has to wait is considered again, if none has ended meanwhile.
 LOOK_AGAIN_S = 0.05
-# Seconds for which the end of everything is waited for, where the executor does not say ``closing_s``.
+# Seconds that the end of everything may take, if the executor does not set ``closing_s``.
 CLOSING_S = 4.0
-# So long a loop may be busy with one piece of an agent's work before nobody waits for it at the end.
+# Seconds that the loop may be busy with one piece of an agent's work: at the end, nobody waits longer for it.
 DEAF_S = 2.0
 
 
 class Pool:
     """Runs jobs in the order in which they are handed over, as many side by side as run and executor allow.
 
-    ``admission`` decides which of them begin. ``renumbered`` returns the plan of the next attempt of a trial
+    ``admission`` decides which of them start. ``renumbered`` returns the plan of the next attempt of a trial
     that its executor has lost.
 
-    Trials that end in the same turn of the loop are passed to the observer together, and only then to whoever
-    waits for them: what the observer has written down survives whatever happens to pytest.
+    Trials that end in the same turn of the loop are passed to the observer together, and only then to those
+    who wait for them: what the observer has written down survives whatever happens to pytest.
     """
 
     def __init__(
@@ -66,7 +66,8 @@ class Pool:
         self._executor, self._admission, self._renumbered = executor, admission, renumbered
         self._looks_again = False
         self._context = context
-        self._at_once = 0  # until the executor is ready: what begins before has nowhere to go
+        # 0 until the executor is ready: a trial that started before could not be carried out.
+        self._at_once = 0
         self._observer = observer
         self._waiting: deque[TrialJob] = deque()
         self._ended: list[tuple[TrialJob, Trial]] = []
@@ -83,7 +84,7 @@ class Pool:
             self._loop = asyncio.new_event_loop()
         share_pools(self._loop)
         self._up = asyncio.Event()
-        # A daemon: a loop that some agent's code never gives back must not keep the process from its end.
+        # A daemon: an agent whose code never gives the loop back must not keep the process from ending.
         self._thread = threading.Thread(target=self._serve, name="agenteval-loop", daemon=True)
         self._thread.start()
 
@@ -93,12 +94,14 @@ class Pool:
         self._loop.call_soon_threadsafe(self._take, jobs, first)
 
     def wait_until_idle(self, seconds: float) -> None:
-        """Wait until all that was handed over has ended, at most so long."""
+        """Wait until all that was handed over has ended, at most so many seconds."""
         self._idle.wait(seconds)
 
     def wait(self, job: TrialJob, seconds: float) -> Trial | None:
-        """Wait for a trial at most so long; None when it has not ended yet, or is not run."""
-        # Raises why trials could not be written down, which is never a trial's doing.
+        """Wait for a trial, at most so many seconds; None if it has not ended yet, or is not run.
+
+        Raises the error that prevented trials from being written down, which is never the fault of a trial.
+        """
         if job.trial is None and job.not_run is None and self._failure is None:
             self._news.wait(seconds)
             self._news.clear()
@@ -118,7 +121,7 @@ class Pool:
         return asyncio.run_coroutine_threadsafe(calibrate(), self._loop)
 
     def agent_side(self, maker: DigestsAgents, plan: Plan) -> Future[AgentDigests]:
-        """Have the agent of a plan's trial made where trials are carried out, and its digests returned."""
+        """Have the agent of a plan's trial made where trials are carried out; returns its digests."""
 
         async def digests() -> AgentDigests:
             await self._wait_until_up()
@@ -131,11 +134,11 @@ class Pool:
         await self._up.wait()
 
     def note_started(self, plan: Plan) -> None:
-        """Pass to the observer that a trial begins elsewhere: the body of a test is one."""
+        """Pass to the observer that a trial starts outside the pool, such as the body of a test."""
         self._on_loop(lambda: self._observer.started([plan]))
 
     def note_not_run(self, plan: Plan, why: NotRun) -> None:
-        """Pass to the observer that a trial does not begin that would be carried out elsewhere."""
+        """Pass to the observer that a trial does not start that would be carried out outside the pool."""
         self._on_loop(lambda: self._observer.not_run(plan, why))
 
     def note_finished(self, plan: Plan, trial: Trial) -> Trial:
@@ -155,9 +158,11 @@ class Pool:
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
 
     def close(self, seconds: float | None = None) -> int:
-        """Stop everything; returns the number of trials that began and did not end."""
-        # Waits at most so long for it, or as long as the executor may need, and less for a loop that
-        # somebody's agent keeps to itself.
+        """Stop everything; returns the number of trials that started and did not end.
+
+        Waits at most so many seconds, by default as long as the executor may need, and less for a loop that
+        an agent's code does not give back.
+        """
         seconds = getattr(self._executor, "closing_s", CLOSING_S) if seconds is None else seconds
         if self._closed:
             return 0
@@ -173,9 +178,11 @@ class Pool:
         try:
             if shutting.wait(min(seconds, DEAF_S)):
                 self._thread.join(seconds)
-                if not self._stopped:  # recordings may be lost, of which nobody else would say so
+                # Recordings may be lost, which nobody else would report.
+                if not self._stopped:
                     self.report = _unclosed(f"nothing within {seconds:g} s")
-        finally:  # for a loop that is deaf, and where Ctrl-C is pressed again meanwhile
+        # Also if the loop does not react, and if Ctrl-C is pressed again meanwhile.
+        finally:
             end_daemon_threads(self._loop)
         return cut_off
 
@@ -186,8 +193,8 @@ class Pool:
         self._loop.create_task(self._come_up())
         try:
             while not self._stopped:
-                # A task that somebody's agent made may raise SystemExit: that ends the task, and not
-                # everyone else.
+                # A task of an agent may raise SystemExit: that ends the task, but must not end the other
+                # trials.
                 with suppress(SystemExit, KeyboardInterrupt):
                     self._loop.run_forever()
         finally:
@@ -196,11 +203,13 @@ class Pool:
     async def _come_up(self) -> None:
         try:
             number = await self._executor.ready(self._context)
-            if not isinstance(number, int) or number < 1:  # with none at all every trial would wait for ever
+            # With room for none, every trial would wait for ever.
+            if not isinstance(number, int) or number < 1:
                 expected = "expected a number of trials, 1 or more"
                 raise ExecutorBroken(f"the executor's ready gave {number!r}: {expected}")
             self._at_once = min(self._context.concurrency, number)
-        except BaseException as raised:  # every trial ends with it
+        # Every trial ends with this error.
+        except BaseException as raised:
             named = isinstance(raised, TrialBroken | ProblemsFound | UsageMistake)
             message = f"the executor did not come up: {exception_line(raised)}"
             self._unable = raised if named else ExecutorBroken(message)
@@ -224,7 +233,7 @@ class Pool:
         self._pump()
 
     def _pump(self) -> None:
-        """Begin as many waiting trials as there is room for, of those that may."""
+        """Start as many of the waiting and admitted trials as there is room for."""
         beginning: list[TrialJob] = []
         held: list[TrialJob] = []
         while self._waiting and len(self.running) < self._at_once:
@@ -247,10 +256,11 @@ class Pool:
                 job.task = self._loop.create_task(self._carry_out(job))
 
     def _is_admitted(self, job: TrialJob, held: list[TrialJob]) -> bool:
-        """Whether a trial begins now; else it is ``held``, or is not run and nobody waits for it any more."""
+        """Whether a trial starts now; else it is ``held``, or is not run and its waiter is woken."""
         try:
             decision = self._admission.decide(job.plan)
-        except BaseException as raised:  # a disk that is full, for one: what it may cost nobody could count
+        # Such as a full disk: without the budget's file, nobody could count what the trial costs.
+        except BaseException as raised:
             self._fail(raised)
             return False
         if decision == "wait":
@@ -281,14 +291,16 @@ class Pool:
                 self._pump()
                 return
             trial = _lost_trial(job.plan, lost)
-        except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
+        # A fault of the executor must not leave anyone waiting for ever.
+        except BaseException as raised:
             if is_own_cancellation(raised):
                 self._release(job, None)
                 raise
             try:
                 is_lost = isinstance(raised, ExecutorBroken) and raised is not self._unable
                 trial = (_lost_trial if is_lost else errored_trial)(job.plan, raised)
-            except BaseException as worse:  # a mistake of ours
+            # This is a mistake of ours.
+            except BaseException as worse:
                 self._fail(worse)
                 return
         self._release(job, trial)
@@ -301,15 +313,16 @@ class Pool:
 
     def _end(self, job: TrialJob, trial: Trial) -> None:
         if not self._ended:
-            # Not at once: a thousand quick trials would be a thousand writes.
+            # In the next turn of the loop: else a thousand quick trials would be a thousand writes.
             self._loop.call_soon(self._turn)
         self._ended.append((job, trial))
 
     def _turn(self) -> None:
-        """Publish what ended in this turn of the loop, and begin what there is room for now."""
+        """Publish what ended in this turn of the loop, and start what there is room for now."""
         try:
             self._publish()
-        except BaseException as raised:  # a mistake of ours: the loop would only log it
+        # This is a mistake of ours, which the loop would only log.
+        except BaseException as raised:
             self._fail(raised)
         self._pump()
         self._rest_if_done()
@@ -319,9 +332,10 @@ class Pool:
             self._idle.set()
 
     def _publish(self) -> None:
-        """Pass what ended to the observer first, then to whoever waits for it."""
+        """Pass what ended to the observer first, then to those who wait for it."""
         ended, self._ended = self._ended, []
-        KNOWN_SECRETS.know_environment()  # once for all of them: agents may have changed it
+        # Once for all of them: agents may have changed the environment.
+        KNOWN_SECRETS.know_environment()
         clean = [_without_secrets(job.plan, trial) for job, trial in ended]
         published: list[Trial] = []
         if self._observe(lambda: published.extend(self._observer.finished(clean))):
@@ -332,7 +346,8 @@ class Pool:
     def _observe(self, notify: Callable[[], None]) -> bool:
         try:
             notify()
-        except BaseException as raised:  # a full disk, for one: nothing may be reported that is not on disk
+        # Such as a full disk: nothing may be reported that is not on disk.
+        except BaseException as raised:
             self._fail(raised)
             return False
         return True
@@ -342,11 +357,13 @@ class Pool:
         self._news.set()
 
     async def _shut(self) -> None:
-        """Cancel every trial, and whatever agents have left running, and let go of the loop."""
+        """Cancel every trial and all that agents have left running, and stop the loop."""
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
-        end_daemon_threads(self._loop)  # what they would give, nobody waits for any more
+        # Nobody waits for their results any more.
+        end_daemon_threads(self._loop)
+        # Tasks that ignore their cancellation are left, without asyncio's warning about them.
         for deaf in (await asyncio.wait(tasks, timeout=1.0))[1] if tasks else ():
             deaf._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own way to say no more of it
         if self._ended:
@@ -354,7 +371,8 @@ class Pool:
         try:
             report = await self._executor.close()
             self.report = report if isinstance(report, ExecutorReport) else _unclosed(repr(report))
-        except Exception as raised:  # nobody else would say that recordings may be lost
+        # Recordings may be lost, which nobody else would report.
+        except Exception as raised:
             self.report = _unclosed(exception_line(raised))
         finally:
             self._stopped = True
@@ -364,7 +382,8 @@ class Pool:
 def _without_secrets(plan: Plan, trial: Trial) -> Trial:
     try:
         return redact_trial(trial)
-    except BaseException as raised:  # a part of it may raise anything when it is looked at
+    # A part of the trial may raise anything when it is looked at.
+    except BaseException as raised:
         return redact_trial(errored_trial(plan, raised))
 
 
@@ -374,6 +393,6 @@ def _unclosed(found: str) -> ExecutorReport:
 
 
 def _lost_trial(plan: Plan, lost: BaseException) -> Trial:
-    # What it has used is unknown: a budget counts it as the mean of those like it.
+    # Its usage is unknown; a budget counts it as the mean of trials like it.
     lost_usage = Transcript(usage=UNSEEN_USAGE)
     return replace(errored_trial(plan, lost), transcript=lost_usage, paid=NO_USAGE)

@@ -1,4 +1,4 @@
-"""Carrying out plans in processes of their own, one trial at a time in each: for graders that compute."""
+"""Carrying out plans in other processes, one trial at a time in each: for graders that compute."""
 
 from __future__ import annotations
 
@@ -50,12 +50,14 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
-STOP_CHECK_S = 0.1  # seconds between two looks at whether the run has been stopped
-WORKER_CLOSING_S = 1.5  # seconds that what is still running has to come to its end
+# Seconds between two looks at whether the run has been stopped.
+STOP_CHECK_S = 0.1
+# Seconds that what is still running has to come to its end.
+WORKER_CLOSING_S = 1.5
 
 
 class _Worker:
-    """The pool of this process; where it could not be made, the reason."""
+    """The pool of this process; if it could not be made, the reason."""
 
     pool: Pool | None = None
     broken = "nothing was started"
@@ -63,12 +65,13 @@ class _Worker:
 
 
 def start_worker(context: ExecutorContext, stopping: Event) -> None:
-    """Make ready for requests; never raises, which would only look as if the process were gone."""
+    """Prepare for requests; never raises, which would only look as if the process were gone."""
     _Worker.stopping = stopping
-    # Ctrl-C is left to the parent process: a terminal sends it to all. A function that does nothing, for
-    # what is ignored would be ignored by programs that tools start, too.
+    # A terminal sends Ctrl-C to all processes, and the parent process handles it. This is a function, as
+    # programs that tools start would inherit a signal that is ignored.
     signal.signal(signal.SIGINT, lambda *_: None)
-    if hasattr(signal, "pthread_sigmask"):  # it was held back while this process came up
+    # The parent blocked the signal while this process came up.
+    if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, name="agenteval-orphan", daemon=True).start()
     try:
@@ -78,16 +81,19 @@ def start_worker(context: ExecutorContext, stopping: Event) -> None:
         _Worker.pool = Pool(LocalExecutor(registry), context, NullObserver())
     except UsageMistake as mistake:
         _Worker.broken = str(mistake)
-    except BaseException as raised:  # a conftest may raise anything
+    # A conftest may raise anything.
+    except BaseException as raised:
         _Worker.broken = exception_line(raised)
-    gc.freeze()  # what was imported lives until the end
+    # What was imported lives until the end, so the collector need not look through it.
+    gc.freeze()
 
 
 def run_pickled(pickled: bytes) -> bytes:
-    """Carry out a pickled request; returns the pickled trial, and nothing where the run was stopped."""
+    """Carry out a pickled request; returns the pickled trial, or nothing if the run was stopped."""
     try:
         request: TrialRequest = pickle.loads(pickled)
-    except Exception as raised:  # an object of a class that only the parent process can import
+    # It may hold an object of a class that only the parent process can import.
+    except Exception as raised:
         message = f"the plan cannot be read in another process: {exception_line(raised)}"
         raise ExecutorBroken(message) from None
     if _Worker.pool is None:
@@ -103,7 +109,7 @@ def run_pickled(pickled: bytes) -> bytes:
 
 
 def calibrate_pickled(pickled: bytes) -> bytes:
-    """Carry out a pickled calibration; returns the pickled result, and nothing where the run was stopped."""
+    """Carry out a pickled calibration; returns the pickled result, or nothing if the run was stopped."""
     request: CalibrationRequest = pickle.loads(pickled)
     if _Worker.pool is None:
         error = ErrorDetails(ExecutorBroken.cause, _Worker.broken)
@@ -124,8 +130,9 @@ def close_worker() -> ExecutorReport:
 
 
 def pickle_trial(trial: Trial, plan: Plan) -> bytes:
-    """Pickle a trial, with the text of what cannot be sent: a run's files have no more of it either."""
-    with suppress(Exception):  # somebody's object, in an agent's state for one
+    """Pickle a trial; what cannot be pickled becomes text, which is all that a run's files hold of it."""
+    # An agent's state, for example, may hold an object that cannot be pickled.
+    with suppress(Exception):
         return pickle.dumps(trial)
     try:
         return pickle.dumps(Trial.from_json(trial.to_json()))
@@ -135,7 +142,7 @@ def pickle_trial(trial: Trial, plan: Plan) -> bytes:
 
 
 def _end_with_parent() -> None:
-    """End with the parent process, also where that is killed: nobody would see what comes of it."""
+    """End with the parent process, even if it is killed: nobody would see the results."""
     parent = parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
@@ -144,14 +151,14 @@ def _end_with_parent() -> None:
 
 
 def hide_secrets(context: ExecutorContext) -> None:
-    """Know what must not be written down, in a process that has read no settings."""
+    """Take over the secrets of the run: this process has read no settings."""
     KNOWN_SECRETS.know_environment()
     KNOWN_SECRETS.know(context.secrets)
     KNOWN_SECRETS.know_patterns(context.secret_patterns)
 
 
 def redirect_output(context: ExecutorContext) -> None:
-    """Capture what a trial prints and logs with the trial, as the parent process would."""
+    """Store what a trial prints and logs with the trial, as the parent process would."""
     root = logging.getLogger()
     root.addHandler(TrialLogHandler())
     if context.log_level is not None:
@@ -164,22 +171,25 @@ def redirect_output(context: ExecutorContext) -> None:
 
 T = TypeVar("T")
 
-PROCESSES = 2  # how many there are by default; ``--agent-executor=processes:8`` names another number
+# The default number of processes; ``--agent-executor=processes:8`` sets another.
+PROCESSES = 2
 EXPECTED = "a number of processes, 1 or more"
 
-CLOSING_S = 2.0  # seconds that a process has to close; one that computes without end is killed then
+# Seconds that a process has to close; one that computes without end is then killed.
+CLOSING_S = 2.0
 
-# Seconds that a process has to end once it has closed: somebody's library may have something to write.
+# Seconds that a process has to end once it has closed: a library may have something to write at exit.
 ENDING_S = 1.0
 
-NOTED_S = 1.0  # seconds until the exit status of a process that has ended is surely noted
+# Seconds until the exit status of an ended process is surely noted.
+NOTED_S = 1.0
 
 
 class ProcessExecutor:
     """Runs each plan in a spawned process, which loads the session's conftests and knows nothing else.
 
-    A process is started when all others are busy. One that dies takes its trial with it, and no other; the
-    next trial is given a new one.
+    A process is started when all others are busy. One that dies takes only its own trial with it; the next
+    trial gets a new process.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -189,14 +199,15 @@ class ProcessExecutor:
 
     @staticmethod
     def check_argument(argument: str) -> None:
-        """Take a number of processes; raises UsageMistake for anything else."""
+        """Raise UsageMistake for anything but a number of processes."""
         number_argument("processes", argument, EXPECTED, PROCESSES)
 
     async def ready(self, context: ExecutorContext) -> int:
-        """Say how many processes there may be; none is started yet."""
+        """Return how many processes there may be; none is started yet."""
         number = min(number_argument("processes", context.argument, EXPECTED, PROCESSES), context.concurrency)
         self._processes = [_Process(context, self._stopping) for _ in range(number)]
-        for process in reversed(self._processes):  # the last that is put here is the first to be taken
+        # The queue is last in, first out: the first process is to be taken first.
+        for process in reversed(self._processes):
             self._idle.put_nowait(process)
         return number
 
@@ -214,12 +225,13 @@ class ProcessExecutor:
         return result
 
     async def close(self) -> ExecutorReport:
-        """Stop what is still running, and put together what the processes have left to tell."""
+        """Stop what is still running, and merge the reports of the processes."""
         self._stopping.set()
         reports = await asyncio.gather(*(process.close() for process in self._processes))
         unsaved = [problem for report in reports for problem in report.unsaved]
         unused: dict[str, UnusedRecordings] = {}
-        if not any(process.has_died for process in self._processes):  # it cannot say what it has played
+        # A process that died cannot report what it has replayed.
+        if not any(process.has_died for process in self._processes):
             for report in reports:
                 unused = merge_unused(unused, report.unused_recordings)
         return ExecutorReport(tuple(dict.fromkeys(unsaved)), unused)
@@ -236,7 +248,7 @@ class ProcessExecutor:
 class _Process:
     """One process, started when first needed, and again after it has died.
 
-    A pool of the standard library with one worker: in a pool of several, one that dies breaks all.
+    It is a pool of the standard library with one worker: in a pool of several, one that dies breaks all.
     """
 
     def __init__(self, context: ExecutorContext, stopping: Event) -> None:
@@ -281,15 +293,16 @@ class _Process:
         try:
             with _interrupts_held_back(), _main_hidden():
                 self._came_up = pool.submit(os.getpid)
-        except OSError as refused:  # no memory, too many processes
+        # No memory, or too many processes.
+        except OSError as refused:
             self._pool = None
             raise ExecutorBroken(f"no process could be started: {exception_line(refused)}") from None
-        # Known before it has come up: a conftest that takes minutes there must not hold up the end.
+        # Known before the process has come up: a conftest that takes minutes there must not hold up the end.
         self._process = starting.process
         return pool
 
     def _forget(self) -> str:
-        """Let go of a process that has died; give in words how it ended, where that is known."""
+        """Drop a process that has died; return in words how it ended, if that is known."""
         self.has_died = True
         process, pool = self._process, self._pool
         self._process = self._pool = None
@@ -304,9 +317,9 @@ class _Process:
 
 
 def _exit_code(process: BaseProcess) -> int | None:
-    """Wait for a process that is ending, and give how it ended; None where it has not."""
+    """Wait for a process that is ending, and return its exit code; None if it has not ended."""
     process.join(ENDING_S)
-    # The pool's own thread waits for it too: who comes second gets no status until the first has noted it.
+    # The pool's own thread waits for it too: the second one gets no status until the first has noted it.
     until = monotonic() + NOTED_S
     while process.exitcode is None and monotonic() < until:
         sleep(0.005)
@@ -314,7 +327,7 @@ def _exit_code(process: BaseProcess) -> int | None:
 
 
 class _Starting(SpawnContext):
-    """Spawns as multiprocessing does, and remembers what it has spawned."""
+    """Spawns as multiprocessing does, and remembers the process."""
 
     process: BaseProcess | None = None
 
@@ -325,7 +338,7 @@ class _Starting(SpawnContext):
 
 
 class _MainStandIn(ModuleType):
-    """The main module in all but the file and the name by which a spawned process would run it again."""
+    """The main module without the file and the name by which a spawned process would run it again."""
 
     def __init__(self, main: ModuleType) -> None:
         super().__init__(main.__name__)
@@ -339,9 +352,10 @@ class _MainStandIn(ModuleType):
 
 @contextmanager
 def _main_hidden() -> Iterator[None]:
-    """Keep what is started here from running the main module: a script that calls pytest would do so again.
+    """Keep processes that start here from running the main module again.
 
-    It would try every trial once more in each process, unless its author thought of ``__name__``.
+    A script that calls pytest would do so in each of them, and try every trial once more, unless its author
+    checks ``__name__``.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = _MainStandIn(main)
@@ -353,7 +367,7 @@ def _main_hidden() -> Iterator[None]:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Hold back Ctrl-C in what is started here until it can ignore it: its traceback helps nobody."""
+    """Block Ctrl-C in processes that start here until they can ignore it: its traceback helps nobody."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -1,6 +1,6 @@
-"""What all trials of a run may cost together: a trial begins only where what it may take fits, too.
+"""What all trials of a run may cost together: a trial starts only if its expected use fits, too.
 
-``tests/extended/simulations/budgets.py`` says how near a run ends to its budget.
+``tests/extended/simulations/budgets.py`` measures how near to its budget a run ends.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ HOW_TO_GET_USAGE = (
 
 # While fewer trials of a group have ended than are in flight, each may take so many times the dearest.
 LITTLE_KNOWN = 10.0
-NEARLY = 0.9  # from this share on a budget counts as spent, though a little is left of it
+# From this share on, a budget counts as spent, though a little is left.
+NEARLY = 0.9
 
 
 class ExpectedUse(NamedTuple):
-    """What a trial takes on the average, what the dearest took, and of how many that is known."""
+    """What a trial takes on average, what the dearest took, and of how many trials that is known."""
 
     mean: float
     most: float
     known: int
 
 
-# Returns what such trials took in earlier runs, for the time until one has ended in this run; None: none.
+# Returns what such trials took in earlier runs, to be used until one has ended in this run; None if unknown.
 Expectations: TypeAlias = Callable[[Plan, Kind], ExpectedUse | None]
 
 
@@ -57,18 +58,17 @@ class LocalLedger:
         self._state: State = {}
 
     def change(self, change: Callable[[State], T]) -> T:
-        """Have the value changed."""
         return change(self._state)
 
 
 class RunBudget:
-    """Counts what a run has paid, and lets trials begin while more may be paid.
+    """Counts what a run has paid, and lets trials start while more may be paid.
 
     A trial in flight reserves what the dearest of its suite and model took, and more while few are known; the
-    next one needs the average. So fewer trials are in flight the less is left, and the last begin one by one.
-    Where nothing is known of a suite and model, one trial begins alone. ``paid_before`` is what the same run
-    had paid when it was cut short. ``is_free`` says which trials cost nothing, ``is_alive`` whether a
-    process, by its number, is there still.
+    next one needs the average. So the less is left, the fewer trials are in flight, and the last start one by
+    one. If nothing is known of a suite and model, one trial starts alone. ``paid_before`` is what the same
+    run had paid when it was cut short. ``is_free`` decides which trials cost nothing, ``is_alive`` whether a
+    process with this number still runs.
     """
 
     def __init__(
@@ -88,8 +88,10 @@ class RunBudget:
         self._unwritten: OSError | None = None
 
     def decide(self, plan: Plan) -> Decision:
-        """Let a trial begin, and reserve its share; else decide whether it may later."""
-        # Raises OSError where that cannot be written down.
+        """Let a trial start, and reserve its share; else decide whether it may start later.
+
+        Raises OSError if that cannot be written down.
+        """
         if self._unwritten is not None:
             raise self._unwritten
         if self._is_free(plan):
@@ -100,18 +102,18 @@ class RunBudget:
         return decision
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
-        """Count what a trial took, and release its share; one that was lost took the mean."""
+        """Count what a trial took, and release its share; a lost trial counts as the mean."""
         had_share = (plan.key, plan.attempt) in self._started_here
         self._started_here.discard((plan.key, plan.attempt))
         if had_share or (trial is not None and trial.spending != NO_USAGE):
             self._write(lambda state: self._end(state, plan, trial, had_share=had_share))
 
     def note(self, usage: Usage, who: str) -> None:
-        """Count what was paid beside the pool's trials, as to judges that are calibrated."""
+        """Count what was paid beside the pool's trials, such as for judges that are calibrated."""
         self._write(lambda state: self._pay(self._initialized(state), usage, who))
 
     def refusal(self) -> NotRun | None:
-        """Return why nothing more may begin beside the pool's trials; None where it may."""
+        """Return why nothing more may start beside the pool's trials; None if it may."""
         return self._ledger.change(self._refusal)
 
     def paid(self) -> Amounts:
@@ -119,11 +121,10 @@ class RunBudget:
         return self._ledger.change(lambda state: dict(self._initialized(state)["paid"]))
 
     def is_known(self, kind: Kind) -> bool:
-        """Whether all that was paid of this kind is known."""
         return self._ledger.change(lambda state: kind not in self._initialized(state)["unknown"])
 
     def _write(self, change: Callable[[State], None]) -> None:
-        # Raised at the next decision: a trial must be able to end.
+        # A failure is raised at the next decision: this trial must be able to end.
         try:
             self._ledger.change(change)
         except OSError as failed:
@@ -152,7 +153,7 @@ class RunBudget:
         group = state["groups"].setdefault(name, {})
         if "not_run" in group:
             return NotRun("budget", group["not_run"])
-        # The highest limit of the group's trials; none where one of them has none.
+        # The highest limit of the group's trials; None if one of them has no limit.
         limits = group.setdefault("limits", dict.fromkeys(KINDS, 0.0))
         for kind in KINDS:
             limit, known = _limit(plan.task.limits, kind), limits[kind]
@@ -184,13 +185,14 @@ class RunBudget:
         return first or (most is not None and taken + most <= allowed)
 
     def _expected(self, state: State, name: str, plan: Plan, kind: Kind) -> ExpectedUse | None:
-        """Return what a trial takes: as those like it in this run, else as in runs before."""
+        """Return what a trial is expected to take: as those like it in this run, else as in earlier runs."""
         group = state["groups"][name]
         seen = group.get(kind)
         if seen is not None:
             return ExpectedUse(seen["sum"] / seen["ended"], seen["most"], seen["ended"])
         before = self._expectations(plan, kind)
-        if before is not None:  # for the shares of others of the group that are in flight
+        # Stored for the shares of other trials of the group that are in flight.
+        if before is not None:
             known = group.setdefault("before", {}).setdefault(kind, [before.most, before.known])
             known[0] = max(known[0], before.most)
         return before
@@ -219,7 +221,7 @@ class RunBudget:
 
     @staticmethod
     def _pay_mean(state: State, name: str, count: int = 1) -> None:
-        """Count trials whose usage is unknown as the mean of those like them."""
+        """Count trials with unknown usage as the mean of those like them."""
         group = state["groups"].get(name, {})
         for kind in KINDS:
             if kind in group:
@@ -233,10 +235,11 @@ class RunBudget:
         if trial is None:
             self._pay_mean(state, name)
             return
-        # Replies name the model, where the agent sent requests by itself.
+        # If the agent sent requests by itself, the replies name the model.
         who = ", ".join(trial.transcript.models) or trial.key.model
         self._pay(self._initialized(state), trial.spending, who)
-        if trial.cause == "executor":  # it was lost with its process, and its usage with it
+        # It was lost with its process, and its usage with it.
+        if trial.cause == "executor":
             self._pay_mean(state, name)
             return
         _count(state["groups"].setdefault(name, {}), trial)
@@ -266,12 +269,12 @@ class RunBudget:
 
 
 def group_of(plan: Plan) -> str:
-    """Return the name of trials that are taken to cost alike: those of one suite with one model."""
+    """Return the group of trials that are assumed to cost alike: those of one suite with one model."""
     return f"{plan.task.suite} {plan.model.name}"
 
 
 def amount_text(kind: Kind, amount: float) -> str:
-    """Write an amount: ``$5``, ``$4.97``, ``$0.0412``, ``12,000 tokens``."""
+    """Format an amount: ``$5``, ``$4.97``, ``$0.0412``, ``12,000 tokens``."""
     if kind == "tokens":
         return "1 token" if amount == 1 else f"{amount:,.0f} tokens"
     if amount >= 0.001:
@@ -294,7 +297,7 @@ def _in_flight(state: State) -> dict[str, int]:
 
 
 def _count(group: State, trial: Trial) -> None:
-    # What is known of trials like this one; one that broke and cost nothing shows nothing.
+    # A trial that broke and cost nothing shows nothing about what others cost.
     paid = trial.spending
     amounts: Mapping[Kind, float | None] = {"tokens": paid.tokens, "usd": paid.cost_usd}
     for kind, amount in amounts.items():

@@ -1,4 +1,4 @@
-"""Exceptions of other people's code: their frames come first in tracebacks; and orders to stop."""
+"""Tracebacks of exceptions in users' code, with their frames first; and whether a task was cancelled."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ import pluggy
 from pytest_agenteval.text.errors import exception_text
 
 OURS = str(Path(__file__).parent.parent) + os.sep
-PLUGGY = str(Path(pluggy.__file__).parent) + os.sep  # what calls hooks
+# Frames of pluggy, which calls hooks, are not the user's code either.
+PLUGGY = str(Path(pluggy.__file__).parent) + os.sep
 
 
 def user_frames_first(raised: BaseException) -> str:
-    """Write a traceback that begins with the first frame that is neither ours nor Python's own."""
-    # Of ours that follow only the number is written, but for the last frame, which raised. Where all frames
-    # are ours, all are shown: then it is our mistake.
+    """Return a traceback that begins with the first frame that is neither ours nor Python's own.
+
+    Our frames after it are only counted, except for the last frame, which raised.
+    """
+    # If all frames are ours, all are shown: then it is our mistake.
     trace = TracebackException.from_exception(raised)
     if any(_is_theirs(frame) for part in _with_causes(trace) for frame in part.stack):
         for part in _with_causes(trace):
@@ -29,15 +32,15 @@ def user_frames_first(raised: BaseException) -> str:
 
 
 def exception_line(raised: BaseException) -> str:
-    """Write an exception as a traceback's last line does, also where it cannot say what it is."""
+    """Return an exception as the last line of its traceback, also if its ``str`` raises."""
     name, text = type(raised).__name__, exception_text(raised)
     return f"{name}: {text}" if text else name
 
 
 class _Folded(StackSummary):
-    """Frames of which some stand for several of ours."""
+    """A stack in which one frame may stand for several of ours."""
 
-    # From Python 3.13 on an option says whether to colour the text.
+    # From Python 3.13 on, an option says whether to colour the text.
     def format_frame_summary(self, frame_summary: FrameSummary, **options: Any) -> str:
         if frame_summary.filename == OURS:
             return f"  ... {frame_summary.name}\n"
@@ -45,7 +48,7 @@ class _Folded(StackSummary):
 
 
 def _with_causes(trace: TracebackException) -> Iterator[TracebackException]:
-    """Give a traceback with those of its causes, and of the members of a group."""
+    """Yield a traceback with those of its causes and contexts, and of the members of a group."""
     left, seen = [trace], set()
     while left:
         part = left.pop()
@@ -61,7 +64,7 @@ def _is_theirs(frame: FrameSummary) -> bool:
     name = frame.filename
     if name.startswith((OURS, PLUGGY, "<frozen")):
         return False
-    # Where packages are installed may lie within the standard library's folder.
+    # The folder of installed packages may lie within that of the standard library.
     return name.startswith(_folders("purelib", "platlib")) or not name.startswith(
         _folders("stdlib", "platstdlib")
     )
@@ -69,13 +72,14 @@ def _is_theirs(frame: FrameSummary) -> bool:
 
 @cache
 def _folders(*names: str) -> tuple[str, ...]:
-    import sysconfig  # 2 ms, and most runs have no traceback to write
+    # Imported here: it takes 2 ms, and most runs have no traceback to write.
+    import sysconfig
 
     return tuple(sysconfig.get_path(name) + os.sep for name in names)
 
 
 def _without_ours(stack: Sequence[FrameSummary]) -> Iterator[FrameSummary]:
-    """Drop what comes before the first frame of theirs; count ours in between."""
+    """Drop the frames before the first frame of theirs; count ours in between."""
     first = next((place for place, frame in enumerate(stack) if _is_theirs(frame)), 0)
     left_out = 0
     for place, frame in enumerate(stack[first:], first + 1):
@@ -90,8 +94,9 @@ def _without_ours(stack: Sequence[FrameSummary]) -> Iterator[FrameSummary]:
 
 
 def is_own_cancellation(raised: BaseException) -> bool:
-    """Whether an exception tells the running task to stop; else it is a mistake like any other."""
-    import asyncio  # a controller that only reports has no loop
+    """Whether an exception tells the running task to stop; else it is an error like any other."""
+    # Imported here: a controller that only reports needs no asyncio.
+    import asyncio
 
     if isinstance(raised, asyncio.CancelledError):
         task = asyncio.current_task()

@@ -1,4 +1,4 @@
-"""One trial, from plan to graded record, in the order in which it happens; and a stored one graded again."""
+"""One trial, from plan to graded record, in the order in which it happens; and regrading a stored one."""
 
 from __future__ import annotations
 
@@ -91,16 +91,18 @@ if TYPE_CHECKING:
 
 
 class InputChanged(TrialBroken):
-    """The task asks something else than it did when the trial was carried out."""
+    """The input of the task has changed since the trial was carried out."""
 
     cause = "input_changed"
 
 
 async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
-    """Give the stored trial with today's grades; one that broke before it was graded stays broken."""
-    # With judges in the plan these are called; without, what judges replied at the time is read again, where
-    # their requests would be the same today.
-    # Graded it was where nothing broke, or where a grade is what broke the trial.
+    """Return the stored trial with today's grades; one that broke before it was graded stays broken.
+
+    Judges in the plan are called. Without any, what judges replied at the time is read again, if their
+    requests would be the same today.
+    """
+    # The trial was graded if nothing broke, or if a grade is what broke it.
     grader_broke = any(grade.undecided == stored.cause for grade in stored.grades)
     if stored.cause not in ("", UNGRADED, CRASH) and not grader_broke:
         unpaid = part_paid(stored.transcript.all_usage, NO_USAGE)
@@ -114,7 +116,8 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
                 f"{plan.task.file}: the input is not what it was in that run: try the task again"
             )
         judged_plan = plan
-        if not plan.conditions.judges and stored_judges.models:  # the judges are a part of the ruler
+        # Judges are a part of the ruler, also those whose replies are read again.
+        if not plan.conditions.judges and stored_judges.models:
             conditions = replace(plan.conditions, judges=stored_judges.models)
             judged_plan = replace(plan, conditions=conditions)
         digests = grader_digests(judged_plan, context.grading.grader, context.digest_cache)
@@ -126,7 +129,7 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     except TrialBroken as broken:
         stored = replace(stored, paid=part_paid(stored.transcript.all_usage, recorder.paid))
         return _regraded_trial(plan, stored, GradingResult((), ErrorDetails(broken.cause, str(broken))))
-    # Events of judges at the time are replaced by those of now.
+    # The events of earlier judges are replaced by those of today.
     events = [event for event in stored.transcript.events if event.kind != "judge_ask"]
     transcript = replace(stored.transcript, events=(*events, *recorder.transcript().events))
     with_ruler = replace(
@@ -159,7 +162,7 @@ def _regraded_trial(plan: Plan, stored: Trial, graded: GradingResult) -> Trial:
 
 
 class StoredJudges:
-    """Judges that return again what they returned when the trial was graded first."""
+    """Judges that return again what they returned when the trial was first graded."""
 
     def __init__(self, transcript: Transcript, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -170,12 +173,11 @@ class StoredJudges:
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """All that were used, in the order in which they were first used."""
+        """All judges that were used, in the order of their first use."""
         names = dict.fromkeys(role.partition(" for ")[0] for role in self._replies)
         return tuple(Model(name, name) for name in names)
 
     def of(self, label: str) -> tuple[TrialJudge, ...]:
-        """Return those that this grader used."""
         roles = [(model, judge_role(model.name, label)) for model in self.models]
         return tuple(TrialJudge(model, self._chat(role)) for model, role in roles if role in self._replies)
 
@@ -185,7 +187,7 @@ class StoredJudges:
 
 
 class _StoredReplies:
-    """A chat that replies what was replied to the same messages, in the same order."""
+    """A chat that repeats the replies to the same messages, in the same order."""
 
     def __init__(self, replies_by_prompt: Mapping[str, deque[str]]) -> None:
         self._replies_by_prompt = replies_by_prompt
@@ -206,22 +208,29 @@ class _StoredReplies:
         return Reply(replies.popleft(), taped=True)
 
 
-MANY_FILES = 2_000  # so many files take long enough to delete that other trials would notice
-LEAST_UNCHARGED_S = 0.001  # less is what the clock itself takes
+# So many files take long enough to delete that other trials would notice.
+MANY_FILES = 2_000
+# Less than that is what reading the clock takes.
+LEAST_UNCHARGED_S = 0.001
 
 
 async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | None = None) -> Trial:
-    """Carry out one plan and give the graded trial; whatever breaks is in the record, never raised."""
-    # ``workspace`` is one that stands already, to be used in place of a fresh one.
+    """Carry out one plan and return the graded trial; whatever breaks is in the record, never raised.
+
+    ``workspace`` is an existing one to use in place of a fresh one.
+    """
     run = _TrialRun(plan, context, workspace)
-    current_output.set(run.output)  # and never reset: a trial has a task, and so a context, of its own
+    # Never reset: each trial has a task, and so a context, of its own.
+    current_output.set(run.output)
     try:
         await run.act()
         if run.error is None:
             await run.grade()
-    except Exception as raised:  # ours: shown with its traceback, and no other trial is harmed
+    # A mistake of ours: it is shown with its traceback, and no other trial is harmed.
+    except Exception as raised:
         run.error = error_details(raised)
-    except BaseException:  # the run is interrupted: what is recorded so far is saved when all is closed
+    # The run is interrupted: what was recorded so far is saved when all is closed.
+    except BaseException:
         run.note_recordings(broken=True)
         raise
     finally:
@@ -231,22 +240,23 @@ async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | Non
                 run.workspace.remove()
             else:
                 await in_daemon_thread(run.workspace.remove)
-    run.save_recordings()  # after the grades: what judges replied is recorded, too
+    # After the grades: what judges replied is recorded, too.
+    run.save_recordings()
     return run.trial()
 
 
 async def agent_digests(plan: Plan, context: WorkerContext) -> AgentDigests:
-    """Make the agent of a trial, and return its digests; raises what would break the trial before it acts."""
+    """Make the agent of a trial and return its digests; raises what would break the trial before it acts."""
     return await _TrialRun(plan, context, None).agent_digests()
 
 
 def errored_trial(plan: Plan, raised: BaseException) -> Trial:
-    """Return the record of a trial that an executor could not begin, or of which it lost everything."""
+    """Return the record of a trial that an executor could not start, or of which it lost everything."""
     return Trial.errored(plan, error_details(raised))
 
 
 def error_details(raised: BaseException) -> ErrorDetails:
-    """Return what broke a trial; mistakes of ours and of an agent's author have their traceback."""
+    """Return what broke a trial; with a traceback for mistakes of ours and of an agent's author."""
     if isinstance(raised, TrialBroken | ProblemsFound):
         return ErrorDetails(raised.cause, truncated_text(str(raised)))
     trace = truncated_text(user_frames_first(raised))
@@ -254,7 +264,7 @@ def error_details(raised: BaseException) -> ErrorDetails:
 
 
 class _TrialRun:
-    """A plan on its way to a trial: what only this trial has, and what has come of it so far."""
+    """A plan on its way to a trial: what belongs to this trial only, and its results so far."""
 
     def __init__(self, plan: Plan, context: WorkerContext, workspace: Path | None) -> None:
         self.plan, self.context = plan, context
@@ -262,7 +272,8 @@ class _TrialRun:
         parent = Path(keep_in) if keep_in else context.scratch
         self.workspace = Workspace(layers, texts=plan.task.texts, parent=parent, at=workspace)
         self.budget = budget = Budget(plan.task.limits)
-        # The budget alone, not this run: a ring of all that a trial has would wait for the garbage collector.
+        # The lambda holds the budget, not this run: a reference cycle with all of the trial's data would stay
+        # until the garbage collector finds it.
         self.recorder = Recorder(lambda: budget.at, plan.conditions.prices)
         self.output = CapturedOutput()
         self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -275,7 +286,7 @@ class _TrialRun:
         self.tool_tape: ToolTape | None = None
         self.servers: TrialServers | None = None
         self.chat_tapes: list[Tapes] = []
-        # Made before the agent's clock starts; `offered` are its tools then.
+        # Set before the agent's clock starts; ``offered`` are its tools at that time.
         self.instance: AgentInstance
         self.ctx: AgentContext
         self.offered: tuple[ToolSpec, ...]
@@ -302,7 +313,7 @@ class _TrialRun:
         self.instance = await self._get_instance(requests)
         with self.context.setup_excluded():
             self._set_up(box)
-        # What is looked at stays within: nothing that the agent has left running is sent meanwhile.
+        # The end is looked at inside: meanwhile, nothing that the agent has left running can send requests.
         with requests.answering() as scope:
             try:
                 with recording_spans(scope, self.recorder, set_up=self.plan.task.form.get("otel") is True):
@@ -311,11 +322,11 @@ class _TrialRun:
                 if self.servers is not None:
                     await self.servers.close()
             self.digests = self._digests()
-            # In a thread: an agent may leave gigabytes, and no other trial waits for them.
+            # In a thread: an agent may leave gigabytes, for which other trials must not wait.
             in_thread = self.workspace.exists
             after = self.workspace.after
             self.after = await in_daemon_thread(after) if in_thread else after()
-            # Also after a crash: what the agent reports of the end goes before what its answer holds.
+            # Also after a crash. What the agent reports as its end state goes before what its answer holds.
             agent = self.instance.agent
             if reports_end_state(agent):
                 end_state = as_end_state(agent.end_state(self._own_input(), self.ctx))
@@ -327,7 +338,7 @@ class _TrialRun:
                 self.recorder.event(UNPRICED_LIMIT, f"{name}: what models took is not known")
         self.tool_tape = self.ctx.tools.tape
         self._note_unread_prompts()
-        # Even where the agent swallowed it.
+        # Even if the agent has caught the exception.
         broken = self.recorder.broken or self.workspace.broken or self.ctx.prompts.broken
         if broken is not None:
             self.error = error_details(broken)
@@ -346,21 +357,23 @@ class _TrialRun:
                 with self.context.agent_running(self.budget, on_loop=kind == "trials"):
                     answer, self.limit = await run_within_limits(run, kind, self._own_input(), self.ctx)
             self.answer = truncated_answer(answer)
-        except BaseException as raised:  # even SystemExit: an agent must not end the run
+        # Even SystemExit: an agent must not end the run.
+        except BaseException as raised:
             if is_own_cancellation(raised):
                 raise
             error = error_details(raised)
-            # A client of the agent's own may want a key, though nothing would be sent.
+            # A client in the agent's code may require a key, though nothing would be sent.
             plays = self.plan.conditions.record_chat in ("none", "off") and not self.plan.asks_own_models
             hint = key_hint(error.message) if plays and error.cause == "crash" else ""
             self.error = replace(error, message=f"{error.message}\n  hint: {hint}") if hint else error
         self.seconds = self.budget.elapsed
-        uncharged = self.seconds - max(0.0, self.budget.seconds)  # two reasons may forgive the same wait
+        # Two reasons may forgive the same wait, so the charged seconds may be below 0.
+        uncharged = self.seconds - max(0.0, self.budget.seconds)
         self.uncharged_seconds = uncharged if uncharged > LEAST_UNCHARGED_S else 0.0
 
     def _note_unread_prompts(self) -> None:
-        """Write down which prompts of task and variant the agent has not read, if it has done its task."""
-        # Whether it has read a prompt that it is handed as a parameter or a file shows only in what it sends.
+        """Record which prompts of task and variant the agent did not read, if it has done its task."""
+        # If a prompt is passed as a parameter or a file, only what the agent sends shows whether it was read.
         task, variant = self.plan.task, self.plan.variant
         given = {**task.prompts, **variant.prompts}
         if not given or self.error is not None or self.context.acting_task(self.plan) is not task:
@@ -368,7 +381,8 @@ class _TrialRun:
         handed_prompts = getattr(self.instance.agent, "handed_prompts", None)
         handed = {name: given[name] for name in (handed_prompts(given) if handed_prompts else ())}
         unread = [name for name in given if name not in handed and name not in self.ctx.prompts.names_read]
-        if handed and self.recorder.returned_usage == NO_USAGE:  # returned messages may be only a part
+        # Messages that the agent returns may be only a part of what it sent.
+        if handed and self.recorder.returned_usage == NO_USAGE:
             unread += unsent_prompts(handed, self.recorder.transcript())
         for name in unread:
             whose = (
@@ -379,7 +393,7 @@ class _TrialRun:
     def _digests(self) -> Digests:
         plan, instance, cache = self.plan, self.instance, self.context.digest_cache
         specs = self.ctx.tools.specs
-        # What the task's user says; not known beforehand where a model says it.
+        # What the task's user says; unknown beforehand if a model plays the user.
         turns = filter(is_user_turn, plan.task.input.get("turns") or (plan.task.input,))
         words = None if plan.task.user else [turn_text(turn).strip() for turn in turns]
         has_offered = specs is not self.offered
@@ -406,9 +420,9 @@ class _TrialRun:
         )
 
     def _own_input(self) -> Any:
-        # A copy, which an agent may change: all repetitions share a plan, and graders look at it.
+        # A copy, which an agent may change: all repetitions share a plan, and graders read it.
         task_input = self.plan.task.input
-        # Mostly a map of nothing but texts, of which a plain copy is as good and takes a tenth of the time.
+        # Mostly it is a map of texts only, for which a plain copy will do and takes a tenth of the time.
         only_texts = type(task_input) is dict and {*map(type, task_input.values())} == {str}
         return dict(task_input) if only_texts else deepcopy(task_input)
 
@@ -419,7 +433,8 @@ class _TrialRun:
         plan, task, context = self.plan, self.plan.task, self.context
         tools, self.servers = context.tools(task), context.servers_for(task, self.budget)
         if tools or context.has_own_agent(task):
-            # Not at the first request: a process forked while a thread imports waits for that for ever.
+            # Imported before the first request: a process that is forked while a thread imports would wait
+            # for that import for ever.
             from pytest_agenteval.cassettes import tape  # noqa: F401
             from pytest_agenteval.chat import model_traffic  # noqa: F401
             from pytest_agenteval.tools import tool_tape  # noqa: F401
@@ -432,12 +447,12 @@ class _TrialRun:
         )
 
     async def _get_instance(self, requests: InterceptedRequests) -> AgentInstance:
-        """Return the agent; where it has to be imported and made first, that holds up no other trial."""
+        """Return the agent; if it has to be imported and made first, that holds up no other trial."""
         task, variant = self.context.acting_task(self.plan), self.plan.variant
         instance = self.context.agent_instance(task, variant)
         if instance is not None:
             return instance
-        # Not closed: an agent that is made here, and the threads that it starts, serve later trials too.
+        # Not closed: an agent that is made here, and threads that it starts, serve later trials too.
         with requests.answering(closing=False):
             if not self.context.has_own_agent(task):
                 with self.context.setup_excluded():
@@ -445,7 +460,7 @@ class _TrialRun:
             return await in_daemon_thread(self.context.make_agent_instance, task, variant)
 
     def _set_up(self, box: ToolBox) -> None:
-        """Make what the agent needs, and build its workspace: no second of this is the agent's."""
+        """Make what the agent needs, and build its workspace: this takes none of the agent's seconds."""
         plan, task, context, recorder = self.plan, self.plan.task, self.context, self.recorder
         instance, user = self.instance, None
         inner, chat_tape = open_chat(plan.model, plan, context, self.budget, recorder)
@@ -461,7 +476,8 @@ class _TrialRun:
         if instance.loop != "trials":
             chat = ChatOfTrials(chat)
         if task.user:
-            user_chat = None  # without a model to play the user, an offline agent gets the first message only
+            # Without a model to play the user, an offline agent gets the first message only.
+            user_chat = None
             if plan.conditions.user is not None:
                 user_chat = open_user_chat(plan.conditions.user, plan, context, recorder, self.chat_tapes)
             elif not plan.model.offline:
@@ -478,8 +494,8 @@ class _TrialRun:
         self.before = self.workspace.before()
 
     def _tool_names(self, agent: Agent) -> Sequence[str]:
-        # Those that the agent has, else all of the suite's. Where the settings say `tools`, the agent has
-        # these and no others, be there none.
+        # The tools of the agent, else all of the suite. If the settings have `tools`, the agent gets these
+        # and no others, even if there are none.
         own = tools_of(agent) or ()
         if own or "tools" in self.plan.task.settings:
             return own
@@ -496,14 +512,14 @@ class _TrialRun:
         self.error = self.graded.error
 
     def save_recordings(self) -> None:
-        """Write what this trial recorded; what cannot be written breaks it, and no other trial."""
+        """Write what this trial recorded; a failure breaks this trial, and no other."""
         try:
             self.note_recordings(broken=self.error is not None or bool(self.limit))
             self.context.save_cassettes(cassette_files(self.plan))
         except Exception as raised:
-            # What broke first stands in the trial, the rest is reported when all is closed.
+            # The first error stands in the trial; the rest is reported when all is closed.
             self.error = self.error or error_details(raised)
-        # The agent has sent all its requests; if it was cut off, it might have sent more.
+        # The agent has sent all its requests; if it had been cut off, it might have sent more.
         if self.error is None and not self.limit and self.chat_tapes:
             self.context.whole_chats.add(chat_cassette_file(self.plan))
 
@@ -518,7 +534,7 @@ class _TrialRun:
         plan, task, graded = self.plan, self.plan.task, self.graded
         error, transcript, outcome = self.error or NO_ERROR, self.recorder.transcript(), self._outcome()
         keeps_workspace = plan.conditions.keep_workspaces and self.workspace.exists
-        # What only the agent reports of its models was paid, if requests to them could be sent at all.
+        # Usage that only the agent reports was paid, if requests could be sent at all.
         plays = {plan.conditions.record, plan.conditions.record_chat} <= {"none", "off"}
         paid = self.recorder.paid
         if not plays or plan.asks_own_models:

@@ -1,4 +1,4 @@
-"""The chats, tapes and judges of one trial, and what its user says."""
+"""The chats, tapes and judges of one trial, and its simulated user."""
 
 from __future__ import annotations
 
@@ -30,10 +30,14 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.tool_tape import ToolTape
 
 
-USER_LEFT = "user_left"  # the kind of event that says why a played user says nothing more
-MOST_TURNS = 10  # how often a played user speaks, the opening words included, where the task says nothing
-MOST_TRIES = 2  # so many replies are read for one turn of a played user, before it is given up as unreadable
-_LONGEST_S = 3600.0  # longer than any turn takes: what is too much of it is taken back
+# The kind of event that says why a simulated user sends no more messages.
+USER_LEFT = "user_left"
+# How often a simulated user speaks, including the opening words, if the task sets no number.
+MOST_TURNS = 10
+# How many replies are read for one turn of a simulated user, before it is given up as unreadable.
+MOST_TRIES = 2
+# Longer than any turn takes: the part that was not needed is taken back.
+_LONGEST_S = 3600.0
 
 _SCHEMA = {
     "type": "object",
@@ -56,13 +60,13 @@ _AGAIN = 'Answer with a JSON object and nothing else: {"done": true or false, "m
 
 
 class SimulatedUserBroken(TrialBroken):
-    """The model that plays the user returned nothing that can be read, or could not be had."""
+    """The model that plays the user returned nothing readable, or could not be reached."""
 
     cause = "simulated_user"
 
 
 class UserTurns:
-    """The task's user messages: each call gives the next one, or None where there is no more.
+    """The task's user messages: each call returns the next one, or None if there are no more.
 
     The caller passes what was ``replied`` to the last one; without it, that is the agent's last words.
     ``several`` says whether there may be more than one.
@@ -78,7 +82,6 @@ class UserTurns:
         self.several = bool(turns) or user is not None
 
     async def __call__(self, replied: str | None = None) -> str | None:
-        """Return the next message."""
         scripted = next(self._scripted, None)
         if self._user is None:
             return scripted
@@ -91,8 +94,8 @@ class UserTurns:
 class SimulatedUser:
     """A model that plays the person whom a task describes; its failures are not the agent's.
 
-    ``person`` holds ``persona``, ``goal``, ``stop`` and ``most_turns``. It runs on the loop on which it
-    was made, from wherever it is called. None of its time is the agent's, of whose ``budget`` it is taken.
+    ``person`` holds ``persona``, ``goal``, ``stop`` and ``most_turns``. It runs on the loop on which it was
+    made, from wherever it is called. The agent's ``budget`` is not charged for its time.
     """
 
     def __init__(
@@ -108,13 +111,15 @@ class SimulatedUser:
         self._loop = asyncio.get_running_loop()
 
     def spoke(self, message: str) -> None:
-        """Note a message of this person that is not the model's: the task's opening words."""
+        """Note a message of this person that the model did not write: the task's opening words."""
         self._messages.append({"role": "assistant", "content": message})
         self._turns += 1
 
     async def answer(self, replied: str) -> str | None:
-        """Give what the person says to a reply; None once they are done, or have used up their turns."""
-        # Raises SimulatedUserBroken.
+        """Return the person's answer to a reply; None once they are done, or have used up their turns.
+
+        Raises SimulatedUserBroken.
+        """
         if asyncio.get_running_loop() is self._loop:
             return await self._answer(replied)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._answer(replied), self._loop))
@@ -136,16 +141,15 @@ class SimulatedUser:
         return message
 
     async def _next_message(self, chat: Chat) -> str:
-        """Give the next message; an empty one says that the person is done."""
+        """Return the next message; an empty one means that the person is done."""
         messages = list(self._messages)
         for _ in range(MOST_TRIES):
             try:
                 reply = await chat.ask(messages, response_schema=_SCHEMA)
             except (TrialBroken, ProblemsFound, LimitReached) as broken:
                 raise self._break(f"the simulated user: {broken}") from broken
-            except (
-                Exception
-            ) as raised:  # a registered model's own: the agent, who asks for it, has no part in it
+            # A registered model may raise anything: the agent that waits for the message has no part in it.
+            except Exception as raised:
                 why = f"the simulated user: {type(raised).__name__}: {raised}"
                 raise self._break(why) from raised
             message = _read(reply.text)
@@ -158,7 +162,8 @@ class SimulatedUser:
 
     def _break(self, why: str) -> SimulatedUserBroken:
         broken = SimulatedUserBroken(why)
-        self._recorder.broken = broken  # even where the agent swallows it
+        # Even if the agent catches the exception.
+        self._recorder.broken = broken
         return broken
 
     def _leave(self, why: str) -> None:
@@ -167,7 +172,7 @@ class SimulatedUser:
 
 
 def _read(text: str) -> str | None:
-    """Read a turn: the message, empty where the person is done; None for what is no turn."""
+    """Return the message of a turn, empty if the person is done; None if the text is not a turn."""
     start, end = text.find("{"), text.rfind("}")
     try:
         turn = read_json(text[start : end + 1]) if start >= 0 else None
@@ -186,7 +191,7 @@ Tapes: TypeAlias = "ChatTape | ModelTape"
 def open_chat(
     model: Model, plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, role: str = "agent"
 ) -> tuple[Chat, ChatTape | None]:
-    """Give the chat that asks this model, and the tape its replies are played from, if there is one."""
+    """Return the chat for this model, and the tape with its replies, if there is one."""
     if model.offline:
         return context.registry.model_factory(model.id)(model, plan), None
     if model.id == OWN_MODEL:
@@ -205,7 +210,7 @@ def open_chat(
 
 
 def _note_unanswered(recorder: Recorder, role: str, requests: int) -> None:
-    """Count the requests of an ask that had no reply: as the agent's, the judge's or the user's."""
+    """Count the requests of a call that got no reply: as the agent's, the judge's or the user's."""
     if role == "agent":
         recorder.add_unanswered(requests)
         return
@@ -214,8 +219,10 @@ def _note_unanswered(recorder: Recorder, role: str, requests: int) -> None:
 
 
 def _provider_chat(model: Model, context: WorkerContext, recorder: Recorder, seed: str) -> ProviderChat:
-    """Give who asks a model: in this process, at a server of the run's own, or over HTTP."""
-    # What is drawn in this process comes of ``seed``.
+    """Return the chat of a model: in this process, at a server of the run's own, or over HTTP.
+
+    A model in this process draws its random numbers from ``seed``.
+    """
     provider = provider_of(model.id)
     if provider == "hf":
         from pytest_agenteval.chat.local.hf_chat import HfChat
@@ -231,7 +238,6 @@ def _provider_chat(model: Model, context: WorkerContext, recorder: Recorder, see
 
 
 def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:
-    """Open the trial's own tape of its task's recorded tool calls."""
     from pytest_agenteval.tools.tool_tape import ToolTape
 
     path = Path(f"{plan.task.cassette}.yaml")
@@ -249,9 +255,9 @@ def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:
 
 
 def chat_mode(plan: Plan) -> RecordMode:
-    """Say how the chats of a trial meet their recording: its agent's, its user's and its judges'."""
-    # Where no mode is set, and the agent may send nothing, all of them are replayed where they are recorded.
-    # What the agent requests beyond that is refused; users and judges are models that somebody has named.
+    """Return the recording mode of the chats of a trial: those of its agent, its user and its judges."""
+    # If no mode is set and the agent may send nothing, recorded chats are replayed. Other requests of the
+    # agent are refused; users and judges are models that somebody has named.
     mode = plan.conditions.record_chat
     if mode != "off" or plan.asks_own_models or not plan.task.cassette:
         return mode
@@ -277,8 +283,10 @@ def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str)
 def open_model_traffic(
     plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, tapes: list[Tapes]
 ) -> ModelTraffic:
-    """Give what reads and tapes the model requests that a trial's agent makes by itself."""
-    # What they are played from is added to ``tapes``.
+    """Return what reads and records the model requests that a trial's agent makes by itself.
+
+    The tape that they are replayed from is added to ``tapes``.
+    """
     from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 
     mode, hosts, tape = chat_mode(plan), plan.task.model_hosts, None
@@ -300,7 +308,7 @@ def open_model_traffic(
 
 
 def script_way(script: str, *options: str) -> str:
-    """Write options of pytest as whoever starts a script says them; in a notebook as lines of Python."""
+    """Write options of pytest for a user who starts a script; in a notebook, as lines of Python."""
     pairs = [option.removeprefix("--agent-").partition("=") for option in options]
     variables = [(f"AGENTEVAL_{name.replace('-', '_').upper()}", value) for name, _, value in pairs]
     if not script:
@@ -309,12 +317,12 @@ def script_way(script: str, *options: str) -> str:
 
 
 def cassette_files(plan: Plan) -> tuple[str, ...]:
-    """Give the files that the tools and chats of one trial may be recorded into."""
+    """Return the files into which the tools and chats of one trial may be recorded."""
     return (f"{plan.task.cassette}.yaml", chat_cassette_file(plan)) if plan.task.cassette else ()
 
 
 def chat_cassette_file(plan: Plan) -> str:
-    """Give the path of the file that holds the chats of one trial: a file of its own, beside the tools'."""
+    """Return the path of the file with the chats of one trial: a file of its own, beside the tools'."""
     variant = f"@{plan.variant.name}" if plan.variant.name else ""
     name = f"{plan.model.name.replace('/', '_')}{variant}-{plan.repetition}.yaml"
     return name_or_older(f"{plan.task.cassette}.chat", name)
@@ -330,7 +338,7 @@ def _retry(plan: Plan, context: WorkerContext, option: str) -> str:
     who += [f"--agent-judge={judges}"] if judges else []
     file, task = plan.task.file, plan.task.id
     task_words = (file, "-k", task) if _KEYWORD.fullmatch(task) else (f"{file}::{task}",)
-    # What selects the trial among those of its task, where it takes anything.
+    # The options that select the trial among those of its task, where they are not the default.
     repetitions = max(plan.repetition, context.run.repetitions)
     selected = {
         f"--repetitions={repetitions}": repetitions > plan.task.repetitions,
@@ -342,13 +350,14 @@ def _retry(plan: Plan, context: WorkerContext, option: str) -> str:
     return shlex.join(["pytest", *task_words, option, *who])
 
 
-_KEYWORD = re.compile(r"(?!(?:and|or|not|True|False|None)$)[\w:+.\\/-]+")  # what ``-k`` takes for one word
+# What ``-k`` takes for one word.
+_KEYWORD = re.compile(r"(?!(?:and|or|not|True|False|None)$)[\w:+.\\/-]+")
 
 
 def open_user_chat(
     model: Model, plan: Plan, context: WorkerContext, recorder: Recorder, tapes: list[Tapes]
 ) -> Chat:
-    """Give the chat of the model that plays the task's user, with a budget and a tape of its own."""
+    """Return the chat of the model that plays the task's user, with a budget and a tape of its own."""
     limits = plan.task.limits
     budget = Budget(Allowance(tokens=limits.tokens, cost_usd=limits.cost_usd))
     chat, tape = open_chat(model, plan, context, budget, recorder, role=USER_ROLE)
@@ -360,23 +369,23 @@ USER_ROLE = "user"
 
 
 class TrialJudge(FrozenValue, frozen=True):
-    """A model that judges a trial for one grader, or an example, and the chat to ask it through."""
+    """A model that judges a trial for one grader, or an example, with its chat."""
 
     model: Model
     chat: JudgeChat
 
 
 def judge_role(judge: str, label: str) -> str:
-    """Name a judge as recordings and transcripts do: with its grader."""
+    """Return the name of a judge in recordings and transcripts: with its grader."""
     return f"{judge} for {label}"
 
 
 class TrialJudges:
-    """The run's judges in one trial; they leave the agent's budget and messages alone.
+    """The run's judges in one trial; they do not use the agent's budget or change its messages.
 
-    Together they may take as many tokens and as much money as the trial itself may; a judge that is called
-    beyond that raises LimitReached. A judge that is the judged model too is written down as an event. What
-    they are played from is added to ``tapes``.
+    Together they may use as many tokens and as much money as the trial itself may; a judge that is called
+    beyond that raises LimitReached. A judge that is also the judged model is recorded as an event. The tapes
+    that they are replayed from are added to ``tapes``.
     """
 
     def __init__(self, plan: Plan, context: WorkerContext, recorder: Recorder, tapes: list[Tapes]) -> None:
@@ -389,7 +398,7 @@ class TrialJudges:
                 recorder.event("self_judged", f"{model.name} judges its own trial")
 
     def of(self, label: str) -> tuple[TrialJudge, ...]:
-        """Give the judges that this grader asks: what they answer others has no part in their recordings."""
+        """Return the judges of this grader; each has recordings apart from those for other graders."""
         judges = []
         for model in self._plan.conditions.judges:
             role = judge_role(model.name, label)

@@ -1,4 +1,4 @@
-"""What a process needs to carry out plans: things made once, and time that no agent pays for."""
+"""What a process needs to carry out plans: things made once, and time that no agent is charged for."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp_tools import ProcessServers, TrialServers
 
 
-# So long others wait for the first, at most: its first reply may take a while, or never come.
+# The most seconds that others wait for the first trial: its first reply may take a while, or never come.
 LONGEST_FIRST_USE_S = 5.0
 
 _TURN_CHECK_S = 0.02
@@ -61,7 +61,7 @@ class FirstUse:
 
     @asynccontextmanager
     async def turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        """Go on at once where nobody did before, else once the first has; ``recorder`` is the trial's."""
+        """Let the first trial go on at once, others once it has read a reply; ``recorder`` is the trial's."""
         if self._first is None:
             self._first, self._until = recorder, time.monotonic() + LONGEST_FIRST_USE_S
             try:
@@ -69,21 +69,21 @@ class FirstUse:
             finally:
                 self._is_over = True
             return
-        # Until the first has ended, has had its time, or asks again: then it has read a reply.
+        # Until the first has ended, has had its time, or sends its second request: then it has read a reply.
         while not (self._is_over or self._first.turn > 1 or time.monotonic() > self._until):
             await asyncio.sleep(_TURN_CHECK_S)
         self._is_over = True
         yield
 
 
-# Threads are looked at no more often: with hundreds of them a look takes a third of a millisecond.
+# The least seconds between two looks at threads: with hundreds of them a look takes a third of a millisecond.
 IMPORT_CHECK_S = 0.02
 
 IMPORTING = "<frozen importlib._bootstrap>"
 
 
 class ImportTime:
-    """Looks at the threads of agents now and then, and forgives the time in which they import."""
+    """Looks at the threads of agents now and then, and forgives the time in which they import modules."""
 
     def __init__(self) -> None:
         self.budgets: set[Budget] = set()
@@ -91,7 +91,7 @@ class ImportTime:
         self._looked = 0.0
 
     def look(self) -> None:
-        """Forgive the time since the last look where an agent imports now, or did then."""
+        """Forgive the time since the last look to agents that import now, or did then."""
         now = time.monotonic()
         passed, before = now - self._looked, self._importing
         if passed < IMPORT_CHECK_S or not self.budgets:
@@ -105,7 +105,7 @@ class ImportTime:
         idents = {ident for ident, frame in frames.items() if _is_importing(frame)}
         if not idents:
             return set()
-        # What asyncio.to_thread runs is the work of whose loop has started the thread.
+        # A thread of ``asyncio.to_thread`` works for the agent whose loop started it.
         threads = [each for each in threading.enumerate() if each.ident in idents]
         loops = {id(each.loop) for each in threads if isinstance(each, DaemonThread)}
         return {
@@ -124,14 +124,15 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 STALL_CHECK_S = 0.05
-LEAST_STALL_S = 0.05  # a loop that runs a callback later than this was busy with something else
+# A loop that runs a callback later than this was busy with something else.
+LEAST_STALL_S = 0.05
 
 
 class StallWatch:
-    """Looks at the loop now and then while somebody acts on it, and tells how long it stood still.
+    """Looks at the loop now and then while an agent acts on it, and reports for how long it stood still.
 
-    A huge reply that is read, thousands of calls that begin together: for as long as that takes nothing else
-    goes on. Who is about to look at a clock looks here first: ``catch_up``. ``look`` is called each time.
+    While a huge reply is read, or thousands of calls begin together, nothing else goes on. Code that is about
+    to look at a clock calls ``catch_up`` first. ``look`` is called each time.
     """
 
     def __init__(
@@ -143,17 +144,17 @@ class StallWatch:
         self._thread = 0
 
     def watch(self) -> None:
-        """Begin to look, on the running loop; ends by itself when nobody acts on it any more."""
+        """Begin to look, on the running loop; ends by itself when no agent acts on it any more."""
         if self._loop is None:
             self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
             self._look_later(self._loop)
 
     def excuse(self, seconds: float) -> None:
-        """Leave out a time for which the loop is busy, and which is forgiven already."""
+        """Leave out a time for which the loop is busy, and which is already forgiven."""
         self._excused += seconds
 
     def catch_up(self) -> None:
-        """Tell of a standstill that has not been seen yet; on another thread than the loop's do nothing."""
+        """Report a standstill that was not noticed yet; does nothing on other threads than the loop's."""
         if self._loop is None or threading.get_ident() != self._thread:
             return
         self._look_elsewhere()
@@ -175,18 +176,19 @@ class StallWatch:
             self._loop = None
 
 
-# What is raised over a setting: a class that breaks in another way is no matter of settings.
+# What an agent raises over a setting: a class that raises anything else has another problem.
 REFUSALS = (TypeError, ValueError, AssertionError)
 
 
 class NoAgent(TrialBroken):
-    """What was made of an agent's factory and its settings cannot act."""
+    """The object that an agent's factory made cannot act."""
 
     cause = "agent"
 
 
 def _place_of_settings(task: PlannedTask) -> tuple[str, int, KeyPath]:
-    with suppress(ProblemsFound):  # what has changed since it was planned
+    # The files may have changed since the task was planned.
+    with suppress(ProblemsFound):
         task_file = Path(task.file)
         suite_file = find_suite(task_file.parent.absolute(), Path(task_file.absolute().anchor))
         for file in filter(None, (task_file, suite_file)):
@@ -200,13 +202,13 @@ def _place_of_settings(task: PlannedTask) -> tuple[str, int, KeyPath]:
     return task.row_file or task.file, task.line, ("settings",)
 
 
-# The agent through which offline models act where the suite's own asks its own model.
+# The agent with which offline models act if the suite's own agent calls its own model.
 STAND_IN = "tool_calling"
 LEAST_HELD_UP_S = 0.005
 
 
 class AgentInstance(NamedTuple):
-    """An agent with the prompts that it has in a task and a variant, for all trials that want the same."""
+    """An agent with its prompts in a task and a variant, for all trials with the same."""
 
     agent: Agent
     prompts: Prompts
@@ -241,7 +243,8 @@ class WorkerContext:
         self._imports = ImportTime()
         self._stalls = StallWatch(lambda: bool(self._running_agents), self._forgive_stall, self._imports.look)
         self._library: Library | None = None
-        self.whole_chats: set[str] = set()  # files of trials that have sent all their requests
+        # The files of trials that have sent all their requests.
+        self.whole_chats: set[str] = set()
         self._opening, self._making = threading.Lock(), threading.Lock()
         self._tools: dict[tuple[str | McpServer, ...], Mapping[str, Tool]] = {}
         self._servers: ProcessServers | None = None
@@ -253,7 +256,8 @@ class WorkerContext:
     @property
     def library(self) -> Library:
         """The cassettes of this process, made when the first is opened."""
-        with self._opening:  # agents call tools from threads of their own: of two, one would not be saved
+        # Agents call tools from threads of their own: of two libraries, one would not be saved.
+        with self._opening:
             if self._library is None:
                 from pytest_agenteval.cassettes.tape import Library
 
@@ -269,7 +273,7 @@ class WorkerContext:
                 from pytest_agenteval.chat.local.vllm_chat import ModelServers
                 from pytest_agenteval.chat.models import known_key_names
 
-                # With HF_TOKEN vLLM downloads what a licence guards; of other keys it needs none.
+                # vLLM needs HF_TOKEN to download models behind a licence, and no other key.
                 keys = {*known_key_names()} - {"HF_TOKEN"}
                 self._model_servers = ModelServers(self.run.servers, self.run.controller, keys)
             return self._model_servers
@@ -284,20 +288,23 @@ class WorkerContext:
         return limiter_of(self._limiters, model, self.run.limits)
 
     def agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance | None:
-        """Give the agent and the prompts that it has here; None where code of its author has to run first."""
+        """Return the agent with its prompts here; None if code of its author has to run first."""
         return self._instances.get(_instance_key(task, variant))
 
     def make_agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
-        """Make the task's agent, once for each set of settings, and read the prompts that it has here."""
-        # May be called from any thread: one agent of users is imported and made after the other.
+        """Make the task's agent, once for each set of settings, and read its prompts here.
+
+        May be called from any thread: users' agents are imported and made one after the other.
+        """
         if not self.has_own_agent(task):
             return self._new_instance(task, variant)
         with self._making:
-            instance = self.agent_instance(task, variant)  # another trial may have waited for the same
+            # Another trial may have waited for the same agent.
+            instance = self.agent_instance(task, variant)
             return instance or self._new_instance(task, variant)
 
     def first_use(self, task: PlannedTask) -> FirstUse | None:
-        """Give whom a trial waits for whose agent is a user's function; of any other, None."""
+        """Return what a trial of a user's function waits for; None for any other agent."""
         return self._first_uses[task.agent] if task.form.get("call") else None
 
     def _new_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
@@ -321,7 +328,8 @@ class WorkerContext:
             try:
                 agent: Agent = factory(**task.settings)
             except REFUSALS as refused:
-                if not task.settings:  # the fault is its own
+                # Without settings, the fault is the class's own.
+                if not task.settings:
                     raise
                 file, line, path = _place_of_settings(task)
                 expected = f"settings that the agent {task.agent!r} can be made with"
@@ -333,9 +341,9 @@ class WorkerContext:
         return self._agents[key]
 
     def acting_task(self, plan: Plan) -> PlannedTask:
-        """Give the task with the agent that acts: an offline model has one of ours act by the suite's tools.
+        """Return the task with the agent that acts: an offline model may get a built-in one.
 
-        For an agent that asks a model of its own would never hear of it.
+        A user's agent that calls a model of its own would never use the offline model.
         """
         task = plan.task
         if not task.form or not plan.model.offline or asks_through_context(self._agent_factory(task)):
@@ -343,20 +351,21 @@ class WorkerContext:
         return replace(task, agent=STAND_IN, form=NOTHING, settings=NOTHING)
 
     def _agent_factory(self, task: PlannedTask) -> Callable[..., Agent]:
-        if task.form:  # a process that carries out plans has read no suite
+        # A process that carries out plans has read no suite.
+        if task.form:
             return self.registry.factory_of_form(task.agent, task.form)
         return self.registry.agent_factory(task.agent)
 
     def tools(self, task: PlannedTask) -> Mapping[str, Tool]:
-        """Give the tools that the task may offer, by name: its suite's and the registered ones."""
+        """Return the tools that the task may offer, by name: its suite's and the registered ones."""
         return {**self.registry.tools, **self.suite_tools(task)} if task.tools else self.registry.tools
 
     def has_own_agent(self, task: PlannedTask) -> bool:
-        """Whether the task's agent is none of ours, and may make requests by itself."""
+        """Whether the task's agent is not built in, and may send requests by itself."""
         return bool(task.form) or self.registry.is_own_agent(task.agent)
 
     def suite_tools(self, task: PlannedTask) -> Mapping[str, Tool]:
-        """Give the tools that the task's suite declares, by name and in its order."""
+        """Return the tools that the task's suite declares, by name and in its order."""
         if not task.tools:
             return {}
         if task.tools not in self._tools:
@@ -372,7 +381,7 @@ class WorkerContext:
         return load_tools(entry, toolsets=self.registry.toolsets)
 
     def servers_for(self, task: PlannedTask, budget: Budget) -> TrialServers | None:
-        """Give the servers whose tools a trial of the task may call; None where its suite names none."""
+        """Return the servers whose tools a trial of the task may call; None if its suite names none."""
         if not any(isinstance(entry, McpServer) for entry in task.tools):
             return None
         from pytest_agenteval.tools.mcp_tools import ProcessServers
@@ -383,10 +392,12 @@ class WorkerContext:
         return self._servers.of_trial(budget)
 
     def unused_recordings(self) -> dict[str, UnusedRecordings]:
-        """Return what of the cassettes that this process has opened nobody had a use for."""
-        # A stale call is one that no tool of the run can make any more: another name, address or schema. The
-        # chats of a trial that has sent all its requests lie in a file of its own, with its model, variant
-        # and repetition: what that trial has not played, nobody will. Shared cassettes are left out.
+        """Return the recordings, of cassettes that this process has opened, that nobody had a use for.
+
+        A stale call is one that no tool of the run can make any more: another name, address or schema.
+        """
+        # The chats of a trial are in a file of its own, with its model, variant and repetition. Once it has
+        # sent all its requests, nobody will replay the rest. Shared cassettes are left out.
         if self._library is None:
             return {}
         unused: dict[str, UnusedRecordings] = {}
@@ -396,7 +407,7 @@ class WorkerContext:
 
             suites = (tool for tools in self._tools.values() for tool in tools.values())
             tools = (*self.registry.tools.values(), *suites)
-            # An agent that is not built in may ask whatever it likes by itself.
+            # An agent that is not built in may send any request by itself.
             kinds = [each if isinstance(each, type) else type(each) for each in self._agents.values()]
             are_ours = all(str(kind.__module__).startswith("pytest_agenteval.") for kind in kinds)
             any_adapter = any(map(is_adapter, self._agents.values()))
@@ -408,8 +419,7 @@ class WorkerContext:
         for cassette in self._library.cassettes_at(map(Path, self.whole_chats)):
             from pytest_agenteval.cassettes.interaction import CHAT
 
-            # Beside the agent's own there is what judges and simulated users were sent: who these are, each
-            # run says anew.
+            # The file also holds what judges and simulated users were sent; these may be others in each run.
             requests = enumerate(cassette.requests)
             own = {place for place, request in requests if not request.uri.startswith(CHAT)}
             places = tuple(sorted(cassette.unused_slots & own))
@@ -418,7 +428,7 @@ class WorkerContext:
 
     @contextmanager
     def setup_excluded(self) -> Iterator[None]:
-        """Leave what holds up the loop, as imports do, out of the seconds of all agents that act on it."""
+        """Charge no agent on the loop for what holds it up here, such as imports."""
         began = time.monotonic()
         try:
             yield
@@ -426,7 +436,7 @@ class WorkerContext:
             held_up = time.monotonic() - began
             self._stalls.excuse(held_up)
             self._setup_s += held_up
-            # Where there are many agents this takes long: short times are summed up first, or fetched.
+            # With many agents this takes long: short times are summed up first, and fetched when needed.
             if self._setup_s - self._setup_spread_s >= LEAST_HELD_UP_S:
                 self._setup_spread_s = self._setup_s
                 self._forgive_stall(None)
@@ -438,7 +448,7 @@ class WorkerContext:
         return pending
 
     def _forgive_stall(self, seconds: float | None) -> None:
-        """Forgive all agents that the loop was held up: so many seconds or, without a number, by setup."""
+        """Forgive all agents that the loop was held up: by so many seconds or, without a number, by setup."""
         for budget, on_loop in tuple(self._running_agents.items()):
             if not on_loop:
                 budget.forgive_wait_of_answer()
@@ -450,7 +460,7 @@ class WorkerContext:
     @contextmanager
     def agent_running(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:
         """Start a trial's clock, and count its agent among those that act."""
-        # Of an agent in a thread only the answer is held up, not the agent.
+        # For an agent in a thread, a busy loop holds up only its answer, not the agent.
         budget.begin()
         self._running_agents[budget] = on_loop
         self._stalls.watch()
@@ -470,7 +480,7 @@ class WorkerContext:
             self._running_agents.pop(budget, None)
 
     def note_trial(self, names: Iterable[str], trial: str, *, broken: bool) -> None:
-        """Remember how a trial ended that may have recorded into these files."""
+        """Note how a trial ended that may have recorded into these files."""
         if self._library is not None:
             self._library.note_trial(map(Path, names), trial, broken=broken)
 
@@ -480,7 +490,7 @@ class WorkerContext:
             self._library.save(map(Path, names))
 
     async def close(self) -> None:
-        """Write what was recorded and let go of what is held; raises ProblemsFound for what cannot be."""
+        """Write what was recorded and release everything; raises ProblemsFound for unwritable files."""
         try:
             if self._library is not None:
                 self._library.save()

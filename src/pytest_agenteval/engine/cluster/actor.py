@@ -1,6 +1,6 @@
 """What an actor does: it unpacks the project, loads its conftests, and carries out what it is sent.
 
-It knows nothing of the cluster that it is a part of.
+It knows nothing of the cluster that it belongs to.
 """
 
 from __future__ import annotations
@@ -59,16 +59,17 @@ from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.registry.registration import load_registry
 from pytest_agenteval.text.errors import UsageMistake
 
-BEAT_S = 5.0  # so often an actor that has nothing to give says that it is there
+# Seconds after which an actor without any result returns, to show that it is still there.
+BEAT_S = 5.0
 
-# An actor that nobody calls for so long ends: whoever sent it work is gone, or behind a broken wire.
+# Seconds after which an actor that nobody calls ends: the caller is gone, or the connection is broken.
 DESERTED_S = 180.0
 
 FOLDER = "agenteval-actor"
 
 
 class ActorSetup(Record, frozen=True):
-    """The setup of an actor. Paths are below ``context.root``, the project as it is where pytest runs."""
+    """The setup of an actor. Paths are below ``context.root``, the project's folder where pytest runs."""
 
     context: ExecutorContext
     folder: str = ""  # where it works
@@ -77,7 +78,7 @@ class ActorSetup(Record, frozen=True):
 
 
 class ActorStarted(Record, frozen=True):
-    """How an actor came up; where it did not, ``broken`` says why."""
+    """How an actor came up; if it did not, ``broken`` says why."""
 
     broken: str = ""
     package: str = __version__
@@ -85,7 +86,7 @@ class ActorStarted(Record, frozen=True):
 
 
 class Arrival(Record, frozen=True):
-    """What one request came to: a pickled Trial or CalibrationResult, and what has been written beside it."""
+    """The result of one request: a pickled Trial or CalibrationResult, and what was written beside it."""
 
     number: int
     result: bytes
@@ -94,7 +95,7 @@ class Arrival(Record, frozen=True):
 
 
 class ActorQuestion(Record, frozen=True):
-    """A call of the run's ShareStore, which an actor sends to whoever sends it work."""
+    """A call of the run's ShareStore, which an actor sends to the process that sends it work."""
 
     number: int
     method: str
@@ -102,7 +103,7 @@ class ActorQuestion(Record, frozen=True):
 
 
 class _RemoteShares:
-    """Shares models out where pytest runs, for all actors together; shares of lost actors return there."""
+    """Shares the limits of models through the process where pytest runs, for all actors together."""
 
     def __init__(self, ask: Callable[[str, object], Future[Any]]) -> None:
         self._ask = ask
@@ -112,7 +113,7 @@ class _RemoteShares:
         return share
 
     async def leave(self, process: str) -> None:
-        """Do nothing: an actor that leaves is seen to leave."""
+        """Do nothing: the other side notices an actor that leaves, and returns its shares."""
 
     async def standings(self) -> tuple[ModelStanding, ...]:
         standings: tuple[ModelStanding, ...] = await asyncio.wrap_future(self._ask("standings", None))
@@ -135,9 +136,9 @@ class _ActorJob(TrialJob):
 
 
 class TrialActor:
-    """Carries out many requests at once in a copy of the project, and keeps what came of each until fetched.
+    """Carries out many requests at once in a copy of the project, and stores results until they are fetched.
 
-    Everything is sent as bytes: what cannot be read is an error of the trial that it belongs to.
+    Everything is sent as bytes, so that an unreadable request is an error of its own trial only.
     """
 
     def __init__(self) -> None:
@@ -152,13 +153,14 @@ class TrialActor:
         self._stamps: dict[str, tuple[int, int]] = {}
 
     async def start(self, setup: bytes, project: bytes) -> bytes:
-        """Make ready for requests; never raises, which would only look as if the actor were gone."""
+        """Prepare for requests; never raises, which would only look as if the actor were gone."""
         self._loop = asyncio.get_running_loop()
         try:
             self._come_up(pickle.loads(setup), project)
         except UsageMistake as mistake:
             return pickle.dumps(ActorStarted(str(mistake)))
-        except BaseException as raised:  # a conftest may raise anything
+        # A conftest may raise anything.
+        except BaseException as raised:
             return pickle.dumps(ActorStarted(exception_line(raised)))
         threading.Thread(target=self._end_when_deserted, name="agenteval-deserted", daemon=True).start()
         return pickle.dumps(ActorStarted())
@@ -171,11 +173,11 @@ class TrialActor:
         os.environ.update(setup.variables)
         os.chdir(self._paths.path(setup.folder))
         sys.path[:0] = map(self._paths.path, setup.python_path)
-        # Its own process is the one with which servers of models end.
+        # Servers of models end with this process, the ``controller`` here.
         context = self._paths.context(setup.context, servers=str(here / "servers"), controller=os.getpid())
         registry = load_registry(map(Path, context.conftests), context.pytest_options)
         hide_secrets(context)
-        # Also under -s: nobody sees an actor's terminal, and Ray would keep all of it on the machine.
+        # Also under ``-s``: nobody sees an actor's terminal, and Ray would store all of it on the machine.
         redirect_output(replace(context, captures_output=True))
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for descriptor in (1, 2):
@@ -184,7 +186,8 @@ class TrialActor:
         self._interning = PlanInterning(self._paths.task)
         executor = LocalExecutor(registry, _RemoteShares(self._ask))
         self._pool = Pool(executor, context, NullObserver())
-        gc.freeze()  # what was imported lives until the end
+        # What was imported lives until the end, so the collector need not look through it.
+        gc.freeze()
 
     async def begin(self, requests: Sequence[tuple[int, bytes]], variables: Mapping[str, str]) -> None:
         """Begin these requests, with these variables; one that was sent twice begins once."""
@@ -196,8 +199,10 @@ class TrialActor:
                 self._begin(number, pickled)
 
     async def fetch(self, received: int) -> tuple[int, list[Arrival | ActorQuestion]]:
-        """Return what has come, as soon as there is anything; forget what was ``received``."""
-        # Where nothing comes for a while, nothing is returned: the caller knows then that the actor is there.
+        """Return what has come, as soon as there is anything; forget what was ``received``.
+
+        If nothing comes for a while, nothing is returned: so the caller knows that the actor is there.
+        """
         self._called_at = time.monotonic()
         with self._lock:
             self._unacknowledged = [each for each in self._unacknowledged if each[0] > received]
@@ -210,7 +215,6 @@ class TrialActor:
         return (given[-1][0] if given else received), [each for _, each in given]
 
     async def answer(self, number: int, answer: bytes) -> None:
-        """Take the answer to a question."""
         self._called_at = time.monotonic()
         waiting = self._open_questions.pop(number, None)
         if waiting is not None:
@@ -227,7 +231,8 @@ class TrialActor:
         return pickle.dumps((self._pool.report, recorded))
 
     def _begin(self, number: int, pickled: bytes) -> None:
-        assert self._pool is not None  # start has reported that it could be made
+        # ``start`` would have reported a pool that could not be made.
+        assert self._pool is not None
         request = None
         try:
             request = pickle.loads(pickled)
@@ -238,7 +243,8 @@ class TrialActor:
             here = self._paths.conditions(plan.conditions, str(self._here / "workspaces"))
             plan = plan if here is plan.conditions else replace(plan, conditions=here)
             request = replace(request, plan=plan)
-        except Exception as raised:  # an object of a class that only the process that sent it can import
+        # It may hold an object of a class that only the sending process can import.
+        except Exception as raised:
             problem = str(raised) if isinstance(raised, ExecutorBroken) else exception_line(raised)
             self._give(number, pickle.dumps(_refusal(request, problem)))
             return
@@ -260,12 +266,13 @@ class TrialActor:
         future.add_done_callback(give)
 
     def _arrive(self, number: int, plan: Plan, trial: Trial) -> None:
-        """Keep how a trial ended, with what it wrote; called on the pool's thread."""
+        """Store how a trial ended, with what it wrote; called on the pool's thread."""
         try:
             workspace = pack_workspace(Path(trial.workspace)) if trial.workspace else b""
             result = pickle_trial(self._paths.at_home(trial), plan)
             recorded = self._changed(cassette_files(plan))
-        except Exception as raised:  # whoever waits for it would wait for ever
+        # Without any result, the caller would wait for ever.
+        except Exception as raised:
             problem = f"what came of the trial cannot be sent: {exception_line(raised)}"
             self._give(number, pickle.dumps(errored_trial(plan, ExecutorBroken(problem))))
             return
@@ -277,7 +284,7 @@ class TrialActor:
         self._send(lambda _: Arrival(number, result, recorded, workspace))
 
     def _ask(self, method: str, argument: object) -> Future[Any]:
-        """Send a question to whoever sent the work; called on any thread."""
+        """Send a question to the process that sent the work; called on any thread."""
         waiting: Future[Any] = Future()
 
         def question(serial: int) -> ActorQuestion:
@@ -291,7 +298,8 @@ class TrialActor:
         with self._lock:
             self._serial += 1
             self._unacknowledged.append((self._serial, make(self._serial)))
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        # If the loop is closed, nobody waits any more.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._news.set)
 
     def _note_stamps(self, paths: Sequence[str]) -> None:
@@ -299,7 +307,7 @@ class TrialActor:
             self._stamps.setdefault(path, _stamp(path))
 
     def _changed(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Give the content of those of these cassettes that were written to since they were last given."""
+        """Return the content of those of these cassettes that have changed since they were last returned."""
         changed: dict[str, bytes] = {}
         for path in paths:
             stamp = _stamp(path)

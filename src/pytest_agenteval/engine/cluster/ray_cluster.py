@@ -1,6 +1,6 @@
-"""Ray, as far as it is needed here: a cluster that is joined or started, and actors on it.
+"""The part of Ray that is needed here: a cluster that is joined or started, and actors on it.
 
-No other module names it, and this one is imported only where it was chosen.
+No other module imports Ray, and this one is imported only if the executor ``ray`` was chosen.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from pytest_agenteval.processes.files import SHORT_TEMP, remove_tree
 from pytest_agenteval.processes.signals import preserved_signal_handlers
 from pytest_agenteval.text.errors import exception_text
 
-with preserved_signal_handlers():  # its import alone replaces sys.excepthook
+# The import alone replaces ``sys.excepthook``.
+with preserved_signal_handlers():
     import ray
     from ray.exceptions import ActorUnavailableError, RayActorError, RayError
 
-# The variable by which Ray itself finds a cluster; without it one is started on this machine.
+# The variable with which Ray itself finds a cluster; without it, one is started on this machine.
 ADDRESS = "RAY_ADDRESS"
 
 # Bytes for the project and for large transcripts, in the memory of a cluster of our own.
@@ -33,17 +34,18 @@ OBJECTS = 256 * 1024 * 1024
 
 
 FOLDER = "agenteval-ray"
-# Lets this process alone into clusters of its own; one for all of them, for Ray remembers the first.
+# Lets only this process into clusters of its own; there is one for all of them, as Ray remembers the first.
 TOKEN = secrets.token_hex(32)
 
-REACHING_S = 10.0  # seconds in which a cluster has to take a connection
+# Seconds in which a cluster has to accept a connection.
+REACHING_S = 10.0
 
 
 class RayCluster:
     """The cluster that this process has joined, or started.
 
-    ``connect`` and ``disconnect`` block, and belong on one thread that stays: the servers of a cluster of our
-    own end with the thread that has started them.
+    ``connect`` and ``disconnect`` block, and must be called on one thread that stays: the servers of a
+    cluster of our own end with the thread that has started them.
     """
 
     def __init__(self) -> None:
@@ -55,13 +57,16 @@ class RayCluster:
 
     @property
     def address(self) -> str:
-        """Where the user says that a cluster is; empty where we start our own."""
+        """The address of the cluster that the user has set; empty if we start our own."""
         return os.environ.get(ADDRESS, "")
 
     def connect(self, actors: int) -> int:
-        """Join the cluster, or start one with room for so many actors; give the number of its machines."""
-        # Raises ExecutorBroken where there is none, or none that lets us in.
-        self._was_joined = ray.is_initialized()  # by a conftest: it is the author's, and stays
+        """Join the cluster, or start one with room for so many actors; return the number of its machines.
+
+        Raises ExecutorBroken if there is none, or none that lets us in.
+        """
+        # A conftest has joined it: it belongs to the author, and stays.
+        self._was_joined = ray.is_initialized()
         self.is_own = not (self.address or self._was_joined)
         if self.address and not self._was_joined:
             _check_reachable(self.address)
@@ -80,9 +85,11 @@ class RayCluster:
     def _init(self, actors: int) -> None:
         own: dict[str, Any] = {}
         if self.is_own:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent unless somebody wants it
+            # No usage statistics are sent, unless the user has switched them on.
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
-                os.environ["RAY_AUTH_TOKEN"] = TOKEN  # else Ray writes one into the user's home
+                # Otherwise Ray writes a token into the user's home.
+                os.environ["RAY_AUTH_TOKEN"] = TOKEN
             self._folder = make_folder(FOLDER, os.environ.get("RAY_TMPDIR", SHORT_TEMP))
             own = {
                 "num_cpus": max(actors, os.cpu_count() or 1),
@@ -99,9 +106,9 @@ class RayCluster:
         )
 
     def _quiet(self) -> None:
-        """Keep what machines report to whoever looks for it: it would be printed between pytest's own lines.
+        """Switch off what Ray reports of its machines, which it would print between pytest's own lines.
 
-        Ray has no switch for it; that of what actors print is another.
+        Ray has no switch for it; the one for what actors print is another.
         """
         module = ray._private.worker
         if hasattr(module, "print_to_stdstream"):
@@ -109,18 +116,18 @@ class RayCluster:
             module.print_to_stdstream = lambda *_, **__: None
 
     def share(self, value: object) -> Any:
-        """Put something where all actors find it, once on each machine."""
+        """Put an object into the cluster's memory, once on each machine, where all actors find it."""
         return ray.put(value)
 
     def start_actor(self, kind: type) -> Any:
-        """Have an actor made somewhere in the cluster, apart from the others if that can be."""
-        # It takes the place of one processor while it is made. We restart what is lost, and count it; Ray
-        # never does.
+        """Start an actor in the cluster, on another machine than the others if possible."""
+        # While it is made, it takes the place of one processor. Lost actors are restarted and counted by us,
+        # so Ray must not restart any.
         once = {"max_restarts": 0, "max_task_retries": 0}
         return ray.remote(kind).options(scheduling_strategy="SPREAD", **once).remote()
 
     async def call(self, actor: Any, method: str, *args: Any) -> Any:
-        """Call a method of an actor and give what it returns; raises ActorLost and ActorSilent."""
+        """Call a method of an actor and return its result; raises ActorLost and ActorSilent."""
         try:
             return await result_of(getattr(actor, method).remote(*args).future())
         except ActorUnavailableError as silent:
@@ -131,7 +138,7 @@ class RayCluster:
             raise ActorLost(_reason(raised)) from None
 
     def kill(self, actor: Any) -> None:
-        """Have an actor end at once, if it is not gone."""
+        """End an actor at once, if it is still there."""
         with suppress(Exception):
             ray.kill(actor)
 
@@ -151,21 +158,22 @@ class RayCluster:
 
     @contextmanager
     def _variables_remembered(self) -> Iterator[None]:
-        """Remember which variables Ray has set for its own: they go when it goes."""
+        """Note which variables Ray sets in this process: they are removed when it ends."""
         before = set(os.environ)
         yield
         self._variables = {name: None for name in os.environ if name not in before}
 
 
 def _check_reachable(address: str) -> None:
-    """Raise ExecutorBroken where nothing answers: Ray itself would try for minutes, and talk about it."""
+    """Raise ExecutorBroken if nothing answers: Ray itself would try for minutes, and print messages."""
     if "://" in address:
         raise ExecutorBroken(
             f"{ADDRESS}={address}: expected HOST:PORT of the cluster's head, whose port is 6379 where nobody "
             "says otherwise, or auto; the protocol of Ray's clients will not do"
         )
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():  # auto, or what Ray has words of its own for
+    # ``auto``, or another word that Ray understands.
+    if not host or not port.isdecimal():
         return
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACHING_S).close()
@@ -178,7 +186,7 @@ def _check_reachable(address: str) -> None:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep what Ray announces to itself; what goes wrong is raised."""
+    """Hide what Ray announces; errors are raised anyway."""
     logger = logging.getLogger("ray")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -188,7 +196,7 @@ def _silence() -> Iterator[None]:
         logger.setLevel(level)
 
 
-# What Ray says of an actor's end in a page, and in a few words.
+# A phrase of Ray's long message about the end of an actor, and the same in a few words.
 _REASONS = (
     ("no module named 'pytest_agenteval", "pytest-agenteval is not installed where Ray runs on its machine"),
     ("node has died", "its machine is gone"),

@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.engine.cluster.ray_cluster import RayCluster
 
 
-# Beside the usual keys of models: they decide which conftests and plugins there are.
+# Sent beside the usual keys of models: they decide which conftests and plugins are loaded.
 ALWAYS = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
 
-# Variables of which every machine has its own.
+# Variables that every machine sets for itself.
 OF_MACHINES = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "LANG", "TERM", "TMPDIR", "HOSTNAME"}
     | {"PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH"}
@@ -60,7 +60,7 @@ _VARIABLE = re.compile(r"\b[A-Za-z_][A-Za-z0-9_]*\b")
 
 
 def usual_variables() -> dict[str, str]:
-    """Give what is sent in any case: keys of models, by their usual names."""
+    """Return what is sent in any case: keys of models, by their usual names."""
     return _set_here({*known_key_names(), *ALWAYS})
 
 
@@ -71,7 +71,7 @@ class ReferencedVariables:
         self._of_files: dict[str, frozenset[str]] = {}
 
     def of(self, plan: Plan) -> dict[str, str]:
-        """Give those that are set here."""
+        """Return those that are set here."""
         task = plan.task
         names = {plan.model.api_key_env, *_names_of_models(plan.conditions)}
         for entry in task.tools:
@@ -79,14 +79,15 @@ class ReferencedVariables:
         return _set_here(names | _words(repr(task.form)) if task.form else names)
 
     def of_models(self, conditions: Conditions) -> dict[str, str]:
-        """Give those of judges and users that are set here."""
+        """Return those of judges and simulated users that are set here."""
         return _set_here(set(_names_of_models(conditions)))
 
     def _of_file(self, path: str) -> frozenset[str]:
         if path not in self._of_files:
             try:
                 text = Path(path).read_text(encoding="utf-8", errors="replace")
-            except OSError:  # the name of a toolset, which is no file
+            # It is the name of a toolset, not a file.
+            except OSError:
                 text = ""
             self._of_files[path] = frozenset(_words(text))
         return self._of_files[path]
@@ -106,25 +107,30 @@ def _set_here(names: set[str]) -> dict[str, str]:
     return {name: os.environ[name] for name in sorted(names & os.environ.keys() - OF_MACHINES)}
 
 
-ACTORS = 2  # how many there are by default, if the cluster has no more machines
+# The default number of actors, if the cluster has no more machines.
+ACTORS = 2
 EXPECTED = "a number of actors, 1 or more; RAY_ADDRESS says which cluster they are on"
 
 # Seconds in which the first actor has to come up: a cluster may have to start a machine for it.
 COMING_UP_S = 600.0
 
-OTHERS_S = 5.0  # seconds for which those that come up later are waited for, once there is one
-MOST_FAILED = 3  # so many actors in a row may fail to come up before nobody tries again
-JOINING_S = 120.0  # seconds in which a cluster has to be joined or started
-CONNECTING_S = 3.0  # seconds for which the end of a run waits for a cluster that is still being joined
+# Seconds that the run waits for more actors, once the first has come up.
+OTHERS_S = 5.0
+# How many actors in a row may fail to come up before no other is tried.
+MOST_FAILED = 3
+# Seconds in which a cluster has to be joined or started.
+JOINING_S = 120.0
+# Seconds that the end of a run waits for a cluster that is still being joined.
+CONNECTING_S = 3.0
 
 
 class RayExecutor:
     """Runs each plan on one of several actors, each of which works in its own copy of the project."""
 
-    # A trial whose actor is lost begins again on another; the last time alone, so that one that ends whoever
-    # carries it out takes no other with it. Another actor is made in the place of one that is lost.
+    # A trial whose actor is lost begins again on another; the last time alone, so that a trial that kills its
+    # actor takes no other with it. A lost actor is replaced by a new one.
 
-    # Seconds that the end may take: a cluster of our own ends with the run, and takes a second or two.
+    # Seconds that the end may take: a cluster of our own ends with the run, which takes a second or two.
     closing_s = 12.0
 
     def __init__(self, registry: Registry) -> None:
@@ -147,7 +153,7 @@ class RayExecutor:
 
     @staticmethod
     def check_argument(argument: str) -> None:
-        """Take a number of actors, where there is Ray and no -n; else raises UsageMistake."""
+        """Accept a number of actors, if there is Ray and no ``-n``; else raise UsageMistake."""
         number_argument("ray", argument, EXPECTED, 0)
         if find_spec("ray") is None:
             raise UsageMistake("--agent-executor=ray needs Ray: pip install 'pytest-agenteval[ray]'")
@@ -161,7 +167,7 @@ class RayExecutor:
         """Join the cluster or start one, and have actors come up; as many trials run as the run allows."""
         root, wanted = Path(context.root), number_argument("ray", context.argument, EXPECTED, 0)
         self._home = RecordingMerger(root, context.started)
-        # Of this process, which no actor's number is of: known to all here who look how models fare.
+        # The limiters of this process: whatever looks up here how models do finds them by ``rates``.
         limiters = limiters_at(context.rates, lambda: RateLimiters(most=context.concurrency))
         self._shares = LocalShareStore(limiters.shares)
         project = await in_daemon_thread(pack_project, root)
@@ -197,7 +203,8 @@ class RayExecutor:
         if request.lost + 1 < MOST_LOST:
             actor = await self._least_busy()
             return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
-        async with self._turn:  # the last time alone
+        # Its last attempt runs alone.
+        async with self._turn:
             if self._lone is None:
                 actor = self._new_actor()
                 await asyncio.wait_for(actor.start(self._setup, self._project), COMING_UP_S)
@@ -217,7 +224,7 @@ class RayExecutor:
         return result
 
     async def close(self) -> ExecutorReport:
-        """Stop what is still running, bring home what was recorded, and leave the cluster."""
+        """Stop what is still running, fetch what was recorded, and leave the cluster."""
         self._is_closed = True
         for coming in self._coming:
             coming.cancel()
@@ -244,7 +251,7 @@ class RayExecutor:
         return ExecutorReport(tuple(unsaved), {} if self._has_lost else unused, tuple(remarks))
 
     async def _connect(self, actors: int) -> tuple[RayCluster, int]:
-        """Join the cluster, or start one, on a thread that stays; give it, and how many machines it has."""
+        """Join or start the cluster, on a thread that stays; return it, and how many machines it has."""
         loop = asyncio.get_running_loop()
         self._connecting = loop.run_in_executor(self._thread, self._connect_here, actors)
         try:
@@ -265,7 +272,8 @@ class RayExecutor:
     async def _disconnect(self) -> None:
         if self._connecting is None:
             return
-        with suppress(Exception):  # it was never joined
+        # It may never have been joined.
+        with suppress(Exception):
             await asyncio.wait_for(asyncio.shield(self._connecting), CONNECTING_S)
             if self._cluster is not None:
                 await asyncio.get_running_loop().run_in_executor(self._thread, self._cluster.disconnect)
@@ -276,12 +284,12 @@ class RayExecutor:
         task.add_done_callback(self._end_coming)
 
     def _end_coming(self, task: asyncio.Task[None]) -> None:
-        # Whoever waits looks whether another is coming up: not before this one is none of them.
+        # Removed before the event is set: those that wait check whether any other is still coming up.
         self._coming.discard(task)
         self._change.set()
 
     async def _come_up(self) -> None:
-        """Have an actor come up and take part; after some that failed in a row, nobody tries again."""
+        """Have an actor come up and take part; after several failures in a row, no other is tried."""
         try:
             actor = self._new_actor()
             await asyncio.wait_for(actor.start(self._setup, self._project), COMING_UP_S)
@@ -292,7 +300,8 @@ class RayExecutor:
                     "which takes the place of one processor"
                 )
             )
-        except Exception as raised:  # whatever Ray finds: nobody else would hear of it
+        # Whatever Ray raises: nobody else would hear of it.
+        except Exception as raised:
             named = isinstance(raised, ExecutorBroken)
             self._refuse(raised if named else ExecutorBroken(f"no actor came up: {exception_line(raised)}"))
         else:
@@ -338,9 +347,10 @@ class RayExecutor:
         return trial
 
     def _workspace_home(self, arrival: Arrival, plan: Plan) -> str:
-        """Unpack a workspace here and return its path; empty, and reported at the end, where that fails."""
+        """Unpack a workspace here and return its path; empty, and reported at the end, if that fails."""
         if arrival.workspace:
-            with suppress(OSError, tarfile.TarError):  # a disk that is full; a name that is none here
+            # A full disk, or a name that is not allowed here.
+            with suppress(OSError, tarfile.TarError):
                 return str(unpack_workspace(arrival.workspace, Path(plan.conditions.keep_workspaces)))
         self._unfetched += 1
         return ""
@@ -349,15 +359,15 @@ class RayExecutor:
         self, actor: RemoteActor, recorded: Mapping[str, bytes], conditions: Conditions | None
     ) -> None:
         for name, content in recorded.items():
-            # What was in a cassette before the run goes where it is recorded anew. What comes last was
-            # written by a run of which something has come already.
+            # In the mode ``all``, recordings from before the run are replaced. The last recordings of an
+            # actor, without conditions, never replace: earlier ones of this run have come already.
             tools, chats = (conditions.record, conditions.record_chat) if conditions else ("", "")
             mode = chats if ".chat" in Path(name).parent.name else tools
             self._home.take(actor.number, name, content, replacing=mode == "all")
 
 
 def _project_places(root: str) -> Iterator[str]:
-    """Give the folders of the project in which Python looks, as for a package installed from its sources."""
+    """Yield the folders of the project in Python's path, as for a package installed from its sources."""
     for place in sys.path:
         if _below(place, root) and not {"site-packages", "dist-packages"}.intersection(Path(place).parts):
             yield place

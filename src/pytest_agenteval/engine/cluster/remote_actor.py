@@ -1,4 +1,4 @@
-"""One actor as the process sees it that sends it work: what is under way there, and what has come back."""
+"""One actor as seen by the process that sends it work: what is under way there, and its results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from pytest_agenteval.chat.rate_shares import LimiterReport, ShareStore
 from pytest_agenteval.engine.cluster.actor import ActorQuestion, ActorSetup, ActorStarted, Arrival
 from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorReport, TrialLost
 
-# So long an actor may be silent, which says every five seconds that it is there, before it is given up.
+# Seconds that an actor may be silent before it is given up; it returns every five seconds at least.
 SILENT_S = 60.0
 
-AGAIN_S = 0.5  # seconds until an actor that did not answer is called once more
-CLOSING_S = 2.5  # seconds that an actor has to close; one that computes without end is killed then
+# Seconds until an actor that did not answer is called once more.
+AGAIN_S = 0.5
+# Seconds that an actor has to close; one that computes without end is then killed.
+CLOSING_S = 2.5
 
 
 class ActorLost(Exception):
@@ -25,25 +27,28 @@ class ActorLost(Exception):
 
 
 class ActorSilent(Exception):
-    """An actor does not answer at the moment, and may answer again."""
+    """An actor does not answer at the moment, but may answer later."""
 
 
 class Cluster(Protocol):
     """Where actors are called and ended."""
 
     async def call(self, actor: Any, method: str, *args: Any) -> Any:
-        """Call a method of an actor and return what it returns; raises ActorLost and ActorSilent."""
+        """Call a method of an actor and return its result; raises ActorLost and ActorSilent."""
 
     def kill(self, actor: Any) -> None:
-        """Have an actor end at once, if it is not gone."""
+        """End an actor at once, if it is still there."""
 
 
 class RemoteActor:
-    """Sends requests to one actor, those of one turn of the loop together, and gives what they came to."""
+    """Sends requests to one actor, those of one turn of the loop together, and returns their results.
 
-    # ``lost`` is called once, when the actor is gone or silent for too long: by then whatever waits for it
-    # has failed. What it returns is acknowledged with the next request, so that an answer on a broken wire is
-    # not lost; requests are numbered, so that none begins twice.
+    ``lost`` is called once, when the actor is gone or silent for too long: by then everything that waits for
+    it has failed.
+    """
+
+    # Results are acknowledged with the next request, so that none is lost on a broken connection; requests
+    # are numbered, so that none begins twice.
     _numbers = count(1)
 
     def __init__(
@@ -58,11 +63,12 @@ class RemoteActor:
         self._sent_variables: dict[str, str] = {}
         self._listening: asyncio.Task[None] | None = None
         self._requests = count(1)
-        self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks weakly
+        # Stored here, as the loop itself holds only weak references to tasks.
+        self._tasks: set[asyncio.Task[None]] = set()
         self.is_gone = False
 
     async def start(self, setup: ActorSetup, project: Any) -> None:
-        """Start it; raises ExecutorBroken where it does not come up."""
+        """Start it; raises ExecutorBroken if it does not come up."""
         try:
             started: ActorStarted = pickle.loads(
                 await self._cluster.call(self.handle, "start", pickle.dumps(setup), project)
@@ -79,7 +85,7 @@ class RemoteActor:
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     async def do(self, pickled: bytes, variables: Mapping[str, str]) -> Arrival:
-        """Have a request carried out, with these variables; raises TrialLost where the actor is lost."""
+        """Have a request carried out, with these variables; raises TrialLost if the actor is lost."""
         if self.is_gone:
             raise TrialLost("the actor that was to carry it out is gone")
         number = next(self._requests)
@@ -96,7 +102,7 @@ class RemoteActor:
             self.waiting.pop(number, None)
 
     async def close(self) -> tuple[ExecutorReport, dict[str, bytes]] | None:
-        """Have it close, and kill it; returns its report and last recordings, or None where it could not."""
+        """Close and kill it; returns its report and last recordings, or None if it could not close."""
         if self._listening is not None:
             self._listening.cancel()
         if self.is_gone:
@@ -114,7 +120,7 @@ class RemoteActor:
             self._cluster.kill(self.handle)
 
     def give_up(self, reason: str) -> None:
-        """Take it for gone: all that is waited for fails, and it is killed in case it is not gone."""
+        """Treat it as gone: all that waits for it fails, and it is killed in case it is still there."""
         if self.is_gone:
             return
         self.is_gone = True
@@ -152,7 +158,7 @@ class RemoteActor:
         await self._answer_of(lambda: self._cluster.call(self.handle, "answer", question.number, pickled))
 
     async def leave(self) -> None:
-        """Give its shares of models back: it sends no more requests."""
+        """Return its shares of models: it sends no more requests."""
         for process in self._sharing:
             await self._shares.leave(process)
 
@@ -172,7 +178,7 @@ class RemoteActor:
                     arriving.set_result(arrival)
 
     async def _answer_of(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Call until there is an answer; an actor that is silent too long, or gone, is given up: None."""
+        """Call until there is an answer; None if the actor is gone or silent too long, and is given up."""
         until = time.monotonic() + SILENT_S
         while not self.is_gone:
             try:

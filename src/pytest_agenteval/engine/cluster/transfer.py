@@ -30,7 +30,7 @@ from pytest_agenteval.text.errors import Problem, ProblemsFound
 
 
 def make_folder(name: str, parent: str | None = None) -> Path:
-    """Make a folder of this process's own, after removing those of the name whose processes are gone."""
+    """Make a folder for this process, after removing those of the same name whose processes are gone."""
     for left in Path(parent or tempfile.gettempdir()).glob(f"{name}-*"):
         pid = left.name.removeprefix(f"{name}-").partition("-")[0]
         if pid.isdecimal() and not is_running(int(pid)):
@@ -38,19 +38,21 @@ def make_folder(name: str, parent: str | None = None) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{name}-{os.getpid()}-", dir=parent)).resolve()
 
 
-# Folders that never travel, beside caches (``.*_cache``) and virtual environments.
+# Folders that are never sent, beside caches (``.*_cache``) and virtual environments.
 LEFT_HOME = frozenset({".git", ".hg", ".agenteval", "__pycache__", "node_modules", ".tox", ".nox", ".eggs"})
 
-# Of all files together: more is hardly meant to be sent, and every actor holds it once.
+# For all files together: more is hardly meant to be sent, and every actor stores it once.
 MOST_BYTES = 512 * 1024 * 1024
 
 MOST_NAMED = 3
 
 
 def pack_project(root: Path) -> bytes:
-    """Give the project as a compressed archive; raises ExecutorBroken for one that is too large to travel."""
-    # In a git repository what git ignores stays at home. A link that leads out of the project travels as what
-    # it leads to.
+    """Return the project as a compressed archive; raises ExecutorBroken if it is too large to send.
+
+    In a git repository, files that git ignores are left out.
+    """
+    # A link that leads out of the project is sent as the files that it leads to.
     files = {name: path for path in _files(root) for name, path in _followed(path, root)}
     sizes: Counter[str] = Counter()
     for name, path in files.items():
@@ -65,7 +67,8 @@ def pack_project(root: Path) -> bytes:
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as packed:
         for name, path in files.items():
-            with suppress(FileNotFoundError):  # gone since it was listed: another run's, say
+            # A file of another run, for example, may be gone since it was listed.
+            with suppress(FileNotFoundError):
                 packed.add(
                     path, name.as_posix(), recursive=False, filter=partial(_leading_within, path, root)
                 )
@@ -73,7 +76,7 @@ def pack_project(root: Path) -> bytes:
 
 
 def unpack_project(archive: bytes, folder: Path) -> None:
-    """Write the project of an archive into a folder, with the times of its files."""
+    """Unpack the project into a folder; its files have their original times."""
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as packed:
         packed.extractall(folder, filter="tar")
 
@@ -89,14 +92,14 @@ def _files(root: Path) -> Iterator[Path]:
         inner = sorted({*folders} - LEFT_HOME - caches)
         folders[:] = [name for name in inner if not (here / name / "pyvenv.cfg").is_file()]
         yield from (here / name for name in sorted(names))
-        # A link to a folder is not walked into, and an empty folder may be a workspace.
+        # ``os.walk`` does not follow a link to a folder. An empty folder may be a workspace.
         yield from (here / name for name in folders if (here / name).is_symlink())
         if not folders and not names and here != root:
             yield here
 
 
 def _known_to_git(root: Path) -> list[Path] | None:
-    """List what git does not ignore; None where there is no repository, or no git."""
+    """List the files that git does not ignore; None if there is no repository, or no git."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "."]
     try:
         listed = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
@@ -105,7 +108,7 @@ def _known_to_git(root: Path) -> list[Path] | None:
     names = dict.fromkeys(os.fsdecode(listed).split("\0"))
     paths = (root / name for name in names if name)
     there = [path for path in paths if os.path.lexists(path)]
-    # A repository within it, which git lists as a folder, has files of its own.
+    # Git lists a repository within it as a folder, which has files of its own.
     inner = [path for path in there if path.is_dir() and not path.is_symlink()]
     files = [
         path
@@ -116,7 +119,7 @@ def _known_to_git(root: Path) -> list[Path] | None:
 
 
 def _followed(path: Path, root: Path) -> Iterator[tuple[Path, Path]]:
-    """Give what is packed for a path, by its name: of a link out of the project, all that it leads to."""
+    """Yield what is packed for a path, with its name: for a link out of the project, all that it leads to."""
     name = path.relative_to(root)
     if not path.is_symlink() or path.resolve().is_relative_to(root.resolve()):
         yield name, path
@@ -127,7 +130,7 @@ def _followed(path: Path, root: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _leading_within(path: Path, root: Path, member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Have a link within the project lead to the copy, however it is written."""
+    """Let an absolute link within the project lead to the copy."""
     if member.issym() and os.path.isabs(member.linkname) and path.resolve().is_relative_to(root.resolve()):
         member.linkname = os.path.relpath(path.resolve(), path.parent.resolve())
     return member
@@ -138,12 +141,13 @@ def _mb(size: int) -> str:
 
 
 def pack_workspace(folder: Path) -> bytes:
-    """Give a workspace as an archive, and remove it; nothing for one that cannot be packed."""
+    """Return a workspace as an archive, and remove it; nothing if it cannot be packed."""
     archive = io.BytesIO()
     try:
         with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as packed:
             packed.add(folder, ".")
-    except (OSError, RecursionError, ValueError):  # removed, thousands of folders deep, changed meanwhile
+    # It was removed, is thousands of folders deep, or changed meanwhile.
+    except (OSError, RecursionError, ValueError):
         return b""
     finally:
         remove_tree(folder)
@@ -151,7 +155,7 @@ def pack_workspace(folder: Path) -> bytes:
 
 
 def unpack_workspace(archive: bytes, parent: Path) -> Path:
-    """Write a workspace into a folder of its own, but for links that lead out of it."""
+    """Unpack a workspace into a folder of its own, without links that lead out of it."""
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="agenteval-", dir=parent))
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as packed:
@@ -162,7 +166,8 @@ def unpack_workspace(archive: bytes, parent: Path) -> Path:
 def _safe_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
     try:
         return tarfile.data_filter(member, folder)
-    except tarfile.FilterError:  # an agent may have made anything
+    # An agent may have made anything.
+    except tarfile.FilterError:
         return None
 
 
@@ -170,8 +175,8 @@ class RecordingMerger:
     """Adds to each cassette what actors have recorded into theirs, as soon as a trial has ended.
 
     Of equal requests as many stay as one actor has made, as between processes of one machine: the answers
-    that came first. Where several actors have recorded into one file, what is new in it is put into one order
-    at the end, whoever came first.
+    that came first. If several actors have recorded into one file, its new recordings are sorted at the end,
+    so that their order does not depend on which actor was first.
     """
 
     def __init__(self, root: Path, started: float | None) -> None:
@@ -182,7 +187,7 @@ class RecordingMerger:
         self.problems: list[Problem] = []
 
     def take(self, actor: int, name: str, content: bytes, *, replacing: bool) -> None:
-        """Add what an actor's file holds; ``replacing``, what was there before the run is dropped."""
+        """Add the content of an actor's file; ``replacing`` drops recordings from before the run."""
         try:
             with tempfile.TemporaryDirectory(prefix="agenteval-") as folder:
                 beside = Path(folder, Path(name).name)
@@ -212,7 +217,7 @@ class RecordingMerger:
         self._dropped[name] |= {key_of(each.request) for each in theirs if _identity(each) not in there}
 
     def finish(self) -> Iterator[str]:
-        """Put what several have recorded into one order; say where answers to one request differed."""
+        """Sort what several actors have recorded; yield where their answers to one request differed."""
         for name, actors in sorted(self._actors.items()):
             if len(actors) > 1:
                 try:
@@ -239,7 +244,7 @@ def _identity(interaction: Interaction) -> tuple[RequestKey, int, Body]:
 
 
 def _order_key(interaction: Interaction) -> tuple[tuple[int | str, ...], ...]:
-    """Return what interactions are sorted by: repetition and number of the ask, then the request."""
+    """Return the sort key of an interaction: repetition and number of the chat request, then the request."""
     request = interaction.request
     steps = request.uri.split("/")
     return tuple(
@@ -254,13 +259,13 @@ MOST_INTERNED = 4096
 
 
 class PathMapping(NamedTuple):
-    """Maps what lies below ``home``, the project as it is where pytest runs, to ``here``, its copy."""
+    """Maps paths below ``home``, the project where pytest runs, to ``here``, its copy."""
 
     home: str
     here: str
 
     def path(self, text: str) -> str:
-        """Give the path of the copy; a path outside of the project has to be there by itself."""
+        """Return the path in the copy; a path outside of the project must exist on this machine, too."""
         inside = text == self.home or text.startswith(f"{self.home}/")
         if inside:
             return self.here + text[len(self.home) :]
@@ -272,7 +277,7 @@ class PathMapping(NamedTuple):
         return text
 
     def context(self, context: ExecutorContext, **more: Any) -> ExecutorContext:
-        """Give what a run tells its executor, for the copy."""
+        """Return what a run tells its executor, with the paths of the copy."""
         return replace(
             context,
             root=self.here,
@@ -288,7 +293,7 @@ class PathMapping(NamedTuple):
         return option
 
     def task(self, task: PlannedTask) -> PlannedTask:
-        """Give a task with the places of the copy; what is shown to people stays as it is."""
+        """Return a task with the paths of the copy; what is shown to people stays as it is."""
         return replace(
             task,
             layers=tuple(map(self.path, task.layers)),
@@ -299,7 +304,7 @@ class PathMapping(NamedTuple):
         )
 
     def cassette(self, name: str) -> str:
-        """Give the path of a cassette of the copy, whether it is there or will be."""
+        """Return the path of a cassette in the copy, whether it exists or will be made."""
         return self.here + name[len(self.home) :] if name.startswith(f"{self.home}/") else name
 
     def _tools(self, entry: str | McpServer) -> str | McpServer:
@@ -316,11 +321,11 @@ class PathMapping(NamedTuple):
         return {**form, **places}
 
     def conditions(self, conditions: Conditions, workspaces: str) -> Conditions:
-        """Return the run's conditions; workspaces that are to stay are stored here first."""
+        """Return the run's conditions; workspaces that are to stay are first stored in ``workspaces``."""
         return replace(conditions, keep_workspaces=workspaces) if conditions.keep_workspaces else conditions
 
     def at_home(self, trial: Trial) -> Trial:
-        """Give a trial that names the project's own files, not those of the copy."""
+        """Return a trial that names the project's own files, not those of the copy."""
         texts = ("message", "traceback", "output", "log")
         named = {name: text for name in texts if self.here in (text := getattr(trial, name))}
         changed = {name: text.replace(self.here, self.home) for name, text in named.items()}
@@ -328,9 +333,9 @@ class PathMapping(NamedTuple):
 
 
 class PlanInterning:
-    """Has equal parts of plans that arrived apart be one object again, as they were where they were made.
+    """Makes equal parts of plans that arrived separately one object again, as they were at the sender.
 
-    What is worked out once for a part, its digest for one, is remembered by the object.
+    What is computed once for a part, such as its digest, is remembered by the object.
     """
 
     def __init__(self, arrived: Callable[[PlannedTask], PlannedTask]) -> None:
@@ -338,7 +343,7 @@ class PlanInterning:
         self._interned: OrderedDict[bytes, Any] = OrderedDict()
 
     def plan(self, plan: Plan) -> Plan:
-        """Give the plan with its task as it is ``arrived``, of parts that plans share."""
+        """Return the plan with its task as ``arrived`` maps it, made of parts that plans share."""
         return replace(
             plan,
             task=self._once(plan.task, lambda: self._arrived_task(plan.task)),
