@@ -14,6 +14,7 @@ from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, U
 from pytest_agenteval.text.json_values import json_digest, normal_keys, normal_text, normal_texts
 
 
+# ``dict`` gives each object a dict of its own, for ``notes``, which is no field.
 class Evidence(Record, frozen=True, dict=True):
     """What a trial left behind: the task's input, the transcript and the outcome."""
 
@@ -30,11 +31,12 @@ class Evidence(Record, frozen=True, dict=True):
         return self.__dict__
 
     def in_normal_form(self) -> Evidence:
-        """Give the same evidence with every text in one form, so that equal ones compare as equal."""
+        """Give the same evidence with every text in one form, so that equal texts compare as equal."""
         normal: Evidence | None = self.notes.get(_NORMAL)
         if normal is None:
             answer, outcome = self.outcome.answer, self.outcome
             before = _normal_tree(outcome.before)
+            # Most trials change no file: the two trees stay one object, which a comparison sees at once.
             after = before if outcome.after is outcome.before else _normal_tree(outcome.after)
             messages = []
             for message in self.messages:
@@ -50,8 +52,8 @@ class Evidence(Record, frozen=True, dict=True):
         return normal
 
     def own_copy(self) -> Evidence:
-        """Give the same evidence with maps and lists of its own; the trees, which are frozen, are shared."""
-        # deepcopy takes what stands in its memo for copied: trees are frozen, and may hold megabytes.
+        """Give the same evidence with maps and lists of its own; the frozen trees are shared."""
+        # deepcopy takes what is in its memo for copied. Trees are frozen, and may hold megabytes.
         trees = {id(tree): tree for tree in (self.before, self.after)}
         return deepcopy(self, trees)
 
@@ -77,7 +79,7 @@ class Evidence(Record, frozen=True, dict=True):
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """What the agent says of its own end state."""
+        """The end state that the agent itself reports."""
         return self.outcome.answer.state
 
     @property
@@ -92,7 +94,7 @@ class Evidence(Record, frozen=True, dict=True):
 
     @property
     def diff(self) -> TreeDiff:
-        """Which files came, changed and went."""
+        """Which files were created, changed and deleted."""
         return self.outcome.diff
 
 
@@ -116,9 +118,9 @@ def _normal_tree(tree: Tree) -> Tree:
 class Answer(Record, frozen=True):
     """What an agent gives back: its last words and, where it keeps one, its state.
 
-    ``transcript`` tells its course where nobody saw that: messages as OpenAI or Anthropic have them, an ATIF
-    trajectory, or a ``Transcript``. It goes into the trial's own transcript; no answer that is stored has it.
-    Without a text, the last words in it are the answer.
+    ``transcript`` is for agents whose requests nobody saw: messages as OpenAI or Anthropic have them, an ATIF
+    trajectory, or a ``Transcript``. It becomes part of the trial's own transcript, and is not stored with the
+    answer. Without a text, the last words in it are the answer.
     """
 
     text: str = ""
@@ -133,11 +135,12 @@ Why: TypeAlias = Literal["", "binary", "too large", "link", "unreadable", "too d
 class FileText(Record, frozen=True):
     """One file as graders see it.
 
-    ``text`` is None when the file is not UTF-8 (``why`` is ``binary``) or larger than a snapshot may
-    hold (``too large``), may not be read (``unreadable``) or is a symbolic link (``link``); the digest is of
-    the whole content all the same, of more than 64 MiB of the size and both ends. Where a snapshot stops, a
-    folder stands in place of what is in it (``too deep``, ``unreadable``), and an entry named ``…`` in place
-    of further files (``too many``).
+    ``text`` is None when the file is not UTF-8 (``why`` is ``binary``), larger than a snapshot may hold
+    (``too large``), may not be read (``unreadable``) or is a symbolic link (``link``). The digest is that of
+    the whole content all the same; beyond 64 MiB it is that of the size and both ends.
+
+    Where a snapshot stops, a folder stands in place of the files in it (``too deep``, ``unreadable``), and an
+    entry named ``…`` in place of further files (``too many``).
     """
 
     digest: str
@@ -179,7 +182,6 @@ class TreeDiff(Record, frozen=True):
 
 
 def diff(before: Tree, after: Tree) -> TreeDiff:
-    """Compare two trees by content."""
     if before is after:
         return TreeDiff()
     old, new = before.files, after.files
@@ -192,7 +194,7 @@ def diff(before: Tree, after: Tree) -> TreeDiff:
 
 
 def unified(before: Tree, after: Tree, path: str) -> list[str]:
-    """Write one file's change as a unified diff; a file that is not text gives one line that says so."""
+    """Write the change of one file as a unified diff; a file that is not text gives one line about it."""
     old, new = before.files.get(path), after.files.get(path)
     for file in (old, new):
         if file is not None and file.text is None:
@@ -212,7 +214,7 @@ class Outcome(Record, frozen=True):
 
     @property
     def diff(self) -> TreeDiff:
-        """Which files of the workspace came, changed and went."""
+        """Which files of the workspace were created, changed and deleted."""
         return diff(self.before, self.after)
 
 
@@ -277,17 +279,18 @@ class Grade(Record, frozen=True, gc=False):
 
     @property
     def value(self) -> float | None:
-        """What was measured: the score or, where that is only the nearer end of 0..1, what lies past it."""
+        """The measured value: the score or, where that is only the nearer end of 0..1, the value beyond."""
         return self.score if self.score is None or self.unclamped is None else self.unclamped
 
     @property
     def passed(self) -> bool | None:
         """Whether the score reached the threshold; None when the grade is undecided."""
+        # A mean that rounding lowers in its last digits still reaches its threshold.
         return None if self.score is None else self.score >= self.threshold - 1e-9
 
     @property
     def crashed(self) -> bool:
-        """Whether the grader itself broke, which is not the same as one that could not tell."""
+        """Whether the grader itself broke, which is not the same as being unable to decide."""
         return self.undecided == CRASH
 
     @property

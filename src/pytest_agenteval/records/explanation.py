@@ -1,4 +1,4 @@
-"""Why a trial ended as it did, in one line and at length, and which of its requests were not recorded."""
+"""Explains why a trial ended as it did, in one line and at length, and which requests were not recorded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGE = 64 * 1024
 
 
 class _EndedTrial(Protocol):
-    """What a ``Trial`` and its entry in a journal both know of how the trial ended."""
+    """What both a ``Trial`` and its entry in a journal know of how the trial ended."""
 
     @property
     def ending(self) -> str: ...
@@ -53,7 +53,7 @@ class _EndedTrial(Protocol):
 
 
 class _WholeTrial(_EndedTrial, Protocol):
-    """What a ``Trial`` alone knows: its module imports this one, so that ``Trial.explain`` can call it."""
+    """What only a ``Trial`` knows. A protocol, for the module of ``Trial`` imports this one."""
 
     @property
     def transcript(self) -> Transcript: ...
@@ -62,7 +62,7 @@ class _WholeTrial(_EndedTrial, Protocol):
 
 
 def short_reason(trial: _EndedTrial) -> str:
-    """Say in one line how a trial ended: its score, the worst grader, and why."""
+    """Explain in one line how a trial ended: its score, the worst grader, and why."""
     if trial.ending == "errored":
         return ending_reason(trial)
     score = f"score {format_figure(trial.score)}"
@@ -70,7 +70,7 @@ def short_reason(trial: _EndedTrial) -> str:
 
 
 def ending_reason(trial: _EndedTrial) -> str:
-    """Say in one line what went wrong: cause and message, or limit and worst grader; or nothing."""
+    """Explain in one line what went wrong: cause and message, or limit and worst grader; may be empty."""
     if trial.ending == "errored":
         parts = [part for part in (trial.cause, trial.message.partition("\n")[0]) if part]
         return one_line(": ".join(parts) or "errored", MOST_REASON)
@@ -87,25 +87,25 @@ def worst_grade(grades: tuple[Grade, ...]) -> Grade | None:
 
 
 def failed_checks(checks: Iterable[Check]) -> list[Check]:
-    """Give the checks that did not pass, in their order."""
     return [check for check in checks if not check.passed]
 
 
 def check_sides(check: Check) -> list[tuple[str, str]]:
-    """Give what a check expected and what it found, each with its word; an empty side is left out."""
+    """Give what a check expected and what it found, each with its label; an empty side is left out."""
     return [(label, text) for label, text in (("expected", check.expected), ("found", check.found)) if text]
 
 
 def reason_below(trial: _EndedTrial) -> str:
-    """Give the reason of a miss or a failure; where it is shown, its word and its score stand before it."""
+    """Give the reason of a miss or a failure, for lines that show its ending and score already."""
     return ending_reason(trial) or "below its threshold"
 
 
 def error_text(trial: _EndedTrial, transcript: Transcript | None = None) -> str:
-    """Say why a trial errored: in one line, then the traceback of code that raised, and all grades."""
+    """Explain why a trial errored: in one line, then the traceback of code that raised, and all grades."""
     head = short_reason(trial)
     first, _, body = printable(trial.message).partition("\n")
-    if first not in head:  # it was too long for one line
+    # A message that was too long for the one line is written in full.
+    if first not in head:
         head, body = f"{trial.cause}: {first}", body
     notes = transcript_notes(transcript) if transcript else []
     trace = printable(trial.traceback[-4000:])  # the rest is in the transcript
@@ -113,17 +113,17 @@ def error_text(trial: _EndedTrial, transcript: Transcript | None = None) -> str:
 
 
 def explain_trial(trial: _WholeTrial, width: int = 100) -> list[str]:
-    """Say at length why a trial ended as it did: graders, failed checks, last answer, changed files.
+    """Explain at length why a trial ended as it did: graders, failed checks, last answer, changed files.
 
-    The first line is ``short_reason``. Every part is bounded, and says so where it was cut.
+    The first line is ``short_reason``. Every part is bounded, and shows where it was cut.
     """
-    # The reason first, then what graders found, then what may explain it: notes, requests, answer, files.
+    # The reason comes first, then the grades, then what may explain them: notes, requests, answer, files.
     lines = [short_reason(trial), *_message_lines(trial), *grade_lines(trial)]
     if trial.limit:
         lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")
     lines += [f"  {one_line(note, MOST_MESSAGE)}" for note in transcript_notes(trial.transcript)]
     times = count_unrecorded(trial.transcript.events)
-    # An errored trial's message names one already.
+    # The message of an errored trial names one of them already.
     calls = [call for call in times if not trial.message.startswith(f"{call.file}: {call.question}")]
     for call in calls[:MOST_CHECKS]:
         often = f", {times[call]} times" if times[call] > 1 else ""
@@ -137,27 +137,28 @@ def explain_trial(trial: _WholeTrial, width: int = 100) -> list[str]:
 
 
 def transcript_notes(transcript: Transcript) -> list[str]:
-    """Give what the user's own code did on the way that may be the reason: tools that raised, no answer."""
+    """Give what the user's own code did that may be the reason: tools that raised, no answer."""
     times = Counter(event.text for event in transcript.events if event.kind in (TOOL_EXCEPTION, NO_ANSWER))
     return [text if n == 1 else f"{text}, {n} times" for text, n in times.most_common(MOST_CHECKS)]
 
 
 def grade_lines(trial: _EndedTrial) -> Iterator[str]:
-    """Give what each grader found, with the checks that failed."""
+    """Give the result of each grader, with the checks that failed."""
     names = max((cell_width(printable(grade.grader)) for grade in trial.grades), default=0)
     for grade in trial.grades:
+        # One long name must not push the results of all graders to the right.
         yield from _grade_lines(grade, min(names, 32))
 
 
 def _score(grade: Grade) -> str:
-    """Write a score, what was measured where that lies past it, and the threshold where that is not 1."""
+    """Write a score, the measured value if it is outside of 0..1, and the threshold if it is not 1."""
     past = f" (measured {format_figure(grade.unclamped)})" if grade.unclamped is not None else ""
     below = f" (threshold {format_figure(grade.threshold)})" if grade.threshold != 1.0 else ""
     return format_figure(grade.score) + past + below
 
 
 def _main_reason(grade: Grade) -> str:
-    """Give the first failed check, else the rationale."""
+    """Give the first failed check, else the rationale of the grader."""
     failed = failed_checks(grade.checks)
     if not failed:
         return one_line(grade.rationale, MOST_REASON) or "no reason given"
@@ -187,8 +188,9 @@ def _grade_lines(grade: Grade, name_width: int) -> Iterator[str]:
 
 
 def _message_lines(trial: _EndedTrial) -> list[str]:
-    """Give what the first line left out of the message, and the end of a traceback where there is one."""
+    """Give the part of the message that the first line left out, and the end of a traceback."""
     first, *others = printable(trial.message).splitlines() or [""]
+    # The first line of the explanation has the cause, a colon and a blank before the message.
     message = [first, *others] if len(first) > MOST_REASON - len(trial.cause) - 2 else others
     traceback = printable(trial.traceback).splitlines()
     left = len(traceback) - MOST_TRACEBACK_LINES
@@ -198,7 +200,7 @@ def _message_lines(trial: _EndedTrial) -> list[str]:
 
 
 def workspace_diff(outcome: Outcome) -> list[str]:
-    """Give one line that counts, then unified diffs; what was left out of them is counted."""
+    """Give one line of counts, then unified diffs; what was left out of them is counted."""
     diff = outcome.diff
     if not diff:
         return []
@@ -207,11 +209,13 @@ def workspace_diff(outcome: Outcome) -> list[str]:
     lines = ["workspace: " + ", ".join(f"{len(of_kind)} {kind}" for kind, of_kind in kinds if of_kind)]
     for count, path in enumerate(paths):
         room = MOST_LINES - len(lines)
-        if room < 4:  # a diff's head takes three lines: what is left would show nothing of the change
+        # The head of a diff takes three lines: in less room nothing of the change would be shown.
+        if room < 4:
             return [*lines, f"... {pluralize(len(paths) - count, 'more file')}"]
         if any(len(tree.text(path) or "") > LARGE for tree in (outcome.before, outcome.after)):
             lines.append(_diff_line(f"{path}: too large to show"))
             continue
+        # The diff compares lines without their ends.
         same = [f"{path}: differs only in how its lines end"]
         changes = unified(outcome.before, outcome.after, path) or same
         most = min(12, room - 1)
@@ -222,12 +226,13 @@ def workspace_diff(outcome: Outcome) -> list[str]:
 
 
 def _diff_line(line: str) -> str:
-    text = printable(line.expandtabs(4)).replace("\n", "\\n")  # a file's name may hold a line break
+    # The name of a file may have a line break in it.
+    text = printable(line.expandtabs(4)).replace("\n", "\\n")
     return text if len(text) <= MOST_LINE else text[: MOST_LINE - 1] + "…"
 
 
 class UnrecordedCall(NamedTuple):
-    """One question that no recording answers: where it was looked for, what is there, what can be done."""
+    """One request that no recording answers: the file that lacks it, what is recorded, what can be done."""
 
     file: str
     question: str
@@ -236,12 +241,11 @@ class UnrecordedCall(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The question, and the file that lacks it."""
         return one_line(f"{self.file}: {self.question}", MOST_CALL)
 
     @property
     def ways(self) -> Iterator[str]:
-        """What there is in its place, and how to record it, line by line."""
+        """What is recorded instead, and how to record the request, line by line."""
         yield f"found: {one_line(self.found, MOST_CALL)}"
         yield from (one_line(way.strip(), MOST_WAY) for way in self.hint.splitlines())
 

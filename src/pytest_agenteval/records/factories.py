@@ -1,4 +1,4 @@
-"""From what somebody registered (a class, an object, a function) to what makes an agent or a grader."""
+"""From what a user registered (a class, an object, a function) to the factory of an agent or a grader."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 
 class Contract(NamedTuple):
-    """What is registered: its word, the method it has, and the method's parameters.
+    """What an agent or a grader has to be: its name in messages, its method, and the method's parameters.
 
-    ``acting`` are names of parameters by which a function is known to act itself, and to make nothing.
+    A function with a parameter named in ``acting`` is itself the agent or grader, and no factory.
     """
 
     word: str
@@ -34,7 +34,7 @@ GRADER = Contract("grader", "grade", ("evidence",), frozenset({"evidence"}))
 
 
 class Trait(NamedTuple):
-    """What an agent or a grader may declare of itself: its name, its values in words, whether one fits."""
+    """What an agent or a grader may declare of itself: its name, its values in words, and their check."""
 
     name: str
     expected: str
@@ -42,16 +42,15 @@ class Trait(NamedTuple):
 
 
 class InstanceFactory:
-    """A factory for something that needs no making, and so takes no settings.
+    """A factory for an object that exists already, and so takes no settings.
 
-    Attributes that a class may have (``templates``, ``input_problems``) are those of the thing itself.
+    Attributes that a class may have (``templates``, ``input_problems``) are those of the object.
     """
 
     def __init__(self, thing: Any, words: str) -> None:
         self.thing, self.words = thing, words
 
     def __call__(self, **settings: Any) -> Any:
-        """Return the thing."""
         if settings:
             raise TypeError(f"it was registered as {self.words}, and takes no config")
         return self.thing
@@ -61,7 +60,7 @@ class InstanceFactory:
 
 
 class FunctionAdapter:
-    """A function in the place of an agent's or a grader's only method."""
+    """A function in place of the only method of an agent or a grader."""
 
     def __init__(self, function: Callable[..., Any], contract: Contract) -> None:
         self.__doc__ = function.__doc__
@@ -75,7 +74,7 @@ def is_registrable(contract: Contract, claim: Any) -> bool:
 
 
 def factory_of(contract: Contract, claim: Any) -> Any:
-    """Give the factory that a registered thing stands for: most are factories themselves."""
+    """Give the factory that a registered thing stands for; most are factories themselves."""
     if isinstance(claim, type):
         return claim
     if callable(getattr(claim, contract.method, None)):
@@ -83,13 +82,14 @@ def factory_of(contract: Contract, claim: Any) -> Any:
     required = _required_parameters(claim)
     # A function that takes just these parameters is the agent or the grader itself, and no factory.
     acts = len(required) == len(contract.parameters) and (
+        # An async function makes nothing, whatever its parameters are called.
         inspect.iscoroutinefunction(claim) or any(each.name in contract.acting for each in required)
     )
     return InstanceFactory(FunctionAdapter(claim, contract), "a function") if acts else claim
 
 
 def construction_fault(contract: Contract, factory: Any, settings: Collection[str]) -> str:
-    """Describe what is registered where nothing of this contract can be made of it and of these settings."""
+    """Describe why nothing of this contract can be made of the factory and the settings; empty if it can."""
     if isinstance(factory, type) and not callable(getattr(factory, contract.method, None)):
         return f"a class {factory.__name__} without {contract.method}"
     required = _required_parameters(factory)
@@ -102,7 +102,7 @@ def construction_fault(contract: Contract, factory: Any, settings: Collection[st
 
 
 def accepted_settings(factory: Any) -> tuple[Collection[str], Collection[str]] | None:
-    """Give the settings that a factory takes, and those it has to have; None where it takes any."""
+    """Give the settings that a factory takes, and those that it requires; None where it takes any."""
     if isinstance(factory, InstanceFactory):
         return (), ()
     try:
@@ -117,9 +117,9 @@ def accepted_settings(factory: Any) -> tuple[Collection[str], Collection[str]] |
 
 
 def misfit_traits(thing: object, traits: Collection[Trait]) -> Iterator[tuple[str, str]]:
-    """Yield what is expected and what was found, for each trait that is something else.
+    """Yield what is expected and what was found, for each trait with a wrong value.
 
-    No code of the author's runs: what a class only describes (a property, a slot) is not looked into.
+    No code of the author runs: a trait that the class only describes (a property, a slot) is not read.
     """
     thing = thing.thing if isinstance(thing, InstanceFactory) else thing
     absent = object()
@@ -131,23 +131,21 @@ def misfit_traits(thing: object, traits: Collection[Trait]) -> Iterator[tuple[st
 
 
 def is_text(value: Any) -> bool:
-    """Whether it is a text."""
     return isinstance(value, str)
 
 
 def is_bool(value: Any) -> bool:
-    """Whether it is True or False."""
     return isinstance(value, bool)
 
 
 def are_names(value: Any) -> bool:
-    """Whether it is a list, a tuple or a set of texts; None says nothing."""
+    """Whether it is a list, a tuple or a set of texts, or None, which declares nothing."""
     kinds = (list, tuple, set, frozenset)
     return value is None or (isinstance(value, kinds) and all(map(is_text, value)))
 
 
 def is_map_of_texts(value: Any) -> bool:
-    """Whether it is a map from texts to texts; None says nothing."""
+    """Whether it is a map from texts to texts, or None, which declares nothing."""
     if value is None:
         return True
     return isinstance(value, Mapping) and all(map(is_text, (*value.keys(), *value.values())))
@@ -157,6 +155,7 @@ def _required_parameters(function: Any) -> list[inspect.Parameter]:
     try:
         parameters: Mapping[str, inspect.Parameter] = inspect.signature(function).parameters
     except (TypeError, ValueError):
+        # Some built-in functions and classes have no signature that can be read.
         return []
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     placed = (each for each in parameters.values() if each.kind in places)

@@ -26,9 +26,9 @@ class PriceTier(Record, frozen=True):
 class ModelPrice(Record, frozen=True):
     """What a million tokens of a model cost in USD, and since when that is so.
 
-    ``cached`` are tokens of the prompt that the provider's cache had, ``cache_write`` those that it took;
-    None: they cost what others of the prompt do. Of ``tiers`` the highest that a prompt exceeds holds for the
-    whole request. ``as_of`` is a date, empty where none is said.
+    ``cached`` are tokens of the prompt that came from the provider's cache, ``cache_write`` those that were
+    written to it; None: they cost the same as other tokens of the prompt. Of ``tiers``, the highest one that
+    a prompt exceeds holds for the whole request. ``as_of`` is a date, empty where none is given.
     """
 
     input: float
@@ -66,9 +66,10 @@ NO_PRICES: Prices = NOTHING
 
 
 def own_price(prices: Prices, *names: str) -> ModelPrice | None:
-    """Give the user's price of a model that is called by these names; None where the user says none."""
+    """Give the user's own price of a model with these names; None where the user gave none."""
     if not prices:
         return None
+    # The user may name a model without its provider.
     by_bare_name = {_bare(key): price for key, price in prices.items()}
     for name in filter(None, names):
         price = prices.get(name) or by_bare_name.get(_bare(name))
@@ -78,6 +79,7 @@ def own_price(prices: Prices, *names: str) -> ModelPrice | None:
 
 
 def _bare(name: str) -> str:
+    # In litellm's ids the provider comes first, as in ``openai/gpt-6``.
     return name.partition("/")[2] or name
 
 
@@ -119,7 +121,8 @@ Via: TypeAlias = Literal["", "direct", "litellm"]
 
 
 def is_same_model(named: str, other_name: str) -> bool:
-    """Whether a request or a reply names the model that a run does, be it with a date or without."""
+    """Whether two names are of the same model, with or without a provider, a date or a version."""
+    # The longer name may have a later part behind the shorter one.
     one, other = sorted((name.rpartition("/")[2].lower() for name in (named, other_name)), key=len)
     return other.startswith(one) and _LATER_PART.fullmatch(other[len(one) :]) is not None
 
@@ -155,10 +158,10 @@ class McpServer(Record, frozen=True):
     """A server of tools that speaks MCP: a program to start, or the address of one that runs.
 
     ``${NAME}`` in ``command``, ``env``, ``url`` and ``headers`` stands for a variable of the environment, and
-    is filled in where the server is reached: no plan holds its value. ``folder`` is the suite's, where the
-    program starts, or in ``cwd`` below it. Of its tools those of ``only`` are offered, or all; a ``prefix``
-    stands before their names. Each trial has a server of its own, or the whole process ``share``s one.
-    ``seconds`` is how long a call may take. ``schemas`` is the cassette with its tools.
+    is filled in where the server is reached: no plan holds its value. The program starts in ``folder``, which
+    is the suite's, or in ``cwd`` below it. The tools named in ``only`` are offered, or all; ``prefix`` is put
+    before their names. Each trial has a server of its own, or the whole process ``share``s one. ``seconds``
+    is how long a call may take. ``schemas`` is the cassette with its tools.
     """
 
     command: tuple[str, ...] = ()
@@ -175,7 +178,7 @@ class McpServer(Record, frozen=True):
 
     @property
     def title(self) -> str:
-        """What people call it: its command in one line, or its address."""
+        """What messages call it: its command in one line, or its address."""
         return shlex.join(self.command) if self.command else self.url
 
 
@@ -191,22 +194,26 @@ class Allowance(Record, frozen=True):
 class PlannedTask(Record, frozen=True):
     """One task as trials need it: its own file's content with the suite's defaults filled in.
 
-    ``layers`` are the folders that make the starting workspace, lowest first, and ``texts`` what is written
-    into it by path. ``prompts`` holds the texts
-    that replace the agent's own templates of the same name. ``reference`` and ``script`` are for offline
-    models only.
+    ``layers`` are the folders that make the starting workspace, lowest first, and ``texts`` the files that
+    are written into it, by path. ``prompts`` holds the texts that replace the agent's own templates of the
+    same name. ``reference`` and ``script`` are for offline models only.
+
     ``file`` is the task's file as a terminal can jump to it, ``file_in_root`` the same from pytest's rootdir,
-    wherever the run is started.
-    ``row_file`` is the table in which ``line`` counts, from pytest's rootdir, where a task is a row of one.
-    ``cassette`` is the path of the task's recordings without its ending, ``shared`` those of the suite that
-    are asked after it. ``tools`` are tool files, names of toolsets, or servers; ``faults`` say which
-    tools fail on purpose. ``live`` lets out what the agent asks by itself, where nobody says otherwise.
-    ``label`` says whether the agent should act; that it did shows a change of one of ``acting_files`` (paths
-    and globs of the workspace), or a call of one of ``acting_tools``.
+    wherever the run is started. Where a task is a row of a table, ``row_file`` is that table, from pytest's
+    rootdir, and ``line`` counts in it.
+
+    ``cassette`` is the path of the task's recordings without its ending, ``shared`` are those of the suite,
+    which come after it. ``tools`` are tool files, names of toolsets, or servers; ``faults`` say which tools
+    fail on purpose. ``live`` allows requests that the agent makes by itself, unless the run's conditions
+    decide that.
+
+    ``label`` says whether the agent should act. It acted if it changed one of ``acting_files`` (paths and
+    globs of the workspace), or called one of ``acting_tools``.
+
     ``form`` says where an agent is that nobody has registered, with the suite's ``folder``, ``env``,
-    ``env_pass``; ``proxy`` and ``model_hosts`` are addresses of servers that an agent asks by itself,
-    ``ignored_hosts`` of those that are answered for nothing in a replay. ``user`` describes the person whom a
-    model plays in the trial: ``persona``, ``goal``, ``stop``, ``most_turns``.
+    ``env_pass``; ``proxy`` and ``model_hosts`` are addresses of servers that an agent calls by itself,
+    ``ignored_hosts`` those that get an empty answer in a replay. ``user`` describes the person whom a model
+    plays in the trial: ``persona``, ``goal``, ``stop``, ``most_turns``.
     """
 
     suite: str
@@ -251,9 +258,9 @@ class PlannedTask(Record, frozen=True):
 class Conditions(Record, frozen=True):
     """What is the same for every trial of a run: recording, judges, seed, where to keep things.
 
-    ``live`` says whether what agents ask by themselves goes out untaped; None leaves it to the task. ``user``
-    is the model that plays the users of tasks that describe one, ``prices`` what the user says that models
-    cost.
+    ``live`` says whether requests that agents make by themselves are sent without a tape; None leaves that to
+    the task. ``user`` is the model that plays the users of tasks that describe one, ``prices`` are the user's
+    own prices of models.
     """
 
     record: RecordMode = "none"
@@ -286,18 +293,18 @@ class Plan(Record, frozen=True):
 
     @property
     def key(self) -> TrialKey:
-        """What tells this trial from all others of its run."""
+        """The key that distinguishes this trial from all others of its run."""
         task = self.task
         return TrialKey(task.suite, task.id, task.agent, self.model.name, self.variant.name, self.repetition)
 
     @property
     def live(self) -> bool:
-        """Whether what the agent asks by itself goes out untaped."""
+        """Whether requests that the agent makes by itself are sent without a tape."""
         return self.task.live if self.conditions.live is None else self.conditions.live
 
     @property
     def asks_own_models(self) -> bool:
-        """Whether requests of models that the agent makes by itself may be sent, where they are not taped."""
+        """Whether requests to models that the agent makes by itself may be sent, where they are not taped."""
         return self.live or not (self.model.offline or self.model.id == OWN_MODEL)
 
     @property
@@ -316,10 +323,10 @@ class Plan(Record, frozen=True):
 
 
 def own_label(model: str, own_models: Sequence[str]) -> str:
-    """Write a model, in its place those that the agent called by itself, if there are any: ``own: gpt-6``."""
+    """Write a model or, in its place, those that the agent called by itself: ``own: gpt-6``."""
     return f"{OWN_MODEL}: {', '.join(own_models)}" if own_models else model
 
 
 def trial_name(key: TrialKey) -> str:
-    """Write which trial is meant: ``travel/cheapest_flight[claude@short-1]``."""
+    """Write the key of a trial on one line: ``travel/cheapest_flight[claude@short-1]``."""
     return one_line(key.label, MOST_NAME)

@@ -1,4 +1,4 @@
-"""Prompt templates: an agent's own, and those that replace them; forms; and which prompts were sent."""
+"""Prompt templates: those of an agent, and those that replace them; forms; and which prompts were sent."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ENDING = ".jinja"
 
+# A - or + in a tag of jinja2 is about white space.
 _INCLUDED = re.compile(r"""{%-?\+?\s*(?:include|import|from|extends)\s+(?:\[\s*)?["']([^"']+)["']""")
 
 
@@ -40,7 +41,7 @@ def read_templates(package: str, folder: str = "prompts") -> Mapping[str, str]:
 
 
 def included_prompts(text: str) -> Collection[str]:
-    """Name the prompts that a template includes, imports from or extends, as far as it names them itself."""
+    """Name the prompts that a template includes, imports from or extends, if it names them literally."""
     return frozenset(_INCLUDED.findall(text))
 
 
@@ -50,6 +51,7 @@ class PromptBroken(TrialBroken):
     cause = "prompt"
 
     def __init__(self, name: str, wrong: Exception, values: Mapping[str, Any]) -> None:
+        # jinja2 compiles templates that have no file under this name.
         lines = [row.lineno for row in extract_tb(wrong.__traceback__) if row.filename == "<template>"]
         line = getattr(wrong, "lineno", None) or (lines[-1] if lines else None)
         place = f", line {line}" if line else ""
@@ -61,7 +63,7 @@ class PromptBroken(TrialBroken):
 
 
 class NoPrompt(TrialBroken):
-    """An agent requests a prompt that it does not have, and that nobody gives it."""
+    """An agent requests a prompt that neither it nor anybody else provides."""
 
     cause = "prompt"
 
@@ -74,9 +76,9 @@ class Prompts:
     """One agent's prompt texts, to be rendered by name.
 
     ``own`` are the agent's templates; ``changed`` replaces some of them by name. Templates see the values
-    they are given and one another (``{% include "name" %}``); a value that is missing is an error. Of a
-    trial's prompts, ``names_read`` are those that its agent has read, and ``broken`` says why one could not
-    be filled in, for those from whom the agent hides it.
+    they are given and one another (``{% include "name" %}``); a value that is missing is an error. In a
+    trial, ``names_read`` are the prompts that its agent has read. ``broken`` says why a prompt could not be
+    filled in: the agent may catch that error and hide it.
     """
 
     broken: PromptBroken | None = None
@@ -89,11 +91,11 @@ class Prompts:
         self._parts: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def recorded_by(self, record: PromptRecord) -> Prompts:
-        """Give the same prompts for one trial, whose reads are handed to ``record``."""
+        """Give the same prompts for one trial; each read of a prompt is passed to ``record``."""
         return RecordedPrompts(self, record)
 
     def record_read(self, name: str) -> None:
-        """Write down that a prompt is read, where a trial is under way: here there is none."""
+        """Record that a prompt is read; does nothing outside of a trial."""
 
     def digest(self) -> str:
         """Give a digest of every text."""
@@ -114,14 +116,15 @@ class Prompts:
         return self._parts[name]
 
     def load(self) -> None:
-        """Load what templates need and compile them, so that no trial's seconds hold it."""
+        """Import what templates need and compile them, so that this costs no trial its seconds."""
         if not self._texts:
             return
         from jinja2 import TemplateError
 
         environment = _environment(tuple(sorted(self._texts.items())))
         for name in self._texts:
-            with suppress(TemplateError):  # whoever renders it learns of the mistake
+            # Rendering the template raises the same error, where it can be reported.
+            with suppress(TemplateError):
                 environment.get_template(name)
 
     def render(self, name: str, /, **values: Any) -> str:
@@ -129,10 +132,12 @@ class Prompts:
         if name not in self._texts:
             raise NoPrompt(name, self._texts)
         try:
+            # Sorted, so that equal texts share one environment, in whatever order they come.
             environment = _environment(tuple(sorted(self._texts.items())))
             return environment.get_template(name).render(**values).strip()
         except Exception as wrong:
-            if name not in self._changed:  # the agent's own: its author sees where it was rendered
+            # For the agent's own templates the traceback shows its author where they were rendered.
+            if name not in self._changed:
                 raise
             self.broken = PromptBroken(name, wrong, values)
             raise self.broken from None
@@ -143,7 +148,7 @@ PromptRecord = Callable[[str, str], None]
 
 
 class RecordedPrompts(Prompts):
-    """The prompts of one trial: what is read of them, included ones too, is handed to ``record``."""
+    """The prompts of one trial: each that is read, included ones too, is passed to ``record``."""
 
     def __init__(self, prompts: Prompts, record: PromptRecord) -> None:
         self._texts, self._changed, self._parts = prompts._texts, prompts._changed, prompts._parts
@@ -156,14 +161,14 @@ class RecordedPrompts(Prompts):
         return super().render(name, **values)
 
     def record_read(self, name: str) -> None:
-        """Write down that the agent reads a prompt, for agents that fill in ``texts`` themselves."""
+        """Record that the agent reads a prompt, for agents that fill in ``texts`` themselves."""
         for part, of_text in self.parts(name):
             self.names_read.add(part)
             self._record(part, of_text)
 
 
 class _RecordedTexts(dict[str, str]):
-    """The texts of one trial's prompts, by name: whoever takes one, or all, has read it."""
+    """The texts of one trial's prompts, by name: to take one of them, or all, is to read it."""
 
     def __init__(
         self, texts: Mapping[str, str], record_read: Callable[[str], None], names_read: set[str]
@@ -192,7 +197,7 @@ class _RecordedTexts(dict[str, str]):
 
 @cache
 def _environment(texts: tuple[tuple[str, str], ...]) -> Environment:
-    # One for each set of texts: compiling a template costs more than a whole offline trial.
+    # One for each set of texts: to compile a template costs more than a whole offline trial.
     from jinja2 import DictLoader, StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
@@ -202,7 +207,7 @@ def _environment(texts: tuple[tuple[str, str], ...]) -> Environment:
 
 
 class InvalidForm(AgentEvalError):
-    """A text that is no form: on which line, and what stands there."""
+    """Raised for a text that is no form, with the line and what was found on it."""
 
     def __init__(self, line: int, found: str) -> None:
         super().__init__(f"line {line}: {found}")
@@ -212,7 +217,7 @@ class InvalidForm(AgentEvalError):
 class Form:
     """One text with places for values: ``{{ name }}``, ``{% if name %}``, and nothing that computes.
 
-    So a value is written whole or not at all: no filter, loop or macro can take a piece out of it. Raises
+    So a value is written whole or not at all: no filter, loop or macro can take a part of it. Raises
     InvalidForm where there is anything else. ``names`` holds each value's name and the line that names it.
     """
 
@@ -235,13 +240,15 @@ def _form(text: str) -> tuple[Template, Mapping[str, int]]:
     except TemplateSyntaxError as wrong:
         raise InvalidForm(wrong.lineno, wrong.message or "no template") from None
     for node in nodes:
+        # What is not listed is refused, so that later kinds of jinja2 are refused as well.
         if type(node).__name__ not in _IN_FORMS:
             raise InvalidForm(node.lineno, f"{type(node).__name__.lower()} in the template")
     names: dict[str, int] = {}
     for node in nodes:
         if isinstance(node, Name):
             names.setdefault(node.name, node.lineno)
-    if "self" in names:  # jinja2 puts the template itself there, whatever the values are
+    # jinja2 puts the template itself there, whatever the values are.
+    if "self" in names:
         raise InvalidForm(names["self"], "the name self, which templates keep for themselves")
     return environment.from_string(text), names
 
@@ -257,12 +264,13 @@ _UNSEEN = (UNREAD_REQUEST, AROUND_TAPES, STARTED_PROGRAM)
 
 
 def unsent_prompts(given: Mapping[str, str], transcript: Transcript) -> Iterator[str]:
-    """Name the prompts of which a line stands in no message; none where a request may not have been seen.
+    """Name the prompts of which a line is in no message; none where a request may not have been seen.
 
     Lines that a program may fill in are not looked for.
     """
     if not transcript.asks or any(event.kind in _UNSEEN for event in transcript.events):
         return
+    # White space is not compared: an agent may indent and wrap its prompts.
     sent = [" ".join(message.content.split()) for message in transcript.messages if message.role != "tool"]
     for name, text in given.items():
         lines = (" ".join(line.split()) for line in text.splitlines() if not _FILLED_IN.search(line))
@@ -275,7 +283,8 @@ SYSTEM_PROMPT, FIRST_MESSAGE, TOOL_LIST = "system prompt", "first message", "lis
 
 
 def sent_texts(transcript: Transcript, *, tools: bool = True) -> dict[str, str]:
-    """Give what an agent has sent its models, by what it is; what it sent none of is left out."""
+    """Give the texts that an agent has sent its models, by kind; a kind of which it sent none is left out."""
+    # Instructions that are sent anew with each request count once.
     system = dict.fromkeys(
         message.content
         for message in transcript.messages
@@ -290,10 +299,10 @@ def sent_texts(transcript: Transcript, *, tools: bool = True) -> dict[str, str]:
 def sent_digests(
     transcript: Transcript, words: Collection[str] | None, *, has_tools: bool
 ) -> Mapping[str, str]:
-    """Give the digest of each, but of what is known otherwise.
+    """Give the digest of each text that was sent, except those that are known otherwise.
 
-    That is a first message that is the task's own ``words`` (None where a model plays the user), and tools
-    that the trial itself offers.
+    These are a first message that is one of the task's own ``words`` (None where a model plays the user), and
+    tools that the trial itself offers.
     """
     texts = sent_texts(transcript, tools=not has_tools)
     known = {FIRST_MESSAGE} if words is None or texts.get(FIRST_MESSAGE, "").strip() in words else set()

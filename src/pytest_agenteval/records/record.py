@@ -21,7 +21,7 @@ _CONVERTED: set[type] = set()
 
 
 class _DataclassFields:
-    """Describes a record as the standard library does a dataclass, when somebody asks."""
+    """Describes a record as the standard library describes a dataclass, when that is requested."""
 
     def __get__(self, record: object, kind: type) -> Mapping[str, Any]:
         return _dataclass_fields(kind)
@@ -40,18 +40,20 @@ class FrozenValue(msgspec.Struct, frozen=True):
         __dataclass_fields__ = _DataclassFields()
 
 
-# gc=False for kinds of which there are many: what is frozen holds nothing that holds it, no garbage arises.
+# Kinds of which there are many have gc=False: a frozen value holds nothing that holds it, so the garbage
+# collector would find nothing.
 # forbid_unknown_fields: a key that is misspelt, or of a later version, must not be lost in silence.
 class Record(FrozenValue, frozen=True, forbid_unknown_fields=True):
     """What is to be done or what happened: a value that is written as JSON, read back, and sent anywhere."""
 
     def __hash__(self) -> int:
+        # The hash of msgspec itself fails for a record that holds a list or a plain dict.
         return hash(tuple([_hashable(getattr(self, name)) for name in self.__struct_fields__]))
 
     def to_json(self) -> dict[str, Any]:
         """Give the record as JSON values: maps with texts as keys, lists, texts, finite numbers.
 
-        What JSON does not know has the form that it has in a run's files: ``json_form`` says which.
+        A value that JSON does not know has the same form as in a run's files: ``jsonable`` describes it.
         """
         return {name: jsonable(getattr(self, name)) for name in self.__struct_fields__}
 
@@ -65,12 +67,12 @@ class Record(FrozenValue, frozen=True, forbid_unknown_fields=True):
 
 
 def versioned(record: Record) -> dict[str, Any]:
-    """Give a record as JSON values that travel: with the version of their form."""
+    """Give a record as JSON values with the version of their form, for another process or a file."""
     return {**Record.to_json(record), "v": VERSION}
 
 
 def read_versioned(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
-    """Make a record from what ``versioned`` gave; raises UsageMistake for a form that is not known here."""
+    """Make a record from what ``versioned`` gave; raises UsageMistake for an unknown version."""
     if data.get("v", VERSION) != VERSION:
         raise UsageMistake(
             f"{kind.__name__} in form {data['v']!r}: this pytest-agenteval knows only {VERSION}"
@@ -79,15 +81,16 @@ def read_versioned(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
 
 
 def from_builtins(kind: type[ValueT], data: Any, *, strict: bool = True) -> ValueT:
-    """Make a value of ours of what JSON knows; raises msgspec's ValidationError for the first thing wrong."""
+    """Make a value of ours from JSON values; raises msgspec's ValidationError for the first thing wrong."""
     if kind in _CONVERTED:
         return msgspec.convert(data, kind, strict=strict)
-    # What a kind's fields are, msgspec 0.22 learns at its first use, and a second thread that comes by
-    # meanwhile crashes Python; kinds hold each other, so there is one lock for all.
+    # msgspec 0.22 learns the fields of a kind when it is first used. A second thread that uses the kind
+    # meanwhile crashes Python. Kinds hold each other, so there is one lock for all.
     with _CONVERTING:
         try:
             return msgspec.convert(data, kind, strict=strict)
         finally:
+            # Also after an error: the fields of the kind are learned before its values are read.
             _CONVERTED.add(kind)
 
 
@@ -100,7 +103,7 @@ def _read(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
 
 
 def _hashable(value: Any) -> Any:
-    # Maps, lists and sets are left out of a hash: the rest distinguishes the records that hold them.
+    # Maps, lists and sets have no hash. The other fields are enough to distinguish records.
     if isinstance(value, tuple):
         return tuple(map(_hashable, value))
     return None if isinstance(value, dict | list | set | frozenset) else value
@@ -113,7 +116,7 @@ def _dataclass_fields(kind: type[FrozenValue]) -> Mapping[str, Any]:
     described: list[Any] = [
         (info.name, info.type, field(**_default(info))) for info in msgspec.structs.fields(kind)
     ]
-    # By name only: fields with a default may then stand before those without, as in what authors write.
+    # By name only: else fields with a default could not come before those without, as they do in specs.
     made: Any = make_dataclass(kind.__name__, described, kw_only=True)
     fields: Mapping[str, Any] = made.__dataclass_fields__
     return fields
@@ -127,8 +130,8 @@ def _default(info: msgspec.structs.FieldInfo) -> dict[str, Any]:
 class FrozenMap(dict[str, Any]):
     """A dict that refuses to be changed: equal to a dict, written by every JSON encoder, pickled, copied.
 
-    The standard library's read-only view of a dict can be none of that, and one of them in a record would
-    keep the whole record from being sent anywhere.
+    The standard library's read-only view of a dict is none of that: one of them in a record would keep the
+    record from being sent to another process.
     """
 
     __slots__ = ()
@@ -140,13 +143,14 @@ class FrozenMap(dict[str, Any]):
     clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[type[FrozenMap], tuple[dict[str, Any]]]:
+        # Else pickle would fill an empty map item by item, which the map refuses.
         return FrozenMap, (dict(self),)
 
     def __hash__(self) -> int:  # type: ignore[override]  # dict says None
         return hash(frozenset(self.items()))
 
     def copy(self) -> dict[str, Any]:
-        """Give a dict of its own with the same content, which may be changed."""
+        """Give a plain dict with the same content, which may be changed."""
         return dict(self)
 
 

@@ -1,4 +1,4 @@
-"""The transcript while it is being written by chat and tool box, so that it survives a crash."""
+"""The transcript while chat and tool box write it, so that it survives a crash."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from pytest_agenteval.text.errors import CassetteMiss, key_path_text
 
 
 def is_ended(call: ToolCall) -> bool:
-    """Whether something is known to have come of a call."""
+    """Whether the outcome of a call is known."""
     return call.error.type != NOT_FINISHED if call.error else call.result is not None
 
 
@@ -45,8 +45,8 @@ def completed_calls(
 ) -> list[ToolCall]:
     """Add to the calls that were seen the results and times of returned ones with equal ids.
 
-    ``untimed`` are the places of calls that nobody saw being made: a reply requested them and a later request
-    had their results, so when they were made in between is not known.
+    ``untimed`` are the places of calls that nobody saw being made: a reply requested them, and a later
+    request had their results. When they were made in between is unknown.
     """
     remaining = list(returned)
     completed = []
@@ -63,10 +63,10 @@ def completed_calls(
 
 
 def unseen_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list[ToolCall]:
-    """Give the calls that are returned and were not seen: by id, else by tool and arguments, else by tool."""
+    """Give the returned calls that were not seen, by id, then by tool and arguments, then by tool."""
     remaining, unseen = list(seen), list(returned)
     for identity in (_by_id, _by_arguments, lambda call: re.split(r"__|[./]", call.tool)[-1]):
-        # The last one drops the server's name, which clients of MCP put before the tool's.
+        # The last one leaves out the server's name, which clients of MCP put before that of the tool.
         unseen = [call for call in unseen if _take(remaining, identity, call) is None]
     return unseen
 
@@ -74,14 +74,15 @@ def unseen_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list
 def united_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list[ToolCall]:
     """Give all calls: those that are returned, in their order, then those that only were seen.
 
-    A call is the same if its tool and its id are, else if its tool and arguments are.
+    Two calls are the same if tool and id are equal, else if tool and arguments are.
     """
     remaining = list(seen)
     by_id = [_take(remaining, _by_id, call) for call in returned]
     united = []
     for call, match in zip(returned, by_id, strict=True):
         other = match or _take(remaining, _by_arguments, call)
-        if other is not None:  # what was seen to come of it stands
+        # An outcome that was seen is preferred to one that the agent reports.
+        if other is not None:
             outcome = {name: getattr(other, name) for name in ("result", "error", "started", "ended", "tape")}
             call = replace(call, **outcome)
         united.append(call)
@@ -119,9 +120,9 @@ class AddedPrompt(NamedTuple):
 
 
 class Recorder:
-    """Everything said and called so far in one trial; several threads may write to it.
+    """The messages and calls of one trial so far; several threads may write to it.
 
-    ``at`` gives the seconds since the trial began, ``prices`` say what the user knows of models' prices.
+    ``at`` gives the seconds since the trial began, ``prices`` are the user's own prices of models.
     """
 
     def __init__(self, at: Callable[[], float], prices: Prices = NO_PRICES) -> None:
@@ -138,6 +139,7 @@ class Recorder:
         self.broken: BaseException | None = None
         self.seeded = 0
         self.last_words = self.answer_so_far = ""
+        # Reentrant: ``add_returned`` calls ``offer_tools``, which takes it too.
         self._lock = threading.RLock()
         self._pending_calls: dict[int, int] = {}
         self._untimed_calls: set[int] = set()
@@ -151,11 +153,12 @@ class Recorder:
         return len(self._conversations)
 
     def add_prompt(self, messages: Sequence[Mapping[str, Any]], *, concurrent: bool = False) -> AddedPrompt:
-        """Write down the messages of a request that were not there before; return them and where they are.
+        """Write down the messages of a request that are new; return them and where they are.
 
-        A request goes on with the conversation of which it holds all, the longest where there are several;
-        any other begins a new phase. Where requests are ``concurrent``, it joins none that waits for a reply.
-        The task gave the first ``seeded`` messages: an agent that gives the model a history says how long.
+        A request continues the conversation of which it holds all messages, the longest where there are
+        several. Any other request begins a new phase. Where requests are ``concurrent``, it joins none that
+        waits for a reply. The task gave the first ``seeded`` messages: an agent that gives the model a
+        history sets that number.
         """
         with self._lock:
             # An agent may rewrite its history, as by a summary: what it dropped stays in the transcript.
@@ -164,6 +167,7 @@ class Recorder:
             if not known:
                 known = [_Conversation(self.phase + 1)]
                 self._conversations += known
+            # Of conversations of one length this is the latest, for they were reversed.
             conversation = max(known, key=lambda each: len(each.messages))
             recorded = len(conversation.messages)
             for number, message in enumerate(messages[recorded:], start=recorded):
@@ -182,23 +186,23 @@ class Recorder:
             self.usage = self.usage + Usage(attempts=number)
 
     def add_unanswered(self, requests: int) -> None:
-        """Count requests of an ask that had no reply at all: what they took is unknown."""
+        """Count requests to which no attempt brought a reply: what they took is unknown."""
         with self._lock:
             self.usage = self.usage + unanswered_usage(requests)
 
     def add_unread(self, *, is_sent: bool) -> None:
-        """Count a request of a model that nobody can read: what it took is unknown; sent, it was paid."""
+        """Count a request to a model that cannot be read: its usage is unknown, and paid if it was sent."""
         with self._lock:
             self.usage = self.usage + UNREAD_USAGE
             self.paid = self.paid + UNREAD_USAGE if is_sent else self.paid
 
     def add_unseen_usage(self) -> None:
-        """Note that models may have been called where nobody saw it: what the trial took is unknown."""
+        """Note that models may have been called unseen: what the trial took is unknown."""
         with self._lock:
             self.usage = self.usage + UNSEEN_USAGE
 
     def pay(self, usage: Usage) -> None:
-        """Count what was really paid now, by whomever: what a tape plays costs nothing again."""
+        """Count usage that is really paid in this run; a reply from a tape costs nothing again."""
         with self._lock:
             self.paid = self.paid + usage
 
@@ -217,16 +221,18 @@ class Recorder:
     ) -> None:
         """Write down a model's reply and what it took; in the last conversation, if ``phase`` names none.
 
-        Of an ``unpaid`` one, as a recording gives it, nobody is paid what it took.
+        An ``unpaid`` reply, such as one from a recording, costs nothing.
         """
         content = truncated_text(message.get("content") or "")
-        calls = tuple(map(truncated_call, calls))  # before anything keeps them: a call may hold itself
+        # Cut before they are stored anywhere: the arguments of a call may hold themselves.
+        calls = tuple(map(truncated_call, calls))
         with self._lock:
             conversation = self._conversations[-1 if phase is None else phase - 1]
             conversation.messages.append(message)
             conversation.busy = False
             self.last_words = content or self.last_words
-            if phase is None:  # an agent that uses the trial's own chat answers with the last message
+            # An agent that uses the trial's own chat answers with the last message.
+            if phase is None:
                 self.answer_so_far = self.last_words
             self._messages.append(Message("assistant", content, calls, ask.turn, phase=conversation.phase))
             self._asks.append(ask)
@@ -235,10 +241,10 @@ class Recorder:
                 self.paid = self.paid + ask.usage
 
     def begin_call(self, call: ToolCall) -> int:
-        """Reserve a call's place in the order in which the model listed it; return the place.
+        """Reserve a place for a call in the order in which the model listed it; return the place.
 
-        A call that a model's reply already held (of the same id, else of the same tool and arguments) has
-        its place, and gets no second one.
+        A call that was already in a model's reply (same id, else same tool and arguments) has its place, and
+        gets no second one.
         """
         with self._lock:  # calls may come from several threads
             place = self._pending_place(call) if self._pending_calls else None
@@ -249,19 +255,20 @@ class Recorder:
             return len(self._calls) - 1
 
     def end_call(self, place: int, call: ToolCall) -> None:
-        """Put what came of a call into its place."""
+        """Put the outcome of a call into its place."""
         with self._lock:
             listed = self._calls[place]
             if (listed.id, listed.turn, listed.index) != (call.id, call.turn, call.index):
-                # Where it belongs, the model's reply decides.
+                # The model's reply decides to which turn the call belongs.
                 call = replace(call, id=listed.id, turn=listed.turn, index=listed.index)
             self._calls[place] = truncated_call(call)
 
     def begin_call_event(self, call: ToolCall, places: Collection[int]) -> int:
         """Reserve the place of a call that a program reports, and return it.
 
-        It is that of the call of this id in a model's reply, else of one of the same tool and arguments that
-        waits for its result, else a new one; ``places`` are those of its other calls.
+        It is the place of the call with this id in a model's reply, else of one with the same tool and
+        arguments that waits for its result, else a new one. ``places`` are those of the program's other
+        calls.
         """
         with self._lock:
             seen = (at for at, other in enumerate(self._calls) if other.id == call.id and at not in places)
@@ -274,7 +281,7 @@ class Recorder:
             return place
 
     def end_call_event(self, place: int, result: Any, error: ToolError | None, ended: float) -> None:
-        """Put the result that a program reports into its call's place; what was seen to come of it stands."""
+        """Put the result that a program reports into its call's place, unless an outcome was seen."""
         with self._lock:
             listed = self._calls[place]
             self._pending_calls.pop(place, None)
@@ -285,12 +292,13 @@ class Recorder:
     def add_asked_calls(self, calls: Sequence[ToolCall], phase: int = 1) -> None:
         """Write down calls of a reply that somebody else makes: ``answer_call`` ends each of the agent's.
 
-        ``phase`` is that of the reply's conversation: calls of several may have one id.
+        ``phase`` is that of the reply's conversation: calls of several conversations may have the same id.
         """
         with self._lock:
             for call in calls:
                 self._calls.append(truncated_call(call))
                 self._untimed_calls.add(len(self._calls) - 1)
+                # Calls that the provider made itself have no later request with a result.
                 if call.by == "agent":
                     self._has_requested_calls = True
                     self._pending_calls[len(self._calls) - 1] = phase
@@ -298,9 +306,9 @@ class Recorder:
     def answer_call(
         self, id: str, result: Any, error: ToolError | None, ended: float, phase: int | None = None
     ) -> None:
-        """Put the result that a model is shown into its call; nothing where the call has one already.
+        """Put the result that a model is shown into its call, unless the call has one already.
 
-        Of several that wait it is that of the conversation ``phase``.
+        Of several calls that wait, it is the one of the conversation ``phase``.
         """
         with self._lock:
             place = self._pending_of(id, phase)
@@ -310,13 +318,13 @@ class Recorder:
                 self._calls[place] = truncated_call(answered)
 
     def _pending_of(self, id: str, phase: int | None = None) -> int | None:
-        """Give the place of a pending call of this id, one of this conversation if there is any."""
+        """Give the place of a pending call with this id, preferably one of this conversation."""
         places = [place for place in self._pending_calls if self._calls[place].id == id]
         own = [place for place in places if self._pending_calls[place] == phase]
         return next(iter(own or places), None)
 
     def _pending_place(self, call: ToolCall) -> int | None:
-        """Give the place of a pending call that this one is; it is pending no more."""
+        """Give the place of the pending call that this call is, which is then no longer pending."""
         place = self._pending_of(call.id)
         if place is None:
             calls, arguments = self._calls, (call.args, call.raw_args)
@@ -327,7 +335,7 @@ class Recorder:
         return place
 
     def leave_open(self, places: Iterable[int]) -> None:
-        """Have these calls wait for a result, but for those of which something is known to have come."""
+        """Let these calls wait for a result, except those whose outcome is known."""
         with self._lock:
             for place in places:
                 call = self._calls[place]
@@ -338,7 +346,7 @@ class Recorder:
         """Close the calls of which nobody reported a result.
 
         Where the agent was ``cut_off``, they did not end. An agent that ended by itself may have answered
-        with a result that no model was shown: then nothing is known of it, and that is no error.
+        with a result that no model was shown: then the result is unknown, and that is no error.
         """
         with self._lock:
             for place in self._pending_calls if cut_off else ():
@@ -347,7 +355,8 @@ class Recorder:
             self._pending_calls.clear()
 
     def offer_tools(self, tools: Sequence[ToolSpec]) -> None:
-        """Write down which tools a model is offered; one that was written down under its name stands."""
+        """Write down which tools a model is offered; of two with the same name the first counts."""
+        # Most requests offer the same tools as the one before.
         if not tools or tools is self._offered:
             return
         with self._lock:
@@ -356,12 +365,12 @@ class Recorder:
             self._tools += tuple(declared_tool(tool) for tool in tools if tool.name not in names)
 
     def add_returned(self, returned: Transcript) -> None:
-        """Take over what an agent reports of its own course.
+        """Add what an agent reports of its own course.
 
-        Where replies of models were seen, they stand, and results and times of calls are added, by the calls'
-        ids. Calls that no reply requested are added only where no reply requested any: such an agent reads
-        them in texts. Where no reply was seen, all is taken over, and the outcome of a seen call stays. A
-        call without a reported result waits for one as a call that was seen does.
+        Where replies of models were seen, they count, and only results and times of calls are added, by the
+        calls' ids. Calls that no reply requested are added only where no reply requested any: such an agent
+        reads them in texts. Where no reply was seen, everything is taken over, and the outcome of a seen call
+        stays. A call without a reported result waits for one, as a call that was seen does.
         """
         is_open = [call.error is not None and call.error.type == NOT_FINISHED for call in returned.calls]
         pairs = zip(returned.calls, is_open, strict=True)
@@ -388,7 +397,8 @@ class Recorder:
             self._events += returned.events
             usage = returned.usage
             if usage == NO_USAGE and any(message.role == "assistant" for message in returned.messages):
-                usage = UNSEEN_USAGE  # of somebody's own transcript: it holds replies, and not what they took
+                # A transcript of the agent's own form: it has replies, and not what they took.
+                usage = UNSEEN_USAGE
             self.usage = self.usage + usage
             self.returned_usage = self.returned_usage + usage
             self.turn = max([ask.turn for ask in returned.asks], default=self.turn)
@@ -396,7 +406,7 @@ class Recorder:
             self.last_words = returned.last_words or self.last_words
 
     def add_miss(self, miss: CassetteMiss) -> None:
-        """Write down a request that is not recorded, and what there is in its place."""
+        """Write down a request that is not recorded, and what is recorded instead."""
         problem = miss.problem
         details = {
             "file": problem.file,
@@ -414,7 +424,7 @@ class Recorder:
             self.event(PROMPT_READ, name, {"digest": digest, "turn": self.turn + 1})
 
     def event(self, kind: str, text: str, details: Mapping[str, Any] = NOTHING) -> None:
-        """Write down something worth knowing."""
+        """Write down something worth knowing, with the current time; texts and details are cut to fit."""
         self._events.append(Event(self.at(), kind, truncated_text(text), truncated(details)))
 
     @property
@@ -441,7 +451,8 @@ class Recorder:
             calls.append(ToolCall(call["id"], 0, index, function["name"], args, raw, by="seed"))
         role = OTHER_ROLES.get(message["role"], message["role"])
         return Message(
-            role if role in get_args(Role) else "user",  # of an agent's own making: sent to the model
+            # A role of the agent's own making: the message was sent to the model, as a user's is.
+            role if role in get_args(Role) else "user",
             truncated_text(_text(message.get("content"))),
             tuple(calls),
             self.turn,
@@ -452,9 +463,10 @@ class Recorder:
 
 
 def _is_name_of(tool: str, listed: str) -> bool:
-    """Whether a tool was declared to a model by this name, perhaps behind that of its server.
+    """Whether a tool was declared to a model by this name, perhaps with that of its server before it.
 
-    So clients of MCP call them: ``mcp__agenteval__weather``, ``agenteval.weather``, ``agenteval_weather``.
+    Clients of MCP write such names: ``mcp__agenteval__weather``, ``agenteval.weather``,
+    ``agenteval_weather``.
     """
     return listed == tool or listed.endswith((f"__{tool}", f".{tool}", f"/{tool}", f"agenteval_{tool}"))
 
@@ -462,6 +474,7 @@ def _is_name_of(tool: str, listed: str) -> bool:
 def _goes_on(conversation: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:
     if len(messages) < len(conversation):
         return False
+    # Most agents send the very same objects again, which need not be compared.
     return all(old is new or old == new for old, new in zip(conversation, messages, strict=False))
 
 

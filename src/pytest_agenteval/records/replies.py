@@ -1,4 +1,4 @@
-"""What is common to every model's reply, whoever read it: its text and thoughts, counts, and how it ended."""
+"""Reads what every model's reply has: its text and thoughts, its token counts, and how it ended."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ UNKNOWN = UNREAD_USAGE
 class PricedApart(FrozenValue, frozen=True):
     """Tokens of one reply that have prices of their own; its usage counts them with all others.
 
-    ``hour_writes`` are those of ``cache_writes`` that last for an hour. ``service_tier`` is the
-    provider's word for how quickly it answered, where that has a price.
+    ``hour_writes`` are those of ``cache_writes`` that last for an hour. ``service_tier`` is the provider's
+    name for how quickly it answered, where that has a price.
     """
 
     cache_writes: int = 0
@@ -47,19 +47,17 @@ INCOMPLETE = "incomplete"
 
 
 def finish_of(reason: str, *, calls: bool, refused: bool = False) -> str:
-    """Give the reason for a reply's end in our words, or as it is where there is none for it.
-
-    Some providers say stop where they mean their calls.
-    """
+    """Give the reason for the end of a reply as one of ``FINISHES``, or unchanged if it is unknown."""
     refused = refused and reason != INCOMPLETE
     finish = "content_filter" if refused else FINISHES.get(reason or "stop", reason or "stop")
+    # Some providers write stop also for a reply with calls.
     return "tool_calls" if calls and finish == "stop" else finish
 
 
 def credible_usage(usage: Usage) -> Usage:
-    """Give the usage of one reply; counts that cannot be true, and a cost that cannot, are unknown.
+    """Give the usage of one reply; counts and costs that are impossible become unknown.
 
-    What is below 0 would take tokens off other replies' when they are added up.
+    A count below 0 would lower the sums that it is added to.
     """
     counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
     possible = (
@@ -75,7 +73,7 @@ def credible_usage(usage: Usage) -> Usage:
 
 
 class SplitReply(NamedTuple):
-    """What a model answers, and what it thought before that."""
+    """The answer of a model, and its thoughts before that."""
 
     text: str
     reasoning: str
@@ -84,13 +82,15 @@ class SplitReply(NamedTuple):
 def split_thoughts(text: str) -> SplitReply:
     """Separate a model's thoughts from its answer, by the marks that servers without a parser leave.
 
-    A closing mark alone ends a thought that began in the prompt. A thought that never closes goes to the
-    end. A mark in the middle of a line opens a thought only if that thought is closed. A mark that is quoted
-    is text: within code, between quotation marks, as `<think> and </think>` in a sentence, or in a reply that
-    begins as JSON or as a block of code.
+    A closing mark alone ends a thought that the prompt began. A thought that is never closed reaches to the
+    end. A mark in the middle of a line opens a thought only if that thought is closed.
+
+    A quoted mark is text: within code, between quotation marks, as `<think> and </think>` in a sentence, or
+    in a reply that begins as JSON or as a block of code.
     """
     if _DATA_BEGINS.match(text):
         return SplitReply(text, "")
+    # The plain look comes first: few models write these messages.
     if _HARMONY.search(_without_quotes(text)) if "<|channel|>" in text else None:
         thoughts, spoken = [], []
         for each in harmony_messages(text):
@@ -115,6 +115,7 @@ class _Mark(NamedTuple):
     closes: bool
 
 
+# Marks of DeepSeek, Qwen and others (<think>), Mistral ([think]), Kimi, Cohere (start_thinking) and Gemma.
 _MARK = re.compile(
     r"<(?P<slash>/?)(?P<tag>(?:\w{1,20}:)?think(?:ing)?|thought)>|\[(?P<bracket>/?)think\]"
     r"|◁(?P<triangle>/?)think▷|<\|(?P<word>begin|start|end)_(?:of_thought|thinking)\|>"
@@ -143,25 +144,29 @@ def _split_at(text: str, marks: Sequence[_Mark]) -> SplitReply:
     thoughts: list[str] = []
     last_closing = {mark.kind: mark.start for mark in marks if mark.closes}
     opened, begin, blocks, nested = "", 0, 0, 0
-    line_read_to, line_is_blank = 0, True  # No line is read twice: a model may repeat a mark for ever.
+    # No line is read twice: a model may repeat a mark for ever.
+    line_read_to, line_is_blank = 0, True
     for mark in marks:
         if opened:
-            # A thought may open twice: by the prompt's template, and by the model.
+            # A thought may be opened twice: by the prompt's template, and by the model.
             nested += not mark.closes and mark.kind == opened
             if not mark.closes or mark.kind != opened:
                 continue
             thoughts.append(text[begin : mark.start])
             opened, blocks = "", blocks + 1
         elif mark.closes:
-            if blocks and not nested:  # thoughts have ended: an answer that names the mark
+            # Behind the end of thoughts, an answer names the mark.
+            if blocks and not nested:
                 continue
             nested = max(0, nested - 1)
+            # A closing mark alone: all text before it was a thought, which the prompt began.
             thoughts.append("".join(answer) + text[begin : mark.start])
             answer, line_is_blank = [], True
         else:
             _, newline, line = text[line_read_to : mark.start].rpartition("\n")
             line_is_blank = not line.strip() and (line_is_blank or bool(newline))
             line_read_to = mark.start
+            # Within a line, a mark that is never closed is text.
             if not line_is_blank and last_closing.get(mark.kind, -1) < mark.start:
                 continue
             answer.append(text[begin : mark.start])
@@ -178,8 +183,8 @@ def _joined_thoughts(thoughts: Iterable[str]) -> str:
 def _marks(text: str) -> list[_Mark]:
     """Find the marks of thoughts that are not quoted.
 
-    Code that a thought leaves open may reach into the answer. So where a reply begins with a thought, a
-    closing mark within code counts if there is no other.
+    A block of code that a thought does not close may reach into the answer. So, where a reply begins with a
+    thought, a closing mark within code counts if there is no other.
     """
     if _MARK.search(text) is None:
         return []
@@ -190,7 +195,7 @@ def _marks(text: str) -> list[_Mark]:
     tags = [mark for mark in marks if mark.kind.endswith(_TAGS)]
     if {mark.kind for mark in tags if not mark.closes} <= {mark.kind for mark in tags if mark.closes}:
         return marks
-    # One is closed by another's spelling, as in <think>...</thinking>, or by none.
+    # A mark is closed in another spelling, as in <think>...</thinking>, or not at all.
     return [mark._replace(kind="think") if mark.kind.endswith(_TAGS) else mark for mark in marks]
 
 
@@ -207,7 +212,7 @@ def _marks_in(text: str) -> Iterator[_Mark]:
 
 
 def _without_quotes(text: str) -> str:
-    """Give the text with blanks in place of code and of named marks: as long as before."""
+    """Give the text with blanks in place of code and of named marks, so that all places stay the same."""
     lines = text.split("\n")
     fence, opened = "", 0
     for at, line in enumerate(lines):
@@ -218,7 +223,8 @@ def _without_quotes(text: str) -> str:
         if closes:
             lines[opened : at + 1] = [" " * len(each) for each in lines[opened : at + 1]]
             fence = ""
-        elif "`" not in match[2] and (not fence or match[1] == fence):  # a second one: the first never closed
+        # Where the same fence opens a second time, the first one was never closed.
+        elif "`" not in match[2] and (not fence or match[1] == fence):
             fence, opened = match[1], at
     text = _INLINE_CODE.sub(lambda match: " " * len(match[0]), "\n".join(lines))
     return _NAMED.sub(lambda match: " " * len(match[0]), text)
@@ -242,9 +248,9 @@ _RECIPIENT = re.compile(r"to=(?:functions\.)?([\w.-]+)")
 
 
 def harmony_messages(text: str) -> list[HarmonyMessage]:
-    """Read a reply of several messages, each on a channel and for somebody.
+    """Read a reply of several messages, each on a channel and for a recipient.
 
-    What stands outside of them is a message without a channel, the first of the list if there is any.
+    Text outside of them is a message without a channel, which is then the first of the list.
     """
     messages = []
     for match in _HARMONY.finditer(text):

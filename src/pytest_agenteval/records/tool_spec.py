@@ -17,9 +17,9 @@ NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 class ToolSpec(Record, frozen=True):
     """A tool's name, what it is for, and the JSON Schema of its arguments.
 
-    ``checked``: arguments are checked against ``parameters`` before the tool is called; a tool that says no
-    does it itself. ``taped``: the tool asks the outside world, so its answers are played from cassettes.
-    ``blocking``: its function waits, so it runs in a thread of its own.
+    ``checked``: arguments are checked against ``parameters`` before the tool is called; else the tool does
+    that itself. ``taped``: the tool sends requests to the outside world, so its answers are replayed from
+    cassettes. ``blocking``: its function waits, so it runs in a thread of its own.
     """
 
     name: str
@@ -38,13 +38,14 @@ class ToolSpec(Record, frozen=True):
 
 MOST_REMEMBERED = 512
 
-# By identity, beside what it belongs to: all trials of a suite are offered the same tools.
+# By the ids of the tools, for all trials of a suite are offered the same objects. Each entry holds its tools:
+# else an id could be given to another object.
 _declared: dict[int, tuple[ToolSpec, ToolSpec]] = {}
 _texts: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], str]] = {}
 
 
 def declared_tool(tool: ToolSpec) -> ToolSpec:
-    """Give a tool as a model knows it: by name, description and schema."""
+    """Give a tool as it is declared to a model: by name, description and schema."""
     held = _declared.get(id(tool))
     if held is None:
         if len(_declared) >= MOST_REMEMBERED:
@@ -54,7 +55,7 @@ def declared_tool(tool: ToolSpec) -> ToolSpec:
 
 
 def tools_text(tools: tuple[ToolSpec, ...]) -> str:
-    """Give tools as JSON text, which is made once for the same tools."""
+    """Give tools as JSON text, which is made only once for the same tools."""
     key = tuple(map(id, tools))
     held = _texts.get(key)
     if held is None:
@@ -69,19 +70,21 @@ DEEPEST = 100
 
 NO_OBJECT = "the arguments are not a JSON object"
 
+# A text in quotes is matched as a whole, so that brackets within it are not counted.
 _BRACKET = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\[{]|[\]}]")
 
 
 def parse_arguments(text: str) -> tuple[Mapping[str, Any], str | None]:
     """Read a call's arguments; what is no JSON object comes back as text beside empty arguments.
 
-    JSON knows no NaN and no infinity, though Python's reader takes both: such arguments are the model's
-    mistake, and could neither be stored nor sent on.
+    JSON has no NaN and no infinity, though Python's reader takes both. Such arguments are a mistake of the
+    model: they could neither be stored nor sent on.
     """
     try:
         args = read_json(text)
     except ValueError:
         return NOTHING, text
+    # Only an escape or a character beyond ASCII can be half of a surrogate pair.
     args = mend_surrogates_in(args) if "\\u" in text or not text.isascii() else args
     return (args, None) if isinstance(args, dict) else (NOTHING, text)
 
@@ -98,7 +101,8 @@ def arguments_problem(text: str) -> str:
 
 
 def read_json(text: str) -> Any:
-    """Read what a model wrote as JSON; raises ValueError for what others could not read."""
+    """Read JSON that a model wrote; raises ValueError for what other readers could not read."""
+    # With so few brackets, as most texts have, the depth need not be counted.
     if text.count("{") + text.count("[") > DEEPEST:
         depth = deepest = 0
         for match in _BRACKET.finditer(text):
@@ -110,7 +114,7 @@ def read_json(text: str) -> Any:
 
 
 def shown_value(text: str) -> Any:
-    """Give the result that a model is shown as this text: a list or a map where it is one's JSON."""
+    """Read the result that a model was shown as this text: a list or a map where the text is its JSON."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
@@ -120,7 +124,7 @@ def shown_value(text: str) -> Any:
 
 
 class _NotTaken(ValueError):
-    """What Python's reader would take, and nobody else."""
+    """Raised for what Python's reader of JSON takes, and other readers refuse."""
 
 
 def _refuse_constant(constant: str) -> Any:

@@ -12,7 +12,7 @@ from pytest_agenteval.records.record import NOTHING, FrozenValue, Record
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.formatting import format_duration, pluralize
 
-# Stands behind a sum of which a part is unknown.
+# Written behind a sum of which a part is unknown.
 PARTLY_UNKNOWN = " + unknown"
 
 
@@ -27,6 +27,7 @@ def format_cost(usd: Figure) -> str:
     """Write what was paid: ``$1.23``, ``$1.23 + unknown``, ``cost unknown``."""
     if usd.known_part is None:
         return "cost unknown"
+    # With two digits, the cost of a small run would be 0.
     paid = f"${usd.known:.2f}" if usd.known >= 1 or usd.known == 0 else f"${usd.known:.4f}"
     return paid + (PARTLY_UNKNOWN if usd.unknown else "")
 
@@ -39,9 +40,9 @@ def format_seconds(seconds: Figure) -> str:
 
 
 class Figure(FrozenValue, frozen=True, gc=False):
-    """A sum of counts or amounts: ``known`` is what is known of it, ``unknown`` how many parts are not.
+    """A sum of counts or amounts: ``known`` sums up the known parts, ``unknown`` counts the others.
 
-    It is false only where nothing was taken, which is known.
+    It is false only where it is known that nothing was taken.
     """
 
     known: float = 0
@@ -54,7 +55,7 @@ class Figure(FrozenValue, frozen=True, gc=False):
 
     @property
     def known_part(self) -> float | None:
-        """What is known of it, None where nothing is."""
+        """The known part of the sum; None where nothing is known."""
         return self.known if self.known or not self.unknown else None
 
     def __bool__(self) -> bool:
@@ -65,7 +66,7 @@ class Figure(FrozenValue, frozen=True, gc=False):
 
 
 def sum_figures(values: Collection[float | None]) -> Figure:
-    """Add up figures of which some may be unknown, which is None."""
+    """Add up figures; one that is None is unknown."""
     known = [value for value in values if value is not None]
     return Figure(sum(known), len(values) - len(known))
 
@@ -110,9 +111,9 @@ class ToolCall(Record, frozen=True):
 class Message(Record, frozen=True):
     """One message of the conversation.
 
-    ``calls`` are the calls an assistant message asked for, as asked, without results. ``call_id`` names the
-    call that a tool message answers. ``seeded`` messages were given, not said. ``phase`` counts conversations
-    from 1: it grows when the agent starts anew or rewrites what was said before.
+    ``calls`` are the calls that an assistant message requests, without results. ``call_id`` names the call
+    that a tool message answers. ``seeded`` messages were given by the task. ``phase`` counts conversations
+    from 1: it grows when the agent starts anew or rewrites its history.
     """
 
     role: Role
@@ -143,8 +144,8 @@ class Usage(Record, frozen=True, gc=False):
     partial_cost_usd: float = 0.0
 
     def __post_init__(self) -> None:
-        # So says who does not count, earlier versions of this package too: every reply takes a request, at
-        # an offline model as well, and has some tokens.
+        # An agent that does not count writes 0, and so did earlier versions of this package. But every reply
+        # takes a request, at an offline model as well, and has some tokens: such a 0 is unknown.
         if self.asks and self.attempts == 0:
             force_setattr(self, "attempts", None)
         if self.cost_usd is None and self.asks and self.input_tokens == 0 == self.output_tokens:
@@ -160,13 +161,14 @@ class Usage(Record, frozen=True, gc=False):
 
     @property
     def known_tokens(self) -> int:
-        """The tokens that are known: all, or a part of them."""
+        """The tokens that are known: all of them, or a part."""
         known = (self.input_tokens or 0) + (self.output_tokens or 0)
+        # A single reply may have only one of its two counts, and then no sum.
         return known if self.tokens is not None else self.partial_tokens or known
 
     @property
     def known_cost_usd(self) -> float:
-        """The cost that is known: all, or a part of it."""
+        """The cost that is known: all of it, or a part."""
         return self.partial_cost_usd if self.cost_usd is None else self.cost_usd
 
     def __add__(self, other: Usage) -> Usage:
@@ -185,7 +187,8 @@ class Usage(Record, frozen=True, gc=False):
             0 if is_whole else self.known_tokens + other.known_tokens,
             0.0 if cost is not None else self.known_cost_usd + other.known_cost_usd,
         )
-        total = Usage()  # filled field by field: what one reply cannot be, a sum can, see __post_init__
+        # Filled field by field: __post_init__ corrects figures that no single reply has, and a sum may have.
+        total = Usage()
         for name, figure in zip(Usage.__struct_fields__, figures, strict=True):
             force_setattr(total, name, figure)
         return total
@@ -204,12 +207,10 @@ def _sum(one: NumberT | None, other: NumberT | None) -> NumberT | None:
 
 
 def token_figure(usage: Usage) -> Figure:
-    """Give the tokens as a part of a sum."""
     return Figure(usage.known_tokens, int(usage.tokens is None))
 
 
 def cost_figure(usage: Usage) -> Figure:
-    """Give the cost as a part of a sum."""
     return Figure(usage.known_cost_usd, int(usage.cost_usd is None))
 
 
@@ -282,11 +283,12 @@ class Event(Record, frozen=True):
 
 
 class Ask(Record, frozen=True):
-    """One reply of a model: when it was asked, when it answered, what it took.
+    """One reply of a model: when it was requested, when it came, what it took.
 
     ``started``, ``ended`` are seconds since the trial began, of the request that brought the reply;
-    ``first_token_s`` is seconds after ``started``, None when the reply was not streamed. ``model`` is what
-    the reply itself names, empty where an agent asked through its context: there the trial's key says it.
+    ``first_token_s`` is seconds after ``started``, None when the reply was not streamed. ``model`` is the
+    model that the reply itself names. It is empty where an agent used the chat of its context: then the
+    trial's key names it.
     """
 
     turn: int
@@ -310,9 +312,9 @@ def models_of(asks: Sequence[Ask]) -> tuple[str, ...]:
 
 
 class Transcript(Record, frozen=True):
-    """Everything said and called in one trial, in the order in which it happened.
+    """The messages and calls of one trial, in the order in which they happened.
 
-    ``tools`` are those that a model was told of.
+    ``tools`` are those that were declared to a model.
     """
 
     messages: tuple[Message, ...] = ()
@@ -324,7 +326,7 @@ class Transcript(Record, frozen=True):
 
     @property
     def last_words(self) -> str:
-        """What the last message of an assistant that says anything says."""
+        """The text of the last assistant message that has any."""
         texts = (message.content for message in reversed(self.messages) if message.role == "assistant")
         return next(filter(None, texts), "")
 
@@ -334,13 +336,13 @@ class Transcript(Record, frozen=True):
         return models_of(self.asks)
 
     def usage_of(self, *kinds: str) -> Usage:
-        """Give what asks took that are events of these kinds: those of judges, or of a simulated user."""
+        """Give the usage of requests that are events of these kinds: to judges, or to a simulated user."""
         asks = [event for event in self.events if event.kind in kinds]
         return sum([Usage.from_json(event.details["usage"]) for event in asks], NO_USAGE)
 
     @property
     def all_usage(self) -> Usage:
-        """What agent, judges and simulated user took together."""
+        """The usage of agent, judges and simulated user together."""
         return self.usage + self.usage_of(JUDGE_ASK, USER_ASK)
 
     @property

@@ -64,8 +64,8 @@ class TapeCounts(Record, frozen=True, gc=False):
 class Origin(Record, frozen=True):
     """Which attempt a trial was taken over from, instead of being carried out.
 
-    ``run`` is the name of the run that carried it out, empty for an earlier attempt of the same run.
-    ``regraded`` says that its grades are new.
+    ``run`` is the name of the run that carried it out; it is empty for an earlier attempt of the same run.
+    ``regraded`` means that its grades are new.
     """
 
     run: str
@@ -86,15 +86,16 @@ NO_ERROR = ErrorDetails("", "")
 
 
 def part_paid(used: Usage, paid: Usage) -> Usage | None:
-    """Give what was paid of what was used; None where that is all, or where it cost nothing.
+    """Give what was paid of the usage; None where that is all of it, or where it cost nothing.
 
-    An offline model's tokens are nobody's: its trials need not say that none was paid.
+    An offline model's tokens cost nothing, so its trials need not record that none was paid.
     """
     if used.cost_usd == 0 == paid.cost_usd and paid.tokens in (0, used.tokens):
         return None
     are_equal = (
         (paid.tokens, paid.known_tokens) == (used.tokens, used.known_tokens)
         and (paid.cost_usd is None) == (used.cost_usd is None)
+        # Sums of the same costs may differ in the last digits, by the order in which they were added.
         and isclose(paid.known_cost_usd, used.known_cost_usd, rel_tol=1e-9)
     )
     return None if are_equal else paid
@@ -103,15 +104,17 @@ def part_paid(used: Usage, paid: Usage) -> Usage | None:
 class Trial(Record, frozen=True):
     """One finished trial.
 
-    ``score`` is the weighted mean of decided grades, None when none is decided or the trial errored.
-    ``file`` is the task's file, from pytest's rootdir. ``limit`` names the trial's own limit that ran out, if
-    one did. ``cause`` and ``message`` say why an errored trial broke. ``seconds`` is the time from the start
-    of the agent to its end, without waiting for a slot. Its limit does not count the ``uncharged_seconds`` of
-    it: failed requests, back-off, imports, a busy process. ``label`` says whether the agent should act,
-    ``acted`` whether it did; that is None where the task has no label, or its suite does not say what acting
-    is. ``split`` is None where nobody knows. ``paid`` is what of it was asked in this run, and not played
-    from a recording; None where that is all.
-    ``origin`` says where a trial was carried out that its run has taken over.
+    ``score`` is the weighted mean of decided grades, None when none is decided or the trial errored. ``file``
+    is the task's file, from pytest's rootdir. ``limit`` names the trial's own limit that ran out, if one did.
+    ``cause`` and ``message`` say why an errored trial broke.
+
+    ``seconds`` is the time from the start of the agent to its end, without waiting for a slot. The limit does
+    not count the ``uncharged_seconds`` of it: failed requests, back-off, imports, a busy process.
+
+    ``label`` says whether the agent should act, ``acted`` whether it did. ``acted`` is None where the task
+    has no label, or its suite does not define what acting is. ``split`` is None where it is unknown. ``paid``
+    is the part of the usage that was requested in this run, and not replayed from a recording; None where
+    that is all of it. ``origin`` says where a trial was carried out that its run has taken over.
     """
 
     key: TrialKey
@@ -146,7 +149,7 @@ class Trial(Record, frozen=True):
 
     @classmethod
     def errored(cls, plan: Plan, error: ErrorDetails) -> Trial:
-        """Make the record of a trial that never started, or of which nothing is left but what broke it."""
+        """Make the record of a trial that never started, or of which only the error is left."""
         task = plan.task
         return cls(
             key=plan.key,
@@ -182,7 +185,7 @@ class Trial(Record, frozen=True):
     @property
     def judging(self) -> Usage:
         """Tokens, money and attempts of the judges, which are no part of ``usage``."""
-        # From events, which regrading replaces: the agent's usage stands as it was.
+        # From events, which regrading replaces, while it leaves the agent's usage as it was.
         return self.transcript.usage_of(JUDGE_ASK)
 
     @property
@@ -202,9 +205,9 @@ class Trial(Record, frozen=True):
         return self.ending == "passed" and all(grade.full for grade in decided)
 
     def explain(self) -> str:
-        """Say why the trial ended as it did: graders, failed checks, what broke, the answer, changed files.
+        """Explain why the trial ended as it did: graders, failed checks, errors, the answer, changed files.
 
-        These are the lines that a run prints of it.
+        A run prints the same lines.
         """
         return "\n".join(explain_trial(self))
 

@@ -1,4 +1,4 @@
-"""A trial without secrets: what leaves the engine, so that nothing behind it has to think of them."""
+"""Takes the secrets out of a trial before it leaves the engine, so that nothing else has to think of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.text.redaction import KNOWN_SECRETS, Secrets, _written_forms
 from pytest_agenteval.text.secret_forms import SHORTEST_NUMBER
 
-# What authors and users named, and what was computed: neither is a place for what an agent says.
+# Names that authors and users gave, and computed figures: neither holds texts of an agent.
 NAMES = ("key", "kind", "bucket", "tags", "file", "limit", "cause", "workspace", "label")
 FIGURES = (
     "attempt", "ending", "score", "digests", "started_at", "seconds", "uncharged_seconds", "tool_tape",
@@ -23,16 +23,17 @@ FIGURES = (
 
 
 def redact_trial(trial: Trial, secrets: Secrets = KNOWN_SECRETS) -> Trial:
-    """Give the trial with a mark in place of each secret; most have none, and are given as they are.
+    """Give the trial with a mark in place of each secret; most have none, and are returned as they are.
 
-    The grades stand: they were given to what really was there.
+    Scores stay as they are: the graders saw the trial with its secrets.
     """
     before, after = trial.outcome.before, trial.outcome.after
     tools = trial.transcript.tools
     spoken = [getattr(trial, name) for name in SPOKEN if name != "transcript" or not tools]
-    if tools:  # the same in most trials: their text is remembered to be clean
+    # Most trials have the same tools: it is remembered that their text is clean.
+    if tools:
         spoken.append(replace(trial.transcript, tools=()))
-    # One long text: every start of a secret is looked for once, not once in each of hundreds of texts.
+    # One long text: the start of each secret is looked for once, and not once in each of hundreds of texts.
     texts = "\n".join(_texts([*spoken, trial.outcome.answer]))
     if not (
         secrets.dirty(texts)
@@ -52,9 +53,9 @@ SPOKEN = tuple(name for name in Trial.__struct_fields__ if name not in (*NAMES, 
 
 
 def _texts(parts: list[Any]) -> list[str]:
-    """Give every text within these values, numbers that are long enough for secrets among them.
+    """Give every text within these values, and numbers that are long enough to be secrets.
 
-    The list grows while it is walked: no part of a trial is deep, and each has some hundred.
+    The list of parts grows while it is walked: no part of a trial is deep, and each has about a hundred.
     """
     texts: list[str] = []
     least = 10 ** (SHORTEST_NUMBER - 1)
@@ -64,7 +65,8 @@ def _texts(parts: list[Any]) -> list[str]:
             texts.append(part)
         elif part is None or kind is float or kind is bool or (kind is int and part <= least):
             continue
-        elif issubclass(kind, Record):  # somebody's own is a value that JSON does not know
+        # Only our records can be taken apart by their fields. Other objects are searched in written form.
+        elif issubclass(kind, Record):
             parts += astuple(part)
         elif isinstance(part, _LISTS):
             parts += part
@@ -80,7 +82,7 @@ def _texts(parts: list[Any]) -> list[str]:
     return texts
 
 
-# Named once: a union would be made anew at each value. Maps of ours are dicts, which is a quick check.
+# Made once: a union would be made anew for each value. Maps of ours are dicts, which are found quickly.
 _LISTS = (tuple, list, set, frozenset)
 _MAPS = (dict, Mapping)
 
@@ -91,7 +93,8 @@ def _clean(value: Any, secrets: Secrets) -> Any:
     if isinstance(value, tuple):
         return tuple(_clean(part, secrets) for part in value)
     kind: Any = type(value)
-    if not issubclass(kind, Record):  # somebody's own is a value that JSON does not know
+    # An object of somebody else's class is a value that JSON does not know.
+    if not issubclass(kind, Record):
         return secrets.value(value)
     return replace(value, **{name: _clean(getattr(value, name), secrets) for name in kind.__struct_fields__})
 
@@ -99,6 +102,7 @@ def _clean(value: Any, secrets: Secrets) -> Any:
 def _is_dirty(tree: Tree, secrets: Secrets) -> bool:
     if not tree.files:
         return False
+    # By digest, for most files are also those of other trials, and known to be clean.
     texts = {file.digest: file.text for file in tree.files.values() if file.text}
     return secrets.dirty("\n".join(tree.files)) or not secrets.all_clean(texts)
 

@@ -1,7 +1,8 @@
 """How deep and how large the values of agents, tools and graders may be, and how they are cut to that.
 
-A value is checked where it enters a trial: everything behind that door may walk it, copy it and write it
-down without thinking of values that hold themselves or are nested a thousand deep."""
+A value is checked where it enters a trial. Everything behind may walk it, copy it and write it down, and need
+not think of values that hold themselves or are nested a thousand deep.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ MOST_CHARS = 4 * 1024 * 1024
 MOST_BITS = 14_000
 """Python refuses to write larger whole numbers as text."""
 
-# Made once: this looks at every value of every call, and a union is made anew wherever it is written.
+# Made once: every value of every call is compared with them, and a union would be made anew each time.
 _TEXTS = (str, bytes)
 _LISTS = (list, tuple, set, frozenset)
 
@@ -39,6 +40,7 @@ def truncated(value: Any) -> Any:
     >>> truncated("x" * (MOST_CHARS + 1))[-32:]
     'x… (cut: 4194305 characters long)'
     """
+    # Most values are one of these or a short text: they need no walk.
     if value is None or value is NOTHING or isinstance(value, (bool, float)):
         return value
     if isinstance(value, str) and len(value) <= MOST_CHARS:
@@ -47,7 +49,7 @@ def truncated(value: Any) -> Any:
 
 
 def truncated_text(text: str) -> str:
-    """Give the text of whole characters, cut where it is too long: who joins a stream may leave halves."""
+    """Give the text with whole characters, cut if it is too long; a joined stream may have halves of them."""
     text = mend_surrogates(text)
     return text if len(text) <= MOST_CHARS else cut_text(text, MOST_CHARS)
 
@@ -60,13 +62,14 @@ def truncated_call(call: ToolCall) -> ToolCall:
         raw = truncated_text(raw)
     if error is not None and len(error.message) > MOST_CHARS:
         error = ToolError(error.type, truncated_text(error.message))
+    # Nearly all calls fit, and are not copied.
     if args is call.args and result is call.result and raw is call.raw_args and error is call.error:
         return call
     return replace(call, args=args, result=result, raw_args=raw, error=error)
 
 
 def cut_text(text: str, most: int) -> str:
-    """Give the beginning of a text, and say how long it was."""
+    """Give the beginning of a text, and how long the text was."""
     return f"{text[:most]}… (cut: {len(text)} characters long)"
 
 
@@ -83,6 +86,7 @@ def truncated_grade(grade: Grade) -> Grade:
     checks = grade.checks
     chars = sum([len(check.claim) + len(check.expected) + len(check.found) for check in checks])
     if len(checks) > MOST_VALUES or chars > MOST_CHARS:
+        # Each check has three texts.
         most = MOST_CHARS // (3 * max(1, min(len(checks), MOST_VALUES)))
 
         def cut(text: str) -> str:
@@ -98,7 +102,7 @@ def truncated_grade(grade: Grade) -> Grade:
 
 
 def _fits(value: Any) -> bool:
-    """Whether nothing of the value has to be cut or copied; no recursion, for that is what it looks for."""
+    """Whether nothing of the value has to be cut or copied; without recursion, for it may hold itself."""
     level, values, chars = [value], 0, 0
     for _ in range(MOST_DEEP + 1):
         values += len(level)
@@ -134,7 +138,7 @@ def _fits(value: Any) -> bool:
 
 
 def _can_be_copied(value: Any) -> bool:
-    """Whether a grader can be given its own copy: of a lock it cannot, and would be blamed for it."""
+    """Whether each grader can be given its own copy: a lock, for example, cannot be copied."""
     try:
         deepcopy(value)
     except Exception:
@@ -148,7 +152,7 @@ def _number(number: int) -> int | str:
 
 
 class _Truncation:
-    """Copies a value as far as it may go; whatever is left out is named at its place."""
+    """Copies a value as far as it fits; at the place of what is left out stands what it was."""
 
     def __init__(self) -> None:
         self._values = 0
@@ -156,7 +160,7 @@ class _Truncation:
         self._around: set[int] = set()
 
     def cut(self, value: Any, depth: int) -> Any:
-        """Give the value, or what a trial can hold of it; ``depth`` counts the lists and maps around it."""
+        """Give the value, or the part of it that fits; ``depth`` counts the lists and maps around it."""
         self._values += 1
         if isinstance(value, str):
             return self._text(value)
@@ -169,9 +173,11 @@ class _Truncation:
                 return value
             try:
                 text = repr(value)
-            except Exception:  # it cannot describe even itself
+            # The object cannot even describe itself.
+            except Exception:
                 text = f"<{type(value).__name__}>"
             return self._text(text)
+        # Only what is around it counts: a value at two places side by side does not hold itself.
         if id(value) in self._around:
             return "… (cut: holds itself)"
         if depth >= MOST_DEEP:
@@ -202,6 +208,7 @@ class _Truncation:
         return bounded
 
     def _items(self, items: Any, depth: int) -> Iterator[Any]:
+        # Forty lists that each hold the next one twice would mean a million million values.
         for count, inner in enumerate(items):
             if self._full:
                 yield f"… (cut: {len(items) - count} more of {len(items)})"
