@@ -535,7 +535,6 @@ class DroppedClients:
         self._closer.mark_owned(client)
 
     def schedule(self, client: object) -> None:
-        """Hold a client that is to be closed later."""
         with suppress(TypeError):
             if client in self._owned:
                 self._held.append(client)

@@ -344,7 +344,6 @@ def _check_refused(name: str, place: str, key: str) -> None:
 
 
 def _unknown(key: str, value: object) -> str:
-    """Suggest what an unknown key may mean."""
     plain = compact_json(value) if isinstance(value, str | int | float) else "…"
     # An unknown key is not sent to the provider, where it might do nothing without an error.
     for_litellm = f"a parameter for litellm stands under params: params = {{{key} = {plain}}}"

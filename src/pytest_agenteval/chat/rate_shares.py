@@ -514,7 +514,6 @@ class FileShareStore:
 
 
 def read_standings(file: LockedState) -> tuple[ModelStanding, ...]:
-    """Give the standing of every model that the processes of a run used."""
     now = time.monotonic()
     states = {model: msgspec.convert(data, ModelState) for model, data in file.read().items()}
     return tuple(standing_of(model, state, now, _is_gone) for model, state in states.items())

@@ -172,7 +172,7 @@ def is_address(text: str) -> bool:
 
 
 def is_path(text: str) -> bool:
-    """Whether this can follow the address of a server."""
+    """Whether this can stand behind a server's address."""
     return bool(_PATH.fullmatch(_NAME.sub("x", text)))
 
 

@@ -51,7 +51,6 @@ class ResponseMapping:
         self._errors = tuple(map(_ErrorRule, errors))
 
     def result(self, response: Response, args: Args) -> ToolResult:
-        """Give what the agent is shown, or the error that the response means."""
         # Some servers begin JSON with a byte order mark.
         text = text_of(response.body).strip().removeprefix("\ufeff")
         body = _parse_json(text)

@@ -175,7 +175,6 @@ def _is_supported(schema: Any) -> bool:
 
 
 async def list_tools(session: Session) -> list[dict[str, Any]]:
-    """Give all tools that the server offers, page by page."""
     tools: list[dict[str, Any]] = []
     cursor = None
     while True:

@@ -262,7 +262,6 @@ class RunningServer:
             await in_daemon_thread(self._process.end, 0.0 if self.lost else self._patience_s)
 
     async def _serve(self) -> None:
-        """Hold the session open."""
         try:
             # The package requires that one task opens and closes a session, so this task does both.
             mcp_client.check_installed()

@@ -216,6 +216,5 @@ class TrialServers:
         return await asyncio.wrap_future(servers.call(tool.server, tool.served_name, args))
 
     async def close(self) -> None:
-        """End the trial's own servers."""
         await asyncio.wrap_future(self._own.close())
         self._on_closed(self._own)

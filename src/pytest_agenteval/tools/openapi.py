@@ -54,7 +54,6 @@ class Operation(FrozenValue, frozen=True):
 
     @property
     def place(self) -> KeyPath:
-        """Its place in the document."""
         return ("paths", self.path, self.method)
 
     @property
@@ -122,7 +121,6 @@ class OpenApiSource:
         return value
 
     def refuse(self, place: KeyPath, expected: str, found: str, hint: str = "") -> NoReturn:
-        """Raise ProblemsFound for a place of the document."""
         raise ProblemsFound([_problem(self.document, (*self._base, *place), expected, found, hint)])
 
 

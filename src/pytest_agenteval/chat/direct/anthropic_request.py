@@ -276,7 +276,6 @@ def _as_users(turn: AnthropicTurn) -> AnthropicTurn:
 
 
 def _joined_turns(role: str, turns: Iterable[AnthropicTurn]) -> dict[str, Any]:
-    """Make one message of turns of one role."""
     blocks: list[Block] = []
     called: set[str] = set()
     for block in (block for turn in turns for block in turn.blocks):

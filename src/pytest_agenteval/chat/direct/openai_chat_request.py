@@ -26,7 +26,6 @@ _GPT_VERSION = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?=[.-]|$)")
 
 
 def wants_responses(ask: ModelAsk, provider: str) -> bool:
-    """Whether this ask goes to the responses API instead of chat completions."""
     if provider != "openai":
         return False
     if ask.model.startswith(RESPONSES) or known_abilities(ask).get("mode") == "responses":
@@ -233,7 +232,6 @@ def _openai_message(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> di
 
 
 def _message_part(part: Any) -> Any:
-    """Give a part of a message in the API's form."""
     kind = as_map(part).get("type")
     if kind not in ("image_url", "file") or kind not in part:
         return part

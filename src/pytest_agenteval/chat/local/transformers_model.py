@@ -77,7 +77,7 @@ class BatchRow:
         return self.ended_at is not None
 
     def generation(self, tokens: Sequence[int], seconds: float, first_token_s: float | None) -> Generation:
-        """Give the reply; ``tokens`` may go on behind its end."""
+        """Give the reply; ``tokens`` may continue beyond its end."""
         own = tokens[: self.ended_at]
         at = next((place for place, token in enumerate(own) if token in self._ends), None)
         text_tokens = own if at is None else own[:at]

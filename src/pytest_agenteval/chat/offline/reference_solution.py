@@ -272,7 +272,6 @@ class ReferenceTurns:
         return tuple((at, n) for at, turn in enumerate(self.turns) for n, _ in enumerate(turn["calls"]))
 
     def call(self, place: CallPlace) -> Mapping[str, Any]:
-        """Give a call with its ``tool`` and ``args``."""
         found: Mapping[str, Any] = self.turns[place[0]]["calls"][place[1]]
         return found
 
@@ -366,7 +365,6 @@ class ReferenceTurns:
         return tuple(new_spans(text, known))
 
     def _is_path(self, spot: ValuePlace, text: str) -> bool:
-        """Whether a text names a file."""
         # In an empty workspace no file shows what a path is; the argument of the benchmark's writer does.
         writer = self._registered_writer
         return self.tree.is_file_name(text) or (writer is not None and spot.keys[-1:] == (writer.path,))

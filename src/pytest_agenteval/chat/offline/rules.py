@@ -56,7 +56,6 @@ def last_words(messages: Sequence[ChatMessage]) -> str:
 
 
 def is_failed_result(message: ChatMessage) -> bool:
-    """Whether a tool message reports that the call failed."""
     try:
         result = json.loads(text_of(message))
     except ValueError:

@@ -158,7 +158,6 @@ class SpoilerChat(OracleChat):
     """Acts out turns as the oracle does; ``EVERYTHING`` becomes all messages of users and tools."""
 
     async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
-        """Give the next turn; raises NothingToActOut without one."""
         if self._turns:
             place = min(self._asks, len(self._turns) - 1)
             given = (message for message in messages if message["role"] in ("user", "tool"))

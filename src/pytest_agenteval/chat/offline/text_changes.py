@@ -76,7 +76,6 @@ def with_number(text: str, number: str, other: str) -> str:
 
 
 def a_day_later(text: str) -> str:
-    """Move each day that a text names by one."""
     for pattern, later in _DAYS:
         text = pattern.sub(later, text)
     return text
