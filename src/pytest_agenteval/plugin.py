@@ -199,9 +199,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if marked is None:
         return None
     try:
-        marked.call()  # which calls this hook again, for the body
+        # It calls this hook again, once for each run of the body.
+        marked.call()
     finally:
-        pyfuncitem.__dict__[MARKED_TEST] = marked  # for plugins that run the test again
+        # A plugin may run the same item again.
+        pyfuncitem.__dict__[MARKED_TEST] = marked
     return True
 
 
@@ -287,7 +289,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     from pytest_agenteval.session.stash import all_collected_key
 
     if all_collected_key not in session.config.stash:
-        return  # Ctrl-C or an error ended the collection: pytest ends, and there is no plan
+        # Ctrl-C or an error ended the collection: pytest ends, and there is no plan to check.
+        return
     evals = _eval_session(session.config)
     tests = list(_own_tests(session.items))
     if evals is None and not tests:

@@ -74,14 +74,16 @@ def _problems(
     for model in {item.case.model.name: item.case.model for item in items}.values():
         if models.get(model.name, model.id) != model.id:
             yield f"expected {model.name} to be {models[model.name]}; found {model.id}"
-    if not run.planned:  # it was cut short before it had a plan: today's is its first
+    # The run was cut short before it had a plan, so today's plan is its first.
+    if not run.planned:
         return
     try:
         planned = read_planned_trials(run.folder)
     except (OSError, ValueError, LookupError, TypeError) as broken:
         yield f"{PLANNED_TRIALS} of {run.name} cannot be read ({damage_text(broken)})"
         return
-    if planned is None:  # an older version's: it knows numbers alone
+    # An older version wrote the run, with the numbers of trials but not their keys.
+    if planned is None:
         groups = {(group.suite, group.model, group.variant, group.bucket): group for group in run.planned}
         for group in planned_groups((trial_key(item), item.task.bucket) for item in items):
             there = groups.get((group.suite, group.model, group.variant, group.bucket))
@@ -149,7 +151,7 @@ def run_to_resume(config: pytest.Config, settings: Settings) -> tuple[Path, str]
             hint = f"to try {name}, say {place}=latest {name}"
             raise UsageMistake(f"{place}: expected a run; found {name!r}, which is none; {hint}") from None
         raise UsageMistake(f"{place}: {mistake}") from None
-    # Where the link leads, as in a folder that somebody names; otherwise as it was found.
+    # A link is followed, so that the run has its real folder; any other path stays as it was found.
     folder = folder.resolve() if folder.is_symlink() else Path(os.path.abspath(folder))
     if settings.run_name not in ("", folder.name):
         raise UsageMistake(f"{settings.places['run_name']}: a run that goes on keeps its name, {folder.name}")
@@ -228,7 +230,8 @@ class EarlierTrial(NamedTuple):
         if trial is None:
             return None
         task, ending = plan.task, trial.ending
-        if ending in ("missed", "failed"):  # as in a suite of today's kind
+        # The suite's kind may have changed since: a miss is shown as today's kind has it.
+        if ending in ("missed", "failed"):
             ending = "missed" if task.kind == "capability" else "failed"
         return replace(
             trial,
@@ -313,7 +316,8 @@ def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:
     judges_by_name = {judge.name: judge for header in headers for judge in header.judges}
     judge_names: dict[str, None] = {}
     for entry in run.entries:
-        if judges_by_name and judges_by_name.keys() <= judge_names.keys():  # no other can have judged
+        # All judges are found: no other can have judged.
+        if judges_by_name and judges_by_name.keys() <= judge_names.keys():
             break
         trial = run.trial_if_readable(entry) if entry.grades else None
         for event in trial.transcript.events if trial else ():

@@ -83,7 +83,7 @@ class EvalSession:
         self.config = config
         self.settings = settings
         self.registry = get_registry(config)
-        # Before anything can be printed or logged that holds one.
+        # Secrets come first, before anything is printed or logged that holds one.
         learn_secrets(settings)
         hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
         hide_in_log_file(getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_file_handler", None))
@@ -223,7 +223,8 @@ class EvalSession:
                 for item in self.selected
                 if item.task.form and not item.case.model.offline and item.case.model.id != OWN_MODEL
             }
-            for agent in sorted(agents - self._other_models):  # the tables show the models of those
+            # Agents that used other models are left out: the tables show which models they used.
+            for agent in sorted(agents - self._other_models):
                 if not takes_model(self.registry.agent_factory(agent)):
                     yield f"--agent-model has no effect on {agent}: it takes neither `model` nor `model_url`"
         yield from self.failed_hooks.values()
@@ -244,7 +245,7 @@ class EvalSession:
     @staticmethod
     def complete_report(item: pytest.Item, report: pytest.TestReport) -> None:
         """Put score, reasons and output of an item's trial onto its report, and take secrets out of it."""
-        # In this order: grades and agents' output may hold secrets.
+        # In this order: grades and the output of agents may hold secrets, which the second call takes out.
         if getattr(item, "trial", None) is not None:
             annotate_report(item, report)
         hide_in_report(report)
@@ -275,7 +276,7 @@ class EvalSession:
         return left_out
 
     def _interruptions(self, item: pytest.Item) -> tuple[int, bool]:
-        # Items are sorted by it: a trial that hung or ended a process comes after all others.
+        # Items are sorted by this: a trial that hung or ended a process comes after all others.
         if self.earlier is None or not isinstance(item, PlannedItem):
             return 0, False
         key = trial_key(item)
@@ -332,7 +333,8 @@ class EvalSession:
             self._plan_only()
             return
         coming: list[Any] = [*self.selected, *self.calibrations, *tests]
-        if self.sharded is not None:  # a shard without items is written down too, for the merge
+        # A shard without items is written down too, as the merge needs a run of every shard.
+        if self.sharded is not None:
             coming += self.sharded.all_trials[:1]
         # pytest runs nothing where something could not be collected; xdist's workers run the rest.
         alone = not hasattr(self.config, "workerinput")
@@ -374,7 +376,8 @@ class EvalSession:
     def _check_options(self) -> None:
         """Check that the options can be obeyed with the selected trials, before the first starts."""
         try:
-            get_run_info(self.config)  # which finds the runs that options name
+            # This finds the runs that options name, and raises for one that does not exist.
+            get_run_info(self.config)
             checks = Preflight(
                 self.config, self.settings, self.registry, self.planner, self.cases, self.stored is None
             )
@@ -389,7 +392,7 @@ class EvalSession:
     def _end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, which prints it."""
         if not hasattr(self.config, "workerinput"):
-            # "226 deselected" would stand above the error, as if -k had matched nothing.
+            # Otherwise "226 deselected" would stand above the error, as if -k had matched nothing.
             reporter = self.config.pluginmanager.get_plugin("terminalreporter")
             getattr(reporter, "stats", {}).pop("deselected", None)
             raise pytest.UsageError(self.refusal)

@@ -25,15 +25,17 @@ UNCACHED = ("-p", "no:cacheprovider", "-o", "addopts=")
 QUIET = ("-q", "-p", "agenteval", *UNCACHED)
 NO_REPORTS = tuple(f"--agent-{name}=none" for name in ("baseline", "gate", "report", "comment"))
 
-# Names the run that is made at the same time: both together are one look at held-out tasks.
+# The variable that names the run made at the same time: both together are one look at held-out tasks.
 BESIDE = "AGENTEVAL_BESIDE"
 
 GRACE = 20  # seconds that an inner pytest has after Ctrl-C to write its journal
 
-# Names the process that started an inner pytest: when it is killed, the inner one ends by itself.
+# The variable that names the process which started an inner pytest. When that process is killed, the inner
+# pytest ends by itself.
 STARTED_BY = "AGENTEVAL_STARTED_BY"
 
-# Variables for the run that the user started: an inner pytest is given options instead, or none.
+# These variables are meant for the run that the user started. An inner pytest is given options instead, or
+# none.
 NOT_INHERITED = frozenset(
     {
         BESIDE,
@@ -133,7 +135,8 @@ class InnerPytest:
                 interrupt(self._process)
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(GRACE)
-        finally:  # also where Ctrl-C is pressed once more
+        # This also runs when Ctrl-C is pressed once more.
+        finally:
             end_group(self._process, 0)
 
 

@@ -46,8 +46,9 @@ def skip_item(item: pytest.Item, why: NotRun) -> NoReturn:
 
 def annotate_report(item: Any, report: pytest.TestReport) -> None:
     """Put time, score, reasons and output of an item's trial onto the report of one phase."""
-    # Score and reasons go on the call report, or on the setup report of an errored trial: each report is sent
-    # to the controller by itself, and they would be sent three times. JUnit reads the last report only.
+    # Score and reasons go on the call report, or on the setup report of an errored trial. Each of the three
+    # reports is sent to the controller by itself, and on all of them they would be sent three times. For
+    # JUnit they are on the last report too, the only one that it reads.
     trial: Trial = item.trial
     telling_phase = "setup" if trial.ending == "errored" else "call"
     if report.when == "setup":
@@ -75,7 +76,7 @@ def status_word(report: Any, ending: str) -> StatusWord | None:
         return None
     if ending == NOT_RUN:
         return "not run", "n", ("NOT RUN", {"yellow": True})
-    # From the end: a user's fixture may have recorded a property of the same name before ours.
+    # Read from the end: a fixture of the user may have recorded a property of the same name before ours.
     ours = reversed(report.user_properties)
     score = next((value for name, value in ours if name == "agenteval.score"), "nan")
     taken_over = next((value for name, value in report.user_properties if name == TAKEN_OVER), "")

@@ -154,7 +154,8 @@ class Option(Generic[T]):
                 raise self._refusal(raw.place, value, WrongValue())
 
     def _refusal(self, place: str, value: object, wrong: WrongValue) -> Exception:
-        from pytest_agenteval.text.errors import UsageMistake  # only where there is something to refuse
+        # Imported only here: every pytest run imports this module, and few refuse anything.
+        from pytest_agenteval.text.errors import UsageMistake
 
         message = f"{place}: expected {wrong.expected or self.expected}; found {value!r}"
         return UsageMistake(f"{message}; {wrong.hint}" if wrong.hint else message)
@@ -195,7 +196,8 @@ def whole(least: int) -> Parse[int]:
 
     def parse(raw: RawValue) -> int:
         try:
-            number = int(str(raw.value))  # of text: 2.5 and True are no whole numbers
+            # Read from text, so that 2.5 and True are no whole numbers.
+            number = int(str(raw.value))
         except ValueError:
             raise WrongValue from None
         if number < least:

@@ -68,7 +68,7 @@ class RunningMean:
 # The ended trials and seconds before which the remaining time is not estimated.
 FEWEST_ENDED, FEWEST_SECONDS = 3, 3.0
 
-# How much longer, of its time so far, a trial is expected to take that has lasted as long as others.
+# A trial that has lasted as long as others is expected to last this share of its time so far longer.
 MORE_TO_COME = 0.25
 
 
@@ -116,7 +116,8 @@ class RunProgress:
         self._began: float | None = None
         self._finished_seconds = 0.0
         self._attempts_ended = 0
-        if read_header(folder).resumed:  # the trials of before count as ended, but not for the pace
+        # Trials that ended before the run was resumed count as ended, but not for the pace.
+        if read_header(folder).resumed:
             while lines := [news for _, fresh in self._tail.news() for news in fresh]:
                 for news in lines:
                     if news.kind == "finished":
@@ -163,7 +164,8 @@ class RunProgress:
 
     def _add(self, key: TrialKey, trial: EndedTrial, count: int) -> None:
         self._endings[trial.ending] = self._endings.get(trial.ending, 0) + count
-        if trial.ending != "errored" and trial.score is not None:  # as JournalEntry.averaged has it
+        # The same trials are averaged as in ``JournalEntry.averaged``.
+        if trial.ending != "errored" and trial.score is not None:
             mean = self._means.setdefault((key.suite, key.model, key.variant), RunningMean())
             mean.add((key.task, key.agent), trial.score, count)
 
@@ -192,7 +194,8 @@ class RunProgress:
             yield RunningScore(one_line(KNOWN_SECRETS.text(label), MOST_NAME), mean.mean)
 
     def _slowest(self, now: float) -> RunningTrial | None:
-        for key, (_, began) in self._in_flight.items():  # in the order in which they began
+        # The dictionary is in the order in which trials began, so the first has lasted longest.
+        for key, (_, began) in self._in_flight.items():
             return RunningTrial(KNOWN_SECRETS.text(trial_name(key)), now - began)
         return None
 
@@ -292,7 +295,7 @@ class RowsBelow:
 
     def show(self, lines: Sequence[str], size: os.terminal_size) -> None:
         """Show these lines from now on; ``size`` is the terminal's size that they were made for."""
-        # They are written even if they are shown already: a key may have moved the cursor meanwhile.
+        # The lines are written even if they are shown already: a key may have moved the cursor meanwhile.
         with self._lock:
             if len(lines) < len(self._lines) or size != self._terminal_size:
                 self._erase()
@@ -329,7 +332,8 @@ class RowsBelow:
         write, flush = stream.write, stream.flush
 
         def write_above(text: str) -> Any:
-            if self._is_closed or os.getpid() != self._process:  # a fork may have copied a locked lock
+            # After a fork the child may have a copy of the lock that stays locked for ever.
+            if self._is_closed or os.getpid() != self._process:
                 return write(text)
             with self._lock:
                 columns = self._terminal_size.columns
@@ -344,7 +348,8 @@ class RowsBelow:
             if not self._is_closed and os.getpid() == self._process:
                 with self._lock:
                     self._is_unflushed = False
-                    # Another thread may be about to end the process, as pytest-timeout's does.
+                    # Only pytest's own thread draws: another one may be about to end the process, as
+                    # pytest-timeout's does.
                     if not self._is_drawn and get_ident() == self._thread:
                         self._draw()
 
@@ -354,7 +359,7 @@ class RowsBelow:
             return []
 
     def _draw(self) -> None:
-        # Only where the cursor's place is known and the lines fit the terminal.
+        # Drawn only where the place of the cursor is known and the lines fit the terminal.
         size = self._terminal_size
         if self._is_closed or self._is_paused or self._is_unflushed or not self._lines:
             return
@@ -422,7 +427,8 @@ def _is_shown(config: pytest.Config, reporter: Any) -> bool:
     option = config.option
     if option.verbose < 0 or option.capture == "no" or any(getattr(option, name, False) for name in PLAIN):
         return False
-    if os.environ.get("CI") or os.environ.get("BUILD_NUMBER"):  # as pytest itself knows a CI server
+    # pytest itself recognizes a CI server by these variables.
+    if os.environ.get("CI") or os.environ.get("BUILD_NUMBER"):
         return False
     if not _is_capable(reporter._tw._file):
         return False
@@ -493,7 +499,8 @@ class ProgressPanel:
                 self._rows.show(self._lines(now, size) if is_shown else [], size)
         except OSError:  # the terminal is gone, or the run's folder: the run goes on without a panel
             pass
-        finally:  # after an exception of ours, too, which pytest shows as a warning
+        # This also runs after an exception of ours, which pytest shows as a warning.
+        finally:
             self._rows.close()
 
     def _lines(self, now: float, size: os.terminal_size) -> list[str]:

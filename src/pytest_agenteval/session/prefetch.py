@@ -39,7 +39,7 @@ class Prefetcher:
         self._apart = apart
         self.readiness = FixtureReadiness(config)
         self._attempts, self._job_of, self._extra = attempts, job_of, extra
-        # Wide enough that slow trials at its head hold up nobody.
+        # The window is wide enough that a few slow trials at its head hold up no others.
         self._window = max(64, 4 * concurrency)
         # Somebody who debugs, or watches output with -s, looks at one item at a time.
         debugged = config.getoption("usepdb", False) or config.getoption("trace", False)
@@ -55,21 +55,22 @@ class Prefetcher:
 
     def begin(self, current: pytest.Item, *, waiting: bool = False) -> list[TrialJob]:
         """Give the jobs that may begin now, while pytest is busy with the item ``current``."""
-        # Looks only when half of the jobs of the last look have been read, or while pytest is ``waiting``: a
-        # look costs time, under xdist in proportion to the queue.
+        # A look costs time, under xdist in proportion to the queue. So it is made only when half of the jobs
+        # of the last look are taken, or while pytest is ``waiting``.
         if self._one_by_one or (len(self._jobs) > self._full // 2 and not waiting):
             return []
         if self._upcoming is None:
             self._upcoming = UpcomingItems(current.session)
             for plugin in current.session.config.pluginmanager.get_plugins():
-                # An xdist worker receives its items bit by bit. It is known by what it has: xdist executes
-                # the module there under another name, and the class that could be imported is not its class.
+                # An xdist worker receives its items bit by bit. It is recognized by its attributes: xdist
+                # executes its module under another name, so its class is not the class that could be
+                # imported.
                 if hasattr(plugin, "torun") and hasattr(plugin, "nextitem_index"):
                     self._upcoming = WorkerUpcomingItems(current.session, plugin)
         if current in self._coming:  # pytest has passed what stands before it
             while self._coming[0] is not current:
                 self._coming.popleft()
-        # What stands here was looked at and may not begin yet: a wider fixture has no value so far.
+        # Items that are still here were looked at and may not begin yet: a wider fixture has no value so far.
         self._coming.extend(self._upcoming.next(self._window - len(self._coming)))
         started: list[TrialJob] = []
         while self._coming and len(self._jobs) < self._window:
@@ -133,7 +134,7 @@ class WorkerUpcomingItems(UpcomingItems):
         return [self._session.items[index] for index in chosen]
 
 
-# Now; once a wider fixture has its value; or only in the item's turn.
+# When a trial may begin: now, later once a wider fixture has its value, or only in its item's turn.
 When: TypeAlias = Literal["now", "later", "in turn"]
 
 # Our fixtures that a conftest may replace to change what a trial is given.
@@ -173,7 +174,7 @@ class FixtureReadiness:
             return "in turn"
         if not all(_has_value(definition, item, current) for definition in wide):
             return "later"
-        # Where a fixture broke, the item's setup will fail: nobody will need its trial.
+        # If a fixture broke, the item's setup will fail, and the trial would not be needed.
         return "in turn" if any(definition.cached_result[2] is not None for definition in wide) else "now"
 
     def _deciding_fixtures(self, item: pytest.Function) -> tuple[list[Any], list[Any]]:
@@ -187,7 +188,7 @@ class FixtureReadiness:
                 for definition in last
                 if (definition.argname in CHANGEABLE if is_ours(definition) else self._is_of_user(definition))
             ]
-            # A trial is in no class: there, class scope ends as function scope does.
+            # Trials are in no class, so for them class scope ends as function scope does.
             narrow = [definition for definition in definitions if definition.scope in ("function", "class")]
             wide = [definition for definition in definitions if definition.scope not in ("function", "class")]
             # The info is stored too: while it lives nothing else has its id.

@@ -89,7 +89,7 @@ def without_secrets(value: Any) -> Any:
 
 def hide_on_terminal(reporter: Any) -> None:
     """Take secrets out of everything printed from now on: warnings, headings, other plugins' lines."""
-    # Under GitHub Actions, workflow commands are disabled in it, too: agents' output is part of it.
+    # Under GitHub Actions the filter also disables workflow commands, as the output of agents is printed too.
     writer = getattr(reporter, "_tw", None)
     if writer is None or "write" in vars(writer):
         return
@@ -127,8 +127,8 @@ def hide_in_xml(xml: Any) -> None:
 
 def stop_commands(config: pytest.Config, resuming: str) -> None:
     """Make the GitHub Actions runner ignore workflow commands until it reads the word ``resuming``."""
-    # While trials run, programs that agents start write to its log: not only through pytest, which sees
-    # nothing of their output under ``-s`` and between tests.
+    # While trials run, programs that agents start write to the log of the runner. pytest sees nothing of that
+    # output under ``-s`` and between tests, so its filter is not enough.
     if in_actions():
         _write_command(config, workflow_command("stop-commands", resuming))
 
@@ -136,7 +136,7 @@ def stop_commands(config: pytest.Config, resuming: str) -> None:
 def resume_commands(config: pytest.Config, resuming: str) -> None:
     """Make the runner obey commands again, once all trials have ended."""
     if in_actions():
-        # On a line of its own: the output before it may not end with one.
+        # The command needs a line of its own: the output before it may not end with a line break.
         _write_command(config, f"\n{workflow_command(resuming, '')}")
 
 

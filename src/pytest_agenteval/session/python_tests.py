@@ -68,10 +68,11 @@ class MarkedTest:
 
     def __init__(self, evals: EvalSession, item: pytest.Function, mark: TestMark) -> None:
         self._item, self._threshold = item, float(mark.threshold)
-        between = evals.settings.repetition_range  # no comparison decides here: the fewest are run
+        # No comparison decides about marked tests, so the fewest repetitions are run.
+        between = evals.settings.repetition_range
         self._repetitions = between.low if between else evals.settings.fixed_repetitions or mark.repetitions
         self._environment = SessionEnvironment(evals, item)
-        # Where not all repetitions have to pass, one that misses is no failure.
+        # Where not all repetitions have to pass, one that misses is no failure, as in a capability suite.
         self._kind: Kind = "capability" if self._threshold < 1 and self._repetitions > 1 else "mixed"
         suite, function = suite_of(item), getattr(item, "function", None)
         self._task = PlannedTask(
@@ -150,7 +151,7 @@ def _trial_of_body(plan: Plan, raised: BaseException | None) -> Trial:
 
 
 def _digests(item: pytest.Item) -> Digests:
-    # The asserts are the ruler: scores of a test that was changed are not compared.
+    # The asserts are what measures: scores are not compared after the test was changed.
     try:
         source = inspect.getsource(getattr(item, "function", place_of))
     except (OSError, TypeError):

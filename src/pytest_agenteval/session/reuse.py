@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.engine.jobs import TrialJob
 
 
-# A trial stays in its run, is copied into a new one, is graded again, or runs: again or the first time.
+# A trial stays in its run, is copied into a new run, is graded again, or runs: again or for the first time.
 ReuseAction: TypeAlias = Literal["keep", "take over", "regrade", "rerun", "run"]
 
 # Where several earlier runs hold a trial, the cheapest action is taken.
@@ -40,7 +40,7 @@ _COST: dict[ReuseAction, int] = {"keep": 0, "take over": 1, "regrade": 2, "rerun
 
 MOST_REASONS = 3  # reasons that a summary names for each action
 
-# Events that the same trial would have again: running it anew would not make it more trustworthy.
+# Doubtful events that the same trial would have again: running it again would not make it more reliable.
 _REPEATABLE_DOUBTS = (STARTED_PROGRAM, UNREAD_PROMPT, OTHER_MODEL, UNTAPED_CONNECTION)
 
 
@@ -153,7 +153,7 @@ class ReusePlan:
             bool(task.cassette),
             plan.model.offline,
         )
-        # The plan is held with them: while it lives, nothing else has the ids in the key.
+        # The plan is stored too: while it lives, no other object has the ids in the key.
         if key not in self._agents:
             try:
                 self._agents[key] = plan, self._agent_digests(plan)
@@ -180,7 +180,7 @@ class ReusePlan:
             return DigestChanges()
         prompts_read: Mapping[str, str] = NOTHING
         if old.prompt != agent.prompt:
-            # Read from one transcript, for all trials whose prompts were the same.
+            # The prompts are read from one transcript, for all trials whose prompts had the same digest.
             key = old.prompt, agent.prompt
             if key not in self._prompts_read:
                 self._prompts_read[key] = earlier.prompts_read()

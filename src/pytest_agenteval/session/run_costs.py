@@ -59,7 +59,7 @@ class EarlierCosts:
         """Give what a trial of the same task and model took, else one of the same suite and model."""
         amounts = {}
         for entry in self.entries(plan.task.suite, plan.model.name, plan.model.id):
-            # What a trial takes that replays nothing: agent, judges and user together.
+            # What a trial takes that replays nothing: the usage of agent, judges and user together.
             usage = entry.usage + entry.judging + entry.simulating
             amount = usage.tokens if kind == "tokens" else usage.cost_usd
             if entry.ending != "errored" and amount is not None:
@@ -118,7 +118,7 @@ def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | Non
         return None
     if budget_key not in config.stash:
         info = get_run_info(config)
-        # The file by which a run's processes count together; one that is alone needs none.
+        # The file in which the processes of a run count together. A process that is alone needs no file.
         file = info.folder / BUDGET_FILES.replace("*", str(info.controller))
         is_shared = hasattr(config, "workerinput") or file.exists()
         ledger: BudgetLedger = LockedState(file) if is_shared else LocalLedger()
@@ -185,10 +185,12 @@ def budget_lines(config: pytest.Config, settings: Settings) -> list[str]:
     ]
 
 
-# The standard deviation of one task's trials, as a share of their mean, where too few say what it is.
+# The standard deviation of one task's trials, as a share of their mean, where too few trials show it.
 SCATTER = 0.5
-ENOUGH = 5  # repetitions beyond each task's first, from which on they say it themselves
-SPREAD = 2.0  # standard deviations to both sides: of twenty such runs nineteen are within
+# From so many repetitions on, beyond the first of each task, they show it themselves.
+ENOUGH = 5
+# Standard deviations to both sides: 19 of 20 runs are within.
+SPREAD = 2.0
 
 
 class Range(NamedTuple):
@@ -248,13 +250,18 @@ def scatter(tasks: Sequence[TaskHistory]) -> float:
     return math.sqrt(squares / freedom)
 
 
-PLAIN_LETTERS = 4  # letters of ASCII that are a token; of other scripts each counts as one
-READ = (0.8, 1.3)  # by how much the count of what is sent is off
-REPLY, RESULT = (20, 500), (20, 1000)  # tokens of a reply, and of what a tool gives back
-# Replies of an agent that has tools; one without has one for each of the user's turns.
+# ASCII letters that count as a token; each letter of another script counts as one.
+PLAIN_LETTERS = 4
+# The factors by which the count of sent tokens may be off.
+READ = (0.8, 1.3)
+# The fewest and most tokens of a reply, and of the result of a tool.
+REPLY, RESULT = (20, 500), (20, 1000)
+# The fewest and most replies of an agent with tools to each turn of the user; without tools there is one.
 LEAST_ASKS, MOST_ASKS = 2, 12
-MADE_TOOLS = 1500.0  # tokens of the declarations of tools that an agent makes for each trial
-RUBRIC, VERDICT = (300, 2000), (30, 400)  # tokens that a judge is sent beside the task, and that it replies
+# Tokens of the declarations of tools, where an agent makes them for each trial.
+MADE_TOOLS = 1500.0
+# The fewest and most tokens that a judge receives beside the task, and that it replies.
+RUBRIC, VERDICT = (300, 2000), (30, 400)
 
 
 class Guess(NamedTuple):
@@ -273,7 +280,7 @@ class TaskSizes:
 
     def __init__(self, registry: Registry) -> None:
         self._registry, self._context = registry, WorkerContext(registry)
-        # With the task: while it lives nothing else has the ids that the key is made of.
+        # The task is stored too: while it lives, no other object has the ids in the key.
         self._agents: dict[object, tuple[PlannedTask, tuple[float, float] | None]] = {}
 
     def agent(self, plan: Plan) -> Guess | None:

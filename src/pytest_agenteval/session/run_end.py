@@ -98,7 +98,7 @@ WIDE = 120  # columns of text that is not written to a terminal
 def finish_run(session: pytest.Session, status: int) -> None:
     """Write down how the run ended, and the suites' totals into JUnit's file, which workers do not have."""
     config = session.config
-    # Where workers carried out the trials, this process has not learned of any evals before.
+    # If workers carried out the trials, this process meets the run's evals here for the first time.
     hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
     verdict: RunVerdict | None = None
     if (run_folder(config) / GATES).exists() or config.stash[run_info_key].baseline is not None:
@@ -112,7 +112,8 @@ def finish_run(session: pytest.Session, status: int) -> None:
         elif verdict.outcome.broken and status == pytest.ExitCode.OK:
             status = session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and ended_run(config).not_run:
-        status = session.exitstatus = pytest.ExitCode.INTERRUPTED  # what did not run has not passed
+        # A run whose trials did not all run has not passed.
+        status = session.exitstatus = pytest.ExitCode.INTERRUPTED
     try:
         _write_run_end(config, status)
     except OSError as failed:  # a full disk: the results are shown all the same
@@ -143,7 +144,8 @@ def _write_run_end(config: pytest.Config, status: int) -> None:
 
 
 def _end_xml(session: pytest.Session) -> None:
-    # Private, but the only way to the whole file: what a worker records for its session is lost.
+    # The key is private to pytest, but the only way to the whole file: a property that a worker records for
+    # its session is lost.
     from _pytest.junitxml import xml_key
 
     config = session.config
@@ -165,7 +167,8 @@ def _end_xml(session: pytest.Session) -> None:
     for name, value in properties:
         xml.add_global_property(name, value)
     for implementation in config.hook.pytest_sessionfinish.get_hookimpls():
-        if implementation.plugin is xml:  # where it raises, no summary is shown and no file cleaned up
+        # If pytest's hook raised, no summary would be shown and no file cleaned up.
+        if implementation.plugin is xml:
             write = partial(_write_junit, session, xml, implementation.function)
             implementation.function = write  # type: ignore[misc]  # final, and the only way in
 
@@ -182,7 +185,7 @@ def _write_junit(session: pytest.Session, xml: LogXML, write: Callable[[], objec
         with suppress(OSError):
             if path.is_file():  # it is half written
                 path.unlink()
-        # Else pytest would print that the file was written.
+        # Otherwise pytest would print that the file was written.
         config.pluginmanager.unregister(xml)
         del config.stash[xml_key]
         why = f"{path}: JUnit's file cannot be written ({failed.strerror or failed})"

@@ -48,7 +48,8 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     except pytest.exit.Exception:
         evals = _eval_session(session.config)
         if evals is not None and evals.has_runner and evals.runner.stop.received:
-            return True  # the controller has stopped this worker: that is no error
+            # The controller has stopped this worker, which is no error.
+            return True
         raise
     finally:
         # First the panel: the rest may take long, or be interrupted.
@@ -87,7 +88,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put the agent's time, the score and its reasons onto reports, and take secrets out of them."""
-    # The first wrapper sees the report last: what other plugins add to it is cleaned, too.
+    # The first wrapper sees the report last, so what other plugins add to it is cleaned too.
     report = yield
     evals = item.config.stash.get(eval_session_key, None)
     if evals is not None:
@@ -115,7 +116,7 @@ def pytest_report_from_serializable(data: dict[str, Any]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
     """Show the score beside the ending."""
-    # First: pytest's own hook answers for every report, and the first answer counts.
+    # First, as the first answer counts and pytest's own hook answers for every report.
     when = getattr(report, "when", None)
     if when != "call" and not (when == "setup" and report.outcome == "skipped"):  # a trial that is not run
         return None
@@ -156,7 +157,8 @@ def pytest_terminal_summary_of_errors(
     terminalreporter.stats["error"] = merge_equal_errors(errors)
     try:
         return (yield)
-    finally:  # pytest's last line counts each of them
+    # The last line of pytest counts each of the errors, so the whole list is put back.
+    finally:
         terminalreporter.stats["error"] = errors
 
 

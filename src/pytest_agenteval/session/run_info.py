@@ -18,7 +18,7 @@ from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.text.errors import UsageMistake
 
-# The folder in a run's by which its processes share model servers; it keeps their logs.
+# The folder, inside the run's, through which its processes share model servers; it holds their logs.
 SERVERS_FOLDER = "servers"
 _PATHS = ("folder", "refusal", "earlier", "baseline")
 _SEVERAL_PATHS = ("regraded", "reports", "reused")
@@ -96,7 +96,8 @@ def worker_run_info(config: pytest.Config) -> RunInfo:
 
     It carries a usage mistake along, which is raised by a worker that meets a task file.
     """
-    # It is not raised here: workers are half started by now, and a run without evals does not care.
+    # The mistake is not raised here: workers are half started by now, and a run without evals does not need
+    # the settings.
     try:
         return get_run_info(config)
     except UsageMistake as mistake:
@@ -109,9 +110,10 @@ def _remember(config: pytest.Config, info: RunInfo) -> None:
     config.stash[run_info_key] = info
 
     def remove_files() -> None:
-        # Workers are gone by then: each may have refused, and no file of theirs is left behind.
+        # The workers are gone when this runs, and each may have refused: no file of theirs stays behind.
         info.refusal.unlink(missing_ok=True)
-        with suppress(OSError):  # where results could be written nowhere, there is no such file either
+        # Where no results could be written, there is no such file.
+        with suppress(OSError):
             info.rates.unlink()
 
     config.add_cleanup(remove_files)
@@ -148,7 +150,7 @@ def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
 
         earlier = earlier_run(settings, root)
     if baseline_name and Path(baseline_name).resolve().is_relative_to(root):
-        # Other machines have another root.
+        # A relative path, as the root differs between machines.
         baseline_name = Path(baseline_name).resolve().relative_to(root).as_posix()
     now = datetime.now(UTC)
     chance = os.urandom(2).hex()  # two runs may begin in one second
@@ -156,7 +158,8 @@ def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
     dated = "-".join(part.replace("/", "_") for part in (now.strftime("%Y%m%d-%H%M%S"), *who, chance))
     own = Path(tempfile.gettempdir()) / f"agenteval-{os.getpid()}"
     runs = settings.results or own
-    if settings.audit and not settings.run_name:  # it is no run of an agent, and never the latest
+    # An audit is no run of an agent, so it must never be the latest run.
+    if settings.audit and not settings.run_name:
         runs /= "audits"
     return RunInfo(
         folder=runs / (name or dated),
@@ -220,7 +223,9 @@ def has_plan(config: pytest.Config) -> bool:
     info = config.stash.get(run_info_key, None)
     if info is None or not (info.folder / PLANNED).exists():
         return False
-    return not info.resumed_at or was_started(info)  # the plan of a run that goes on is there from the first
+    # A resumed run has its plan from the start, so the plan alone does not show that this pytest met task
+    # files.
+    return not info.resumed_at or was_started(info)
 
 
 def was_started(info: RunInfo) -> bool:

@@ -70,7 +70,8 @@ def dead_processes(info: RunInfo) -> Iterator[str]:
     names, since = info.folder / DEAD_WORKERS, datetime.fromisoformat(info.resumed_at or info.started_at)
     for worker in names.read_text(encoding="utf-8").split() if names.exists() else ():
         for journal in info.folder.glob(f"journal-{worker}-*.jsonl"):
-            if journal.stat().st_mtime >= since.timestamp():  # else of a worker of this name before a resume
+            # An older journal belongs to a worker of the same name, before the run was resumed.
+            if journal.stat().st_mtime >= since.timestamp():
                 yield journal.stem.removeprefix("journal-")
 
 
@@ -92,9 +93,10 @@ def begin_run(
     user: Model | None = None,
 ) -> None:
     """Write the plan of the run down, before the first trial; every worker writes the same."""
-    # A resumed run keeps its plan. ``regraded`` names the runs whose trials are graded again, ``gates`` say
+    # A resumed run keeps its plan. ``regraded`` names the runs whose trials are graded again; ``gates`` are
     # what suites have to reach. ``extra`` are the trials that run only where the first repetitions decide
-    # nothing. Of a shard, ``all_trials`` are those of all shards. ``user`` is the model that plays users.
+    # nothing. ``all_trials`` are, in a shard, the trials of all shards. ``user`` is the model that plays
+    # users.
     if info.resumed_at and (info.folder / PLANNED).exists():
         _go_on_with_run(info, gates, _run_suites(trials, suites))
         return
@@ -157,7 +159,7 @@ def _prices(settings: Settings, models: Iterable[Model]) -> RunPrices | None:
 
 def _go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate], suites: Iterable[RunSuite] = ()) -> None:
     """Write down that the run is resumed; every worker writes the same."""
-    # Suites that are collected today have today's kind, threshold and gates; others keep theirs.
+    # Suites that are collected today get today's kind, threshold and gates; all others stay as they were.
     today = {suite.name: suite for suite in suites}
 
     def resumed(header: RunHeader) -> RunHeader:
@@ -189,7 +191,7 @@ def _held_out_looks(
         run.header
         for run in list_runs(info.folder.parent)
         if run.header.started_at < info.started_at and run.path.name != beside
-        # Different shards of one run are one look.
+        # Different shards of one run count as one look.
         if shards is None
         or run.header.shards is None
         or run.header.shards.numbers == shards.numbers
@@ -266,7 +268,8 @@ class RunJournal:
                     if entry.location.file.split("-")[1] in names
                 }
         entry = self._inherited.get(key)
-        # A resumed run has workers of the same names as before, and decides itself about their trials.
+        # A resumed run has workers of the same names as before; ``ReusePlan`` decides about the trials of
+        # those.
         before = self._earlier_attempts(key) if entry is not None and self._earlier_attempts else 0
         return None if entry is None or entry.attempt <= before else entry
 

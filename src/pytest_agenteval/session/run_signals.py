@@ -21,7 +21,8 @@ HOLD_FILE = ".held"
 DEAD_WORKERS = "lost"  # the file in a run's folder that names the workers that died
 BUDGET_FILES = "budget-*.json"  # the files in a run's folder in which its processes add up what they pay
 RATE_FILES = "rates-*.json"  # the files in a run's folder by which its processes share rate limits
-CLAIM_PATIENCE_S = 5.0  # seconds that the workers of a killed controller have to end: they need two
+# Seconds that the workers of a killed controller have to end; two seconds are what they need.
+CLAIM_PATIENCE_S = 5.0
 
 
 def hold_run(config: pytest.Config, folder: Path, controller: int) -> None:
@@ -34,8 +35,8 @@ def hold_run(config: pytest.Config, folder: Path, controller: int) -> None:
 
 def claim_run(config: pytest.Config, folder: Path) -> str:
     """Mark a run as being worked on by this process alone; return the number of another that holds it."""
-    # The number in the file may be another process's by now, so only the lock decides. Where its process is
-    # gone, its workers are given time to end.
+    # Only the lock decides, as the number in the file may belong to another process by now. If the process of
+    # that number is gone, its workers get time to end.
     lock = _presence_lock(config, folder)
     holder = lock.read()
     patience = 0.0 if holder.isdecimal() and is_running(int(holder)) else CLAIM_PATIENCE_S
@@ -105,7 +106,7 @@ class StopBroadcaster:
 
 def watch_run_interrupts(config: pytest.Config, folder: Path, is_saved: bool) -> Callable[[], None]:
     """Have Ctrl-C or the stop file end this process even if no Python code reacts; return the undoing."""
-    # Where it ends suddenly, and the run is saved, a line names ``--agent-resume``.
+    # If the process ends suddenly and the run is saved, a line names ``--agent-resume``.
     is_worker = hasattr(config, "workerinput")
     stop = str(folder / STOP_FILE) if is_worker else ""
     notice = SUDDEN_END if is_saved and not is_worker else ""
@@ -114,7 +115,8 @@ def watch_run_interrupts(config: pytest.Config, folder: Path, is_saved: bool) ->
     def start(arguments: list[str], stdin: int) -> subprocess.Popen[bytes]:
         if capture is None or not is_captured(capture):
             return subprocess.Popen(arguments, stdin=stdin)
-        capture.suspend_global_capture()  # it prints to the terminal
+        # Suspended, because the new process has to print to the terminal itself.
+        capture.suspend_global_capture()
         try:
             return subprocess.Popen(arguments, stdin=stdin)
         finally:

@@ -140,7 +140,7 @@ def _recheck_options(config: pytest.Config, folder: Path, times: int) -> Iterato
     # pyproject.toml may have set it, which no option undoes: so choose trials of all endings in this run.
     if settings.only:
         yield f"--agent-only={','.join(ENDINGS)}@{folder.parent}"
-    # Other seeds than those that this run has used.
+    # The seed moves past those that the repetitions of this run have used.
     used = max((entry.key.repetition for entry in load_run(folder.parent).entries), default=0)
     yield from (f"--agent-results={folder}", f"--repetitions={times}", f"--agent-seed={settings.seed + used}")
     yield from NO_REPORTS
@@ -161,11 +161,12 @@ class RunVerdict(FrozenValue, frozen=True):
 
 def verdict_on(config: pytest.Config, status: int) -> RunVerdict | None:
     """Compare a run that has ended, run broken tasks again where a gate says so, and judge the gates."""
-    # None where the run has neither a baseline nor a gate, and for one without trials.
+    # Gives None for a run that has neither a baseline nor a gate, and for one without trials.
     info: RunInfo = config.stash[run_info_key]
     run = ended_run(config)
     judged = JudgedRun(run, config.rootpath, info.baseline)
-    if run.header.shards is not None:  # no suite is there as a whole
+    # A shard has no suite as a whole, so the merged run is judged.
+    if run.header.shards is not None:
         when = "when the shards are merged (agenteval merge)"
         if judged.gates:
             return RunVerdict(lines=(f"gate: judged {when}",))
@@ -189,8 +190,8 @@ def verdict_on(config: pytest.Config, status: int) -> RunVerdict | None:
 
 def verdict_on_parts(run: Run, root: Path, named: Path | None, missing: str) -> RunVerdict | None:
     """Compare a run that was put together from parts, and judge its gates; no agent acts."""
-    # ``named`` is the baseline that comes before those of suites, which are looked up from ``root``.
-    # ``missing`` says what the run lacks, where it lacks anything: then its gates are not judged.
+    # ``named`` is the baseline that comes before the suites' own ones, which are looked up from ``root``.
+    # ``missing`` says what the run lacks; if it lacks anything, its gates are not judged.
     judged = JudgedRun(run, root, named)
     if not run.planned or not (judged.gates or judged.has_baseline):
         return None

@@ -68,8 +68,8 @@ def admissions(
     return Admissions([breaker] if budget is None else [breaker, budget])
 
 
-# Seconds that pytest waits for a trial at a time. One long wait would delay Ctrl-C, the controller's word to
-# stop, and items that xdist sends meanwhile.
+# Seconds that pytest waits for a trial at a time. One long wait would delay Ctrl-C, the stop signal of the
+# controller, and the items that xdist sends meanwhile.
 TICK = 0.1
 
 POLL = 0.005  # seconds between two looks at a trial while a test's own event loop waits for it
@@ -113,7 +113,8 @@ class TrialRunner:
         self._closing = ExitStack()
         executor, info = make_executor(settings.executor_name, registry), get_run_info(config)
         context = _executor_context(config, settings, info.started)
-        # Before the pool's thread starts: what it prints belongs to its trials from the first.
+        # This comes before the pool's thread starts: whatever that prints belongs to its trials from the
+        # start.
         undo_redirection = redirect_trial_output(config)
         admission = admissions(config, settings, context, registry)
         self._pool = Pool(executor, context, self.journal, admission, self._attempts.numbered)
@@ -131,7 +132,8 @@ class TrialRunner:
             end_with_parent(info.controller, self._pool.close)
         elif (starter := os.environ.get(STARTED_BY, "")).isdecimal():
             end_with_parent(int(starter), self._pool.close)
-        # Undone last first: trials end, the journal closes, then prints are pytest's again.
+        # Callbacks run in reverse order: trials end, the journal closes, then what is printed is pytest's
+        # again.
         unwatch = watch_run_interrupts(config, folder, info.is_saved)
         for undo in (unwatch, undo_redirection, self.journal.close):
             self._closing.callback(undo)
@@ -146,17 +148,17 @@ class TrialRunner:
         self, item: PlannedItem, change: Callable[[PlannedTask], PlannedTask], workspace: Path | None
     ) -> Trial:
         """Give an item its finished trial, waiting for it where it is still running."""
-        # An item that comes again, as under ``--reruns``, gets a new attempt. Under ``--setup-only`` no trial
-        # begins: nobody would look at it.
+        # An item that runs again, as under ``--reruns``, gets a new attempt. Under ``--setup-only`` no trial
+        # begins, as nobody would look at it.
         if self._config.getoption("setuponly", False):
             pytest.skip("--setup-only: no trial is begun")
         self.stop.raise_if_stopped(item.session)
-        # Of the last item's task only the name stays: tasks are most of what a large run would hold. Not when
-        # that item ended: a plugin may have run it again.
+        # Only the name of the last item's task stays in memory: tasks are most of what a large run would
+        # hold. Not earlier, when that item ended: a plugin may have run it again.
         before, self._current = self._current, item
         if before is not None and before is not item:
             before.task = name_of_task(before.task)
-        # Others first: they run while pytest waits for this one, which may be among them.
+        # Other trials are started first: they run while pytest waits for this one, which may be among them.
         self._begin_ahead(item)
         key = trial_key(item)
         job = self.prefetcher.take(key)
@@ -174,7 +176,7 @@ class TrialRunner:
                 self._attempts.take_over(unchanged)
                 return unchanged
             job = self._job(self._attempts.numbered(plan), workspace, decision)
-            # Before those that begin ahead: pytest waits for this one and for no other.
+            # This job comes before those that began ahead: pytest waits for it and for no other.
             self._pool.hand_over([job], first=True)
         return self._wait(job, item)
 
@@ -274,10 +276,11 @@ class TrialRunner:
 
     def _begin_ahead(self, item: pytest.Item, *, waiting: bool = False) -> None:
         started = self.prefetcher.begin(item, waiting=waiting)
-        if not started:  # the loop need not wake
+        # Nothing is handed over, so the loop of the pool need not wake up.
+        if not started:
             return
         self._pool.hand_over(started)
-        # Let them end, if they are quick: two threads that both want the interpreter take it from each
+        # Wait a moment for quick trials to end: two threads that both want the interpreter take it from each
         # other, which costs a tenth of a run. Not where the first failure ends the run: others would begin.
         option = self._config.option
         if not (getattr(option, "maxfail", 0) or getattr(option, "stepwise", False)):
@@ -318,7 +321,8 @@ class TrialRunner:
                     # The controller may have sent more items meanwhile.
                     self._begin_ahead(item, waiting=True)
             return trial
-        except OSError as failed:  # a full disk: a trial that is not written down is not given out
+        # A full disk, perhaps: a trial that is not written down is not given to its item.
+        except OSError as failed:
             problem = f"the run cannot be written to {self._folder}: {failed.strerror or failed}"
             if not hasattr(self._config, "workerinput"):
                 item.session.shouldstop = f"{problem}; nothing more is begun"
@@ -355,7 +359,7 @@ def _executor_context(config: pytest.Config, settings: Settings, started: float)
         limits=rate_limits_of(settings.aliases, {name: getattr(settings, name) for name in RATE_OPTIONS}),
         rates=str(info.rates),
         is_alone=settings.executor_name == "local" and not hasattr(config, "workerinput"),
-        # Only under -v, and while anything is recorded.
+        # Unused recordings are reported only under -v, or while anything is recorded.
         reports_unused=config.getoption("verbose", 0) > 0
         or not {settings.record, settings.record_chat} <= {"none", "off"},
     )

@@ -79,8 +79,8 @@ def unselectable_lines(settings: Settings, earlier: Path) -> Iterator[str]:
 
 def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tuple[str, str]]:
     """Choose ``size`` tasks of each bucket; a seed chooses the same ones, whatever other tasks there are."""
-    # Each task has a place of its own in the order, so that a task that is added moves no other.
-    # By bucket, so that a small sample still has tasks of every kind.
+    # Each task has a rank of its own, so that a new task moves no other. The sample is drawn by bucket, so
+    # that even a small one has tasks of every kind.
     buckets: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for task in tasks:
         buckets.setdefault((task.suite, task.bucket), set()).add((task.suite, task.id))
@@ -119,7 +119,7 @@ def _endings(run: Path) -> dict[TrialKey, set[str]]:
     for entry in load_run(run).entries:
         endings: set[str] = {entry.ending, "limited"} if entry.limit else {entry.ending}
         ended[entry.key] = endings
-        # Of a run before a model was renamed: its trials run again under the new name.
+        # The run may be older than a new name of its model: its trials then run again under that name.
         model = FORMER_NAMES.get(entry.key.model, entry.key.model)
         ended.setdefault(entry.key._replace(model=model), endings)
     return ended
@@ -139,8 +139,8 @@ class ShardedItems(NamedTuple):
 
 def shard_items(items: Sequence[pytest.Item], shard: Shard) -> ShardedItems:
     """Separate the tests of a shard from those of the others; both stay in order."""
-    # A task's shard is drawn by its suite and id, so that its models, variants and repetitions stay together;
-    # any other test's by its node id without parameters. A test that is added moves no other.
+    # A task's shard is drawn by its suite and id, so that its models, variants and repetitions stay together.
+    # The shard of any other test is drawn by its node id without parameters. A new test moves no other.
     numbers: dict[str, int] = {}
     own: list[pytest.Item] = []
     others: list[pytest.Item] = []
@@ -162,7 +162,7 @@ def shard_number(name: str, total: int) -> int:
 
 def tasks_digest(tasks: Iterable[PlannedTask]) -> str:
     """Give the digest of what tasks ask and how they are graded, in whichever order they come."""
-    # Equal in all shards of one commit with the same options. No path of a machine is in it.
+    # The digest is equal in all shards of one commit with the same options, so it holds no path of a machine.
     lines = set()
     for task in {id(task): task for task in tasks}.values():
         graders = [

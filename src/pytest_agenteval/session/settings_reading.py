@@ -37,7 +37,7 @@ def read_settings(config: pytest.Config) -> Settings:
         raise UsageMistake(
             "--agent-keep-workspaces: workspaces are kept in the run's folder; found results none"
         )
-    # pytest's own options come over all others: they are about this one run, and no default of a project.
+    # pytest's own options override all others: they are about this one run, and no default of a project.
     if config.getoption("runxfail", False):
         values["strict"] = True
     if _selects_audits(config.getoption("markexpr", "") or ""):
@@ -46,7 +46,7 @@ def read_settings(config: pytest.Config) -> Settings:
     if config.getoption("usepdb", False) or config.getoption("capture", "") == "no":
         values["concurrency"] = 1
     if values.get("audit"):
-        # An audit looks at every task, with its own models, and nothing judges an agent's run.
+        # An audit looks at every task with models of its own, and judges no run of an agent.
         for attribute in ("models", "variants", "repetitions", "regrade", "only"):
             place = places.get(attribute, "")
             if place.startswith("--"):
@@ -75,7 +75,7 @@ def without_workers(config: pytest.Config) -> None:
     if getattr(config.option, "dist", "no") == "no":
         return
     is_named = bool(row.on_command_line(config) or os.environ.get(row.variable))
-    # Cheap first: every run with workers comes here, those of suites without evals too.
+    # The cheap check comes first: every run with workers comes here, even without evals.
     with suppress(OSError):
         is_named = is_named or b"dry_run" in (config.rootpath / "pyproject.toml").read_bytes()
     with suppress(UsageMistake):  # settings that cannot be obeyed are reported when they are read again

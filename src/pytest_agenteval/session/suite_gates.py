@@ -64,7 +64,7 @@ def _rules_of(gate: Gate) -> dict[str, Any]:
 class CollectedTasks(FrozenValue, frozen=True):
     """Which tasks were met while collecting: by suite and task, the bucket and the split."""
 
-    # Suites below the ``covered`` paths were met as a whole; of others the files are read.
+    # Suites below the ``covered`` paths were collected as a whole; the files of other suites are read.
     met: Mapping[str, Mapping[str, tuple[str, str]]]
     covered: tuple[Path, ...]
     suites: Suites
@@ -97,7 +97,7 @@ def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tupl
             continue
         counts = tasks.buckets(name, settings.split)
         known |= set(counts)
-        # What was typed is for the suites that have such a bucket.
+        # A bucket that was typed applies only to suites that have it.
         others = typed - set(counts) - set(own.buckets)
         gate = replace(gate, buckets={key: gate.buckets[key] for key in gate.buckets if key not in others})
         file = tasks.suites.file_named(name)
@@ -121,7 +121,8 @@ def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tupl
 
 UNDER, OVER = 0.005, 0.995  # chances beyond which no digit is shown
 
-WORTH_A_LINE = 0.05  # the chance of a miss where nothing changed, from which on a run says so
+# A run warns of a floor that it misses with this chance or a higher one although nothing changed.
+WORTH_A_LINE = 0.05
 
 
 class Floor(FrozenValue, frozen=True):
@@ -139,7 +140,7 @@ class Floor(FrozenValue, frozen=True):
 class FloorRisk(FrozenValue, frozen=True):
     """How often a run in which nothing changed misses a floor, and the floor that 1 in 100 of them miss."""
 
-    # Both are None where too few tasks have two trials to know how these scatter.
+    # Both are None where too few tasks have two trials, so that nobody knows how much these vary.
     floor: Floor
     chance: float | None
     one_in_100: float | None
@@ -332,7 +333,8 @@ class JudgedRun:
     @cached_property
     def risk_line(self) -> str:
         """Which floors a run like this one often misses where nothing changed; empty where none is known."""
-        # Known from the run's own trials: not where each task ran once, nor where no task's trials differ.
+        # The risk is known from the run's own trials, but not where each task ran once or no task's trials
+        # differ.
         entries, missed = entries_by_group(self.run), list[str]()
         for suite in self.suites:
             gated = self._gated(suite, RecheckedTasks())
@@ -345,7 +347,8 @@ class JudgedRun:
         total, group = suite.total, (suite.suite, suite.model, suite.variant)
         own = [each for each in self.run.planned if (each.suite, each.model, each.variant) == group]
         names_baseline = self._named is not None or bool(self.gates[suite.suite].baseline)
-        if self.old is None and not self.has_baseline:  # this looks for it, and fills ``troubles``
+        # Reading ``old`` looks for the baseline and fills ``troubles``.
+        if self.old is None and not self.has_baseline:
             trouble = "no baseline is named (--agent-baseline, or baseline: in suite.yaml)"
         else:
             trouble = self.troubles.get(suite.suite, "") if names_baseline else "its gate names no baseline"

@@ -55,14 +55,15 @@ def next_steps(
     folder: Path, here: Path, has_misses: bool = False, baseline: Path | None = None
 ) -> Iterator[str]:
     """Give commands about the run in ``folder``, to be typed in the folder ``here``."""
-    # The first compares it with its ``baseline``; without one its two variants, or it with the run before.
+    # The first command compares the run with its ``baseline``. Without one it compares the run's two
+    # variants, or the run with the one before.
     runs = folder.parent.relative_to(here) if folder.is_relative_to(here) else folder.parent
     where = "" if runs == ROOT else f" --results {shlex.quote(str(runs))}"
     if baseline is None and (variants := _two_variants(folder)):
         yield f"agenteval compare {LATEST} --variants {shlex.quote(variants)}{where}"
     else:
         earlier = _run_before(folder) if baseline is None else str(baseline)
-        # A baseline is named, if it is a run beside this one; else its path is given.
+        # A baseline beside this run is given by its name, any other by its path.
         if baseline is not None and baseline.is_relative_to(here):
             earlier = baseline.relative_to(here).as_posix()
         if baseline and baseline.is_dir() and baseline.resolve().parent == folder.resolve().parent:
@@ -77,8 +78,8 @@ BUDGETS = ("--agent-max-cost", "--agent-max-tokens")
 
 def resume_arguments(arguments: Iterable[str], option: str, *, budget_spent: bool = False) -> Iterator[str]:
     """Give the arguments that continue a run that was cut short: its own, and ``option``."""
-    # Options that would end it again at the first failure are left out, and ``--agent-reuse``: what was
-    # reused is in the run already. A budget that was spent is doubled: with the same one no trial would
+    # Options that would end the run again at its first failure are left out. So is ``--agent-reuse``: what
+    # was reused is in the run already. A budget that was spent is doubled: with the same one, no trial would
     # begin.
     left = deque(_with_twice_the_budget(arguments) if budget_spent else arguments)
     while left:
@@ -122,7 +123,8 @@ def _run_before(folder: Path) -> str:
     own = _ended_header(folder)
     if own is None:
         return ""
-    # Names begin with the second in which a run began; only headers say which of two in a second was first.
+    # Names begin with the second in which a run began. Only headers show which of two runs in one second was
+    # first.
     second = folder.name[:TIMESTAMP_CHARS]
     folders = sorted((path.parent for path in folder.parent.glob(f"*/{HEADER}")), reverse=True)
     others = [
@@ -223,7 +225,8 @@ def _introduce(model: Model) -> str:
 def summarize(reporter: Any, config: pytest.Config) -> None:
     """Write the misses and the end screen of a run, and the summary and annotations of GitHub Actions."""
     run = ended_run(config)
-    forget_ended_run(config)  # nobody needs it afterwards
+    # Nobody needs the run after the summary.
+    forget_ended_run(config)
     if read_settings(config).audit:
         from pytest_agenteval.reports.audit_report import audit_lines, audit_of
 
@@ -310,13 +313,15 @@ def _next_steps(config: pytest.Config, run: Run, view: RunView) -> Iterator[str]
     has_misses = any(entry.ending != "passed" for entry in run.entries)
     here, baseline = config.invocation_params.dir, config.stash[run_info_key].baseline
     compared, *looked_at = ["", *next_steps(run_folder(config), here, has_misses, baseline)][-2:]
-    if any(suite.total.not_run for suite in view.suites):  # half a run is resumed, and not compared
+    # A run that is incomplete is resumed, and not compared.
+    if any(suite.total.not_run for suite in view.suites):
         again = "--agent-only=not_run" if read_settings(config).regrade else "--agent-resume"
         command = ("pytest", *map(str, config.invocation_params.args))
         session: Any = config.pluginmanager.get_plugin("session")
         was_interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED
         was_cut_short = session.shouldstop or session.shouldfail or was_interrupted
-        if run.header.resumed and not was_cut_short:  # the missing trials were not selected today
+        # Today's command did not select the missing trials, so the run's first command is shown.
+        if run.header.resumed and not was_cut_short:
             command = run.header.command
         spent = any(trial.cause == "budget" for trial in run.not_run)
         compared = shlex.join([command[0], *resume_arguments(command[1:], again, budget_spent=spent)])

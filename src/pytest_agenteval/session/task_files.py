@@ -55,7 +55,7 @@ class TaskFile(pytest.Module):
     """
 
     def _getobj(self) -> types.ModuleType:
-        # Instead of importing the file, which is no Python; pytest documents that this may be overridden.
+        # pytest would import the file, which is no Python; it documents that this method may be overridden.
         module = types.ModuleType("agenteval_tasks")
         module.__file__ = str(self.path)
         return module
@@ -66,7 +66,8 @@ class TaskFile(pytest.Module):
 
     def _items(self, evals: EvalSession) -> Iterator[TrialItem]:
         named = self.session.isinitpath(self.path)
-        if named:  # another plugin may collect this file too: then it need not be ours
+        # If another plugin collects the named file too, it need not be a file of tasks.
+        if named:
             plugins = self.config.pluginmanager
             ours = [plugin for plugin in plugins.get_plugins() if getattr(plugin, "__name__", "") == PLUGIN]
             others = plugins.subset_hook_caller("pytest_collect_file", ours)

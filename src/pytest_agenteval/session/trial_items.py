@@ -39,7 +39,7 @@ def collect_items(
     evals: EvalSession, items: Callable[[EvalSession], Iterable[pytest.Item]]
 ) -> Sequence[pytest.Item]:
     """Give the items of a file or suite; raises FileProblems with everything that is wrong with it."""
-    # A usage mistake refuses the whole run, which collects nothing then.
+    # A usage mistake refuses the whole run, so nothing more is collected.
     if evals.refusal:
         return ()
     try:
@@ -53,8 +53,8 @@ def collect_items(
 
 def reported_name(name: str) -> str:
     """Give an item's name as reports show it: with a space after it, where it has dots before its bracket."""
-    # Where a node id ends with this name, pytest ``-v`` turns its dots into ``::``, as in ``Class.method``:
-    # it could not be pasted. With the space the node id ends otherwise.
+    # With ``-v``, pytest turns the dots of a name at the end of a node id into ``::``, as in
+    # ``Class.method``, and the id could not be pasted. The space keeps pytest from recognizing the name.
     return f"{name} " if "." in name.partition("[")[0] else name
 
 
@@ -81,8 +81,8 @@ class TrialItem(PlannedItem):
     @cached_property
     def location(self) -> tuple[str, int | None, str]:
         """Give the file relative to the root folder, the line from 0, and the name."""
-        # The root is cut off as text: pytest compares paths part by part, which for tasks in files of their
-        # own costs a tenth of a plain test.
+        # The root is cut off as text. pytest compares paths part by part, which takes a tenth of a plain test
+        # if each task has its own file.
         root, text = f"{self.config.rootpath}{os.sep}", str(self.source)
         if not text.startswith(root):
             return super().location
@@ -114,7 +114,7 @@ class TrialItem(PlannedItem):
         return self._repr_failure_py(excinfo, style) if _says_all(excinfo) else super().repr_failure(excinfo)
 
     def _repr_failure_py(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        # The text of a miss or an errored trial alone: pytest would look up its own sources.
+        # Only the text is shown for a miss or an errored trial: pytest would look up its own sources.
         return str(excinfo.value) if _says_all(excinfo) else super()._repr_failure_py(excinfo, style)
 
 
@@ -249,7 +249,7 @@ def declare_marks(config: pytest.Config, names: Iterable[str], files: str) -> No
 
 PLUGIN = "pytest_agenteval.plugin"
 # Plugins whose ``pytest_generate_tests`` changes nothing for us, or the same for every task of a folder. A
-# name that is wrong here breaks nothing: each function is then built by itself, which takes twice as long.
+# missing or wrong name breaks nothing: each function is then built by itself, which takes twice as long.
 HARMLESS = frozenset({"python", "funcmanage", "asyncio", "agenteval", PLUGIN})
 
 _builder: pytest.StashKey[TrialFunctions] = pytest.StashKey()
@@ -303,7 +303,7 @@ class TrialFunctions:
                 originalname=task.id,
                 keywords={shape.callspec.id: True},
             )
-            # `trial` too: an attribute that an item is given later costs it a dictionary of its own.
+            # `trial` is set too: an attribute that an item gets later would cost a dictionary of its own.
             item.task = task if audit is None else audit.task_of(task, shape.case)
             item.case, item.evals, item.trial = shape.case, evals, None
             item.extra_keyword_matches.update(words)

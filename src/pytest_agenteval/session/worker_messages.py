@@ -45,7 +45,7 @@ class WorkerMessages(Record, frozen=True):
         return WorkerMessages(
             counts,
             merge_unused(self.unused_recordings, other.unused_recordings),
-            # Each worker looks at all tasks: most lines are the same.
+            # Each worker looks at all tasks, so most lines are the same.
             tuple(dict.fromkeys((*self.lines, *other.lines))),
             self.is_empty_shard or other.is_empty_shard,
         )
@@ -146,7 +146,8 @@ def _counts_by_file(
 def _session_lines(config: pytest.Config, evals: EvalSession | None) -> Iterator[str]:
     if evals is not None:
         yield from evals.remarks()
-        if hasattr(config, "workerinput"):  # elsewhere the header says it
+        # In other processes the header shows it.
+        if hasattr(config, "workerinput"):
             yield from not_tasks_lines(evals)
         if evals.refusal:
             return
@@ -165,7 +166,7 @@ def _suite_hints(config: pytest.Config) -> list[str]:
 
 
 def _unused_workspaces(evals: EvalSession) -> Iterator[str]:
-    # Folders that look like the starting trees of tasks, and are not.
+    # These folders look like starting trees of tasks, but no task starts from them.
     for path in evals.planner.unused_workspaces():
         how = "call the task beside it task.yaml, or name it in `input: {fixture_dir: ...}`"
         yield f"{short_path(path)}: no task starts from it; {how}"
@@ -179,7 +180,8 @@ def _messages_of_others(config: pytest.Config) -> WorkerMessages:
 ReportData: TypeAlias = dict[str, Any]
 
 PACKED = "agenteval_packed"
-# Every Python that pytest runs on reads it: a worker may have another Python than the controller.
+# Every Python that pytest supports reads this version: a worker may run on another Python than the
+# controller.
 MARSHAL_VERSION = 4
 
 

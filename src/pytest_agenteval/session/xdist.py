@@ -69,13 +69,13 @@ class DeferredRepetitions:
             session.testscollected -= len(dropped)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None and dropped:
-            # As pytest counts deselected items, of which its controller has none.
+            # Counted as pytest counts deselected items, of which its controller has none.
             unneeded = [SimpleNamespace(nodeid=node_id) for node_id in sorted(dropped)]
             reporter.stats.setdefault("deselected", []).extend(unneeded)
         return [index for index in self._waiting if self._collected[index] not in dropped]
 
 
-# The node ids of trials: the controller knows nothing else of them.
+# The pattern of the node ids of trials: the controller knows nothing else about them.
 TRIAL = re.compile(r"\.(?:json|ya?ml)::[^\[]+\[.*-\d+\]$")
 
 DEPTH = 32  # the least depth of a queue that keeps a worker busy with quick trials
@@ -106,7 +106,8 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def schedule(self) -> None:
         """Share out the first tests, or look at every worker again."""
-        # has_plan: node ids alone may look like trials and be tests of another plugin.
+        # ``has_plan`` is checked too: tests of another plugin may have node ids that look like those of
+        # trials.
         if self.collection is None and has_plan(self.config) and self._check_nodes_have_same_collection():
             collected = next(iter(self.node2collection.values()))
             self._trials = [index for index, name in enumerate(collected) if TRIAL.search(name)]
@@ -125,7 +126,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
             super().check_schedule(node, duration)
         if not self.pending and ours:
             queued = len(self.node2pending[node])
-            # Near the end everyone gets a share: a deep queue here would leave other workers idle.
+            # Near the end every worker gets a share: a deep queue at one of them would leave others idle.
             all_queued = sum(map(len, self.node2pending.values()))
             share = (len(self._trials) + all_queued) // max(1, len(self.node2pending))
             depth = max(2, min(self._depth, max(self._concurrency + 1, share // 2), share))
@@ -136,7 +137,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
             if self._deferred.undecided:
                 self._keep_going(node)
             elif not self._trials:
-                # A worker waits with its last test until it knows which comes next, or that none does.
+                # A worker does not run its last test until it knows the next one, or that there is none.
                 for other in self.nodes:
                     other.shutdown()
 
@@ -161,7 +162,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         waiting = self._deferred.take_back(self.node2pending[node])
         pending = [index for index in self.node2pending[node] if index not in waiting]
         collection = self.collection or []
-        # Taken out first: xdist would send them in chunks, as it does with other tests.
+        # These are taken out first: xdist would send them in chunks, as it does with other tests.
         rest = [index for index in pending[1:] if self._has_started and TRIAL.search(collection[index])]
         self.node2pending[node] = [index for index in pending if index not in rest]
         self._trials = rest + self._trials
@@ -186,7 +187,8 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
                 self._send_tests(node, chunk)
         if self.pending:
             return
-        if len(self._trials) < 2 * len(self.nodes):  # else the first worker would get most of them
+        # With so few trials, the first worker would otherwise get most of them.
+        if len(self._trials) < 2 * len(self.nodes):
             for node in self.nodes:
                 chosen, self._trials = self._trials[:1], self._trials[1:]
                 self._queue(node, chosen)
@@ -218,7 +220,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
     def _queue(self, node: Any, chosen: list[int]) -> None:
         if chosen:
             self.node2pending[node].extend(chosen)
-            # A worker may have died before xdist knows: its items are given to others when it does.
+            # A worker may have died before xdist notices; xdist then gives its items to others.
             with suppress(OSError):
                 node.send_runtest_some(chosen)
 

@@ -33,7 +33,7 @@ from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageM
 from pytest_agenteval.text.json_values import canonical_json, text_digest
 
 Planned = tuple[tuple[PlannedTask, TaskSettings], ...]
-# The grader of a task without graders while it is read: it is to be graded later.
+# Stands in while a task without graders is read, as a task file needs one. The task is graded later.
 ANY_GRADER = {"name": "answer_contains", "config": {"text": "."}}
 
 
@@ -72,7 +72,7 @@ class CodeTasks:
         if problems:
             raise ProblemsFound(sorted(problems, key=lambda problem: (problem.file, problem.line or 0)))
         planned = self._planner.plan((*tasks, *rows), loaded_suite)
-        # The suite's name between the module's and the task's: a module may hold several suites.
+        # The suite's name stands between the module's and the task's, as a module may hold several suites.
         cassettes = [Path(task.cassette) for task, _ in planned]
         places = [str(each.parent / safe_id(suite.name) / each.name) for each in cassettes]
         return tuple(
@@ -178,7 +178,7 @@ class TaskChoice:
         id: str = "",
     ) -> tuple[PlannedTask, tuple[str, ...]]:
         """Plan the task; give also the models that its suite names. Raises UsageMistake or ProblemsFound."""
-        # ``id`` is that of a map without one.
+        # ``id`` is given to a map that has none.
         form = agent_config(agent, self._registry, self._root)
         if isinstance(given, Mapping | Task):
             return self._of_map(given, form, settings, place, id)
@@ -188,7 +188,7 @@ class TaskChoice:
         acting = None if form is None else _suite("python", form, place)
         planned = _ChangedTasks(self._registry, self._root, acting, settings).tasks(file, named=True)
         task, found = _one_of(planned, chosen, str(given))
-        # The suite's model is that of its own agent.
+        # The suite's model belongs to the suite's own agent, so it is not used for an agent of the call.
         return task, found.models if form is None else ()
 
     def _of_map(

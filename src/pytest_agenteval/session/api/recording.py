@@ -41,7 +41,8 @@ class RecordingPlace(NamedTuple):
     """Where a recording lies, and how it is made."""
 
     base: Path  # the path of its files without their suffixes
-    root: Path  # names in messages are relative to it
+    # Names in messages are relative to this folder.
+    root: Path
     record: RecordMode
     record_chat: RecordMode
     live: bool
@@ -82,7 +83,8 @@ class RecordingTapes:
     @property
     def tools(self) -> ToolTape:
         """The tape of all requests that are no model's."""
-        with self._opening:  # several threads may make the first request
+        # Several threads may make the first request at the same time.
+        with self._opening:
             if self._tools is None:
                 place = self._place
                 tape = self._library.open(Path(f"{place.base}.yaml"), place.record, "tool")  # type: ignore[arg-type]  # never "off"
@@ -206,7 +208,8 @@ class Recording(AbstractContextManager["Recording"]):
     ) -> None:
         """Close it: requests of code that is left running inside are refused from now on."""
         # Raises CassetteMiss, or what else broke the recording, even where the code swallowed it.
-        __tracebackhide__ = True  # the message says what is missing, and the block is the user's
+        # No traceback through our code: the message says what is missing, and the block is the user's.
+        __tracebackhide__ = True
         if broken := self._close(kind, raised, trace):
             raise broken from None
 

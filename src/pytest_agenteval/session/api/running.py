@@ -325,7 +325,8 @@ def regrade_in(
             "say how its task grades"
         )
     if plan is None:
-        trial = replace(trial, digests=replace(trial.digests, input=""))  # the task's input is unknown
+        # The new grades do not see the task's input, which is unknown, so the trial has no digest of it.
+        trial = replace(trial, digests=replace(trial.digests, input=""))
         key = trial.key
         task = PlannedTask(
             key.suite, key.task, key.agent, trial.kind, trial.bucket, (), file_in_root=trial.file

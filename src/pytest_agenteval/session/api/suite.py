@@ -58,7 +58,8 @@ def grader_config(given: GraderReference, registry: Registry) -> dict[str, Any]:
         return {"name": given}
     written: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"name": given}
     thing = written.get("name")
-    # A map may have no name, of which its reader says more; None in a map's place is refused as a grader.
+    # A map without a name is left to its reader, which reports it better. None in the place of a map is
+    # refused as a grader.
     if not isinstance(thing, str) and (thing is not None or not isinstance(given, Mapping)):
         written["name"] = registry.grader_given(name_of(thing), thing)
         written.setdefault("label", short_name(thing))

@@ -31,7 +31,7 @@ class AuditCases:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._forms: dict[TaskName, Mapping[str, tuple[Spoilt, ...]]] = {}
-        # Tasks that are audited alike are given one tuple: items share what pytest works out for it.
+        # Tasks with the same cases share one tuple, so their items share what pytest works out for it.
         self._shared: dict[tuple[tuple[str, int], ...], tuple[Case, ...]] = {}
         self._unaudited: list[AuditedTask] = []
         self._rubrics: dict[tuple[str, str], AuditedRubric] = {}

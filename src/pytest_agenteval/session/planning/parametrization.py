@@ -93,7 +93,7 @@ class CaseFactory:
         # The unnamed variant is what the others are compared with.
         self._variants: tuple[Variant, ...] = (UNNAMED, *settings.variants)
         self._models: dict[tuple[str, ...], tuple[Model, ...]] = {}
-        # Tasks with the same cases share one tuple: items share what pytest works out for it.
+        # Tasks with the same cases share one tuple, so their items share what pytest works out for it.
         self._by_models: dict[tuple[tuple[str, ...], tuple[str, ...], int], tuple[Case, ...]] = {}
 
     def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
@@ -104,7 +104,8 @@ class CaseFactory:
         variants, named = self._variants, self._settings.variants
         if named and task.form:
             requires_any = getattr(self._registry.agent_factory(task.agent), "requires_any", None)
-            # A function that requires their prompts does not run without them.
+            # A function that requires prompts of the variants cannot run without them, so it has no unnamed
+            # variant.
             if requires_any and requires_any(prompts_of_all(named), task.settings, task.prompts):
                 variants = named
         return self._cases(models, variants, repetitions)

@@ -48,10 +48,10 @@ OUTCOME = "expected_outcome"
 LABELS: dict[str, Label] = {"positive": "positive", "negative": "negative"}
 
 Graders: TypeAlias = tuple[PlannedGrader, ...]
-# The agent, the suite's tools and what the task says of its graders: all that these depend on.
+# The agent, the suite's tools, and what the task says of its graders: planned graders depend on nothing else.
 GradersKey: TypeAlias = tuple[str, tuple[str, ...], bytes]
 
-# Most tasks have the same limits: equal ones are one object.
+# Most tasks have the same limits, so equal limits are one object.
 _shared_allowance = cache(Allowance)
 
 
@@ -119,8 +119,8 @@ class Planner:
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
         """Plan every task of a file; raises ProblemsFound with all that its author has to mend."""
-        # A broken suite is reported at the first file below it. None of its files gives a task then, but what
-        # is wrong with a file, whatever its suite says, is reported too.
+        # A broken suite is reported at the first file below it, and none of its files gives a task. Problems
+        # that a file has whatever its suite says are reported too.
         loaded_suite = self.suites.suite_of(path)
         if isinstance(loaded_suite, ProblemsFound):
             wrong = add_placement_hints(loaded_suite.problems, self._checker, DEFAULT_AGENT)
@@ -208,8 +208,8 @@ class Planner:
         task, suite = loaded.task, loaded_suite.suite
         settings = resolve_settings(task, suite)
         agent = settings.agent or DEFAULT_AGENT
-        # Most tasks of a suite have equal graders: checking and planning them again is what is slow.
-        # All that graders depend on is in the key; equal values of a file have equal bytes.
+        # Most tasks of a suite have equal graders, and checking and planning them again would be slow. The
+        # key holds everything that graders depend on; equal values of a file have equal bytes.
         tools = loaded_suite.resources.names
         key = agent, tools, msgspec.json.encode((task.graders, _outcome_of(task)))
         graders = self._graders_by_key.get(key)
@@ -224,12 +224,12 @@ class Planner:
         label = task.metadata.get("label")
         is_known = label is None or label in LABELS
         if not is_known and suite is not None and suite.acts != NOTHING_ACTS:
-            # A misspelt label would be left out of every figure in silence.
+            # A misspelt label would silently be left out of every figure.
             misspelt = ConfigProblem(("metadata", "label"), " or ".join(LABELS), repr(label))
             wrong += self._problems_of([misspelt], one)
         unfit: list[Problem] = []
         if settings.form is not None and suite is not None and settings.agent is not None:
-            # The agent that a suite defines by a form is offered before tasks are checked with it.
+            # The agent that a suite defines by a form is registered before the tasks are checked with it.
             form = self._form_of(suite, loaded_suite.folder or self._root)
             unfit += self._problems_of(self._checker.form(settings.agent, form), one)
         wrong += unfit
@@ -242,7 +242,7 @@ class Planner:
             layers = self._layers_of(one)
         with _adding_problems(wrong, loaded):
             prompts = self._prompts_of(one)
-        # Only of an agent that can be made is it known which prompts it reads.
+        # Which prompts an agent reads is known only if the agent can be made.
         if prompts and not wrong:
             mismatches = find_unread_prompts(self._registry.agent_factory(agent), prompts)
             wrong += self._problems_of(mismatches, one)
@@ -250,9 +250,10 @@ class Planner:
         if wrong:
             return None
         if graders is None:
-            # Texts of files, which lie elsewhere for other tasks, are not in the key.
+            # The key does not hold the texts of files, which may differ for other tasks: such graders are not
+            # stored.
             graders = self._plan_graders(loaded.task, key if loaded.task is task else None)
-        # The default agent acts: graders of another agent's work would score what never happened.
+        # Here the default agent acts: graders of the work of another agent would score what never happened.
         for grader in graders if settings.agent is None else ():
             if wanted := agent_of(self._registry.grader_factory(grader.name)):
                 place = f"{short_path(loaded.file)}:{loaded.line}"
@@ -351,7 +352,9 @@ class Planner:
         loaded, folder = one.loaded, one.loaded_suite.folder
         named = not {"base_fixture", "fixture_dir"}.isdisjoint(loaded.task.input)
         if not named and not self._source_of(loaded.file).own_folder:
-            return ()  # nothing is named, and nothing can lie beside it
+            # No fixture is named, and no ``workspace/`` folder can lie beside a file that is not called
+            # task.*.
+            return ()
         layers = tuple(map(str, workspace_layers(loaded.task, folder, loaded.file, self._root)))
         self._started_from.update(layers)
         return layers
@@ -461,18 +464,21 @@ def _key_in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | N
 
 def _form_data(form: AgentForm, suite: Suite, folder: Path, root: Path) -> Mapping[str, Any]:
     """Give what a suite's form sets, with what its agent needs of the suite."""
-    # ``paths`` are where modules of ``call`` may lie, ``folder`` where a command's own files do.
+    # ``paths`` are folders in which modules of ``call`` may lie; ``folder`` is where the files of a command
+    # lie.
     default = AgentForm().to_json()
     written = {key: value for key, value in form.to_json().items() if value != default[key]}
     variables = {"env": dict(suite.env), "env_pass": list(suite.env_pass), "proxy": dict(suite.proxy)}
     if form.command and not form.call:
         return {**written, "folder": str(folder), **variables, "ignored_hosts": list(suite.http.ignore)}
     if form.call:
-        # The suite's own folder only where the module lies there: else the same agent in two suites is one.
+        # The suite's own folder is added only where the module lies there: otherwise the same agent in two
+        # suites would count as two agents.
         module = form.call.partition(":")[0].partition(".")[0]
         beside = any((folder / name).exists() for name in (module, f"{module}.py"))
         written["paths"] = [str(root), *([str(folder)] if beside and folder != root else [])]
-    # Only a command uses variables: for another agent, those that are set are a problem of its form.
+    # Only a command uses variables. For another agent they stay in the form, which then reports them as a
+    # problem.
     return {**written, **{key: value for key, value in variables.items() if value}}
 
 
@@ -523,7 +529,8 @@ def _complete_input(
     layers: Sequence[str],
 ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """Give a task's whole input, and what is written into its starting workspace."""
-    # The agent's class prepares them; where it does not, the agent for whose work the graders are made.
+    # The agent's class prepares the input. If it does not, the class of the agent does for whose work the
+    # graders are made.
     factory = registry.agent_factory(agent)
     if not prepares_input(factory):
         graded = (agent_of(registry.grader_factory(grader.name)) for grader in graders)

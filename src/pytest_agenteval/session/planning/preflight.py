@@ -282,20 +282,22 @@ class Preflight:
         if settings.variants and self._agents_act:
             _check_prompts(self._registry, settings.variants, (item.task for item in acting))
         models = [*(item.case.model for item in acting), *self._cases.judges]
-        # Before the keys: a typed option that no model can obey is a slip, whatever else is missing.
+        # This comes before the check of keys: an option that no model can obey is a slip, whatever else is
+        # missing.
         providers = {provider_of(model.id) for model in models}
         for name in LOADING_OPTIONS:
             place = settings.places.get(name, "")
             if place.startswith("--") and not providers & {*LOADED_BY[name]}:
                 whose = " or ".join(f"{one}/NAME" for one in LOADED_BY[name])
                 raise UsageMistake(f"{place}: expected a model {whose}; found none in this run")
-        # An agent that is given as a form calls its models with its own keys.
+        # An agent that is given as a form calls models with its own keys, so these are not checked.
         live = (item for item in acting if not item.case.model.offline and not item.task.form)
         chats = [(item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live]
         self._check_models(chats, "--agent-model")
         if user is not None:
             conversations = (item.case.plan(item.task) for item in acting if item.task.user)
-            # A chat that is replayed may lack a reply: then its trial reports that.
+            # A replayed chat may lack a reply. The trial itself reports that, so only chats that are sent are
+            # checked.
             replays = settings.record_chat == "off" and not settings.live
             sent = [plan for plan in conversations if not (replays and chat_mode(plan) == "none")]
             self._check_models([(user, chat_cassette_file(plan)) for plan in sent], "--agent-user")

@@ -49,8 +49,8 @@ _HOLDERS = frozenset({Union, UnionType, list, tuple, dict, Mapping, Sequence})
 
 def plainly_takes(factory: type, settings: Mapping[str, Any]) -> bool:
     """Whether msgspec accepts each value for its type, and the class can be made of the values."""
-    # False means that pydantic has to look, whose import takes 0.1 s: a hint or the class says more than
-    # msgspec understands, or something is wrong, which pydantic explains.
+    # False means that pydantic has to look, whose import takes 0.1 s. Either a hint or the class says more
+    # than msgspec understands, or something is wrong, which pydantic explains.
     if _configures_pydantic(factory):
         return False
     try:
@@ -157,7 +157,7 @@ def _untyped_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> I
         is_named = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and key in settings
         is_typed = kind is not inspect.Parameter.empty and not isinstance(kind, str)
         if is_named and is_typed and not _plainly_fits(settings[key], kind):
-            # Of several branches of a union the first.
+            # For a union, only the error of the first branch is reported.
             for error in _pydantic_errors(kind, settings[key])[:1]:
                 yield _from_pydantic(name, error, settings[key]).below(key)
 
@@ -315,7 +315,7 @@ class RegistrationCheck:
         key = ("agent", name, canonical_json(settings) if settings else "", tools, prompts)
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
-            # The agent itself comes first: a broken class cannot say which settings it takes.
+            # The agent itself is checked first: a broken class cannot say which settings it takes.
             if unfit := _unfit_agent(factory, settings):
                 return unfit
             wrong = _wrong_agent_settings(name, factory, settings)
@@ -402,7 +402,7 @@ class RegistrationCheck:
             return None
 
     def _accept(self, key: Hashable) -> None:
-        # Only what fits is remembered: what is unknown now may be offered by a conftest further down.
+        # Only what fits is remembered: a conftest further down may still offer what is unknown now.
         if len(self._accepted) > MOST_REMEMBERED:
             self._accepted.clear()
         self._accepted.add(key)
@@ -448,7 +448,7 @@ class RegistrationCheck:
                 )
             is_function = not refusal.hint and inspect.isfunction(factory)
             if is_function and construction_fault(GRADER, factory, spec.config):
-                # A function that grades was taken for one that makes a grader.
+                # The function itself grades, but was registered as one that makes a grader.
                 refusal = refusal._replace(hint=_GRADING_FUNCTION)
             wrong = (refusal,)
         return tuple(mismatch.below("config") for mismatch in wrong)
@@ -488,7 +488,7 @@ def add_placement_hints(
     problems: tuple[Problem, ...], registered: RegistrationCheck, agent: str
 ) -> Iterator[Problem]:
     """Give the problems of task and suite files, with a hint where an unknown key is a setting."""
-    # ``agent`` is whose settings are meant where a file names none.
+    # ``agent`` is the agent whose settings are meant where a file names none.
     for problem in problems:
         hint = ""
         if problem.path and problem.found.startswith("unknown key "):

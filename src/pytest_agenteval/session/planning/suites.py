@@ -145,7 +145,8 @@ class Suites:
         # A suite of its own may lie in a folder of any name, unless it lies inside another suite.
         if folder not in self._apart:
             inner = folder != self._root and folder.is_relative_to(self._root)
-            # A suite at the root meets the root's own folders of starting trees and of recordings.
+            # A suite at the root also rules the root's own folders of starting trees and recordings, which
+            # hold no tasks.
             top = self.file_of(folder) if folder.parent == self._root else None
             is_ours = (
                 top is not None and top.parent == self._root and folder.name in ("fixtures", "cassettes")
@@ -288,8 +289,8 @@ def read_suite(file: Path, top: Path) -> Suite | None:
 
 def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:
     """Read every task that a suite's file rules, in the order of their paths; rows of tables come last."""
-    # Raises ProblemsFound for a file that cannot be read, or holds a task with problems; what may be a broken
-    # task is one, unless a task names the file as its data.
+    # Raises ProblemsFound for a file that cannot be read or holds a task with problems. A file that may be a
+    # broken task counts as one, unless a task names the file as its data.
     folder = file.parent
     for path in sorted(data_files(folder)):
         if suites.may_hold_tasks(path) and suites.file_of(path.parent) == file:
