@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import pytest
 
 
-MOST_CAPTURED = 1024 * 1024  # the most characters that are stored of a trial's output, and of its log
+# The most characters that are stored of a trial's output, and of its log.
+MOST_CAPTURED = 1024 * 1024
 
 
 class CapturedOutput:
@@ -28,28 +29,25 @@ class CapturedOutput:
         self._log: _BoundedText | None = None
 
     def print(self, text: str) -> int:
-        """Add to the output; give the number of characters, as ``write`` of a stream does."""
+        """Add to the output; return the number of characters, as ``write`` of a stream does."""
         self._output = self._output or _BoundedText()
         return self._output.write(text)
 
     def log(self, line: str) -> None:
-        """Add a line to the log."""
         self._log = self._log or _BoundedText()
         self._log.write(line + "\n")
 
     @property
     def output(self) -> str:
-        """What was printed."""
         return "" if self._output is None else self._output.text
 
     @property
     def log_text(self) -> str:
-        """What was logged."""
         return "" if self._log is None else self._log.text
 
 
 class _BoundedText:
-    """A text that grows to a certain length, and afterwards only counts."""
+    """A text that grows to a certain length; after that, characters are only counted."""
 
     __slots__ = ("_left_out", "_room", "_text")
 
@@ -69,12 +67,12 @@ class _BoundedText:
         return f"{text}… (cut: {self._left_out} characters more)\n" if self._left_out else text
 
 
-# The trial that is running: set in its own context only.
+# The output of the running trial: set only in the context of that trial.
 current_output: ContextVar[CapturedOutput | None] = ContextVar("agenteval_captured", default=None)
 
 
 class TrialLogHandler(logging.Handler):
-    """Puts log records of a trial into that trial's log."""
+    """Adds log records of a trial to that trial's log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,8 +86,9 @@ class TrialLogHandler(logging.Handler):
 
 
 def redirect_streams(streams: Iterable[Any]) -> Callable[[], None]:
-    """Send what trials write to these streams to the trials' own output; give the undoing."""
-    # The method is replaced on the stream objects themselves, because pytest swaps streams between phases.
+    """Send what trials write to these streams to the trials' own output; return the undoing function."""
+    # The method of the stream objects is replaced, and not ``sys.stdout``, as pytest swaps streams between
+    # phases.
     undoing = ExitStack()
     for stream in {id(stream): stream for stream in streams}.values():
         _redirect_stream(stream, undoing)
@@ -103,14 +102,15 @@ def _redirect_stream(stream: Any, undoing: ExitStack) -> None:
         captured = current_output.get()
         return int(write(text)) if captured is None else captured.print(text)
 
-    with suppress(AttributeError):  # a stream that takes no attributes stays as it is
+    # A stream that takes no attributes stays as it is.
+    with suppress(AttributeError):
         stream.write = write_to_trial
         undoing.callback(lambda: stream.__dict__.pop("write", None))
 
 
 def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
-    """Send prints and log records of trials to their own records; give the undoing."""
-    # With ``-s`` prints are left where they are: the user wants to see them as they come.
+    """Send prints and log records of trials to their own records; return the undoing function."""
+    # With ``-s`` prints are left where they are: the user wants to see them at once.
     undoing = ExitStack()
     root, handler = logging.getLogger(), TrialLogHandler()
     root.addHandler(handler)
@@ -121,7 +121,7 @@ def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
         return current_output.get() is None
 
     for name in ("caplog_handler", "report_handler"):
-        # pytest's handlers hang on the same logger, and would show a trial's lines with the item at hand.
+        # pytest's handlers are on the same logger, and would show a trial's lines with the current item.
         other = getattr(plugin, name, None)
         if other is not None:
             other.addFilter(is_outside_trials)
@@ -132,13 +132,13 @@ def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
 
 
 def _capturable_streams(config: pytest.Config) -> list[Any]:
-    """Give the streams behind and in front of pytest's capture."""
+    """Return the streams before and behind pytest's capture."""
     streams = [sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
     capture = config.pluginmanager.get_plugin("capturemanager")
     if capture is not None and not capture.is_globally_capturing():
         return [stream for stream in streams if stream is not None]
     if capture is not None:
-        # In a fixture capture is on already: what it shows now are the streams it put in place.
+        # In a fixture capture is already on: the streams that it put in place are then the visible ones.
         turns = [capture.suspend_global_capture, capture.resume_global_capture]
         for turn in turns if is_captured(capture) else reversed(turns):
             turn()
@@ -147,6 +147,6 @@ def _capturable_streams(config: pytest.Config) -> list[Any]:
 
 
 def is_captured(capture: Any) -> bool:
-    """Whether pytest captures what is written now, which it does not between its phases."""
+    """Whether pytest captures what is written now, which it does not do between its phases."""
     captured = getattr(capture, "_global_capturing", None)
     return captured is not None and captured.is_started()

@@ -25,11 +25,13 @@ except ImportError:  # Windows
 
 POSIX = os.name == "posix"
 
-# A folder for temporary folders in which sockets are made: their paths must be short, TMPDIR may be long.
+# The parent of temporary folders for sockets: their paths must be short, but TMPDIR may be long.
 SHORT_TEMP = "/tmp" if POSIX else None
 
-STALE_LOCK_S = 30.0  # seconds after which a lock file, without flock, is taken for that of a dead process
-LOCK_POLL_S = 0.01  # seconds between two attempts to take a lock
+# Seconds after which a lock file, without flock, is taken for that of a dead process.
+STALE_LOCK_S = 30.0
+# Seconds between two attempts to take a lock.
+LOCK_POLL_S = 0.01
 # Seconds between the attempts to replace a file that another process may be reading.
 REPLACE_RETRIES_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
@@ -51,17 +53,18 @@ def file_lock(path: Path) -> Iterator[None]:
         if fcntl:
             lock.unlink(missing_ok=True)
             os.close(handle)
-        else:  # Windows deletes no open file
+        # Windows cannot delete an open file.
+        else:
             os.close(handle)
             lock.unlink(missing_ok=True)
 
 
 def _lock_by_kernel(lock: Path) -> int:
-    """Take the lock by flock, which the kernel releases for a process that dies."""
+    """Take the lock by flock, which the kernel releases when a process dies."""
     while True:
         handle = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
         fcntl.flock(handle, fcntl.LOCK_EX)
-        # The last holder deleted the file: another process may hold a new one by now.
+        # The last holder may have deleted the file: then another process may hold a new one by now.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), os.stat(lock)):
                 return handle
@@ -73,7 +76,8 @@ def _lock_by_creation(lock: Path) -> int:
     while True:
         try:
             return os.open(lock, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
-        except (FileExistsError, PermissionError):  # Windows refuses a file that is just being removed
+        # Windows raises PermissionError for a file that is just being removed.
+        except (FileExistsError, PermissionError):
             with suppress(OSError):
                 if time.time() - lock.stat().st_mtime > STALE_LOCK_S:
                     lock.unlink()
@@ -81,8 +85,8 @@ def _lock_by_creation(lock: Path) -> int:
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Replace a file or link by another atomically; raises OSError where that fails."""
-    # Windows refuses while a reader or a virus scanner has the target open: so it is tried for about a
+    """Replace a file or link by another atomically; raises OSError if that fails."""
+    # Windows refuses while a reader or a virus scanner has the target open, so it is tried for about a
     # second.
     for seconds in () if POSIX else REPLACE_RETRIES_S:
         try:
@@ -103,21 +107,21 @@ def make_pointer(path: Path, target: str) -> None:
 
 
 def replace_pointer(source: Path, target: Path) -> None:
-    """Replace a pointer by another."""
-    if not POSIX and target.is_symlink():  # Windows replaces no link to a folder
+    # Windows cannot replace a link to a folder.
+    if not POSIX and target.is_symlink():
         target.unlink(missing_ok=True)
     replace_file(source, target)
 
 
 def read_pointer(path: Path) -> str:
-    """Give the name of the folder that a pointer leads to; empty where there is no pointer."""
+    """Return the name of the folder that a pointer leads to; empty if there is no pointer."""
     if path.is_symlink():
         return path.readlink().name
     return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
 
 
 def portable_name(name: str) -> str:
-    """Give a file name that every system accepts: the name itself, where all do.
+    """Return a file name that every system accepts: the name itself, if all do.
 
     What Windows refuses (``<>:"/\\|?*``, control characters, a last dot or space) is written like ``%3A``;
     a name that it reserves for a device, such as ``con`` or ``nul.yaml``, gets an underscore: ``con_``.
@@ -127,7 +131,7 @@ def portable_name(name: str) -> str:
 
 
 def unportable_name_reason(name: str) -> str:
-    """Say why some system refuses a name as part of a file name; empty where all accept it."""
+    """Return why some system refuses a name as part of a file name; empty if all accept it."""
     if re.search(r"[\x00-\x1f\x7f]", name):
         return "which holds a control character"
     if name.endswith((".", " ")):
@@ -136,12 +140,12 @@ def unportable_name_reason(name: str) -> str:
 
 
 def same_file_key(name: str) -> str:
-    """Give a key that is equal for names that some system takes for one file: case, Unicode forms."""
+    """Return a key that is equal for names that some system takes for one file: case, Unicode forms."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def name_or_older(folder: str, name: str, *endings: str) -> str:
-    """Give ``folder/name`` with the portable name, but with the name itself where such a file exists already.
+    """Return ``folder/name`` with the portable name, but with the name itself if such a file already exists.
 
     ``endings`` are the suffixes that the file's name is used with. Slashes stay slashes.
     """
@@ -152,7 +156,7 @@ def name_or_older(folder: str, name: str, *endings: str) -> str:
 
 
 def long_path(path: str) -> str:
-    """Give a path that may have more than 260 characters: on Windows an absolute one after ``\\\\?\\``."""
+    """Return a path that may have more than 260 characters: on Windows an absolute one after ``\\\\?\\``."""
     if POSIX or path.startswith("\\\\?\\"):
         return path
     whole = os.path.abspath(path)
@@ -164,12 +168,14 @@ BY_HANDLE = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
 
 
 def remove_tree(root: Path) -> None:
-    """Delete a folder and everything in it, whatever its depth and permissions; follow no link."""
-    # Raises nothing: what cannot be deleted is left. Inner folders are moved up to the top first, so neither
-    # the length of paths nor the number of open folders grows with the depth, and nothing is recursive.
+    """Delete a folder and everything in it, whatever its depth and permissions; follows no link.
+
+    Raises nothing: what cannot be deleted is left.
+    """
     if not BY_HANDLE:
         place = long_path(str(root))
-        with suppress(RecursionError):  # Python 3.12 and older call themselves for each folder in a folder
+        # Python 3.12 and older call ``rmtree`` recursively for each folder in a folder.
+        with suppress(RecursionError):
             if sys.version_info >= (3, 12):
                 shutil.rmtree(place, onexc=_permit)
             else:
@@ -183,6 +189,8 @@ def remove_tree(root: Path) -> None:
     except OSError:
         return
     try:
+        # Inner folders are moved up to the top first, so neither the length of paths nor the number of open
+        # folders grows with the depth, and nothing is recursive.
         waiting = _delete_files(top)
         number = 0
         while waiting:
@@ -215,7 +223,7 @@ def _permit(function: object, path: str, error: object) -> None:
 
 
 def _delete_files(folder: int) -> list[str]:
-    """Delete the files of an open folder; give the names of the folders in it."""
+    """Delete the files of an open folder; return the names of the folders in it."""
     folders = []
     for name in os.listdir(folder):
         with suppress(OSError):
@@ -223,7 +231,8 @@ def _delete_files(folder: int) -> list[str]:
                 folders.append(name)
             else:
                 os.unlink(name, dir_fd=folder)
-    # A fixture or an agent made folders that may not be written to: those can be neither emptied nor moved.
+    # A fixture or an agent may have made folders without write permission: these can be neither emptied nor
+    # moved.
     for name in folders:
         with suppress(OSError):
             os.chmod(name, 0o700, dir_fd=folder)
@@ -234,11 +243,11 @@ CLAIM_POLL_S = 0.05
 
 
 class PresenceLock:
-    """Says that this process is at work on something: a lock that many share, or that one claims alone.
+    """Shows that this process is working on something: a lock that many share, or that one claims alone.
 
-    The system releases it for a process that dies, so no process number has to be believed. Forked children
-    have no part in it: a child that an agent has left running does not count as work. On Windows, and on a
-    file system without locks, nobody is ever found at work.
+    The system releases it when a process dies, so no process number has to be trusted. Forked children do not
+    hold it: a child that an agent has left running does not count as work. On Windows, and on a file system
+    without locks, no process ever counts as working.
     """
 
     def __init__(self, path: Path) -> None:
@@ -251,10 +260,11 @@ class PresenceLock:
         self._lock(fcntl.LOCK_SH if fcntl else 0)
 
     def claim(self, patience_s: float) -> bool:
-        """Take the lock if nobody else has it, waiting that long; False where another process still does."""
+        """Take the lock if nobody else has it, waiting that long; False if another process still does."""
         until = time.monotonic() + patience_s
         while True:
-            with file_lock(self._path):  # one claims after the other: nobody comes between the two locks
+            # One claims after the other: no other process gets in between the two locks.
+            with file_lock(self._path):
                 if self._lock((fcntl.LOCK_EX | fcntl.LOCK_NB) if fcntl else 0):
                     self.hold()
                     return True
@@ -264,21 +274,21 @@ class PresenceLock:
             time.sleep(CLAIM_POLL_S)
 
     def write(self, text: str) -> None:
-        """Write into the lock file, for whoever finds it locked."""
+        """Write into the lock file, for processes that find it locked."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
             os.lseek(self._file, 0, os.SEEK_SET)
             os.write(self._file, text.encode())
 
     def read(self) -> str:
-        """Give what a holder has written into the lock file; empty where there is none."""
+        """Return what a holder has written into the lock file; empty if there is none."""
         try:
             return self._path.read_text(encoding="utf-8")
         except OSError:
             return ""
 
     def release(self) -> None:
-        """Release the lock, and delete its file where nobody else has it."""
+        """Release the lock, and delete its file if nobody else has it."""
         if self._file is None:
             return
         with suppress(OSError):
@@ -289,7 +299,7 @@ class PresenceLock:
         self.forget()
 
     def forget(self) -> None:
-        """Close the file; a parent or child that has it open keeps the lock."""
+        """Close the file; a parent or child that has it open still holds the lock."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -303,11 +313,13 @@ class PresenceLock:
                 fcntl.flock(file, kind)
             except BlockingIOError:
                 return False
-            except OSError:  # a file system without locks
+            # The file system has no locks.
+            except OSError:
                 return True
             if self._is_in_place(file):
                 return True
-            self.forget()  # its last holder has deleted the file: another process may hold a new one
+            # The last holder has deleted the file: another process may hold a new one.
+            self.forget()
 
     def _open(self) -> int:
         if self._file is None:
@@ -334,14 +346,16 @@ if hasattr(os, "register_at_fork"):
 
 
 T = TypeVar("T")
-_LENGTH = 10  # digits of the value's length, which stand before it
+# Digits of the value's length, which stands before the value.
+_LENGTH = 10
 
 
 class LockedState:
-    """A JSON object in a file, empty at first: ``change`` sees it as the last process has left it.
+    """A JSON object in a file, empty at first: ``change`` gets it as the last process has left it.
 
-    For some kilobytes. A process that dies while it holds the lock gives it back, and leaves the value as
-    it was or as it is after the change: it is written in one write. Threads of one process take turns too.
+    It is for some kilobytes. If a process dies while it holds the lock, the lock is released, and the value
+    is as before or as after the change: it is written in one write. Threads of one process also wait for each
+    other.
     """
 
     def __init__(self, path: Path) -> None:
@@ -350,21 +364,23 @@ class LockedState:
         self._file: int | None = None
 
     def change(self, change: Callable[[dict[str, Any]], T]) -> T:
-        """Let ``change`` change the value in place under the lock, and give what it returns."""
-        # Where it raises, the value stays as it was. Raises OSError where the file cannot be written.
+        """Let ``change`` change the value in place under the lock, and return its result.
+
+        If it raises, the value stays as it was. Raises OSError if the file cannot be written.
+        """
         with self._turn, self._held() as file:
             before = _read_text(file)
             state: dict[str, Any] = json.loads(before) if before else {}
             result = change(state)
             try:
                 _write_text(file, json.dumps(state, separators=(",", ":")).encode())
-            except OSError:  # a full disk; there is still room for the old value
+            # The disk is full; there is still room for the old value.
+            except OSError:
                 _write_text(file, before)
                 raise
             return result
 
     def read(self) -> dict[str, Any]:
-        """Give the value as it is now."""
         with self._turn, self._held() as file:
             text = _read_text(file)
         state: dict[str, Any] = json.loads(text) if text else {}
@@ -379,7 +395,7 @@ class LockedState:
 
     @contextmanager
     def _held(self) -> Iterator[int]:
-        # The value's own file is locked where the kernel can: no lock file is made each time.
+        # The value's own file is locked where the kernel can do that, so that no lock file is made each time.
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
@@ -404,7 +420,7 @@ def _read_text(file: int) -> bytes:
 
 
 def _write_text(file: int, text: bytes) -> None:
-    # What stood there may have been longer: its rest lies behind the length, and nobody reads it.
+    # The old text may have been longer: its rest is beyond the length that is written, and is never read.
     whole = b"%0*d%b" % (_LENGTH, len(text), text)
     os.lseek(file, 0, os.SEEK_SET)
     if os.write(file, whole) < len(whole):

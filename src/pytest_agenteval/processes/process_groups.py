@@ -1,4 +1,4 @@
-"""Processes that are ended with all that they started: by their owner, or when that one is gone."""
+"""Processes that are ended with all that they started: by their owner, or when the owner is gone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from pytest_agenteval.processes.files import POSIX
 
-FORK_EVENTS = ("os.fork", "os.forkpty")  # audit events of a process that copies itself
+# Audit events of a process that forks.
+FORK_EVENTS = ("os.fork", "os.forkpty")
 
 
 def is_running(pid: int) -> bool:
@@ -30,13 +31,14 @@ def is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     now = _stat(pid)
-    if now is None:  # it has ended since; or there is no /proc, and the signal was all that could be tried
+    # It has ended since; or there is no /proc, and only the signal could be tried.
+    if now is None:
         return not Path("/proc/self").exists()
     return not now.has_ended
 
 
 def signal_each(started: dict[int, str], number: int) -> None:
-    """Send a signal to processes that are still the same: the number may have gone to another."""
+    """Send a signal to those processes that are still the same: their number may have been reused."""
     for pid, born in started.items():
         with suppress(ProcessLookupError, PermissionError):
             if (now := _stat(pid)) is not None and now.born == born:
@@ -44,7 +46,7 @@ def signal_each(started: dict[int, str], number: int) -> None:
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """Give the numbers of all descendants of a process, each with its start time; empty without /proc."""
+    """Return the numbers of all descendants of a process, each with its start time; empty without /proc."""
     every = {int(entry.name): _stat(int(entry.name)) for entry in Path("/proc").glob("[0-9]*")}
     out: dict[int, str] = {}
     left = [pid]
@@ -63,8 +65,8 @@ def kill_descendants(pid: int) -> None:
 
 
 def processes_with_variable(variable: str) -> dict[int, str]:
-    """Give the other processes that have ``variable``, ``NAME=value``, in their environment; needs /proc."""
-    # This process is left out: whoever ends them has to live to see them gone.
+    """Return the other processes with ``variable``, ``NAME=value``, in their environment; needs /proc."""
+    # This process is left out: it ends the others, and waits until they are gone.
     pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _has_variable(folder, variable)]
     return {pid: now.born for pid in pids if pid != os.getpid() and (now := _stat(pid)) is not None}
 
@@ -72,7 +74,8 @@ def processes_with_variable(variable: str) -> dict[int, str]:
 def _has_variable(folder: Path, variable: str) -> bool:
     try:
         return os.fsencode(variable) in (folder / "environ").read_bytes().split(b"\0")
-    except OSError:  # gone, or another user's
+    # It is gone, or belongs to another user.
+    except OSError:
         return False
 
 
@@ -87,7 +90,7 @@ def has_members(leader: int) -> bool:
 
 
 class _ProcessStat(NamedTuple):
-    """What /proc says of a process; ``has_ended`` is true of a zombie, ``born`` is its start time."""
+    """What /proc says of a process; ``has_ended`` is also true of a zombie, ``born`` is its start time."""
 
     has_ended: bool
     parent: int
@@ -100,11 +103,12 @@ def _stat(pid: int) -> _ProcessStat | None:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    fields = text.rpartition(")")[2].split()  # its name stands in parentheses, and may hold anything
+    # The process's name stands in parentheses, and may hold any character.
+    fields = text.rpartition(")")[2].split()
     return _ProcessStat(fields[0] in "ZX", int(fields[1]), int(fields[2]), fields[19])
 
 
-# What the guard runs: it reads ``+NUMBER`` for a group to end, ``-NUMBER`` for one that has ended.
+# The program of the guard. It reads ``+NUMBER`` for a group to end, ``-NUMBER`` for one that has ended.
 GUARD = """
 import os, select, signal, sys
 parent, groups, rest = int(sys.argv[1]), set(), b""
@@ -129,7 +133,10 @@ for group in groups:
 
 
 class GroupGuard:
-    """A process beside this one that ends its process groups where it is killed: no Python here can then."""
+    """A process beside this one that ends its process groups if it is killed.
+
+    When a process is killed, no Python code in it can do that.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -137,11 +144,12 @@ class GroupGuard:
         self._process = 0
 
     def start(self) -> None:
-        """Start the guard, before a group is started: it takes longer than some programs do."""
+        """Start the guard, before a group is started: it takes longer to start than some programs run."""
         with self._lock:
             if self._guard is None or self._process != os.getpid():
                 self._process = os.getpid()
-                # Without site and what PYTHON* variables name: it starts fast, and runs nobody else's code.
+                # ``-I -S``: without site packages and PYTHON* variables it starts fast, and runs no code of
+                # others.
                 self._guard = subprocess.Popen(
                     [sys.executable, "-I", "-S", "-c", GUARD, str(self._process)],
                     stdin=subprocess.PIPE,
@@ -156,31 +164,32 @@ class GroupGuard:
         self._send(f"+{group}\n")
 
     def discard(self, group: int) -> None:
-        """Leave a group alone that has ended: its number may be another's now."""
+        """Forget a group that has ended: its number may be reused."""
         self._send(f"-{group}\n")
 
     def _send(self, line: str) -> None:
         guard = self._guard
         if guard is not None and guard.stdin is not None and self._process == os.getpid():
-            with suppress(OSError):  # the guard was killed
+            # The guard may have been killed.
+            with suppress(OSError):
                 os.write(guard.stdin.fileno(), line.encode())
 
 
-# How a process is started that is to be ended with all that it starts; no terminal's Ctrl-C reaches it.
+# Arguments to start a process that is ended with all that it starts; Ctrl-C of a terminal does not reach it.
 GROUP: dict[str, Any] = (
     {"start_new_session": True}
     if POSIX
     else {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
 )
 
-# Variables without which programs do not even start, where that is so (Windows).
+# Variables without which programs do not even start on Windows.
 NEEDED_VARIABLES: tuple[str, ...] = (
     () if POSIX else ("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP", "WINDIR")
 )
 
 POLL_S = 0.05
 
-# Seconds until what was killed is taken for unable to die; to give back much memory takes a while.
+# Seconds until a killed process is taken for unable to die; to free much memory takes a while.
 KILLED_S = 5.0
 
 _owned: set[subprocess.Popen[bytes]] = set()
@@ -194,15 +203,16 @@ def prepare_to_own() -> None:
 
 
 def own_group(process: subprocess.Popen[bytes]) -> None:
-    """Have a process that was started with GROUP, and its group, end with this process at the latest."""
-    # If this process is killed, only the group is ended, and on Windows nothing.
+    """Have a process that was started with GROUP, and its group, end with this process at the latest.
+
+    If this process is killed, only the group is ended, and on Windows nothing.
+    """
     _owned.add(process)
     if POSIX:
         _guard.add(process.pid)
 
 
 def disown_group(process: subprocess.Popen[bytes]) -> None:
-    """Forget a process that has ended."""
     _owned.discard(process)
     _guard.discard(process.pid)
 
@@ -217,9 +227,9 @@ def end_owned_groups() -> None:
 def end_group(process: subprocess.Popen[bytes], grace: float, variable: str = "") -> None:
     """End a process started with GROUP and what it started: SIGTERM first, SIGKILL after ``grace`` seconds.
 
-    The rest of its group is ended even where the process itself has ended before. So are processes that left
-    the group, if ``variable``, ``NAME=value``, stands in their environment. When this returns all of them are
-    gone: their ports and files are free.
+    The rest of its group is ended even if the process itself has ended before. So are processes that left the
+    group, if ``variable``, ``NAME=value``, is in their environment. When this returns all of them are gone:
+    their ports and files are free.
     """
     if not POSIX:
         if process.poll() is None:
@@ -233,7 +243,8 @@ def end_group(process: subprocess.Popen[bytes], grace: float, variable: str = ""
         _signal_group(process.pid, signal.SIGTERM)
         signal_each(started, signal.SIGTERM)
         _wait_while(lambda: process.poll() is None or has_members(process.pid), grace)
-    finally:  # also where Ctrl-C is pressed once more
+    # Also if Ctrl-C is pressed once more.
+    finally:
         started |= _started_by(process, variable)
         _signal_group(process.pid, signal.SIGKILL)
         signal_each(started, signal.SIGKILL)
@@ -252,7 +263,7 @@ def _any_running(started: Iterable[int]) -> bool:
 
 
 def _started_by(process: subprocess.Popen[bytes], variable: str) -> dict[int, str]:
-    # What a process that has ended left behind has another parent: only its variables are known then.
+    # Children of an ended process have another parent: only their variables tell that they belong to it.
     started = descendants(process.pid) if process.poll() is None else {}
     return started | (processes_with_variable(variable) if variable else {})
 
@@ -263,8 +274,10 @@ def _signal_group(leader: int, number: int) -> None:
 
 
 def end_processes_with_variable(variable: str, grace: float) -> None:
-    """End the processes with ``variable``, ``NAME=value``, in their environment; needs /proc."""
-    # They get SIGTERM first, and SIGKILL after ``grace`` seconds.
+    """End the processes with ``variable``, ``NAME=value``, in their environment; needs /proc.
+
+    They get SIGTERM first, and SIGKILL after ``grace`` seconds.
+    """
     if not POSIX or not (left := processes_with_variable(variable)):
         return
     signal_each(left, signal.SIGTERM)
@@ -274,28 +287,33 @@ def end_processes_with_variable(variable: str, grace: float) -> None:
     _wait_while(lambda: _any_running(left), KILLED_S, POLL_S / 10)
 
 
-PR_SET_CHILD_SUBREAPER = 36  # of linux/prctl.h
+# Of linux/prctl.h.
+PR_SET_CHILD_SUBREAPER = 36
 MOST_ROUNDS = 100
 
 
 @contextmanager
 def ending_orphans() -> Iterator[None]:
-    """End, when the block ends, processes that were started in it and lost their parents, as daemons do."""
-    # Only on Linux: there they become this process's children meanwhile. Other threads of this process must
-    # not start any within the block.
+    """When the block ends, end processes that were started in it and lost their parents, as daemons do.
+
+    Works only on Linux. Other threads of this process must not start any processes within the block.
+    """
+    # Meanwhile, such processes become children of this one.
     before = set(descendants(os.getpid()))
     adopting = _adopt_orphans(True)
     try:
         yield
     finally:
         try:
-            for _ in range(MOST_ROUNDS if adopting else 0):  # processes that end may leave children behind
+            # Processes that end may leave children behind.
+            for _ in range(MOST_ROUNDS if adopting else 0):
                 left = {pid: born for pid, born in descendants(os.getpid()).items() if pid not in before}
                 if not left:
                     break
                 signal_each(left, signal.SIGKILL)
                 for pid in left:
-                    with suppress(ChildProcessError):  # a child's child: ours in a moment
+                    # The child of a child is adopted a moment later.
+                    with suppress(ChildProcessError):
                         os.waitpid(pid, 0)
         finally:
             if adopting:
@@ -312,12 +330,14 @@ def _adopt_orphans(wanted: bool) -> bool:
     return False
 
 
-PARENT_POLL_S = 0.25  # seconds between two looks at who the parent is
-CLOSING_S = 1.0  # seconds for what is running to be stopped and for what ended to be written down
+# Seconds between two looks at who the parent is.
+PARENT_POLL_S = 0.25
+# Seconds to stop what is running and to write down what has ended.
+CLOSING_S = 1.0
 
 
 def end_with_parent(parent: int, close: Callable[[], object]) -> None:
-    """End this process soon after ``parent``, which started it, is gone; ``close`` is given a second before.
+    """End this process soon after ``parent``, which started it, is gone; ``close`` has a second before that.
 
     Does nothing if ``parent`` did not start it, and on Windows, where a child never gets another parent.
     """

@@ -1,4 +1,4 @@
-"""Ctrl-C and Ctrl-Z, handlers of signals, and what a terminal understands."""
+"""Ctrl-C and Ctrl-Z, signal handlers, and what a terminal understands."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from typing import Any
 
 from pytest_agenteval.processes.files import POSIX
 
-BEAT_S = 0.5  # seconds between two signs of life
+# Seconds between two signs of life.
+BEAT_S = 0.5
 
 # Seconds without a sign of life after Ctrl-C until the process is ended: in all less than 5 seconds.
 SILENCE_S = 3.5
 
-# What the watching process runs: it reads the numbers of signals, and zeros as signs of life.
+# The program of the watching process. It reads the numbers of signals, and zeros as signs of life.
 WATCHER = """
 import os, select, signal, sys, time
 pid, silence, stop, notice = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -52,22 +53,23 @@ while True:
 def watch_interrupts(
     stop: str, start: Callable[[list[str], int], subprocess.Popen[bytes]], notice: str = ""
 ) -> Callable[[], None]:
-    """Have this process ended where no Python code reacts to Ctrl-C, or to the file ``stop`` (empty: none).
+    """Have this process ended if no Python code reacts to Ctrl-C, or to the file ``stop`` (empty: none).
 
-    ``start`` starts a program, given its arguments and what it reads from; what is returned ends the watch.
-    If this process ends before that (a kill, C code that exits), the program prints ``notice``.
+    ``start`` starts a program, given its arguments and the file descriptor that it reads from; the returned
+    function ends the watch. If this process ends before that (a kill, C code that exits), the program prints
+    ``notice``.
 
     How: CPython's C handler writes the number of each signal into a pipe, and a thread of ours writes zeros
-    there as long as it gets its turn. If no zero follows an interrupt, the watching process kills this one.
+    into it as long as it is scheduled. If no zero follows an interrupt, the watching process kills this one.
     Nothing is watched on Windows, or outside the main thread.
     """
     if not POSIX or threading.current_thread() is not threading.main_thread():
         return lambda: None
     read_end, write_end = os.pipe()
-    # set_wakeup_fd accepts no other: its C code must never wait for a reader.
+    # ``set_wakeup_fd`` accepts only a non-blocking one: its C code must never wait for a reader.
     os.set_blocking(write_end, False)
     watcher = start(
-        # Without site and what PYTHON* variables name: it starts fast, and runs nobody else's code.
+        # ``-I -S``: without site packages and PYTHON* variables it starts fast, and runs no code of others.
         [sys.executable, "-I", "-S", "-c", WATCHER, str(os.getpid()), str(SILENCE_S), stop, notice],
         read_end,
     )
@@ -82,7 +84,8 @@ def watch_interrupts(
         beating.join()
         now = signal.set_wakeup_fd(-1)
         signal.set_wakeup_fd(before if now == write_end else now, warn_on_full_buffer=False)
-        watcher.kill()  # before the pipe is closed, which would be a sudden end
+        # Before the pipe is closed, which would look like a sudden end.
+        watcher.kill()
         watcher.wait()
         os.close(write_end)
 
@@ -91,7 +94,8 @@ def watch_interrupts(
 
 def _beat(write_end: int, over: threading.Event) -> None:
     while not over.wait(BEAT_S):
-        with suppress(OSError):  # the pipe is full: the watching process is gone
+        # The pipe is full: the watching process is gone.
+        with suppress(OSError):
             os.write(write_end, b"\0")
 
 
@@ -105,7 +109,7 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def signals_as_ctrl_c() -> Iterator[None]:
-    """Have SIGTERM and its like do what Ctrl-C does: processes started by this one must not go on alone."""
+    """Treat SIGTERM and its like as Ctrl-C: processes started by this one must not go on alone."""
 
     def interrupted(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -120,15 +124,15 @@ def signals_as_ctrl_c() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-# Values of TERM whose terminals may not understand escape sequences.
+# Values of TERM for terminals that may not understand escape sequences.
 WITHOUT_ESCAPES = ("", "dumb", "unknown")
 
-# The bit of a Windows console's mode that says that it understands escape sequences.
+# The bit of a Windows console's mode for understanding escape sequences.
 VIRTUAL_TERMINAL = 0x0004
 
 
 def is_terminal_with_escapes(fd: int) -> bool:
-    """Whether a file descriptor is a terminal on which the cursor can be moved by escape sequences."""
+    """Whether a file descriptor is a terminal on which escape sequences can move the cursor."""
     if not os.isatty(fd):
         return False
     if sys.platform == "win32":
@@ -146,14 +150,16 @@ def is_in_foreground(fd: int) -> bool:
         return True
     try:
         return os.tcgetpgrp(fd) == os.getpgrp()
-    except OSError:  # not this process's controlling terminal: there are no jobs
+    # It is not the controlling terminal of this process, so there are no jobs.
+    except OSError:
         return True
 
 
 def on_ctrl_z(call: Callable[[Callable[[], None]], None]) -> Callable[[], None]:
-    """Have Ctrl-Z call ``call`` with a function that stops this process until it goes on; give the undoing.
+    """Have Ctrl-Z call ``call`` with a function that stops this process until it is resumed.
 
-    Changes nothing on Windows, outside the main thread, and where others handle the signal.
+    Returns the function that undoes this. Changes nothing on Windows, outside the main thread, and if the
+    signal has another handler.
     """
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         return lambda: None
@@ -162,7 +168,8 @@ def on_ctrl_z(call: Callable[[Callable[[], None]], None]) -> Callable[[], None]:
 
     def stop() -> None:
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)  # this returns when the process goes on
+        # This returns when the process is resumed.
+        os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, handle)
 
     def handle(*_: object) -> None:
@@ -176,14 +183,15 @@ def on_ctrl_z(call: Callable[[Callable[[], None]], None]) -> Callable[[], None]:
     return undo
 
 
-SIGACTION_BYTES = 1024  # bytes that hold the ``struct sigaction`` of any system
+# Bytes that hold the ``struct sigaction`` of any system.
+SIGACTION_BYTES = 1024
 
 
 @contextmanager
 def preserved_signal_handlers() -> Iterator[None]:
     """Restore, when the block ends, the handlers of signals, of uncaught exceptions and of crashes."""
-    # ``ray.init`` replaces them. They are saved as the system knows them: C code replaces them behind
-    # Python's back, and Python itself can set them from its main thread only.
+    # ``ray.init`` replaces them. They are saved as the system knows them: C code replaces them without
+    # Python's knowledge, and Python can set them only from its main thread.
     hook, dumps = sys.excepthook, faulthandler.is_enabled()
     before = _native_handlers()
     try:
@@ -199,7 +207,7 @@ def preserved_signal_handlers() -> Iterator[None]:
 
 
 def _native_handlers() -> dict[int, tuple[Any, ctypes.Array[ctypes.c_char]]]:
-    """Give each signal's handler, as Python knows it and as the system does."""
+    """Return each signal's handler, as Python knows it and as the system does."""
     if not POSIX:
         return {}
     sigaction = ctypes.CDLL(None).sigaction

@@ -1,4 +1,4 @@
-"""How our modules are imported under pytest, and when Python looks for garbage."""
+"""How our modules are imported under pytest, and when Python collects garbage."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ OURS = "pytest_agenteval."
 
 
 class OwnModuleFinder:
-    """Finds our modules before ``rewriting`` does: pytest's finder, which rewrites asserts of all plugins.
+    """Finds our modules before ``rewriting``, pytest's finder that rewrites the asserts of all plugins.
 
-    Our modules hold no tests. Checking for each of hundreds of them whether a rewritten copy is cached takes
-    a sixth of a first run; without a cache, rewriting them takes as long as that run itself.
+    Our modules hold no tests. To check for each of hundreds of them whether a rewritten copy is cached takes
+    a sixth of a first run; without a cache, to rewrite them takes as long as that run itself.
     """
 
     def __init__(self, rewriting: object) -> None:
@@ -30,27 +30,27 @@ class OwnModuleFinder:
 
 
 def skip_assert_rewriting(rewriting: object) -> None:
-    """Put our finder right before pytest's; do nothing where pytest rewrites nothing."""
+    """Put our finder right before pytest's; do nothing if pytest rewrites nothing."""
     finders: list[object] = list(sys.meta_path)
     if rewriting in finders:
         sys.meta_path.insert(finders.index(rewriting), OwnModuleFinder(rewriting))
 
 
 def restore_assert_rewriting(rewriting: object) -> None:
-    """Take our finder away when the pytest run that it belongs to ends."""
+    """Remove our finder when the pytest run that it belongs to ends."""
     for finder in list(sys.meta_path):
         if isinstance(finder, OwnModuleFinder) and finder.rewriting is rewriting:
             sys.meta_path.remove(finder)
 
 
-# How many new objects there are before garbage is looked for among them; Python itself says 700 or 2,000.
+# How many new objects there are before garbage is collected; the default is 700 or 2,000.
 REDUCED_THRESHOLD = 70_000
 _frozen_stages: set[str] = set()
 
 
 @contextmanager
 def garbage_collection_paused() -> Iterator[None]:
-    """Switch the collector off inside: where thousands of objects are made that stay, it finds nothing."""
+    """Switch the collector off inside: if thousands of objects are made that stay, it finds nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -62,22 +62,24 @@ def garbage_collection_paused() -> Iterator[None]:
 
 @contextmanager
 def garbage_collection_reduced() -> Iterator[None]:
-    """Collect garbage a hundred times more rarely inside: for code whose objects mostly stay, but not all."""
-    # A user's own module that is imported meanwhile may leave garbage, which must not pile up.
+    """Collect garbage a hundred times less often inside: for code whose objects mostly stay, but not all."""
+    # Not switched off: a user's module that is imported meanwhile may leave garbage, which must not pile up.
     before = gc.get_threshold()
-    within = (max(before[0], REDUCED_THRESHOLD) if before[0] else 0, *before[1:])  # 0: never
+    # 0 means that the collector never runs.
+    within = (max(before[0], REDUCED_THRESHOLD) if before[0] else 0, *before[1:])
     gc.set_threshold(*within)
     try:
         yield
     finally:
-        if gc.get_threshold() == within:  # else a user's code has set its own meanwhile
+        # Otherwise a user's code has set its own threshold meanwhile.
+        if gc.get_threshold() == within:
             gc.set_threshold(*before)
 
 
 def freeze_once(stage: str) -> None:
-    """Exempt everything that exists now from garbage collection, once for each stage of a process."""
-    # Modules and collected items are most of what a process holds, and live until it ends: looking through
-    # them again and again takes a tenth of a run with many trials. Once only: a process that runs pytest many
+    """Exempt all existing objects from garbage collection, once for each stage of a process."""
+    # Modules and collected items are most of what a process holds, and live until it ends: to look through
+    # them again and again takes a tenth of a run with many trials. Only once: a process that runs pytest many
     # times, as tests of plugins do, must not pile up the garbage of each run.
     if stage not in _frozen_stages:
         _frozen_stages.add(stage)

@@ -1,4 +1,4 @@
-"""Functions that wait run on daemon threads; what a loop opened is closed after its last trial."""
+"""Daemon threads for functions that wait, and what is closed after the last trial of a loop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DaemonThread(threading.Thread):
             super().run()
 
     def next(self, get: Callable[[], T]) -> T:
-        """Wait for the next piece of work."""
+        """Wait for the next piece of work; meanwhile the thread does not count as busy."""
         self.busy = False
         try:
             return get()
@@ -43,7 +43,7 @@ class DaemonThread(threading.Thread):
 
 def end_daemon_threads(loop: asyncio.AbstractEventLoop) -> None:
     """Raise SystemExit in each thread that is busy for this loop, as far as it runs Python code."""
-    # Threads that nobody waits for would go on taking the interpreter from the end of the run.
+    # Threads that nobody waits for would still take time of the interpreter from the end of the run.
     for thread in threading.enumerate():
         if isinstance(thread, DaemonThread) and thread.loop is loop and thread.busy:
             ident = ctypes.c_ulong(thread.ident or 0)
@@ -51,14 +51,16 @@ def end_daemon_threads(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
-    """Call the function in a daemon thread and give what it returns."""
-    # Unlike with ``asyncio.to_thread``, a function that never returns does not keep the interpreter from
-    # exiting after ``-x`` or Ctrl-C. Context variables travel along.
+    """Call the function in a daemon thread and return its result; context variables are passed on.
+
+    Unlike with ``asyncio.to_thread``, a function that never returns does not keep the interpreter from
+    exiting after ``-x`` or Ctrl-C.
+    """
     return await start_in_daemon_thread(function, *args)
 
 
 def start_in_daemon_thread(function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
-    """Call the function in a daemon thread; give a future of the running loop for what it returns."""
+    """Call the function in a daemon thread; return a future of the running loop for its result."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
@@ -73,8 +75,9 @@ def start_in_daemon_thread(function: Callable[..., T], *args: Any) -> asyncio.Fu
             value: Any = context.run(function, *args)
         except BaseException as raised:
             put, value = future.set_exception, acceptable_exception(raised)
-        # Not future.set_result: futures belong to their loop's thread.
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        # Not ``future.set_result`` here: a future may only be used in its loop's thread. If the loop is
+        # closed, nobody waits any more.
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, put, value)
 
     DaemonThread(body, loop).start()
@@ -84,7 +87,7 @@ def start_in_daemon_thread(function: Callable[..., T], *args: Any) -> asyncio.Fu
 class DaemonThreads(ThreadPoolExecutor):
     """An executor for ``asyncio.to_thread``, whose threads then do not hold up the end either.
 
-    A thread that has nothing to do takes the next function; a new one is started only where none is free.
+    A free thread takes the next function; a new one is started only if none is free.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -96,7 +99,6 @@ class DaemonThreads(ThreadPoolExecutor):
         self._started = 0
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Call the function in a daemon thread."""
         if self._over.is_set():
             raise RuntimeError("cannot schedule new futures after shutdown")
         future: Future[T] = Future()
@@ -119,7 +121,7 @@ class DaemonThreads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take nothing more, and let the threads end that have nothing to do; nobody waits for the others."""
+        """Accept no more work, and let idle threads end; nobody waits for the others."""
         self._over.set()
         for _ in range(self._started):
             self._jobs.put(None)
@@ -130,12 +132,12 @@ class DaemonThreads(ThreadPoolExecutor):
             self._free.release()
 
 
-# What a coroutine takes for its own end, if somebody else's function raised it.
+# Exceptions that a coroutine would take for its own end if another function raised them.
 _OF_COROUTINES = (StopIteration, GeneratorExit, asyncio.CancelledError)
 
 
 def acceptable_exception(raised: BaseException) -> BaseException:
-    """Give the exception, or one that stands for it where who awaits it would wait for ever, or end."""
+    """Return the exception, or one in its place if it would end the awaiting code or let it wait for ever."""
     if not isinstance(raised, _OF_COROUTINES):
         return raised
     error = RuntimeError(f"the function raised {type(raised).__name__}")
