@@ -52,7 +52,6 @@ SPLITS = {"dev": ("dev",), "held_out": ("held_out",), "all": ("dev", "held_out")
 
 
 def calibrate_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     add = parser.add_argument
     add("labels", metavar="LABELS", help="labels (.jsonl, .csv), or a calibration file (.yaml)")
     add("--rubric", metavar="NAME", help="a rubric's name or .jinja file (default: LABELS')")
@@ -68,7 +67,10 @@ def calibrate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def calibrate(args: argparse.Namespace) -> int:
-    """Start pytest on the calibration and give its exit status; it prints the figures and names the page."""
+    """Start pytest on the calibration and return its exit status.
+
+    pytest prints the figures, and where the page is.
+    """
     labels = Path(args.labels)
     if not labels.is_file():
         raise UsageMistake(f"{labels}: expected a file of labels or a calibration; there is none")
@@ -80,8 +82,10 @@ def calibrate(args: argparse.Namespace) -> int:
         "scale": args.scale,
         "seed": args.seed,
     }
+    # What was not given is left to the calibration's own defaults.
     settings = {key: value for key, value in settings.items() if value not in (None, {})}
     if labels.suffix.lower() in YAML:
+        # A calibration file holds all of its settings: a second source of one would be ambiguous.
         if settings:
             raise UsageMistake(f"{labels} is a calibration file: {', '.join(settings)} is said in it")
         return _calibrate(labels, args)
@@ -94,8 +98,10 @@ def calibrate(args: argparse.Namespace) -> int:
     if args.rubric is not None:
         is_file = args.rubric.endswith(".jinja")
         rubric = Path(os.path.relpath(args.rubric, labels.parent)).as_posix() if is_file else args.rubric
+    # The id stands in pytest's item id and in the name of the page's file.
     id = re.sub(r"[\s/\\:\[\]]+", "_", labels.stem)
     settings |= {"kind": "calibration", "id": id, "labels": labels.name, "rubric": rubric}
+    # pytest collects calibration files, and no files of labels.
     with _temporary_calibration(labels, settings) as file:
         return _calibrate(file, args)
 
@@ -105,6 +111,7 @@ def _calibrate(file: Path, args: argparse.Namespace) -> int:
         return _run_pytest(file, args)
     from pytest_agenteval.session import run_folder_plugin
 
+    # Another process makes the run; a plugin of ours writes down there which folder it is.
     with tempfile.TemporaryDirectory() as between:
         place = Path(between, "folder")
         option = f"{run_folder_plugin.OPTION}={place}"
@@ -121,9 +128,9 @@ def _calibrate(file: Path, args: argparse.Namespace) -> int:
 
 
 def _run_pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
-    """Run pytest in a process of its own; Ctrl-C reaches it too, and it ends in its own way.
+    """Run pytest in a process of its own.
 
-    Where the document goes to the standard output, what pytest prints goes to the standard error.
+    Where the document goes to the standard output, pytest's output goes to the standard error.
     """
     from pytest_agenteval.registry.registration import without_addopts
     from pytest_agenteval.session.inner_pytest import UNCACHED, start_pytest
@@ -132,11 +139,13 @@ def _run_pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
     options += [f"--agent-record-chat={args.record_chat}"] if args.record_chat else []
     options += [f"--agent-results={args.results}"] if args.results else []
     arguments = ["-p", "agenteval", *UNCACHED, "-rs", *more, *options, str(file)]
+    # addopts of the project, say -x or workers, are meant for its other tests.
     with without_addopts():
         process = start_pytest(arguments, output=STANDARD_ERROR if args.json == STDOUT else None)
     while True:
         try:
             return process.wait()
+        # The terminal sends Ctrl-C to pytest as well, and pytest's own status is what counts.
         except KeyboardInterrupt:
             continue
 
@@ -162,10 +171,11 @@ def _thresholds(options: Sequence[str]) -> Iterator[tuple[str, Any]]:
 
 @contextmanager
 def _temporary_calibration(labels: Path, content: dict[str, Any]) -> Iterator[Path]:
-    """Make a calibration file for as long as it is needed, beside the labels: conftests there are heeded."""
+    """Make a calibration file for as long as it is needed."""
     import yaml
 
     try:
+        # Beside the labels, so that pytest loads the conftests there.
         handle, name = tempfile.mkstemp(".calibration.yaml", f".{content['id']}-", labels.parent)
     except OSError as refused:
         raise UsageMistake(f"{labels.parent}: no file can be made here ({refused.strerror})") from None
@@ -178,7 +188,6 @@ def _temporary_calibration(labels: Path, content: dict[str, Any]) -> Iterator[Pa
 
 
 def review_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     parser.epilog = RUN_HELP
     add = parser.add_argument
     add("run", nargs="?", default=LATEST, metavar="RUN", help="the run (default: latest)")
@@ -199,13 +208,14 @@ def review_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def review(args: argparse.Namespace) -> int:
-    """Ask a person about the trials that are meant; 0 where that was ended or left, 130 after Ctrl-C."""
+    """Let a person label the trials; 0 when it is finished or left, 130 after Ctrl-C."""
     from pytest_agenteval.loop.review_pool import ENDING_WORDS
 
     if args.sample is not None and args.sample < 1:
         raise UsageMistake(f"--sample {args.sample}: expected a number above 0")
     if args.scale and not args.scale[0] < args.scale[1]:
         raise UsageMistake("--scale: expected two numbers, the lower one first")
+    # The name becomes a part of a file's name, which has to be valid on Windows too.
     if {*args.labeller} & {*'/\\:*?"<>|'}:
         raise UsageMistake(f"--labeller {args.labeller}: expected a name that files may have")
     words = [word for word in args.only.split(",") if word]
@@ -216,6 +226,7 @@ def review(args: argparse.Namespace) -> int:
     run = load_run(find_named_run(Path(args.results), args.run))
     if not run.entries:
         raise UsageMistake(f"the run {run.name} has no trial that ended; agenteval runs lists others")
+    # Questions must not mix with the document.
     with redirect_stdout(sys.stderr if args.json == STDOUT else sys.stdout):
         status, summary = _hold_review(run, args, words)
     if args.json:
@@ -224,7 +235,6 @@ def review(args: argparse.Namespace) -> int:
 
 
 def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tuple[int, ReviewSummary]:
-    """Hold the review; give the exit status and a summary."""
     from pytest_agenteval.calibration.label_file import LabelFile
     from pytest_agenteval.loop.review import (
         Review,
@@ -243,6 +253,7 @@ def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tu
     trials = chosen_trials(pool.trials, words, args.sample, args.seed)
     scale = tuple(args.scale) if args.scale else (pool.rubric.low, pool.rubric.high)
     folders = dict.fromkeys(tasks.suite_folder(trial.entry) for trial in trials)
+    # Trials of several suites get one file of labels, in the folder above all of them.
     folder = Path(commonpath(folders)) if folders else tasks.root
     path = Path(args.output) if args.output else default_file(folder, pool.rubric.name, args.labeller)
     labels = LabelFile(path, pool.rubric, scale, args.labeller)
@@ -250,6 +261,7 @@ def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tu
     command = calibrate_command(path, pool.rubric, args.rubric, folder, tasks)
     _print_plain(opening_lines(summarize(run.name, pool, sitting, labels, command), labels.repaired))
     if sitting.left:
+        # Before the first question: no answer may be lost.
         labels.check_writable()
     status = _ask_labeller(sitting, args) if sitting.left else 0
     summary = summarize(run.name, pool, sitting, labels, command)
@@ -270,13 +282,14 @@ def _rubric_option(named: str) -> Rubric | str:
 
 
 def _print_plain(lines: Iterable[str]) -> None:
-    """Print lines as they are, for commands and paths are there to be copied."""
+    """Print lines unwrapped, so that commands and paths can be copied."""
     print_lines(StyledLine(printable(line)) for line in lines)
 
 
 def _ask_labeller(sitting: Review, args: argparse.Namespace) -> int:
-    """Ask until the person quits; each answer is on disk before the next question."""
-    if isinstance(sys.stdin, io.TextIOWrapper):  # what no encoding knows must not end a sitting
+    """Hold the sitting; 130 after Ctrl-C."""
+    # Bytes that cannot be decoded must not end a sitting.
+    if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
     paged = not args.no_pager and args.json != STDOUT
     try:
@@ -288,28 +301,27 @@ def _ask_labeller(sitting: Review, args: argparse.Namespace) -> int:
 
 
 class _TerminalDesk:
-    """The terminal, or the pipe, that asks and answers come through."""
+    """The terminal, or the pipe, that shows questions and takes answers."""
 
     def __init__(self, paged: bool) -> None:
         self._paged = paged
 
     @property
     def width(self) -> int:
-        """The columns of the terminal, which may have been made wider meanwhile."""
+        """The columns of the terminal, which may have changed since the last question."""
         return terminal_width()
 
     def show(self, lines: Iterable[StyledLine]) -> None:
-        """Print lines."""
         print_lines(lines)
 
     def page(self, lines: Iterable[StyledLine]) -> None:
-        """Show lines in the user's pager."""
         page_lines(lines, paged=self._paged)
 
     def ask(self, prompt: str) -> str | None:
-        """Give what is typed; None at the end of the input."""
+        """Give the typed answer; None at the end of the input."""
         print(prompt, end="", flush=True)
         line = sys.stdin.readline()
+        # Without a terminal nobody's Enter ends the line of the prompt.
         if not line or not sys.stdin.isatty():
             print()
         return line.strip() if line else None

@@ -83,7 +83,6 @@ MOST_NAME = 200
 
 
 def compare_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     add = parser.add_argument
     parser.epilog = f"{RUN_HELP} Here a baseline's file may stand for one."
     add("runs", nargs="+", metavar="RUN", help="old and new, or one with --models or --variants")
@@ -109,7 +108,7 @@ def _proportion(text: str) -> float:
 
 
 def compare(args: argparse.Namespace) -> int:
-    """Say what is better and what is worse; 1 where something is worse, 2 where nothing can be compared."""
+    """Compare two runs; 1 where something is worse, 2 where nothing can be compared."""
     if args.json == args.markdown == STDOUT:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
     for name in dict.fromkeys(args.runs):
@@ -139,6 +138,7 @@ def compare(args: argparse.Namespace) -> int:
     if args.markdown:
         write_text(args.markdown, comparison_markdown(comparison))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        # A summary that cannot be written is reported, and hides no verdict.
         problem = append_summary(Path(summary), comparison_markdown(comparison))
         print(problem, end="\n" if problem else "", file=sys.stderr)
     if STDOUT not in (args.json, args.markdown):
@@ -147,13 +147,14 @@ def compare(args: argparse.Namespace) -> int:
         print_lines([StyledLine(line)])
     for line in comparison.odd:
         print(line, file=sys.stderr)
+    # An agent that always raises must not look like one that did not change.
     if not comparison.has_scores:
         return REFUSED
     return WORSE if comparison.worse else 0
 
 
 def _gate_line(args: argparse.Namespace) -> str:
-    """Say what comes of the gates that the new run was tried with; nothing for a run without."""
+    """Say what becomes of the gates of the new run; empty for a run without gates."""
     old, new = (find_baseline(Path(args.results), name) for name in args.runs)
     if not (new / GATES).is_file():
         return ""
@@ -169,6 +170,7 @@ def _with_judge_noise(comparison: RunComparison, args: argparse.Namespace) -> Ru
     results = Path(args.results)
     sides = [load_run(find_run(results, name)) for name in dict.fromkeys(args.runs)]
     names = {side.folder.name for side in sides}
+    # Without names: all runs that graded trials of these again.
     folders = [find_run(results, name) for name in args.judge_noise] or [
         run.path for run in list_runs(results) if names.intersection(run.header.regraded)
     ]
@@ -182,7 +184,7 @@ def _with_judge_noise(comparison: RunComparison, args: argparse.Namespace) -> Ru
 
 
 def _two_names(text: str | None, flag: str) -> tuple[str, ...]:
-    """Give the two names behind a flag, none where it was not given."""
+    """Give the two names behind a flag; none where the flag was not given."""
     if text is None:
         return ()
     names = [name.strip() for name in text.split(",")]
@@ -192,6 +194,7 @@ def _two_names(text: str | None, flag: str) -> tuple[str, ...]:
 
 
 def _refuse_obstacles(comparison: RunComparison, args: argparse.Namespace) -> None:
+    # Two models on one side and two others on the other: nobody knows which belong together.
     if not comparison.suites:
         old, new = (
             ", ".join(names) or "nothing" for names in (comparison.unmatched_old, comparison.unmatched_new)
@@ -205,7 +208,6 @@ def _refuse_obstacles(comparison: RunComparison, args: argparse.Namespace) -> No
 
 
 def baseline_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     parser.description = (
         "Keep a stored run, or several, as the baseline of later ones: a file with one line for each task, "
         "to be reviewed and committed. Against several runs of the same agent smaller changes are found. "
@@ -230,7 +232,7 @@ def baseline_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def baseline(args: argparse.Namespace) -> int:
-    """Write the runs' trials into the files of their suites, with what changes in each of them."""
+    """Write the runs' trials into the files of their suites, and say what changes in each of them."""
     runs = [load_run(find_named_run(Path(args.results), name)) for name in args.runs]
     before: set[str] = set()
     for each in runs:
@@ -296,8 +298,9 @@ def _chosen_entries(run: Run, args: argparse.Namespace) -> tuple[JournalEntry, .
 
 
 def _agent_differences(sides: Sequence[ComparedRun], allow: bool) -> Iterator[str]:
-    """Say in what the agents of runs differ, if that is allowed; refuse tasks that cannot be averaged."""
+    """Say how the agents of the runs differ, if ``allow`` is set; refuse tasks that cannot be averaged."""
     for at, side in enumerate(sides[1:], start=1):
+        # Each run against all before it, since the trials of all of them are averaged.
         earlier = pool_runs(sides[:at])
         lacking = {*earlier.groups} ^ {*side.groups}
         if lacking:
@@ -330,7 +333,7 @@ def _partial_tasks(sides: Sequence[ComparedRun]) -> Iterator[str]:
 
 
 def _joined_header(headers: Sequence[RunHeader], name: str) -> RunHeader:
-    """Give the newest run's header, with the suites, models and judges of all of them."""
+    """Give the newest run's header, with the suites, models and judges of all runs."""
     if len(headers) == 1:
         return replace(headers[0], name=name)
     suites = {suite.name: suite for header in headers for suite in header.suites}
@@ -364,12 +367,14 @@ def _entries_by_file(
     for entry in entries:
         suite = entry.key.suite
         if suite not in places:
+            # A slash in the name of a suite would be a folder.
             places[suite] = _gate_baseline(entry) or BASELINES / f"{suite.replace('/', '_')}.json"
         files.setdefault(_checked_path(places[suite]), []).append(entry)
     return {path: tuple(own) for path, own in files.items()}
 
 
 def _checked_path(path: Path) -> Path:
+    # A mistyped name must not write over a task, a suite or any other file.
     if path.suffix.lower() != ".json" or is_task_name(path) or not is_data_name(path.name):
         raise UsageMistake(f"{path}: expected a file NAME.json that is no task and no suite")
     if path.exists() and not holds_baseline(path):
@@ -378,10 +383,11 @@ def _checked_path(path: Path) -> Path:
 
 
 def _gate_baseline(entry: JournalEntry) -> Path | None:
-    """Give the baseline's file that the suite of a trial names, if it does."""
+    """Give the baseline file that the suite of a trial names in its gate; None where it names none."""
     try:
         file = find_suite((Path.cwd() / entry.file).parent, Path.cwd()) if entry.file else None
         suite = load_suite(file) if file else None
+    # A suite that is broken today names no file, so the default place is used.
     except ProblemsFound:
         return None
     if file is None or suite is None or suite.name != entry.key.suite or not suite.gate.baseline:

@@ -43,9 +43,8 @@ PAGER_SETTINGS = {"LESS": "FRX", "LV": "-c"}
 
 
 def add_results_option(parser: argparse.ArgumentParser) -> None:
-    """Declare the folder in which runs are looked up."""
-    # pytest keeps runs at its own root, from whichever folder below it is started: the nearest folder of
-    # runs above in the repository, else the one at its top. Without git it is the one here.
+    # pytest stores runs below its rootdir, from whichever folder it is started. So the default is the nearest
+    # folder of runs above, within the repository, else one at the top; without git it is one here.
     here = Path.cwd()
     above = (here, *here.parents)
     top = next((place for place in above if (place / ".git").exists()), here)
@@ -56,7 +55,8 @@ def add_results_option(parser: argparse.ArgumentParser) -> None:
 
 
 def find_named_run(results: Path, name: str) -> Path:
-    """Give the folder of the run that is meant, and name the others of the day where it has several."""
+    """Give the folder of a named run; print the other runs of the day where MODEL@DAY has several."""
+    # Imported here and below: agenteval --help needs neither the store nor msgspec.
     from pytest_agenteval.store.run_folder import find_run
 
     folder = find_run(results, name)
@@ -65,7 +65,7 @@ def find_named_run(results: Path, name: str) -> Path:
 
 
 def print_other_runs_of_day(results: Path, name: str) -> None:
-    """Say on the standard error which run MODEL@YYYYMMDD is, where the model has others of that day."""
+    """Print on the standard error which run MODEL@YYYYMMDD is, where the model has others of that day."""
     from pytest_agenteval.store.run_folder import MOST_LISTED, runs_of_day
 
     newest, *others = runs_of_day(results, name) or [""]
@@ -96,12 +96,11 @@ def positive_seconds(text: str) -> float:
 class TakesOptions(Protocol):
     """A parser, or a group of options in it."""
 
-    def add_argument(self, flag: str, *, metavar: str, help: str) -> Any:
-        """Declare an option."""
+    def add_argument(self, flag: str, *, metavar: str, help: str) -> Any: ...
 
 
 def add_json_option(parser: TakesOptions) -> None:
-    """Declare ``--json FILE``, which all verbs have: what they say, as one document for programs."""
+    """Declare ``--json FILE``: what the verb prints, as one document for programs."""
     parser.add_argument("--json", metavar="FILE", help="write it all as JSON (- for the standard output)")
 
 
@@ -115,11 +114,12 @@ def write_document(file: str, document: Document | Mapping[str, Any]) -> None:
 
     if file == STDOUT:
         for piece in document_text(document):
+            # GitHub's runner obeys lines of a job's log that look like its commands, whoever wrote them.
             sys.stdout.write(without_commands(piece) if in_actions() else piece)
         return
     with (
         export_file(Path(file)) as place,
-        # Half a surrogate pair, which UTF-8 does not know, becomes its JSON escape.
+        # UTF-8 cannot encode half a surrogate pair; backslashreplace writes its JSON escape.
         place.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as written,
     ):
         written.writelines(document_text(document))
@@ -127,7 +127,8 @@ def write_document(file: str, document: Document | Mapping[str, Any]) -> None:
 
 def write_text(file: str, text: str) -> None:
     """Write a text to a file, or with ``-`` to the standard output; raises UsageMistake where it cannot."""
-    text = KNOWN_SECRETS.text(text)  # a run may be older than what is known of secrets now
+    # What is a known secret now may not have been one when the run was stored.
+    text = KNOWN_SECRETS.text(text)
     if file == STDOUT:
         sys.stdout.write(without_commands(text) if in_actions() else text)
         return
@@ -138,7 +139,7 @@ def write_text(file: str, text: str) -> None:
 
 
 def print_unreadable(name: object, run: Run) -> None:
-    """Print on the standard error what could not be read of a run."""
+    """Print on the standard error which lines and files of a run could not be read."""
     from pytest_agenteval.store.run_reader import first_unreadable
 
     for line in first_unreadable(run.odd):
@@ -146,7 +147,6 @@ def print_unreadable(name: object, run: Run) -> None:
 
 
 def terminal_width() -> int:
-    """Give the columns that tables are made for."""
     return clamp_width(shutil.get_terminal_size().columns)
 
 
@@ -157,19 +157,21 @@ def indented_lines(items: Sequence[object], most: int) -> list[str]:
 
 
 def print_lines(lines: Iterable[StyledLine]) -> None:
-    """Print lines, in colour where a person looks at them."""
+    """Print lines, in colour on a terminal."""
     for text in _styled_texts(lines):
         print(text)
 
 
 def _styled_texts(lines: Iterable[StyledLine]) -> Iterator[str]:
-    """Give lines as they are printed: without secrets, and in colour where a person looks at them."""
+    """Give lines as they are printed: without secrets, and in colour on a terminal."""
+    # NO_COLOR is a convention of many programs; a dumb terminal would show the codes themselves.
     looked_at = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     read_by_actions = in_actions()
     for line in lines:
         look = ANSI_STYLES.get(line.style) if looked_at else None
         text = KNOWN_SECRETS.text(line.text)
-        if read_by_actions:  # whose runner would obey an agent's words
+        # GitHub's runner would obey commands in an agent's words.
+        if read_by_actions:
             text = without_commands(text)
         yield f"\x1b[{look}m{text}\x1b[0m" if look else text
 
@@ -182,16 +184,18 @@ def wrapped(line: str, width: int = 100) -> Iterator[str]:
 
 
 def page_lines(lines: Iterable[StyledLine], paged: bool = True) -> None:
-    """Print lines, through the pager where a person looks at them and ``paged``."""
+    """Print lines, on a terminal through the user's pager unless ``paged`` is False."""
     command = pager_command(os.environ) if paged and sys.stdout.isatty() else ""
     if not command:
         print_lines(lines)
         return
+    # What was printed before has to stand above what the pager shows.
     sys.stdout.flush()
     with _interrupts_for_pager():
         pager = subprocess.Popen(
             command,
-            shell=True,  # as git does: PAGER may hold options
+            # By a shell, as git does it: PAGER may hold options.
+            shell=True,
             stdin=subprocess.PIPE,
             env={**PAGER_SETTINGS, **os.environ},
             text=True,
@@ -201,33 +205,37 @@ def page_lines(lines: Iterable[StyledLine], paged: bool = True) -> None:
         texts = _styled_texts(lines)
         assert pager.stdin is not None
         try:
+            # Lines are made as the pager takes them; one that is left early closes the pipe.
             with suppress(BrokenPipeError):
                 for text in texts:
                     pager.stdin.write(f"{text}\n")
         finally:
             with suppress(BrokenPipeError):
                 pager.stdin.close()
+            # The pager has the terminal until the person leaves it.
             pager.wait()
 
 
 def pager_command(environ: Mapping[str, str]) -> str:
-    """Give the command of the user's pager, else less; empty where there is none, or it is to be none."""
+    """Give the command of the user's pager, else less; empty for no pager."""
     if environ.get("TERM", "") == "dumb":
         return ""
     command = environ.get("PAGER", PAGER)
     program = next(iter(command.split()), "")
+    # An empty PAGER, or cat, is how users switch paging off.
     if not program or command.strip() == "cat":
         return ""
-    # Of "LESS=R less" only a shell can tell.
+    # Only a shell finds the program in "LESS=R less".
     return command if "=" in program or shutil.which(program) else ""
 
 
 @contextmanager
 def _interrupts_for_pager() -> Iterator[None]:
-    """Let Ctrl-C reach the pager alone, which is in the same group; when it has ended, so has its pipe.
+    """Let Ctrl-C reach the pager alone, which is in the same process group.
 
-    A handler that does nothing, for a process that is started inherits SIG_IGN, and no handler.
+    When the pager has ended, writing to its pipe ends as well.
     """
+    # A handler that does nothing, and not SIG_IGN: the pager would inherit SIG_IGN, but no handler.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield

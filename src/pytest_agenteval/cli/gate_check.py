@@ -129,7 +129,6 @@ class GateCheckDocument(Document, frozen=True, kw_only=True):
 
 
 def gate_check_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     parser.description = (
         "A floor in a gate (score, buckets, pass_hat_k) also fails runs in which nothing changed, as trials "
         "scatter. This says how often, for each suite of the newest run, and which floor fails 1 in 100. "
@@ -146,12 +145,13 @@ def gate_check_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def gate_check(args: argparse.Namespace) -> int:
-    """Say what floors do to runs in which nothing changed; a UsageMistake says which run is not there."""
+    """Say how often floors fail runs in which nothing changed; raises UsageMistake for an unknown run."""
     newest, *earlier = _run_folders(args)
     run = load_run(newest.path)
     pool = _TrialPool(run)
     for folder in earlier:
-        pool.add(load_run(folder.path))  # one after the other: not all of them would fit into memory
+        # One after the other: not all of them would fit into memory.
+        pool.add(load_run(folder.path))
     files, of_run = _suite_files(), _run_gates(newest)
     suites = [
         _checked_suite(view, pool, files.get(view.suite), of_run.get(view.suite, NO_GATE), args.repetitions)
@@ -167,14 +167,12 @@ def gate_check(args: argparse.Namespace) -> int:
 
 
 def _run_folders(args: argparse.Namespace) -> list[RunFolder]:
-    """Give the runs to read, newest first: those that are named, else the last ones of the newest's suites.
-
-    A run that grades stored trials again is none: its trials are another run's.
-    """
+    """Give the runs to read, newest first: those named, else the last ones of the newest run's suites."""
     if args.run:
         paths = dict.fromkeys(find_named_run(Path(args.results), name) for name in args.run)
         named = [RunFolder(path, read_header(path)) for path in paths]
         return sorted(named, key=lambda run: (run.header.started_at, run.path.name), reverse=True)
+    # A run that grades stored trials again has no trials of its own.
     folders = [run for run in whole_runs(Path(args.results)) if not run.header.regraded]
     if not folders:
         raise UsageMistake(f"there are no runs in {args.results} yet")
@@ -184,13 +182,14 @@ def _run_folders(args: argparse.Namespace) -> list[RunFolder]:
 
 
 class _TrialPool:
-    """Trials of several runs, as far as they are of the same agent on the same tasks as the newest run's."""
+    """Trials of several runs that are of the same agent and the same tasks as the newest run's."""
 
     def __init__(self, newest: Run) -> None:
         self.newest = newest.folder.name
         self._digests: dict[TrialKey, set[tuple[str, ...]]] = {}
         for entry in newest.entries:
             if entry.averaged:
+                # All repetitions of a task, with its model and variant, share one entry.
                 self._digests.setdefault(entry.key._replace(repetition=0), set()).add(_agent_digests(entry))
         self._carried_out: set[tuple[str, TrialKey]] = set()
         self._sides: list[ComparedRun] = []
@@ -198,11 +197,12 @@ class _TrialPool:
         self.add(newest)
 
     def add(self, run: Run) -> None:
-        """Add the trials of a run that count, but those that it has taken over from a run that is here."""
+        """Add the trials of a run that count, except those that it has taken over from another run here."""
         alike: list[JournalEntry] = []
         for group, entries in entries_by_group(run).items():
             averaged = (entry for entry in entries if entry.averaged)
             tried = ((entry, self._digests.get(entry.key._replace(repetition=0))) for entry in averaged)
+            # A task without a scored trial in the newest run has no digests there.
             known = [(entry, digests) for entry, digests in tried if digests and self._is_first(entry, run)]
             same = [entry for entry, digests in known if _agent_digests(entry) in digests]
             differ = {word for entry, digests in known for word in _differences(entry, digests)}
@@ -214,6 +214,7 @@ class _TrialPool:
         self._sides.append(replace(compared_run(run), name=run.folder.name, entries=tuple(alike)))
 
     def _is_first(self, entry: JournalEntry, run: Run) -> bool:
+        # A trial that was taken over counts once, for the run that carried it out.
         origin = entry.origin.run if entry.origin is not None and entry.origin.run else run.folder.name
         is_new = (origin, entry.key) not in self._carried_out
         self._carried_out.add((origin, entry.key))
@@ -221,19 +222,19 @@ class _TrialPool:
 
     @cached_property
     def side(self) -> ComparedRun:
-        """All trials that count, each with its run."""
+        # Cached, so it is read only after all runs have been added.
         return pool_runs(self._sides)
 
 
 def _differences(entry: JournalEntry, wanted: Collection[tuple[str, ...]]) -> Iterator[str]:
-    """Name the digests of a trial that none of the newest run's trials of its task has."""
+    """Name the digests of a trial that no trial of its task in the newest run has."""
     for at, (words, digest) in enumerate(zip(ALIKE.values(), _agent_digests(entry), strict=True)):
         if digest not in {each[at] for each in wanted}:
             yield words
 
 
 def _suite_files() -> dict[str, SuiteFile]:
-    """Read the suites' files below the current folder, by the suites' names; none where one is broken."""
+    """Read the suite files below the current folder, by the suites' names; none where one is broken."""
     try:
         return {each.suite.name: each for each in suites_meant(None)}
     except AgentEvalError:
@@ -254,11 +255,13 @@ def _checked_suite(
     entries = [entry for entry in pool.side.entries if group_of(entry) == group]
     source, floors = (short_path(file.path), [*floors_of(file.suite.gate)]) if file else ("", [])
     if not floors:
+        # Today's suite.yaml counts first; without a floor there it is the gate of the run.
         source, floors = pool.newest, [*floors_of(of_run)]
     drifts = run_drifts(entries, pool.side.run_of)
     tasks = group_by_task(entries).values()
     counts = []
     for first, *others in tasks:
+        # Today's suite.yaml decides this too: a promotion counts before the next run.
         kind = file.suite.kind_of(first.key.task, first.bucket) if file else first.kind
         if kind != "capability":  # there a miss fails nothing
             counts.append((sum(each.ending == "passed" for each in (first, *others)), 1 + len(others)))
@@ -282,11 +285,11 @@ def _checked_suite(
 
 
 def _suggested_floors(view: SuiteView, k: int) -> Iterator[Floor]:
-    """Give the figures that a floor may be set for: of small buckets it would be too low to be of use."""
     yield Floor("score")
     if k > 1:
         yield Floor("pass_hat_k")
     if len(view.rows) > 1:
+        # The floor of a small bucket would be too low to be of use.
         yield from (Floor("bucket", bucket=row.name) for row in view.rows if row.tasks >= FEWEST_TASKS)
 
 
@@ -294,6 +297,7 @@ def _checked_floor(floor: Floor, view: SuiteView, entries: Sequence[JournalEntry
     risk = floor_risk(floor, entries, k)
     row = next((row for row in view.rows if row.name == floor.bucket), None) if floor.bucket else view.total
     if floor.figure == "pass_hat_k":
+        # pass^k of another number of repetitions is another figure.
         today = view.total.pass_hat_k.value if view.total.pass_hat_k and view.total.k == k else None
     else:
         today = row.mean.mean if row and row.mean else None

@@ -55,7 +55,6 @@ MOST_REFUSED = 5
 
 
 def improve_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     parser.usage = (
         "agenteval improve SUITE --coding-agent COMMAND --prompts GLOB [--rounds N] [--focus BUCKET] ... "
         "[-- PYTEST OPTIONS]\n       agenteval improve --continue [NAME]"
@@ -83,9 +82,10 @@ def improve_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def improve(args: argparse.Namespace) -> int:
-    """Improve prompts: 0 confirmed, 3 kept on dev and not confirmed, 1 nothing kept, 130 interrupted."""
+    """Improve prompts: 0 confirmed, 3 better on dev only, 1 no change accepted, 130 interrupted."""
     from pytest_agenteval.loop.improve.improver import Improver, claim_improvement
 
+    # The document has to stand alone on the standard output.
     progress = _ProgressLines(sys.stderr if args.json == STDOUT else sys.stdout)
     repository, folder, improvement, remarks = (
         _resumed_improvement(args) if args.resume else _new_improvement(args)
@@ -112,6 +112,7 @@ def improve(args: argparse.Namespace) -> int:
         progress.line(f"interrupted; go on: agenteval improve --continue {improvement.name}")
         return INTERRUPTED
     finally:
+        # Also after Ctrl-C or a failure: the document says how far the improvement came.
         progress.close()
         if args.json:
             write_document(args.json, improver.improvement)
@@ -143,6 +144,7 @@ def _new_improvement(args: argparse.Namespace) -> Any:
             repetitions=args.repetitions or REPETITIONS,
             limits=limits,
             options=args.pytest_options,
+            # pytest works in other folders, from which a relative path would lead elsewhere.
             results=Path(os.path.abspath(args.results)),
             run=args.run or "",
         )
@@ -150,7 +152,7 @@ def _new_improvement(args: argparse.Namespace) -> Any:
 
 
 def _resumed_improvement(args: argparse.Namespace) -> Any:
-    """Find the improvement that continues; only its limits may change."""
+    """Find the improvement that goes on; only its limits may change."""
     from pytest_agenteval.loop.improve.improver import find_interrupted
 
     fixed = {
@@ -166,27 +168,28 @@ def _resumed_improvement(args: argparse.Namespace) -> Any:
         raise UsageMistake(f"--continue: {', '.join(anew)} stands as it was said when the improvement began")
     repository, folder, improvement = find_interrupted(Path.cwd(), args.resume)
     names = ("rounds", "max_rounds", "max_trials", "coding_timeout")
+    # Limits that are not given again stay as they were.
     changed = {name: value for name in names if (value := getattr(args, name)) is not None}
     limits = replace(improvement.limits, **changed)
     return repository, folder, replace(improvement, limits=limits), []
 
 
 class _ProgressLines:
-    """Prints a line for each step: its beginning when the step begins, its result when it ends."""
+    """Prints a line for each step: its start when the step starts, its result when it ends."""
 
     def __init__(self, out: TextIO) -> None:
         self._out, self._open = out, 0
+        # A narrow terminal would break words; a file has no width of its own.
         self._width = min(WIDTH, shutil.get_terminal_size().columns) if out.isatty() else WIDTH
 
     def begin(self, step: str, what: str) -> None:
-        """Begin a step's line."""
         self.close()
         text = f"{step:<{STEP}} {_safe_line(what)}"
         self._open = len(text)
         print(text, end="", file=self._out, flush=True)
 
     def end(self, what: str) -> None:
-        """End the line with what came of the step, below it where there is no room."""
+        """End the line with the result of the step; the result goes below where there is no room."""
         text = _safe_line(what)
         if self._open + len(text) < self._width:
             print(f" {text}" if self._open else text, file=self._out, flush=True)
@@ -196,7 +199,6 @@ class _ProgressLines:
         self.paragraph(text, " " * (STEP + 1))
 
     def paragraph(self, text: str, indent: str = "") -> None:
-        """Print a text over as many lines as it needs."""
         self.lines(
             textwrap.wrap(
                 text,
@@ -209,7 +211,6 @@ class _ProgressLines:
         )
 
     def line(self, text: str) -> None:
-        """Print a line of its own."""
         self.close()
         print(_safe_line(text), file=self._out, flush=True)
 
@@ -220,7 +221,7 @@ class _ProgressLines:
             print(KNOWN_SECRETS.text(text), file=self._out, flush=True)
 
     def close(self) -> None:
-        """End a line that waits for its result."""
+        """End a line that still has no result."""
         if self._open:
             print(file=self._out)
         self._open = 0
@@ -231,7 +232,6 @@ def _safe_line(text: str) -> str:
 
 
 def gepa_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     parser.description = (
         "Have gepa's optimizer rewrite prompt files on the dev split, and leave the best candidate in them. "
         "The best of many looks better than it is: let `agenteval improve` confirm it, with this as its "
@@ -257,7 +257,7 @@ def gepa_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def gepa(args: argparse.Namespace) -> int:
-    """Optimize the prompt files; 0 where they hold a candidate that looks better, 1 where none does."""
+    """Optimize the prompt files; 0 where they now hold a candidate that scores better, 1 where none did."""
     try:
         from gepa import optimize  # type: ignore[attr-defined]  # it has no __all__
     except ImportError:
@@ -282,11 +282,13 @@ def gepa(args: argparse.Namespace) -> int:
             lambda _: adapter.trials >= args.max_trials or adapter.refused_in_a_row >= MOST_REFUSED,
             lambda _: reflection.is_given_up,
         ],
+        # A candidate is refused by an exception of the adapter; gepa is to go on with others.
         raise_on_exception=False,
         logger=_GEPALog(),
         seed=args.seed,
     )
     best = result.best_idx
+    # Without answers there was no other candidate: that is a failure, and no result.
     if reflection.is_given_up and best == 0:
         raise AgentEvalError(f"{reflection.failure} ({MOST_UNANSWERED} questions in a row)")
     document = GEPADocument(
@@ -331,10 +333,11 @@ def _adapter(args: argparse.Namespace) -> GEPAAdapter:
 
 
 class _GEPALog:
-    """Where gepa writes what it does: to the standard error, one line each."""
+    """Writes gepa's own log to the standard error, one line for each message."""
 
     def log(self, message: str) -> None:
-        if not message.startswith("Traceback"):  # the line before it says what happened
+        # The message before a traceback says what happened.
+        if not message.startswith("Traceback"):
             print(f"gepa: {one_line(message, MOST_GEPA_LINE)}", file=sys.stderr)
 
 
@@ -347,16 +350,15 @@ class _Reflection:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether so many questions in a row had no answer that no other will have one."""
+        """Whether so many questions in a row had no answer that further ones are not worth trying."""
         return len(self._unanswered) >= MOST_UNANSWERED
 
     @property
     def failure(self) -> str:
-        """Why the last question had no answer."""
         return next(reversed(self._unanswered.values()), "")
 
     def __call__(self, prompt: Any) -> str:
-        """Ask one question; raises AgentEvalError where there is no answer."""
+        """Answer one question; raises AgentEvalError where the command gives no answer."""
         text = prompt if isinstance(prompt, str) else "\n\n".join(str(part["content"]) for part in prompt)
         failure = ""
         try:
@@ -398,7 +400,6 @@ def _gepa_lines(document: GEPADocument) -> Sequence[str]:
 
 
 def feedback_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     parser.epilog = RUN_HELP
     add = parser.add_argument
     add("run", nargs="?", default=LATEST, metavar="RUN", help="the run (default: latest)")
@@ -483,7 +484,7 @@ def _earlier_rounds(file: str | None) -> list[EarlierRound]:
     rounds = []
     try:
         for data in json.loads(_file_text(file))["rounds"]:
-            # Of held-out tasks nothing, nor of what copies them.
+            # Feedback must hold nothing of held-out tasks: no verdict on them, and no diff that copies them.
             tried = data.get("dev") or data.get("screen") or {}
             each = {
                 "number": data["number"],
@@ -493,6 +494,7 @@ def _earlier_rounds(file: str | None) -> list[EarlierRound]:
                 "sentence": tried.get("sentence", ""),
             }
             rounds.append(EarlierRound.from_json(each))
+    # The file may be any JSON, or none.
     except (ValueError, LookupError, TypeError, AttributeError) as broken:
         raise UsageMistake(
             f"{file}: expected the log.json of agenteval improve, with `rounds`; found {broken}"

@@ -1,4 +1,4 @@
-"""``agenteval init`` and ``import``: first suites, written, copied or brought in from elsewhere."""
+"""``agenteval init`` and ``import``: first suites, written, copied or imported from elsewhere."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class InitDocument(Document, frozen=True, kw_only=True):
 
 
 def init_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments; which examples there are, installed benchmarks say."""
+    """Declare the verb's arguments; the examples are those that installed benchmarks register."""
     names = ", ".join(installed_registry().examples) or "none is installed"
     parser.add_argument(
         "folder", nargs="?", metavar="FOLDER", help="the project's folder (default: that which you are in)"
@@ -84,7 +84,6 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def init(args: argparse.Namespace) -> int:
-    """Write the suite, and say what to type next."""
     project = find_project(args.folder)
     if args.example:
         plan = _plan_example(project, args.example, suite=args.suite, force=args.force)
@@ -116,7 +115,7 @@ def _init_lines(document: InitDocument) -> Iterator[str]:
 
 
 def _folder_lines(names: tuple[str, ...]) -> Iterator[str]:
-    """Name files by the two upper folders that they lie in, and those that lie in none last."""
+    """Group files by the two upper folders that they lie in; files without a folder come last."""
     folders: dict[str, list[str]] = {}
     for name in names:
         parts = name.split("/")
@@ -128,15 +127,16 @@ def _folder_lines(names: tuple[str, ...]) -> Iterator[str]:
 
 
 def _cd_prefix(root: Path) -> str:
-    """Say how to get to the project's root, from where commands find runs and files by short names."""
+    """Give what takes a shell to the project's root, where commands find runs and files by short names."""
     here = Path.cwd()
     return "" if here == root else f"cd {shlex.quote(os.path.relpath(root, here))} && "
 
 
 def _program_command(name: str, root: Path) -> str:
-    """Give what starts a program of this very environment, from the project's root."""
+    """Give the command that starts a program of this environment, from the project's root."""
     ours = Path(sys.executable).parent
     on_path = shutil.which(name)
+    # A program of another environment on PATH would not know this package.
     if on_path and Path(on_path).parent == ours:
         return name
     beside = shutil.which(name, path=str(ours))
@@ -148,8 +148,8 @@ def _program_command(name: str, root: Path) -> str:
 class Starter(FrozenValue, frozen=True):
     """A kind of first suite.
 
-    ``options`` are those of pytest with which it runs offline, ``change`` says what to change first, by lines
-    of what to change and what to type then.
+    ``options`` are the options of pytest with which it runs offline. ``change`` has lines on what to change
+    first, and on what to type then.
     """
 
     suite: str
@@ -198,10 +198,12 @@ STARTERS: Mapping[str, Starter] = {
 
 def _starter_files(kind: str, suite: str, project: Project) -> list[NewFile]:
     folder = project.evals / suite
+    # The program needs no library, so any Python does, with a virtual environment or without.
     found = shutil.which("python3")
     words = {
         "suite": suite,
         "module": module_name(suite),
+        # On Windows python3 may be a stub that only leads to the Store.
         "python": "python3" if found and "WindowsApps" not in found else "python",
     }
     written = (
@@ -211,6 +213,7 @@ def _starter_files(kind: str, suite: str, project: Project) -> list[NewFile]:
         )
         for path, template in _templates(files(__package__) / "templates" / kind)
     )
+    # The files of the suite come first, its recordings after them.
     return sorted(written, key=lambda file: (not file.path.is_relative_to(folder), file.path))
 
 
@@ -218,7 +221,8 @@ def _templates(folder: Traversable, below: str = "") -> Iterator[tuple[str, Trav
     for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if each.is_file():
             yield f"{below}{each.name}", each
-        elif each.name != "__pycache__":  # of an installer that compiles all that ends with .py
+        # An installer may have compiled the templates that end with .py.
+        elif each.name != "__pycache__":
             yield from _templates(each, f"{below}{each.name}/")
 
 
@@ -231,7 +235,7 @@ def _target_path(path: str, folder: Path, suite: str, root: Path) -> Path:
 
 
 def example_named(name: str, registry: Registry) -> Example:
-    """Find an example; raises UsageMistake where nobody offers it."""
+    """Find an example; raises UsageMistake where no benchmark offers it."""
     try:
         return registry.example_named(name)
     except UnknownName as unknown:
@@ -252,7 +256,7 @@ def _example_files(example: Example, project: Project) -> list[NewFile]:
 
 
 class InitPlan(FrozenValue, frozen=True):
-    """Files to be written, paths of those to be left, and what to say of the suite."""
+    """The files to write, the paths that stay as they are, and what to say about the suite."""
 
     project: Project
     suite: str
@@ -290,6 +294,7 @@ def _plan_first_suite(project: Project, kind: str, *, suite: str | None, force: 
     below = path_in_root(folder, project.root)
     arguments = shlex.join([below, *starter.options])
     of_github = workflow(project, name, f"pytest {arguments}")
+    # A workflow that is there already stays; a line says what to add to it.
     stays = of_github.path.exists() and not force
     pytest = _program_command("pytest", project.root)
     change = [fill(line, {"folder": below, "pytest": pytest}) for line in starter.change]
@@ -305,7 +310,7 @@ def _plan_first_suite(project: Project, kind: str, *, suite: str | None, force: 
 
 
 def _packaging_files(root: Path, files: Sequence[NewFile]) -> tuple[Sequence[NewFile], Sequence[str]]:
-    """Name the project's own packages where new folders would be taken for more; say so."""
+    """Name the project's own packages, and say so, where setuptools would take new folders for packages."""
     named = named_packages(root, files)
     if named is None:
         return (), ()
@@ -385,21 +390,20 @@ class ImportDocument(Document, frozen=True, kw_only=True):
 
 
 class _Tee(io.StringIO):
-    """What an importer prints, also passed on as it comes where there is a screen."""
+    """What an importer prints, also written to a screen as it comes, if there is one."""
 
     def __init__(self, screen: TextIO | None) -> None:
         super().__init__()
         self._screen = screen
 
     def write(self, text: str) -> int:
-        """Take a text, and pass it on."""
         if self._screen is not None:
             self._screen.write(text)
         return super().write(text)
 
 
 def import_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments: an importer's name, and what that one declares itself."""
+    """Declare the importer's name and the rest, which the importer itself parses."""
     parser.add_argument("importer", nargs="?", metavar="NAME", help="which importer; none lists them")
     parser.add_argument(
         "rest", nargs=argparse.REMAINDER, metavar="...", help="its own arguments: import NAME -h"
@@ -408,9 +412,9 @@ def import_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def import_(args: argparse.Namespace) -> int:
-    """Let the importer of this name import; without a name, list the importers.
+    """Run the importer of this name; without a name, list the importers.
 
-    0 when all that was imported can be used, else 1. Only the importer that is named is imported itself.
+    0 when everything that was imported can be used, else 1. Only the importer that is named is loaded.
     """
     from pytest_agenteval.registry.installed import installed_registry
 
@@ -432,13 +436,15 @@ def import_(args: argparse.Namespace) -> int:
             ) from None
         try:
             add_json_option(parser)
+            # --json may also stand after the importer's name.
             options = parser.parse_args(args.rest)
             args.json = options.json or args.json
-        except argparse.ArgumentError:  # it means something else by it
+        except argparse.ArgumentError:  # the importer has another option of that name
             options = parser.parse_args(args.rest)
         heard = _Tee(None if args.json == STDOUT else sys.stdout)
         with redirect_stdout(heard):
             status: object = importer.run(options, registry)
+        # Without a return the importer would seem to have had success.
         if not isinstance(status, int):
             raise UsageMistake(
                 f"the importer {args.importer!r}: expected an exit status, 0 or 1; found {status!r:.80}"

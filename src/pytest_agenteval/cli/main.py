@@ -1,8 +1,8 @@
 """The command ``agenteval``: its verbs, each with the line that says what it is for.
 
-A verb has two functions: ``NAME_arguments(parser)`` declares its arguments, and ``NAME(args)`` gives the exit
-status. They stand in a module of this room that bears the verb's name, or in the one that ``MODULES`` names;
-it is imported when the verb is typed, and not before.
+A verb has two functions: ``NAME_arguments(parser)`` declares its arguments, and ``NAME(args)`` returns the
+exit status. They stand in the module of this room that has the verb's name, or in the one that ``MODULES``
+names; it is imported only when the verb is typed.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ AFTER_DASHES = "pytest_options"
 def verb_function(verb: str, part: str = "") -> Callable[..., Any]:
     """Import a verb's function, or with ``_arguments`` the one that declares its arguments."""
     name = verb.replace("-", "_")
+    # import is a keyword, which no module and no function can have as its name.
     module = MODULES.get(verb, f"{name}_" if iskeyword(name) else name)
     own = f"{name}{part}" if part or not iskeyword(name) else f"{name}_"
     function: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), own)
@@ -82,12 +83,13 @@ def verb_function(verb: str, part: str = "") -> Callable[..., Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do what the arguments say and give the exit status.
+    """Run the verb that the arguments name, and return the exit status.
 
     0; 1 where something is wrong with what was looked at; 2 for a mistake in use; 130 after Ctrl-C.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # not every console knows Hangul
         sys.stdout.reconfigure(errors="backslashreplace")
+    # Verbs print texts of runs, and values of secret variables may stand there.
     KNOWN_SECRETS.know_environment()
     try:
         _refuse_unknown_verb(sys.argv[1:] if argv is None else argv)
@@ -101,6 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("agenteval: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, say `head`, has seen enough
+        # Python would complain there at exit that it cannot flush the output.
         sys.stderr.close()
         return 0
 
@@ -114,7 +117,7 @@ class _VerbParser(argparse.ArgumentParser):
     declare: Callable[[argparse.ArgumentParser], None] | None = None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Declare the arguments, and parse them: this is what the parser of all verbs calls."""
+        """Declare the arguments and parse them; the parser of all verbs calls this."""
         if self.declare is not None:
             declare, self.declare = self.declare, None
             declare(self)
@@ -125,7 +128,7 @@ class _VerbParser(argparse.ArgumentParser):
         return namespace, unknown
 
     def _split(self, args: Any) -> tuple[Any, list[str] | None]:
-        """Take off what stands behind ``--``, for a verb that hands it on: argparse would look for flags."""
+        """Take off what stands behind ``--``, for a verb that hands it on; argparse would parse it."""
         if self.get_default(AFTER_DASHES) is None or not args or "--" not in args:
             return args, None
         place = args.index("--")
@@ -133,7 +136,7 @@ class _VerbParser(argparse.ArgumentParser):
 
 
 def _refuse_unknown_verb(argv: Sequence[str]) -> None:
-    """Raise UsageMistake for a verb that there is not: argparse would list all of them and no nearest."""
+    """Raise UsageMistake for an unknown verb: argparse would list all verbs, and not the nearest."""
     verb = argv[0] if argv else ""
     if verb and not verb.startswith("-") and verb not in VERBS:
         hint = did_you_mean(verb, VERBS) or "agenteval --help lists the verbs"
@@ -144,16 +147,19 @@ def _verbs_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="agenteval", description="Look at tasks and runs; pytest runs them."
     )
+    # The list of verbs keeps its line ends.
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     widest = max(map(len, VERBS))
     lines = (f"  {verb:{widest}}  {purpose}" for verb, purpose in VERBS.items())
-    parser.epilog = "\n".join(["verbs:", *lines])  # argparse breaks those with a long name into two lines
+    # As an epilog: argparse itself would break verbs with long names into two lines.
+    parser.epilog = "\n".join(["verbs:", *lines])
     verbs = parser.add_subparsers(
         required=True, metavar="VERB", parser_class=_VerbParser, help="see below; agenteval VERB --help"
     )
     for verb, purpose in VERBS.items():
         sentence = f"{purpose[0].upper()}{purpose[1:]}"
         own = verbs.add_parser(verb, description=sentence if sentence.endswith("?") else f"{sentence}.")
+        # Declared later: --help lists all verbs at once, without importing the module of any.
         own.declare = partial(_declare_arguments, verb)
         own.set_defaults(verb=partial(_run_verb, verb))
     return parser

@@ -70,7 +70,6 @@ class MergeDocument(Document, frozen=True, kw_only=True):
 
 
 def merge_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     add = parser.add_argument
     below = "A folder that is no run stands for all runs below it, as of downloaded artifacts."
     parser.epilog = f"{RUN_HELP} {below}"
@@ -97,7 +96,8 @@ def merge(args: argparse.Namespace) -> int:
         expected = "a name for a folder, of letters, digits, '.', '_' and '-'"
         raise UsageMistake(f"--into: expected {expected}; found {args.into!r}") from None
     for file in args.output:
-        check_report_path(Path(file))  # before anything is done
+        # Whatever can be refused is refused before anything is made.
+        check_report_path(Path(file))
     if len(args.junit) == 1:
         alone = f"found {args.junit[0]} alone"
         raise UsageMistake(f"--junit: expected a file to write, and those to read; {alone}")
@@ -110,7 +110,8 @@ def merge(args: argparse.Namespace) -> int:
         hint = "--agent-resume=RUN goes on with a run; --partial joins what is there"
         raise UsageMistake("\n".join(["not all is here:", *(f"  {line}" for line in missing), hint]))
     baseline = _find_baseline(parts.runs, args.baseline, results)
-    with keeping_latest(results):  # until the run is whole, it is nobody's latest
+    # Until the run is whole, ``latest`` has to lead to the run before.
+    with keeping_latest(results):
         folder = join_runs(parts.runs, results, args.into, ("agenteval", "merge", *args.runs))
         try:
             merged_run = load_run(folder)
@@ -120,8 +121,10 @@ def merge(args: argparse.Namespace) -> int:
             failed = any(part.header.exit_status for part in parts.runs)
             broken = verdict is not None and bool(verdict.outcome.broken)
             status = INCOMPLETE if missing else int(failed or broken)
+            # The run ended when its last part ended, whenever it is merged.
             ended_at = max(part.header.ended_at for part in parts.runs) or merged_run.header.started_at
             end_run(merged_run.folder, ended_at, status)
+        # After Ctrl-C too: half a run would be taken for a run.
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -143,11 +146,13 @@ def merge(args: argparse.Namespace) -> int:
     )
     if args.json:
         write_document(args.json, document)
+    # 2 is for runs that are not joined at all.
     return 1 if run.header.exit_status else 0
 
 
 def _find_baseline(runs: Sequence[Run], named: str, results: Path) -> Path | None:
-    """Find what the run is compared with, before the merged run is the latest."""
+    """Find the run or file to compare with, before ``latest`` leads to the merged run."""
+    # Shards do not compare; they record the baseline that was named when they started.
     of_shards = next((run.header.shards.baseline for run in runs if run.header.shards), "")
     name = named or of_shards
     if not name:
@@ -169,7 +174,7 @@ def _write_reports(
     junit: Sequence[Sequence[Element]],
     args: argparse.Namespace,
 ) -> None:
-    """Show the merged run and write its files, as pytest does with a run that it has made."""
+    """Show the merged run and write its files, as pytest does for a run of its own."""
     scorecards = installed_registry().scorecards()
     comparison = verdict.comparison if verdict is not None else None
     gate_lines = [
@@ -211,5 +216,6 @@ def _report_source(
 ) -> ReportSource:
     if verdict is None or verdict.comparison is None or not verdict.comparison.suites:
         return ReportSource((run,), scorecards=scorecards)
+    # A baseline may be a file, which has scores and no run.
     old_run = load_run(baseline) if baseline is not None and baseline.is_dir() else None
     return ReportSource((run,), verdict.comparison, verdict.old, old_run, scorecards)

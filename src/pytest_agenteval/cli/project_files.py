@@ -1,6 +1,6 @@
-"""The project that a first suite goes into: its root, its packaging, and the files that it shares.
+"""The project that a first suite goes into: its root, its packaging, and files that all suites share.
 
-``agenteval guide`` prints one of them: rules for agents that work on evals, for AGENTS.md.
+``agenteval guide`` prints one of them: rules for coding agents that work on evals, for AGENTS.md.
 """
 
 from __future__ import annotations
@@ -46,13 +46,11 @@ class GuidePage(Document, frozen=True, kw_only=True):
 
 
 def guide_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     parser.description = "Print the page; `agenteval guide >> AGENTS.md` puts it where coding agents look."
     add_json_option(parser)
 
 
 def guide(args: argparse.Namespace) -> int:
-    """Print the page."""
     page = guide_page()
     if args.json:
         write_document(args.json, page)
@@ -63,14 +61,14 @@ def guide(args: argparse.Namespace) -> int:
 
 @cache
 def guide_page() -> GuidePage:
-    """Give the page of this version."""
     text = files("pytest_agenteval.cli").joinpath("guide.md").read_text(encoding="utf-8")
     markdown = text.replace("{version}", __version__)
     return GuidePage(package=__version__, markdown=markdown, commands=tuple(_commands(markdown)))
 
 
 def _commands(markdown: str) -> Iterator[str]:
-    """Give the commands of the page's blocks of code, without their comments."""
+    """Give the commands in the page's blocks of code, without their comments."""
+    # Every second part between fences is a block of code.
     for block in markdown.split("```")[1::2]:
         for line in block.splitlines():
             if line.startswith(PROGRAMS):
@@ -113,7 +111,7 @@ class NewFile(FrozenValue, frozen=True):
 
 
 def refuse_existing(files: Iterable[NewFile], way_out: str) -> None:
-    """Raise UsageMistake that names each file which is there already and would be written over."""
+    """Raise UsageMistake with each file that exists already and would be overwritten."""
     there = [short_path(file.path) for file in files if not file.adds and file.path.exists()]
     if there:
         verb = "is" if len(there) == 1 else "are"
@@ -121,7 +119,7 @@ def refuse_existing(files: Iterable[NewFile], way_out: str) -> None:
 
 
 def write_files(files: Sequence[NewFile]) -> None:
-    """Write files, and the folders that they lie in; raises UsageMistake where one cannot be written."""
+    """Write files, with their folders; raises UsageMistake where one cannot be written."""
     for file in files:
         try:
             file.path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,8 +130,10 @@ def write_files(files: Sequence[NewFile]) -> None:
 
 
 def _appended_file(path: Path, lines: str, mark: str) -> NewFile | None:
-    """Give a file with lines added at its end; None where it holds ``mark`` already."""
+    """Give a file with lines added at its end; None where it contains ``mark`` already."""
+    # Bytes that are no UTF-8 have to stay as they are.
     before = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+    # A second init adds nothing twice.
     if mark in before:
         return None
     between = "" if not before else "\n" if before.endswith("\n") else "\n\n"
@@ -141,7 +141,7 @@ def _appended_file(path: Path, lines: str, mark: str) -> NewFile | None:
 
 
 def _edited_file(path: Path, text: str) -> NewFile:
-    """Give a file with this text, whose lines end as those do that it has."""
+    """Give a file with this text; its lines end as those of the file do."""
     before, content = path.read_bytes() if path.is_file() else b"", text.encode("utf-8", "surrogateescape")
     content = content.replace(b"\n", b"\r\n") if b"\r\n" in before else content
     return NewFile(path, content, adds=bool(before))
@@ -161,16 +161,17 @@ class Project(FrozenValue, frozen=True):
 
     @property
     def evals(self) -> Path:
-        """The folder that suites lie in: ``evals``, or where the project's first suite lies."""
+        """The folder of suites: ``evals``, or where the project's first suite lies."""
         usual = self.root / "evals"
         if usual.is_dir() or not self.suites:
             return usual
+        # A new suite goes beside those that the project has.
         folder = next(iter(self.suites.values())).parent
         return folder.parent if folder != self.root else usual
 
 
 def find_project(folder: str | None) -> Project:
-    """Give the project of a folder that is named, or else the one that the current folder lies in.
+    """Give the project at a named folder, or else the one that the current folder lies in.
 
     Raises UsageMistake where the name is that of a file.
     """
@@ -183,15 +184,18 @@ def find_project(folder: str | None) -> Project:
             raise UsageMistake(f"{folder}: expected a folder; found a file")
     suites: dict[str, Path] = {}
     for file in SuiteSearch(root).all if root.is_dir() else ():
-        with suppress(ProblemsFound):  # what cannot be read is passed over: it is not ours to mend
+        # A broken suite is passed over: init neither needs nor mends it.
+        with suppress(ProblemsFound):
             if suite := read_suite(file, root):
                 suites[suite.name] = file
     return Project(root, _config_folder(root) == root, suites, _repository_above(root) or root)
 
 
 def _config_folder(place: Path) -> Path | None:
-    """Give what is pytest's rootdir for what lies in a folder; None where that hangs on how it is called."""
+    """Give pytest's rootdir for files in a folder; None where it depends on pytest's arguments."""
     folders = (place, *place.parents)
+    # pytest's own order: a configuration for pytest anywhere above comes before any pyproject.toml, and that
+    # before any setup.py.
     tests = (
         _configures_pytest,
         lambda at: (at / "pyproject.toml").is_file(),
@@ -215,12 +219,11 @@ def _repository_above(place: Path) -> Path | None:
 
 
 def module_name(suite: str) -> str:
-    """Give a suite's name as Python modules may be called."""
     return re.sub(r"\W", "_", suite)
 
 
 def fill(text: str, words: Mapping[str, str]) -> str:
-    """Put words in the places of their names: ``{{name}}``."""
+    """Replace ``{{name}}`` by the word of that name."""
     for name, word in words.items():
         text = text.replace("{{" + name + "}}", word)
     return text
@@ -234,11 +237,11 @@ class Discovery(FrozenValue, frozen=True):
 
     @property
     def is_clear(self) -> bool:
-        """Whether setuptools takes them; of several it asks which."""
+        """Whether setuptools would use them: of several it demands a choice."""
         return len(self.packages or self.modules) <= 1
 
     def settings(self, *, in_toml: bool) -> Mapping[str, str]:
-        """Give tables of pyproject.toml, or else setup.cfg, each with the key that names what is found."""
+        """Give tables of pyproject.toml, or else setup.cfg, each with the key that names the packages."""
         if not self.packages and not self.modules:
             return {"[tool.setuptools]": "packages = []"} if in_toml else {"[options]": "packages ="}
         if not self.packages:
@@ -271,6 +274,7 @@ def flat_layout(root: Path) -> Discovery | None:
     setuptools = _read_pyproject(root).get("tool", {}).get("setuptools", {})
     system = _read_pyproject(root).get("build-system", {})
     uses_setuptools = str(system.get("build-backend", "setuptools")).startswith("setuptools")
+    # With a src folder setuptools looks only there, and new folders at the top do no harm.
     if not (_is_installed_by_pip(root) and uses_setuptools) or (root / "src").is_dir():
         return None
     options = re.search(r"^\[options\]$(.*?)(?=^\[|\Z)", _text(root / "setup.cfg"), re.MULTILINE | re.DOTALL)
@@ -297,9 +301,11 @@ def named_packages(root: Path, files: Iterable[NewFile]) -> NamedPackages | None
         return None
     parts = [file.path.relative_to(root).parts for file in files if file.path.is_relative_to(root)]
     new = {each[0] for each in parts if len(each) > 1 and each[0].isidentifier()}
+    # Folders that setuptools uses already, or leaves out anyway, change nothing.
     if not new.difference(discovery.packages, NO_PACKAGES.split()):
         return None
-    in_toml = "project" in _read_pyproject(root)  # else setuptools before 68 wants a [project] there
+    # setuptools before 68 demands a [project] in a pyproject.toml that configures it.
+    in_toml = "project" in _read_pyproject(root)
     path = root / ("pyproject.toml" if in_toml else "setup.cfg")
     settings = discovery.settings(in_toml=in_toml)
     before = after = _text(path)
@@ -307,6 +313,7 @@ def named_packages(root: Path, files: Iterable[NewFile]) -> NamedPackages | None
         after = _with_key(after, table, key)
     try:
         tomllib.loads(after) if in_toml else ConfigParser(interpolation=None).read_string(after)
+    # An edit that would break the file is not made: its lines are shown instead.
     except (tomllib.TOMLDecodeError, ConfigParserError):
         after = before
     lines = tuple(line for setting in settings.items() for line in setting)
@@ -314,7 +321,7 @@ def named_packages(root: Path, files: Iterable[NewFile]) -> NamedPackages | None
 
 
 def _with_key(text: str, table: str, key: str) -> str:
-    """Put a key into a table, which is added at the end where it is not there."""
+    """Put a key into a table; a missing table is added at the end."""
     if header := re.search(rf"^{re.escape(table)}[ \t]*(#.*)?$", text, re.MULTILINE):
         return f"{text[: header.end()]}\n{key}{text[header.end() :]}"
     between = "" if not text else "\n" if text.endswith("\n") else "\n\n"
@@ -322,6 +329,7 @@ def _with_key(text: str, table: str, key: str) -> str:
 
 
 def _declaring_commands(root: Path, package: str) -> Iterator[str]:
+    # pip takes "-", "_" and "." in a name for the same (PEP 503).
     wanted = re.compile(rf"^\s*{re.sub('-', '[-_.]', package)}(?![\w.-])", re.MULTILINE | re.IGNORECASE)
     for file in sorted((*root.glob("*requirements*.txt"), *root.glob("requirements/*.txt"))):
         if wanted.search(_text(file)):
@@ -350,8 +358,9 @@ def _read_pyproject(root: Path) -> dict[str, Any]:
 
 
 def shared_files(project: Project) -> Iterator[NewFile]:
-    """Give the files that every first suite needs, so far as the project has none."""
-    if not project.has_config:  # else where pytest is started would say which folder is the root
+    """Give the files that every first suite needs and that the project lacks."""
+    # Without a configuration the root would depend on the folder in which pytest is started.
+    if not project.has_config:
         evals = project.evals.relative_to(project.root).as_posix()
         yield NewFile(project.root / "pytest.ini", PYTEST_INI.format(evals=evals).encode())
     ignored = _appended_file(project.root / ".gitignore", f"{RESULTS_FOLDER}\n", RESULTS_FOLDER.rstrip("/"))
@@ -360,7 +369,7 @@ def shared_files(project: Project) -> Iterator[NewFile]:
 
 
 def workflow(project: Project, suite: str, command: str) -> NewFile:
-    """Give a workflow for GitHub that runs a suite offline, as ``command`` does from the project's root."""
+    """Give a GitHub workflow that runs a suite offline, by ``command`` from the project's root."""
     inner = project.root.relative_to(project.repository).as_posix()
     folder = "" if inner == "." else f'    defaults: {{run: {{working-directory: "{inner}"}}}}\n'
     prefix = "" if inner == "." else f"{inner}/"
@@ -375,16 +384,16 @@ def workflow(project: Project, suite: str, command: str) -> NewFile:
         "prefix": prefix,
     }
     template = (files(__package__) / "templates" / "shared" / "evals.yml").read_text(encoding="utf-8")
-    # At the top of the repository, where GitHub looks.
+    # GitHub looks for workflows at the top of the repository only.
     place = project.repository / ".github" / "workflows" / "evals.yml"
     return NewFile(place, fill(template, words).encode())
 
 
 def _install_commands(root: Path) -> Iterable[str]:
-    """Give what installs this package and the project, in one environment.
+    """Give the commands that install this package and the project in one environment.
 
-    The package comes by what the project itself requires, else from where it was installed here; where
-    neither is known the workflow stops at a line that is to be filled in, and says so.
+    The package comes from the project's own requirements, else from where it was installed here. Where
+    neither is known the workflow stops at a line that the author has to fill in.
     """
     commands = list(_declaring_commands(root, PACKAGE))
     if not commands:
@@ -394,31 +403,35 @@ def _install_commands(root: Path) -> Iterable[str]:
         commands.append("pip install -r requirements.txt")
     layout = flat_layout(root)
     installed = any(command.startswith("pip install -e ") for command in commands)
+    # Of several packages setuptools installs none, and the step would fail.
     if _is_installed_by_pip(root) and (layout is None or layout.is_clear) and not installed:
         commands.append("pip install -e .")
     return dict.fromkeys(commands)
 
 
 def package_source() -> str:
-    """Say where others can install this package from, as pip takes it; empty where that is not known.
+    """Give a requirement by which others can install this package; empty where none is known.
 
-    That is an address or a commit in Git, this installation's own or that of the clone that it was installed
-    from. A name alone could be a stranger's package in an index.
+    It is an address or a commit in Git: this installation's own, or that of the clone that it was installed
+    from.
     """
     try:
+        # pip writes this file for an installation that comes from no index (PEP 610).
         origin: dict[str, Any] = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
         return ""
     url, vcs = str(origin.get("url", "")), origin.get("vcs_info")
     if vcs:
         return _public_requirement(f"{vcs['vcs']}+{url}@{vcs['commit_id']}")
+    # Installed from a folder, which may be a clone.
     if "dir_info" in origin and url.startswith("file:"):
         return _public_requirement(_published_commit(Path(url2pathname(urlsplit(url).path))))
+    # Never the name alone: that could be a stranger's package in an index.
     return _public_requirement(url)
 
 
 def _public_requirement(address: str) -> str:
-    """Give a requirement, where its address is one that a runner of GitHub's can reach without a key."""
+    """Give a requirement for an address that GitHub's runners reach without a key; else nothing."""
     parts = urlsplit(address)
     is_local = parts.hostname in (None, "localhost") or parts.hostname.startswith("127.")
     return f"{PACKAGE} @ {address}" if parts.scheme in ("https", "git+https") and not is_local else ""
@@ -428,8 +441,10 @@ def _published_commit(clone: Path) -> str:
     if not (clone / ".git").exists():
         return ""
     commit, remote = _git(clone, "rev-parse", "HEAD"), _git(clone, "remote", "get-url", "origin")
+    # A commit that was never pushed is nowhere to be had.
     if not commit or not _git(clone, "branch", "--remotes", "--contains", commit):
         return ""
+    # A runner has no key for SSH, and public repositories are served by HTTPS too.
     remote = re.sub(r"^(?:ssh://)?git@([^:/]+)[:/]", r"https://\1/", remote)
     return f"git+{remote}@{commit}" if not urlsplit(remote).username else ""
 

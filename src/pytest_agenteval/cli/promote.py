@@ -63,7 +63,7 @@ MOST_NAMES = 3
 
 
 def _suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
-    """Read the suite's runs with the models that count, newest first, one when it is looked at."""
+    """Give the suite's runs with the models that count, newest first, each read only when it is needed."""
     for folder in whole_runs(Path(args.results)):
         if any(suite.name == name for suite in folder.header.suites):
             models = counted_models(folder.header, args.model)
@@ -74,20 +74,20 @@ def _suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
 
 def _check_model(args: argparse.Namespace) -> None:
     models = {model.name for folder in whole_runs(Path(args.results)) for model in folder.header.models}
+    # "Nothing to promote" would be a wrong answer to a misspelt model. Before the first run nobody can tell.
     if args.model and models and args.model not in models:
         known = nearest_names(args.model, models)
         raise UsageMistake(f"no run with the model {args.model!r} in {args.results}; models of runs: {known}")
 
 
 def offline_models(name: str, args: argparse.Namespace) -> list[str]:
-    """Name the offline models that the suite's runs were made with."""
     headers = (folder.header for folder in whole_runs(Path(args.results)))
     of_suite = (header for header in headers if any(suite.name == name for suite in header.suites))
     return sorted({model.name for header in of_suite for model in header.models if model.offline})
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, runs: str) -> None:
-    """Declare which runs count, ``runs`` being what their number means, and whether a file is changed."""
+    """Declare which runs count, with ``runs`` as the meaning of their number, and whether to write."""
     add = parser.add_argument
     add("--runs", type=positive_int, default=5, metavar="N", help=f"{runs} (default: 5)")
     add("--model", default="", metavar="MODEL", help=f"{MODEL_HELP}; offline ones count if named")
@@ -152,10 +152,10 @@ class PromotionDocument(Document, frozen=True, kw_only=True):
 
 
 def promote(args: argparse.Namespace) -> int:
-    """Show for each suite what may be promoted and what is lacking, and with ``--write`` do it."""
+    """Show for each suite what may be promoted and what is lacking; with ``--write`` promote it."""
     _check_model(args)
     suites: list[SuitePromotion] = []
-    # All suites are looked at before the file of any is changed.
+    # A problem in any suite must come up before the file of another one is changed.
     for file, promotion in [(file, _promotion(file, args)) for file in suites_meant(args.suite)]:
         before = file.suite.regression
         wider = Regression(
@@ -174,12 +174,14 @@ def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
     name, regression = file.suite.name, file.suite.regression
     capability = file.suite.kind == "capability"
     tasks = todays_tasks(file) if capability else []
+    # In suites of other kinds every miss fails already, so no run has to be read.
     history = suite_history(_suite_runs(name, args) if capability else (), tasks, args.runs)
     standings = [standing(bucket, history) for bucket in unpromoted(tasks, regression, single=False)]
     buckets = [each.group.name for each in standings if not each.reason]
     single: list[Standing] = []
     if args.tasks:
         wider = Regression(buckets=(*regression.buckets, *buckets), tasks=regression.tasks)
+        # Buckets that are ready go as a whole; single tasks are those of the other buckets.
         single = [standing(task, history) for task in unpromoted(tasks, wider, single=True)]
         standings = [*(each for each in standings if not each.reason), *single]
     runs = history.mature
@@ -201,6 +203,7 @@ def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
         stragglers=tuple(stragglers(tasks, history)),
         broken=tuple(newly_broken(tasks, history)),
         null_misses=null_misses(ready, tasks, history),
+        # Without earlier promotions both figures would be the same.
         null_misses_in_all=null_misses(ready | before, tasks, history) if before else None,
         change=SuiteChange(str(file.path)),
     )
@@ -271,7 +274,7 @@ def _null_miss_text(misses: NullMisses) -> str:
 
 
 def _lacking_lines(suite: SuitePromotion) -> Iterator[str]:
-    """Say what each group lacks, once for those that lack the same, those that have come furthest first."""
+    """Say what groups lack, one line for all that lack the same; those that have come furthest come first."""
     if not suite.runs:
         return
     alike: dict[tuple[int, str], list[str]] = {}
@@ -286,7 +289,6 @@ def _lacking_lines(suite: SuitePromotion) -> Iterator[str]:
 
 
 def promote_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     parser.description = (
         "Buckets of capability suites of which every trial passed in the last mature runs become regression: "
         "from then on a miss fails. A mature run ended all of its planned trials, none of them errored, and "
@@ -342,6 +344,7 @@ def demote(args: argparse.Namespace) -> int:
         having = [
             file for file, promoted_names in zip(files, lists, strict=True) if promoted_names >= {*names}
         ]
+        # Several suites may have a bucket of that name.
         if len(having) != 1:
             named = ", ".join(file.suite.name for file in having or files)
             raise UsageMistake(
@@ -359,7 +362,7 @@ def demote(args: argparse.Namespace) -> int:
 
 
 def _suite_and_names(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Take the first word for a suite where it is the name or the path of one."""
+    """Take the first word as the suite where it is a suite's name or path."""
     if not words:
         return None, ()
     is_suite = holds_suite(Path(words[0])) or any(each.suite.name == words[0] for each in suites_meant(None))
@@ -370,6 +373,7 @@ def _not_promoted(files: Sequence[SuiteFile], name: str) -> str:
     known = [
         each for file in files for each in (*file.suite.regression.buckets, *file.suite.regression.tasks)
     ]
+    # A task may be promoted by its bucket only, and then the bucket is what can be moved back.
     for file in files:
         for task in todays_tasks(file):
             if task.id == name and task.bucket in file.suite.regression.buckets:
@@ -398,6 +402,7 @@ def _demotion(file: SuiteFile, names: Sequence[str], write: bool) -> SuiteDemoti
 def _lapsed(file: SuiteFile, args: argparse.Namespace) -> SuiteDemotion:
     name = file.suite.name
     groups = list(promoted(todays_tasks(file), file.suite.regression))
+    # Without promotions no run has to be read.
     runs = list(islice(_suite_runs(name, args), args.runs)) if groups else []
     lapses = [found for group in groups if (found := lapse(group, runs))]
     return SuiteDemotion(
@@ -433,7 +438,6 @@ def _lapse_lines(suite: SuiteDemotion) -> Iterator[str]:
 
 
 def demote_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     parser.description = (
         "Moves promoted buckets and tasks back to capability. Without names it lists those with a miss in "
         "the last runs. Shows the change of suite.yaml; --write makes it."

@@ -80,10 +80,11 @@ def one_run_lines(
     headline: Sequence[StyledLine] = (),
     footer: Sequence[StyledLine] = (),
 ) -> Iterator[StyledLine]:
-    """Give a run in the detail of pytest with this verbosity; ``steps`` are commands that go on.
+    """Give a run in as much detail as pytest with this verbosity; ``steps`` are commands to go on with.
 
-    ``headline`` is the verdict of a comparison, ``footer`` what came of gates.
+    ``headline`` is the verdict of a comparison, ``footer`` what became of gates.
     """
+    # -v shows everything already, and -q is to be short.
     steps = steps if verbosity == 0 else ()
     parts = ScreenParts(
         headline=headline,
@@ -98,7 +99,7 @@ def one_run_lines(
 
 
 def next_commands(run: Run, name: str, results: str) -> list[str]:
-    """Give the commands that show more of a run: all of it, and its worst trial where one did not pass."""
+    """Give the commands that show more of a run: all of it, and its worst trial if one did not pass."""
     elsewhere = [] if Path(results) == ROOT else ["--results", results]
     steps = [["report", name, *elsewhere, "-v"]]
     if any(entry.ending != "passed" for entry in run.entries):
@@ -107,7 +108,7 @@ def next_commands(run: Run, name: str, results: str) -> list[str]:
 
 
 def _scorecard_lines(boards: Sequence[Leaderboard], width: int, verbosity: int) -> Iterator[StyledLine]:
-    """Give what benchmarks make of each model; with -v whole, and side by side where there are several."""
+    """Give the scorecard of each model; with -v whole, and side by side where there are several."""
     if verbosity < 0:
         return
     standings = [standing for board in boards for standing in board.standings]
@@ -129,7 +130,6 @@ def _miss_lines(run: Run, width: int, verbosity: int, room: int) -> Iterator[Sty
 
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     add = parser.add_argument
     parser.epilog = RUN_HELP
     add("runs", nargs="+", metavar="RUN", help="a run; several are put side by side")
@@ -137,6 +137,7 @@ def report_arguments(parser: argparse.ArgumentParser) -> None:
     add("-q", "--quiet", action="count", default=0, help="suites, and what makes figures doubtful")
     add_json_option(parser)
     add("--markdown", metavar="FILE", help="write it as Markdown (- for the standard output)")
+    # Which formats and options there are depends on the installed benchmarks.
     registry = installed_registry()
     add(
         "--as",
@@ -153,10 +154,10 @@ def report_arguments(parser: argparse.ArgumentParser) -> None:
 def add_scorecard_options(
     parser: argparse.ArgumentParser, registry: Registry
 ) -> dict[str, list[ReportOption]]:
-    """Declare the options of all scorecards, and give those of each by its name.
+    """Declare the options of all scorecards; give the options of each by its name.
 
-    What one benchmark has wrong keeps nobody from the reports of another: its options are left out, and a
-    line says so.
+    A mistake of one benchmark keeps nobody from the reports of another: its options are left out, and a line
+    says so.
     """
     options: dict[str, list[ReportOption]] = {}
     for scorecard in registry.scorecards():
@@ -165,7 +166,8 @@ def add_scorecard_options(
             for option in _check_options(scorecard.options(), scorecard.name):
                 parser.add_argument(
                     option.flag,
-                    dest=option.flag,  # as no argument of ours is called
+                    # With its dashes, so that it is no name of an argument of ours.
+                    dest=option.flag,
                     metavar=option.metavar,
                     help=option.help.replace("%", "%%"),
                 )
@@ -180,6 +182,7 @@ def add_scorecard_options(
 
 
 def _check_options(options: object, scorecard: str) -> Iterator[ReportOption]:
+    # The options come from a benchmark's code, which may return anything.
     if not isinstance(options, tuple | list):
         raise UsageMistake(f"options of the scorecard {scorecard!r}: expected a list; found {options!r:.80}")
     for option in options:
@@ -195,7 +198,6 @@ def _print_warning(line: str) -> None:
 
 
 def report(args: argparse.Namespace) -> int:
-    """Say what runs found, or write it as a benchmark does."""
     if args.format is not None:
         # One folder to write into, or none where the format sends trials elsewhere.
         if len(args.output) > 1 or not (args.output or args.format in args.registry.sending_report_formats):
@@ -209,7 +211,8 @@ def report(args: argparse.Namespace) -> int:
     folders = dict.fromkeys(find_named_run(Path(args.results), name).resolve() for name in args.runs)
     runs = [load_run(Path(short_path(folder))) for folder in folders]
     status = _write_format(runs, args) if args.format else _write_reports(runs, scorecards, args)
-    if len(runs) > 1 or args.format or STDOUT in (args.json, args.markdown):  # else it stands below the table
+    # For one run on the screen this stands below the table already.
+    if len(runs) > 1 or args.format or STDOUT in (args.json, args.markdown):
         for run in runs:
             print_unreadable(run.folder, run)
     return status
@@ -233,6 +236,7 @@ def _write_format(runs: Sequence[Run], args: argparse.Namespace) -> int:
         paths = write(runs, Path(args.output[0]) if args.output else None)
         if not isinstance(paths, Iterable):
             raise UsageMistake(f"--as {args.format}: expected the paths that it wrote; found {paths!r:.80}")
+        # A format may be a generator, which writes while it is iterated: each path is printed at once.
         for path in paths:
             print(KNOWN_SECRETS.text(str(path)), flush=True)
         return 0
@@ -249,6 +253,7 @@ def _write_reports(
     runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace
 ) -> int:
     paths = [Path(file) for file in args.output]
+    # Each path is checked before the first file is written.
     for path in paths:
         check_report_path(path)
     if args.rows and not any(path.suffix.lower() in ROW_FILES for path in paths):
@@ -305,7 +310,6 @@ NO_CHECKSUMS = "an earlier version wrote this run, without checksums: damage to 
 
 
 def show_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     add = parser.add_argument
     parser.epilog = f"{TRIAL} {RUN_HELP}"
     add("trial", nargs="?", default=WORST, metavar="TRIAL", help="which trial, or trials (default: worst)")
@@ -318,7 +322,7 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    """Show the trials that are meant; 2 where a transcript is lost, and the journal all that is shown."""
+    """Show the trials that are meant; 2 where a transcript is lost and only its journal entry is shown."""
     query = parse_query(args.trial)
     if query.run and args.run:
         raise UsageMistake(f"{args.trial} names a run, and so does --run {args.run}: leave one of them out")
@@ -328,7 +332,7 @@ def show(args: argparse.Namespace) -> int:
     run = load_run(find_named_run(results, named or LATEST))
     entries = _matching_entries(run, query, args)
     runs = [run, load_run(find_named_run(Path(args.results), args.diff))] if args.diff else [run]
-    # Reading trials below adds to it: more than before means that a transcript is lost.
+    # Reading a trial adds what cannot be read of it: more entries than before mean a lost transcript.
     before = [each.odd for each in runs]
     pairs = list(_matched_pairs(runs[1], entries)) if args.diff else []
     if args.json and args.diff:
@@ -351,6 +355,7 @@ def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> 
         return choose_trials(run.entries, query)
     except UsageMistake as mistake:
         unreadable = [f"{run.folder.name}: {line}" for line in first_unreadable(run.odd)]
+        # Another run is no hint where this one has something alike, or where the person named the run.
         known = query.word or best_matches(run.entries, query.name) or args.run
         others = [] if known else list_runs(Path(args.results))[:MOST_LOOKED_AT]
         names = (
@@ -358,12 +363,13 @@ def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> 
             for other in others
             if other.path.name != run.folder.name and best_matches(load_run(other.path).entries, query.name)
         )
+        # Journals of other runs are read only until one has the trial.
         hint = [f"the run {name} has it: --run {name}" for name in islice(names, 1)]
         raise UsageMistake("\n".join([f"run {run.folder.name}: {mistake}", *hint, *unreadable])) from None
 
 
 def _trial_lines(run: Run, entries: Sequence[JournalEntry], detail: Detail) -> Iterator[StyledLine]:
-    """Give the trials one after the other, each read when it is its turn."""
+    """Give the trials one after the other; each is read only when it is its turn."""
     for number, entry in enumerate(entries, start=1):
         if number > 1:
             yield from (StyledLine(""), StyledLine("=" * detail.width, "dim"))
@@ -377,13 +383,14 @@ def _trial_lines(run: Run, entries: Sequence[JournalEntry], detail: Detail) -> I
 
 
 def _journal_lines(entry: JournalEntry) -> Iterator[str]:
-    """Give what the journal knows of a trial whose transcript is lost."""
+    """Give what the journal has of a trial whose transcript is lost."""
     yield f"{ending_word(entry.ending, entry.score)}  {trial_name(entry.key)}"
     yield from (f"  {line}" for line in (short_reason(entry), *grade_lines(entry)))
 
 
 def _trial_place(run: Run, entry: JournalEntry) -> TrialPlace:
     models = (model for model in run.header.models if model.name == entry.key.model)
+    # The note is about the header's model, which did not act where the agent chose its own.
     note = "" if entry.own_models else next(map(model_note, models), "")
     return TrialPlace(run.folder.name, str(run.folder / str(entry.location)), printable(note))
 
@@ -391,7 +398,7 @@ def _trial_place(run: Run, entry: JournalEntry) -> TrialPlace:
 def _matched_pairs(
     other: Run, entries: Sequence[JournalEntry]
 ) -> Iterator[tuple[JournalEntry, JournalEntry]]:
-    """Give old and new of each trial; of several, one that the other run does not have is left out."""
+    """Give old and new of each trial; of several, those that the other run lacks are left out."""
     for entry in entries:
         try:
             yield counterpart(other.entries, entry), entry

@@ -73,7 +73,8 @@ def prune(args: argparse.Namespace) -> int:
     for folder in plan.removable:
         held = _lock_file(folder)
         try:
-            if not held.claim(0.0):  # since a moment ago
+            # A pytest may have taken the run up again since the plan was made.
+            if not held.claim(0.0):
                 print(f"{folder.name}: kept: going on", file=sys.stderr)
                 continue
             remove_run(folder)
@@ -87,13 +88,14 @@ def prune(args: argparse.Namespace) -> int:
 
 
 def _lock_file(folder: Path) -> PresenceLock:
-    from pytest_agenteval.session.run_signals import HOLD_FILE  # brings pytest, which other lists do without
+    # Imported here, since it imports pytest, which the other lists do not need.
+    from pytest_agenteval.session.run_signals import HOLD_FILE
 
     return PresenceLock(folder / HOLD_FILE)
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Whether a pytest is at work on a run; nothing is changed by asking."""
+    """Whether a pytest is at work on a run; the check changes nothing."""
     held = _lock_file(folder)
     is_free = held.claim(0.0)
     held.release()
@@ -101,7 +103,7 @@ def _is_in_use(folder: Path) -> bool:
 
 
 def _baseline_runs(below: Path) -> Iterator[str]:
-    """Name the runs that the baselines below a folder were made of."""
+    """Name the runs of which the baselines below a folder were made."""
     for folder, folders, files in os.walk(below):
         # Hidden folders and node_modules hold no baselines, and take long to walk.
         folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
@@ -127,6 +129,7 @@ def _pruning_lines(plan: Pruning, root: Path) -> Iterator[str]:
             yield f"  {folder.name:{widest}}  {when}  {_size_text(size):>8}"
     else:
         yield f"none of {pluralize(stored, 'run')} in {root} may go"
+    # The full reason names the run that refers to this one, so hardly two would be alike.
     reasons = Counter("referred to" if why.startswith("referred") else why for why in plan.retained.values())
     if reasons:
         yield "kept: " + ", ".join(f"{number} {why}" for why, number in reasons.items())
@@ -142,7 +145,6 @@ def _size_text(size: float) -> str:
 
 
 def runs_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     add = parser.add_argument
     number = parser.add_mutually_exclusive_group().add_argument
     number("-n", "--number", type=positive_int, default=MOST_RUNS, metavar="N", help=f"how many, the newest first (default: {MOST_RUNS})")  # fmt: skip  # noqa: E501
@@ -160,7 +162,8 @@ def runs(args: argparse.Namespace) -> int:
     stored = list_runs(Path(args.results))
     chosen = stored if args.all else stored[: args.number]
     listed: list[ListedRun] = []
-    for folder in chosen:  # each is let go: a thousand of them would not fit into memory side by side
+    # Only a summary of each is stored: a thousand whole runs would not fit into memory.
+    for folder in chosen:
         run = load_run(folder.path)
         listed.append(listed_run(run, tuple(first_unreadable(run.odd))))
     if args.json:
@@ -177,7 +180,6 @@ def runs(args: argparse.Namespace) -> int:
 
 
 def sql_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     add = parser.add_argument
     parser.epilog = (
         'As in: agenteval sql "select bucket, avg(score) from trials group by 1". Tables: runs, tasks, '
@@ -193,13 +195,12 @@ def sql_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def sql(args: argparse.Namespace) -> int:
-    """Print what the query gives."""
     from pytest_agenteval.reports.exports import row_files
 
     results = Path(args.results)
     if args.all and args.runs:
         raise UsageMistake(f"--all asks every run in {results}: leave out {', '.join(args.runs)}")
-    # All runs that are meant are found, each once, before any of them is read.
+    # All runs are found before any is read, each once though it may have been named twice.
     paths = [stored.path for stored in list_runs(results)] if args.all else []
     named = [] if args.all else [find_named_run(results, name).resolve() for name in args.runs or ["latest"]]
     result = row_files.query_runs(args.query, _queried_runs(dict.fromkeys(paths + named)))
@@ -214,15 +215,15 @@ def sql(args: argparse.Namespace) -> int:
 
 
 def _queried_runs(folders: Iterable[Path]) -> Iterator[Run]:
-    """Read one run after the other, and say what could not be read of each."""
+    """Read one run after the other, and print what could not be read of each."""
     for folder in folders:
         run = load_run(folder)
         yield run
+        # Only after the query has read its trials is it known which are lost.
         print_unreadable(run.folder, run)
 
 
 def trend_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     add = parser.add_argument
     add("suite", nargs="?", metavar="SUITE", help="a suite's name (default: every suite that was run)")
     add("--last", type=int, default=TREND_RUNS, metavar="N", help=f"how many of its runs (default: {TREND_RUNS})")  # fmt: skip  # noqa: E501
@@ -233,7 +234,7 @@ def trend_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def trend(args: argparse.Namespace) -> int:
-    """Say how suites did in their last runs, oldest first; a UsageMistake names what there is instead."""
+    """Show suites over their last runs, oldest first; a UsageMistake names what there is instead."""
     from pytest_agenteval.reports.trend import TrendDocument, last_runs, suite_names, trend_of
     from pytest_agenteval.reports.trend_screen import trend_lines
 
@@ -250,6 +251,7 @@ def trend(args: argparse.Namespace) -> int:
         trend_of(last_runs(folders, suite, args.last, args.model), suite, args.model, args.variant)
         for suite in ([args.suite] if args.suite is not None else names)
     ]
+    # --model and --variant may leave nothing of a suite.
     trends = [trend for trend in trends if trend.series]
     if not trends:
         raise UsageMistake(f"no such runs in {args.results}; {_known_models(folders)}")
@@ -271,7 +273,7 @@ def _known_models(folders: Sequence[RunFolder]) -> str:
 
 
 def _knows_blocks() -> bool:
-    """Whether the standard output's encoding has the characters that lines are drawn with."""
+    """Whether the encoding of the standard output has the characters that draw the lines."""
     from pytest_agenteval.reports.trend_screen import GAP, LEVELS
 
     try:

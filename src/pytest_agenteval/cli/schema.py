@@ -18,6 +18,7 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 RUN_FILES = ("run", "planned", "journal", "transcript", "text")
 """What a run's folder holds; see ``store/run_schemas.py``."""
 
+# Names and no imports: only the module of the requested schema is loaded.
 DOCUMENTS: Mapping[str, str] = {
     "init": "cli.init:InitDocument",
     "validate": "cli.validate:ValidationDocument",
@@ -46,7 +47,6 @@ DOCUMENTS: Mapping[str, str] = {
 
 
 def schema_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     parser.description = (
         f"Print a JSON Schema: of what authors write ({', '.join(AUTHORED)}), of what a run's folder holds "
         f"({', '.join(RUN_FILES)}), or of what a verb writes with --json. That of report is also of the file "
@@ -57,13 +57,11 @@ def schema_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def schema(args: argparse.Namespace) -> int:
-    """Print the JSON Schema of what authors write, of what a run's files hold, or of a verb's document."""
     print(json.dumps(schema_named(args.what), ensure_ascii=False, indent=2))
     return 0
 
 
 def schema_named(what: str) -> Any:
-    """Give the JSON Schema of one of ``SCHEMA_NAMES``."""
     if what in AUTHORED:
         return AUTHORED[what]()
     if what in RUN_FILES:
@@ -72,6 +70,7 @@ def schema_named(what: str) -> Any:
         return SCHEMAS[what]
     module, _, name = DOCUMENTS[what].partition(":")
     described = getattr(import_module(f"pytest_agenteval.{module}"), name)
+    # A function makes the schema of documents that are no single class.
     if not isinstance(described, type):
         return described()
     from pytest_agenteval.reports.exports.document_text import document_schema
@@ -93,7 +92,6 @@ def task_schema() -> dict[str, Any]:
 
 
 def suite_schema() -> dict[str, Any]:
-    """Give the JSON Schema of a suite file."""
     from pytest_agenteval.tasks.suite_spec import Suite
 
     return {
@@ -132,6 +130,7 @@ def _schema_head(name: str, description: str) -> dict[str, Any]:
 def _definitions(kind: type[Spec]) -> dict[str, Any]:
     from pytest_agenteval.tasks.pydantic_models import schema_of
 
+    # schema_of is cached, and titles are removed below.
     whole = deepcopy(schema_of(kind))
     definitions = {**whole.pop("$defs", {}), kind.__name__: whole}
     for definition in definitions.values():

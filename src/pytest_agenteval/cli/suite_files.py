@@ -1,4 +1,4 @@
-"""Which suites a verb is about: by name, by path, or all below the current folder; how their files change."""
+"""Which suites a verb is about, by name, by path or all below this folder; and changes of their files."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ def suites_meant(name: str | None) -> list[SuiteFile]:
         raise UsageMistake(f"there is no suite.yaml below {here}")
     search, names, broken = SuiteSearch(here), list[str](), list[ProblemsFound]()
     of_name: list[SuiteFile] = []
+    # All files below, also those that pytest would not collect: a name still finds its suite.
     for file in search.all:
         try:
             suite = read_suite(file, here)
@@ -64,6 +65,7 @@ def suites_meant(name: str | None) -> list[SuiteFile]:
     if of_name:
         # The same name may stand in a folder that pytest leaves out, as a copy or a template.
         return [each for each in of_name if each.path in search.collected] or of_name
+    # The suite of that name may be the one that cannot be read.
     if broken:
         raise broken[0]
     if (here / name).is_dir():
@@ -100,13 +102,16 @@ def holds_suite(path: Path) -> bool:
 
 
 def todays_tasks(file: SuiteFile) -> list[SuiteTask]:
-    """Read the tasks of a suite; raises ProblemsFound for a file that holds one with problems."""
+    """Read the tasks of a suite; raises ProblemsFound for a file that has a task with problems."""
     loaded = tasks_of_suite(Suites(Path.cwd()), file.path, file.suite)
     return [SuiteTask(each.task.id, each.bucket, each.task.split == "held_out") for each in loaded]
 
 
 def change_suite(file: SuiteFile, regression: Regression, write: bool) -> SuiteChange:
-    """Work out the change of a suite's file, and make it; raises UsageMistake where it cannot be written."""
+    """Compute the change of a suite's file, and with ``write`` make it.
+
+    Raises UsageMistake where the file cannot be written.
+    """
     before = read_bytes(file.path)
     after = with_regression(file.path, before, regression)
     name = short_path(file.path)
@@ -121,7 +126,7 @@ def change_suite(file: SuiteFile, regression: Regression, write: bool) -> SuiteC
 
 
 def change_lines(change: SuiteChange) -> Iterator[str]:
-    """Show the change of a suite's file, and what came of it; nothing where there is none."""
+    """Show the change of a suite's file; no lines where there is none."""
     yield from change.diff
     if change.diff:
         yield f"{change.file}: written" if change.written else f"--write changes {change.file} so"
@@ -130,9 +135,11 @@ def change_lines(change: SuiteChange) -> Iterator[str]:
 def _diff(before: str, after: str, name: str) -> Iterator[str]:
     for line in difflib.unified_diff(_lines(before), _lines(after), name, name):
         yield line.rstrip("\r\n")
+        # As diff and git write it.
         if not line.endswith(("\n", "\r")):
             yield "\\ No newline at end of file"
 
 
 def _lines(text: str) -> list[str]:
+    # str.splitlines would also split at form feeds and others that a diff does not take for line ends.
     return re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+", text)

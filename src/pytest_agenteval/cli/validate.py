@@ -43,14 +43,13 @@ INTERNAL_ERROR, USAGE_ERROR = 3, 4
 
 
 def validate_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     place = "a folder with task files, or one such file; by default what `pytest` collects here"
     parser.add_argument("paths", nargs="*", metavar="PATH", help=place)
     add_json_option(parser)
 
 
 def validate(args: argparse.Namespace) -> int:
-    """Print every problem of the files below the paths; 0 when there is something to run and no problem."""
+    """Print every problem of the files below the paths; 0 if there is something to run and no problem."""
     collected = _collect_files(args.paths)
     is_usage_error = collected.status == USAGE_ERROR  # pytest has printed why
     if args.json and not is_usage_error:
@@ -61,6 +60,7 @@ def validate(args: argparse.Namespace) -> int:
     if is_usage_error:
         return 2
     document = collected.document
+    # Nothing to run is a mistake too, such as a mistyped folder.
     return 1 if collected.texts or not (document.tasks or document.calibrations) else 0
 
 
@@ -112,7 +112,7 @@ class ValidationDocument(Document, frozen=True, kw_only=True):
 
 
 class _CollectionListener:
-    """Hears what was collected, what could not be, and what was left alone."""
+    """A pytest plugin that records what was collected, what could not be, and what was passed over."""
 
     def __init__(self) -> None:
         self.tasks: set[tuple[str, str]] = set()
@@ -126,16 +126,15 @@ class _CollectionListener:
         self._of_files: dict[str, Iterable[Problem]] = {}
 
     def pytest_keyboard_interrupt(self) -> None:
-        """Take note of Ctrl-C: what pytest gives as its status is the same where a file is broken."""
+        # pytest's exit status is the same where a file is broken.
         self.interrupted = True
 
     def pytest_exception_interact(self, call: pytest.CallInfo[Any], report: Any) -> None:
-        """Keep the problems of a file one by one, before the report comes, which has them as one text."""
         if call.excinfo is not None:
+            # pytest calls this before the report, which has all problems as one text.
             self._of_files[report.nodeid] = getattr(call.excinfo.value, "problems", ())
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep what is wrong with a file."""
         if report.failed:
             text, problems = str(report.longrepr), self._of_files.get(report.nodeid, ())
             self.texts.append(text)
@@ -143,14 +142,14 @@ class _CollectionListener:
             self.unreadable += [] if problems else [UnreadableFile(report.nodeid, text)]
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Count tasks, also those that a run would leave out, and calibrations."""
+        """Count calibrations and tasks, also those that a run would leave out."""
         task = getattr(item, "task", None)
         if task is not None:
             self.tasks.add((task.suite, task.id))
         self.calibrations += hasattr(item, "calibration")
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """List what is no task and lies below a suite, or is one and lies in none; and broken benchmarks.
+        """List files below suites that are no task, tasks outside of suites, and broken benchmarks.
 
         What a suite has promoted is looked up in all of its files, those too that are not validated.
         """
@@ -170,13 +169,14 @@ class CollectedFiles(FrozenValue, frozen=True):
 
 
 def _collect_files(paths: Sequence[str]) -> CollectedFiles:
-    """Have pytest collect what is below the paths, in this process; nothing is run, and nothing printed.
+    """Let pytest collect everything below the paths, in this process; nothing is run or printed.
 
-    For a mistake in use, status 4, pytest says why. Ctrl-C raises KeyboardInterrupt.
+    For a mistake in use, status 4, pytest prints why. Ctrl-C raises KeyboardInterrupt.
     """
     listener = _CollectionListener()
     status, output = pytest_here(("--collect-only", "--continue-on-collection-errors", *paths), listener)
     if listener.interrupted:
+        # An interrupted collection must not report that there are no problems.
         raise KeyboardInterrupt
     if status == pytest.ExitCode.INTERNAL_ERROR:
         listener.texts.append(output)
@@ -229,7 +229,6 @@ LEAK_KINDS: dict[LeakKind, str] = {
 
 
 def audit_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     add = parser.add_argument
     add("suite", nargs="?", metavar="SUITE", help="a suite's name, or a path; without it every suite below here")  # fmt: skip  # noqa: E501
     add("--least", type=float, default=LEAST_SHARE, metavar="SHARE", help=f"the share of spoilers that a suite's graders have to see, 0 to 1; {LEAST_SHARE}, if not said")  # fmt: skip  # noqa: E501
@@ -240,7 +239,7 @@ def audit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def audit(args: argparse.Namespace) -> int:
-    """Audit suites: 0 where all is sound, 1 where a task or its graders are not, 2 where nothing can be."""
+    """Audit suites: 0 if all is sound, 1 if a task or its graders are not, 2 if nothing can be audited."""
     if not 0 <= args.least <= 1:
         raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")
     named = args.suite is not None and Path(args.suite).name not in SUITE_NAMES
@@ -268,6 +267,7 @@ def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) ->
     try:
         status = pytest.wait()
     except AgentEvalError:
+        # Without a task that has a reference pytest selects no item, and leaves no run.
         if "no tests ran" in output.read_text(encoding="utf-8", errors="replace"):
             none = "nothing can be audited: no task there has a reference_solution with turns"
             raise UsageMistake(none) from None
@@ -285,7 +285,7 @@ def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) ->
 
 @contextmanager
 def _audit_folder(named: str | None) -> Iterator[Path]:
-    """Give the folder for the run: the one that is named, or a temporary one."""
+    """Give the folder for the run: the named one, or a temporary one."""
     if named is not None:
         folder = Path(named).resolve()
         if (folder / AUDIT_RUN).exists():
@@ -301,13 +301,12 @@ def _audit_folder(named: str | None) -> Iterator[Path]:
 
 
 def _print_end(output: Path) -> None:
-    """Show how pytest ended: it says best what is wrong with task files."""
+    """Print the end of pytest's output, which says best what is wrong with task files."""
     for line in output.read_text(encoding="utf-8", errors="replace").splitlines()[-MOST_SHOWN:]:
         print(KNOWN_SECRETS.text(printable(line)), file=sys.stderr)
 
 
 def leaks_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
     parser.description = (
         "Says where prompts hold what tasks ask and expect: ids, expected values, eight words of an input. "
         "Case, width, accents, spaces, punctuation and escapes hide nothing; a paraphrase is not seen. The "
@@ -328,6 +327,7 @@ def leaks(args: argparse.Namespace) -> int:
         raise UsageMistake("nothing to look at: name files with --prompt GLOB or --files GLOB")
     named = is_place_of_suite(args.suite)
     places = [Path(args.suite)] if named else [each.path for each in suites_meant(args.suite)]
+    # A task with problems raises here: its texts could not be searched for, and would leak unseen.
     suites = [each for place in places for each in read_suites(place)]
     new = read_files(globs)
     old = files_at_commit(globs, new, args.since, places[0])
@@ -336,6 +336,7 @@ def leaks(args: argparse.Namespace) -> int:
         files=tuple(new),
         suites=tuple(each.suite.name for each in suites),
         tasks=sum(len(each.tasks) for each in suites),
+        # A file that both options name is a prompt.
         leaks=suite_leaks(old.texts, new, suites, {*new}.difference(read_files(args.prompt))),
     )
     if args.json:
