@@ -57,12 +57,14 @@ class Cassette:
         self._used: set[InteractionSlot] = set()
         self._as_read: set[InteractionSlot] = set()
         recording = cassette_files.read_cassette(self.path, self.name)
+        # Another worker of the same run may have written the file a moment ago: that is no earlier recording.
         of_this_run = recording.since(self.started)
         self._unfinished = recording.unfinished and not of_this_run
         self._new = not recording.there or of_this_run or self._unfinished or self.mode == "all"
         self.recording = self.mode in ("all", "new_episodes") or (self.mode == "once" and self._new)
         if self.mode != "all" or of_this_run:
             for interaction in filter(self._stays, recording.interactions):
+                # The response is redacted when it is first given out: most never are.
                 request = self.redactor.request(normalize_request(interaction.request))
                 self._as_read.add(self.recorded.append(Interaction(request, interaction.response)))
 
@@ -71,6 +73,7 @@ class Cassette:
 
         It is requested again.
         """
+        # A recorded tool's error has the status 500 too, and is an answer.
         failed = held.response.status >= 500 and not held.request.uri.startswith(TOOL)
         return not (failed and self._unfinished and self.recording)
 
@@ -80,6 +83,7 @@ class Cassette:
             if self.recording and self._new and broken != (trial in self._broken_trials):
                 (self._broken_trials.add if broken else self._broken_trials.discard)(trial)
                 self.dirty = self.dirty or len(self) > 0
+            # Nothing may have been recorded, and yet the mark of the earlier run has to go.
             if self.recording and self._unfinished and not self._broken_trials:
                 self.dirty = True
 
@@ -99,7 +103,6 @@ class Cassette:
         return self.mode in ("none", "new_episodes") or not self.recording or goes_on
 
     def interaction_at(self, slot: InteractionSlot) -> Interaction:
-        """Give the interaction of a slot."""
         interaction = self.recorded[slot]
         if slot in self._as_read:
             with self.lock:
@@ -110,7 +113,6 @@ class Cassette:
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """All requests that are held."""
         with self.lock:
             return self.recorded.requests
 
@@ -146,6 +148,7 @@ class Cassette:
         with self.lock:
             if not self.dirty:
                 return False
+            # Cleared before the file is written: what is recorded meanwhile makes it dirty again.
             ours, self.dirty, unfinished = self.interactions, False, bool(self._broken_trials)
         since = self.started if self.mode == "all" else None
         try:

@@ -62,7 +62,8 @@ def read_with_vcrpy(text: str, is_json: bool, name: str) -> Mapping[str, Any]:
                 "body": _request_body(request.body),
                 "headers": dict(request.headers),
             }
-            if "status_code" in response:  # of httpx, by vcrpy 4 and 5
+            # vcrpy 4 and 5 wrote httpx's responses in this form.
+            if "status_code" in response:
                 response = {
                     "status": {"code": response["status_code"], "message": ""},
                     "headers": response.get("headers"),
@@ -72,7 +73,8 @@ def read_with_vcrpy(text: str, is_json: bool, name: str) -> Mapping[str, Any]:
                 response = {**response, "body": {"string": _unwrapped_body(response.get("body") or {})}}
             interactions.append({"request": plain, "response": response})
         return {"interactions": interactions}
-    except Exception as why:  # of a file that somebody made, anything may be wrong
+    # The file may be anything, and vcrpy's deserialiser may raise anything.
+    except Exception as why:
         oldest = "migration script" in str(why) or "!!python/object:vcr.request.Request" in text
         migrate = f"vcrpy before 1.0 wrote it; bring it up to date:  python -m vcr.migration {name}"
         raise NotOfVcrpy(migrate if oldest else "") from None
@@ -82,7 +84,7 @@ def _request_body(body: Any) -> Any:
     if hasattr(body, "read"):
         return body.read()
     if isinstance(body, Mapping):
-        # aiohttp's ``json`` and ``data`` are both kept as the map that was given, and no longer told apart.
+        # vcrpy stores aiohttp's ``json`` and ``data`` alike, as the map that was given.
         return _unwrapped_body(body) if body and body.keys() <= _BODY_KEYS else compact_json(dict(body))
     if body is None or isinstance(body, str | bytes):
         return body
@@ -119,11 +121,10 @@ class CassetteContent:
 
     @property
     def unfinished(self) -> bool:
-        """Whether a trial that recorded into it broke, so that something may be missing."""
         return bool(self.rest.get(UNFINISHED))
 
     def since(self, started: float) -> bool:
-        """Was the file written by the run that began then?"""
+        """Was the file written by the run that began then, in seconds since 1970?"""
         return self.there and self.modified_at >= started
 
 
@@ -137,6 +138,7 @@ def read_cassette(path: Path, name: str = "") -> CassetteContent:
         return CassetteContent()
     except OSError as why:
         raise file_problem(name, None, (), "a file that can be read", str(why)) from None
+    # Editors on Windows put a byte order mark before the text.
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as why:
@@ -144,6 +146,7 @@ def read_cassette(path: Path, name: str = "") -> CassetteContent:
         raise file_problem(name, line, (), "text in UTF-8", f"the byte 0x{raw[why.start]:02x}") from None
     comments = None if path.suffix in JSON else _HEADER.match(text)
     header = comments[0].replace("\r\n", "\n") if comments else ""
+    # As with vcrpy, a file without content is recorded anew; its comments stay.
     if not text[len(header) :].strip():
         return CassetteContent(header=header)
     data, interactions = _content(text, path.suffix in JSON, name)
@@ -161,7 +164,8 @@ def _content(text: str, is_json: bool, name: str) -> tuple[Mapping[str, Any], tu
             line = line_of(text, wrong.path)
             raise file_problem(name, line, wrong.path, wrong.expected, wrong.found, wrong.hint) from None
     except ProblemsFound as problems:
-        ours = "tool://" in text or "chat://" in text  # vcrpy records neither
+        # vcrpy records neither tool calls nor chats, so it is not loaded for a mistake in a file of ours.
+        ours = "tool://" in text or "chat://" in text
         if ours or "request" not in text or "response" not in text:
             raise
         try:
@@ -186,6 +190,8 @@ def write_cassette(path: Path, recording: CassetteContent, name: str = "") -> No
             text = yaml_text(recording.interactions, recording.header, recording.rest)
     except CassetteFormatError as wrong:
         raise file_problem(name, None, wrong.path, wrong.expected, wrong.found, wrong.hint) from None
+    # A link stays a link: the file that it leads to is replaced. The text is written beside that file, as
+    # only a rename within one file system is one step.
     target = Path(os.path.realpath(path))
     beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
@@ -194,6 +200,7 @@ def write_cassette(path: Path, recording: CassetteContent, name: str = "") -> No
             file.flush()
             # Before it is renamed: after a power cut the new name could stand for an empty file.
             os.fsync(file.fileno())
+        # A file that others may read stays readable for them.
         if target.exists():
             shutil.copymode(target, beside)
         # The time is ours: clocks of file systems run late, and ``since`` compares with when a run began.
@@ -222,8 +229,10 @@ def save_cassette(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with file_lock(path):
+            # Read again: another worker may have saved into the file since this process opened it.
             before = read_cassette(path, name)
             stale = since is not None and not before.since(since)
+            # Cassettes that vcrpy or an earlier version wrote may hold secrets: they go with the first save.
             cleaned = [] if stale else map(clean, before.interactions)
             previous = [interaction for interaction in cleaned if interaction is not None]
             rest = {key: value for key, value in before.rest.items() if key != UNFINISHED}

@@ -36,7 +36,7 @@ class CassetteFormatError(Exception):
 
 
 def interactions_in(data: Any) -> tuple[Interaction, ...]:
-    """Read the whole content of a file."""
+    """Read the parsed content of a file; raises CassetteFormatError, which names the place."""
     top = _read_map(data, (), "a map with interactions and version")
     version = top.get("version", VERSION)
     if version != VERSION:
@@ -64,7 +64,7 @@ def _read_interaction(item: Any, path: KeyPath) -> Interaction:
     uri = read.request.uri
     if not uri.startswith((TOOL, CHAT)):
         return read
-    # Tool calls and chats can be written by hand: their JSON is checked at once, not where it is played.
+    # Tool calls and chats can be written by hand: their JSON is checked here, not when it is played.
     if uri.startswith(CHAT) and not re.fullmatch(r"chat://[^/]+/[^/]+/\d+/\d+", uri):
         raise CassetteFormatError(
             (*path, "request", "uri"), "chat://<role>/<model>/<repetition>/<ask number>", repr(uri)
@@ -121,6 +121,7 @@ def _read_headers(value: Any, path: KeyPath) -> Headers:
     headers: dict[str, tuple[str, ...]] = {}
     for name, values in given.items():
         texts = []
+        # A header may be one text in place of a list, bytes, or a number, as YAML reads ``[3]``.
         for item in values if isinstance(values, list | tuple) else [values]:
             if isinstance(item, bytes):
                 texts.append(item.decode("latin-1"))
@@ -161,7 +162,7 @@ def _json_map(body: Body, path: KeyPath, expected: str) -> Mapping[str, Any]:
 def file_problem(
     name: str, line: int | None, path: KeyPath, expected: str, found: str, hint: str = ""
 ) -> ProblemsFound:
-    """Make the error that says what is wrong with one place of one file."""
+    """Make the error for one place of one file; ``line`` counts from 1."""
     return ProblemsFound([Problem(name, line, path, expected, found, hint)])
 
 
@@ -172,6 +173,7 @@ def parse_text(text: str, is_json: bool, name: str) -> Any:
             return json.loads(text)
         except (ValueError, RecursionError) as why:
             raise file_problem(name, getattr(why, "lineno", None), (), "JSON", str(why)) from None
+    # Not at the top: a run that plays no recordings does without PyYAML.
     import yaml
 
     try:
@@ -180,6 +182,7 @@ def parse_text(text: str, is_json: bool, name: str) -> Any:
         line = why.problem_mark.line + 1 if why.problem_mark else None
         found = " ".join(filter(None, (why.context, why.problem)))
         raise file_problem(name, line, (), "YAML as vcrpy writes it", found) from None
+    # Besides its own errors PyYAML lets out those of a date such as 2026-13-01, and of a deep nesting.
     except (yaml.YAMLError, ValueError, RecursionError) as why:
         raise file_problem(name, None, (), "YAML as vcrpy writes it", " ".join(str(why).split())) from None
 
@@ -223,10 +226,13 @@ def line_of(text: str, path: KeyPath) -> int | None:
 # A word that YAML 1.1 takes for a boolean or for nothing is not written bare, nor is what begins with a
 # digit: 010 would come back as 8, 12:30 as 750 and 2026-01-01 as a date.
 _UNQUOTED = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./+%-]|:(?=[A-Za-z0-9/]))*")
+# The words that YAML 1.1 reads as a boolean or as nothing, in any case of letters.
 _WORDS = re.compile(r"true|false|yes|no|on|off|null|y|n", re.I)
 # Control characters, the line breaks that YAML knows beside \n, the byte order mark and non-characters.
 _HIDDEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff"
 _QUOTABLE = re.compile(f"[^\t\n{_HIDDEN}]*")
+# No white space at the beginning, which YAML would take for indentation, nor at the end of a line or of the
+# text, which editors remove.
 _BLOCK = re.compile(
     rf"(?![ \t\n])(?:[^{_HIDDEN}\n]*[^{_HIDDEN}\n \t]\n|\n)*[^{_HIDDEN}\n]*[^{_HIDDEN}\n \t]\n?"
 )
@@ -300,6 +306,7 @@ def _body_text(body: Body, indent: str) -> str:
         return "null"
     raw = as_bytes(body)
     if raw is not None:
+        # Lines of 76 characters, as PyYAML writes them for vcrpy.
         lines = base64.encodebytes(raw).decode("ascii").splitlines()
         return "\n".join(["!!binary |", *(indent + line for line in lines)])
     text = str(body)
@@ -312,6 +319,7 @@ def as_bytes(body: Body) -> bytes | None:
         try:
             body.encode("utf-8")
             return None
+        # A lone surrogate, which no UTF-8 text holds.
         except UnicodeEncodeError:
             return body.encode("utf-8", "surrogatepass")
     return body
@@ -329,6 +337,7 @@ def _scalar(text: str) -> str:
         return text
     if _QUOTABLE.fullmatch(text):
         return "'" + text.replace("'", "''") + "'"
+    # JSON's quoted texts are YAML's too, but for some characters that JSON does not escape.
     whole = text.encode("utf-8", "replace").decode("utf-8")
     return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(whole, ensure_ascii=False))
 

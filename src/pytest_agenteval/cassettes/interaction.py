@@ -66,11 +66,13 @@ class ToolAnswer(FrozenValue, frozen=True):
 
 def tool_request(tool: str, args: Mapping[str, Any]) -> Request:
     """Write a tool call as a POST to ``tool://<name>``: equal arguments give an equal request."""
+    # Canonical JSON: the order of keys is no part of a call.
     return Request("POST", TOOL + _segment(tool), _utf8(canonical_json(args)))
 
 
 def tool_response(result: object = None, *, error: Mapping[str, Any] | None = None) -> Response:
     """Write what the tool gave back; the keys of a result stay in the tool's own order."""
+    # Not canonical: the agent is to see a result as the tool gave it.
     if error is None:
         return Response(200, "OK", body=_readable({"result": result}))
     return Response(500, "Tool Error", body=_readable({"error": error}))
@@ -79,7 +81,6 @@ def tool_response(result: object = None, *, error: Mapping[str, Any] | None = No
 def tool_interaction(
     tool: str, args: Mapping[str, Any], *, result: object = None, error: Mapping[str, Any] | None = None
 ) -> Interaction:
-    """Write a tool call and what came of it."""
     return Interaction(tool_request(tool, args), tool_response(result, error=error))
 
 
@@ -96,18 +97,17 @@ def tool_answer(response: Response) -> ToolAnswer:
 
 def chat_request(role: str, model: str, repetition: int, ask: int, prompt: Mapping[str, Any]) -> Request:
     """Write an ask as a POST to ``chat://<role>/<model>/<repetition>/<ask number>``."""
+    # With all four in the address, no two asks of a run share one.
     return Request("POST", f"{CHAT}{_segment(role)}/{_segment(model)}/{repetition}/{ask}", _readable(prompt))
 
 
 def chat_response(reply: Mapping[str, Any]) -> Response:
-    """Write the reply, given as plain JSON."""
     return Response(200, "OK", body=_readable(reply))
 
 
 def chat_interaction(
     role: str, model: str, repetition: int, ask: int, prompt: Mapping[str, Any], reply: Mapping[str, Any]
 ) -> Interaction:
-    """Write an ask and its reply."""
     return Interaction(chat_request(role, model, repetition, ask, prompt), chat_response(reply))
 
 
@@ -118,7 +118,6 @@ def chat_place(request: Request) -> tuple[str, str, str, str]:
 
 
 def chat_reply(response: Response) -> dict[str, Any]:
-    """Read back the reply's JSON."""
     reply: dict[str, Any] = json.loads(text_of(response.body))
     return reply
 
@@ -130,6 +129,7 @@ def text_of(body: Body) -> str:
 
 def _settle(half: Request | Response) -> None:
     """Bring body and headers into the one form in which equal ones are equal."""
+    # The classes are frozen, and their own ``__setattr__`` refuses.
     if isinstance(half.body, bytes):
         with suppress(UnicodeDecodeError):
             object.__setattr__(half, "body", half.body.decode("utf-8"))
@@ -157,6 +157,7 @@ def _segment(text: str) -> str:
         if c.isascii():
             is_plain = c.isalnum() or c in "-_.~"
         else:
+            # ``urlsplit`` refuses hosts in which NFKC makes a ``/``, ``?``, ``#``, ``@`` or ``:``.
             is_plain = c.isprintable() and unicodedata.normalize("NFKC", c) == c
             is_plain = is_plain and not "\ud800" <= c <= "\udfff"
         escaped += c if is_plain else quote(c, safe="", errors="replace")

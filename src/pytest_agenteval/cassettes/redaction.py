@@ -85,21 +85,25 @@ def without_split_secrets(
         return _clean_frames(body, clean, known) if is_aws_event_stream(body) else body
     if not body:
         return body
+    # A streamed reply cuts its text anywhere, also within a secret, into the events of one body.
     if _EVENTS.match(body):
         documents = _documents_of_events(body)
     elif not _JSON_START.match(body):
         return body
     else:
         in_parts = body.count('"text"') > 1
+        # A request with one text, on one line, has no pieces of a text, and needs no parsing.
         if known is None and not in_parts and not _NEXT_LINE.search(body):
             return body
         documents = list(_documents_of_json(body))
-        if in_parts and len(documents) == 1 and isinstance(documents[0].value, list):  # Gemini's stream
+        # Gemini streams one JSON array: each item is what an event is elsewhere.
+        if in_parts and len(documents) == 1 and isinstance(documents[0].value, list):
             items = [{"": item} for item in documents[0].value]
             return _with_changes(body, documents, {0} if _clean_texts(items, clean, known) else set())
     holders = [{"": document.value} for document in documents]
     changed = _clean_texts(holders, clean, known)
-    if known is not None and (changed or holds_secret):  # they hold the same text once more, and its bytes
+    # Log probabilities hold the same text once more, token by token, and as bytes.
+    if known is not None and (changed or holds_secret):
         changed |= {at for at, holder in enumerate(holders) if _drop_logprobs(holder)}
     written = [it._replace(value=holder[""]) for it, holder in zip(documents, holders, strict=True)]
     return _with_changes(body, written, changed)
@@ -109,6 +113,7 @@ def _documents_of_events(body: str) -> list[_JsonDocument]:
     """Read the data of server-sent events: JSON, which may have several lines, or plain text."""
     events: list[list[re.Match[str]]] = []
     for line in _DATA.finditer(body):
+        # An event ends at an empty line; until then its lines of data are one text.
         if not events or _EVENT_END.search(body, events[-1][-1].end(), line.start()):
             events.append([])
         events[-1].append(line)
@@ -156,6 +161,7 @@ def _with_changes(body: str, documents: Sequence[_JsonDocument], changed: set[in
 
 
 def _json(value: Any) -> str:
+    # Hangul stays readable; only lone surrogates, which UTF-8 cannot hold, need escapes.
     text = json.dumps(value, ensure_ascii=False)
     return text if text.isascii() or not re.search("[\ud800-\udfff]", text) else json.dumps(value)
 
@@ -164,6 +170,7 @@ def _clean_frames(raw: bytes, clean: Clean, known: Clean | None) -> bytes:
     """Clean AWS's frames, whose lengths and checksums are written anew; each is a document."""
     frames = list(aws_frames(raw))
     payloads = [_document(payload.decode("utf-8", "replace")) for _, payload in frames]
+    # Bedrock's ``invoke`` wraps the events of another provider as base64 under ``bytes``.
     wrapped = [isinstance(it, dict) and isinstance(it.get("bytes"), str) for it in payloads]
     inner = [
         _document(b64decode(as_text(it["bytes"])).decode("utf-8", "replace")) if is_wrapped else it
@@ -172,6 +179,7 @@ def _clean_frames(raw: bytes, clean: Clean, known: Clean | None) -> bytes:
     changed = _clean_texts([{"": it} for it in inner], clean, known, alone=True)
     written = raw
     if changed:
+        # A frame that was cut off at the end of the body is in no list: its bytes stay as they are.
         whole = sum(len(aws_frame(*frame)) for frame in frames)
         texts = [
             _json({**payload, "bytes": b64encode(_json(it).encode()).decode()} if is_wrapped else it)
@@ -209,7 +217,8 @@ def _clean_texts(
             changed |= _clean_pieces(pieces, clean)
     if known is not None:
         for names, pieces in paths.items():
-            in_logprobs = not set(_LOGPROBS).isdisjoint(names)  # there tokens are pieces of one text
+            # In log probabilities, tokens are known to be pieces of one text: more may be taken out of them.
+            in_logprobs = not set(_LOGPROBS).isdisjoint(names)
             changed |= _clean_pieces(pieces, clean if in_logprobs else known) if len(pieces) > 1 else set()
         changed |= _clean_pieces(every, known)
     return changed
@@ -234,7 +243,7 @@ def _leaves(
         path = (*path, *((name, str(value[name])) for name in _PLACES if name in value))
         inner = [(name, name, (*names, name), may_be_text and _may_be_text(name)) for name in value]
     elif isinstance(value, list):
-        # Parts of one text have no number, and follow each other.
+        # Parts of one message have no number of their own, and are one text for a model.
         inner = []
         for at, item in enumerate(value):
             is_part = isinstance(item, dict) and isinstance(item.get("text"), str)
@@ -260,7 +269,7 @@ def _clean_pieces(pieces: Sequence[_TextPiece], clean: Clean) -> set[int]:
     cleaned = clean(whole)
     if cleaned == whole:
         return set()
-    # Where a character itself is in two pieces, all of the text goes into the first.
+    # Where a character itself is cut, mending moves all places behind it: all goes into the first piece.
     changes = _changes(joined, cleaned, clean) if whole == joined else [(0, len(joined), cleaned)]
     changed, at = set(), 0
     for piece in pieces:
@@ -286,6 +295,7 @@ def _changes(joined: str, cleaned: str, clean: Clean) -> list[tuple[int, int, st
     changes, at = [], len(first)
     for number, literal in enumerate(others, 1):
         is_last = number == len(others)
+        # No secret is shorter than ``SHORTEST``, so the text behind the mark is searched for from there.
         end = len(joined) - len(literal) if is_last else joined.find(literal, at + SHORTEST)
         changes.append((at, end, MARK))
         at = end + len(literal)
@@ -357,12 +367,11 @@ class Redactor:
         return cls(secrets=secrets)
 
     def interaction(self, given: Interaction) -> Interaction:
-        """Give the interaction without secrets."""
         return Interaction(self.request(given.request), self.response(given.response))
 
     def request(self, given: Request) -> Request:
         """Give the request without secrets; the same request always redacts to the same text."""
-        # Each is asked for twice: where it is looked for, and where it is recorded.
+        # Remembered, as each request is redacted twice: to search for it, and to record it.
         latest, generation = self._latest, self._secrets.generation
         if latest is None or latest[0] is not given or latest[2] is not generation:
             sent = self._without_header_values(given.body) if given.uri.startswith(CHAT) else given.body
@@ -374,7 +383,6 @@ class Redactor:
         return latest[1]
 
     def response(self, given: Response) -> Response:
-        """Give the response without secrets."""
         extra = {name: self.uri(it) if isinstance(it, str) else it for name, it in given.extra.items()}
         headers, body = self._headers(given.headers), self._body(given.body, self._secrets.known_only)
         return replace(given, headers=headers, body=body, extra=extra)
@@ -393,11 +401,13 @@ class Redactor:
         with suppress(UnreadableTraffic):
             if isinstance(body, bytes) and is_aws_event_stream(body):
                 return without_split_secrets(body, self._joined_text, known)
+        # Latin-1 gives each byte a character and back: what is no text stays to the last byte.
         if isinstance(body, bytes):
             return self._text_body(body.decode("latin-1")).encode("latin-1")
         if not body:
             return body
-        # Before names are looked at: `token` is one, and there they are pieces of the text.
+        # Found out before values under telling names go: ``token`` is such a name, and in log probabilities
+        # it stands before each piece of the text.
         holds_secret = '"logprobs' in body and self._secrets.text(body) != body
         cleaned = self._text_body(body)
         return without_split_secrets(cleaned, self._joined_text, known, holds_secret=holds_secret)
@@ -424,16 +434,15 @@ class Redactor:
         return self._secrets.text(_without_telling(body))
 
     def _holds_nothing_telling(self, body: str) -> bool:
-        """Whether nothing in a body has a telling name or the shape of a key: never wrongly True.
-
-        What says so stands between two quotation marks, and there it is looked for: each request of a
-        conversation repeats the earlier ones, and each event of a stream names the same things.
-        """
+        """Whether nothing in a body has a telling name or the shape of a key: never wrongly True."""
+        # Names and keys stand between two quotation marks. Each request of a conversation repeats the earlier
+        # ones, and each event of a stream has the same names: parts that were clean are not searched again.
         parts = set(body.split('"'))
         fresh = [part for part in parts if hash(part) not in self._clean_parts]
         joined = '"'.join(fresh)
         text = f'{joined}"'
         folded = text.casefold()
+        # These tests may be wrongly true, and are much quicker than the patterns themselves.
         may_match = _name_ends_before('"', folded) or any(begins(folded) for begins in _PATTERNS.values())
         if may_match or has_shape(joined):
             return False
@@ -449,7 +458,6 @@ class Redactor:
 
 
 def _without_telling(text: str) -> str:
-    """Replace what stands under a telling name."""
     folded = text.casefold()
     text = _json_values(text) if _name_ends_before('"', folded) else text
     for pattern, begins in _PATTERNS.items():
@@ -500,6 +508,7 @@ def _telling_keys(text: str) -> Iterator[re.Match[str]]:
 
 def _value_end(text: str, start: int, mark: str) -> int | None:
     """Say where a value ends; None where none is to be replaced."""
+    # Maps are looked into; true, false and null are no secrets.
     if text[start : start + 1] in ("{", "t", "f", "n", ""):
         return None
     number = _NUMBER.match(text, start)

@@ -43,7 +43,6 @@ class ParamMatcher(FrozenValue, frozen=True):
     tolerance: Decimal = Decimal(0)
 
     def same(self, recorded: Any, argument: Any) -> bool:
-        """Are two values the same under this rule?"""
         if self.word == "ignore" or json_equal(recorded, argument):
             return True
         if self.word == "folded":
@@ -52,7 +51,7 @@ class ParamMatcher(FrozenValue, frozen=True):
             if not isinstance(recorded, str) or not isinstance(argument, str):
                 return False
             there, here = _folded(recorded), _folded(argument)
-            # An empty text is in every other one.
+            # An empty text is part of every other one: it would answer every search.
             return there == here or (bool(there and here) and (there in here or here in there))
         return self.word == "number" and _numbers_apart(recorded, argument) <= self.tolerance
 
@@ -76,7 +75,7 @@ class ParamMatchers:
         self._folded = {name for name, rule in self._rules.items() if rule.word == "folded"}
         self.texts = frozenset(name for name, rule in self._rules.items() if rule.word == "contains")
         self.numbers = {name: rule.tolerance for name, rule in self._rules.items() if rule.word == "number"}
-        # What a word takes for the same can be told from one value alone for these two only.
+        # Only under these two rules does one value alone decide which others are the same.
         self._left_out = {name for name, rule in self._rules.items() if rule.word not in ("exact", "folded")}
 
     def key(self, args: Mapping[str, Any]) -> Hashable:
@@ -99,7 +98,6 @@ class ParamMatchers:
         return same == len(recorded.keys() | args.keys()), same, -letters, -sum(numbers, Decimal(0))
 
     def ignores(self, name: str) -> bool:
-        """May the parameter be anything?"""
         return self._rules.get(name, EXACT).word == "ignore"
 
     def _same(self, name: str, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
@@ -138,8 +136,10 @@ def _read_matcher(rule: Any, place: str) -> ParamMatcher:
         return ParamMatcher(rule)
     if isinstance(rule, Mapping) and list(rule) == ["number"]:
         value = rule["number"]
+        # ``true`` is an int in Python; no distance is ever within NaN, and any is within infinity.
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if is_number and value >= 0:
+            # By way of its text: Decimal(0.1) is not 0.1.
             return ParamMatcher("number", Decimal(str(value)))
         raise UsageMistake(f"{place}: number is how far two numbers may be apart, 0 or more, not {value!r}")
     hint = did_you_mean(rule, MATCHER_WORDS) if isinstance(rule, str) else ""
@@ -174,7 +174,7 @@ def http_request_matcher(matchers: ParamMatchers) -> CallMatcher:
     def read(request: Request) -> CallArgs | None:
         if request.uri.startswith((TOOL, CHAT)):
             return None
-        # The empty name is nobody's parameter. What is asked in a body is not what is asked in a query.
+        # No parameter has the empty name. A parameter of a body is not the same one of a query.
         return {**request_parameters(request), "": [*address_of(request), bool(request.body)]}
 
     return CallMatcher(("HTTP", matchers.ident), read, read, matchers)
@@ -189,11 +189,13 @@ def key_of(request: Request) -> RequestKey:
     """Give what equal requests share; headers tell of the client, not of the question, and are left out."""
     global _latest
     known, key = _latest
-    if known is not request:  # who records a request asks twice, and a prompt may be long
+    # Remembered, as a request that is recorded needs its key twice, and a prompt may be long.
+    if known is not request:
         address, query, fragment = _split_uri(request.uri)
         parameters = _in_order(query) + (f"#{_in_order(fragment)}" if fragment else "")
         body = text_of(request.body)
-        if body[:1] in ("{", "[") or body[:1].isspace():  # JSON, whatever the order of its keys
+        # JSON with other white space, or with its keys in another order, is the same body.
+        if body[:1] in ("{", "[") or body[:1].isspace():
             with suppress(ValueError, RecursionError):
                 body = canonical_json(json.loads(body))
         key = request.method.upper(), address, text_digest(f"{parameters}\n{body}")
@@ -235,7 +237,6 @@ def json_body(request: Request) -> Any:
 
 
 def _split_uri(uri: str) -> tuple[str, str, str]:
-    """Give address, query and fragment."""
     # Not urlsplit: it strips, or refuses, characters that stand in recorded addresses.
     before_fragment, _, fragment = uri.partition("#")
     address, _, query = before_fragment.partition("?")
@@ -274,7 +275,6 @@ class InteractionIndex:
         return self._interactions[slot]
 
     def append(self, interaction: Interaction) -> InteractionSlot:
-        """Hold one more interaction, and give its slot."""
         slot = len(self._interactions)
         self._interactions.append(interaction)
         self._by_request[key_of(interaction.request)].append(slot)
@@ -301,7 +301,6 @@ class InteractionIndex:
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """All requests that are held, by slot."""
         return tuple(interaction.request for interaction in self._interactions)
 
 
@@ -319,7 +318,6 @@ class CandidateIndex:
         self._seen = 0
 
     def take_in(self, interactions: Sequence[Interaction]) -> None:
-        """Read what has been added since the last time."""
         for slot in range(self._seen, len(interactions)):
             args = self._matcher.read_recorded(interactions[slot].request)
             if args is not None:
@@ -333,7 +331,6 @@ class CandidateIndex:
         return () if bucket is None else bucket.near(args)
 
     def args(self, slot: InteractionSlot) -> CallArgs:
-        """Give the arguments of the call of a slot."""
         return self._args[slot]
 
 
@@ -351,7 +348,8 @@ class _NumberIndex:
 
     def near(self, value: Any) -> Collection[int] | None:
         number = number_of(value)
-        if number is None:  # it may still equal a recorded text, which stands in no order
+        # It may still equal a recorded text, which has no place in the order of numbers.
+        if number is None:
             return None
         first = bisect_left(self._sorted, number - self._tolerance, key=itemgetter(0))
         most = number + self._tolerance
@@ -383,7 +381,7 @@ class _FoldedTextIndex:
             return None
         within = (part for length in self._lengths for part in _letter_runs(text, length))
         contained = {slot for part in within for slot in self._whole.get(part, ())}
-        # A text that holds all of this one holds each of its parts: looking at the rarest of them is enough.
+        # A text that holds all of this one holds each of its parts: it is enough to look at the rarest part.
         parts = _letter_runs(text, min(RUN_LENGTH, len(text)))
         return contained | min((self._parts.get(part, set()) for part in parts), key=len)
 
@@ -408,7 +406,10 @@ class _CallBucket:
                 values.add(args[name], slot)
 
     def near(self, args: CallArgs) -> Sequence[InteractionSlot]:
-        """Give the slots that may be accepted: those that the parameter which tells most leaves."""
+        """Give the slots that may be accepted, in order of recording: those that one parameter leaves.
+
+        That is the parameter which leaves the fewest.
+        """
         if len(self._all) <= FEW_CALLS:
             return self._all
         by_name = [

@@ -70,7 +70,8 @@ def _nearest_call(missed: Request, recorded: Sequence[Request]) -> str:
     parameters = request_parameters(missed)
     apart = [list(_differences(parameters, request_parameters(request))) for request in alike]
     fewest = min(map(len, apart))
-    # The fewest arguments differ; of several such requests, the most similar in its text is named.
+    # The nearest request has the fewest differing arguments; of several, the one with the most similar text.
+    # Comparing texts is slow, so only some of them are compared.
     ties = [at for at, differences in enumerate(apart) if len(differences) == fewest]
     nearest = max(ties[:COMPARED], key=lambda at: _similarity(missed, alike[at]))
     differs = ", ".join(apart[nearest]) or NOT_SHOWN
@@ -83,7 +84,7 @@ def _similarity(missed: Request, request: Request) -> float:
 
 
 def _differences(args: Mapping[str, Any], recorded: Mapping[str, Any]) -> Iterable[str]:
-    """Give what differs, with the recorded side of it."""
+    """Give the names that differ, those of ``args`` first, each with its recorded value."""
     for name in [*args, *(name for name in recorded if name not in args)]:
         there = recorded.get(name, _NONE)
         if not _same(args.get(name, _NONE), there):
@@ -91,7 +92,7 @@ def _differences(args: Mapping[str, Any], recorded: Mapping[str, Any]) -> Iterab
 
 
 def _same(argument: Any, recorded: Any) -> bool:
-    """Compare as a recording is looked for: ``1`` is not ``true``."""
+    """Compare as a look-up of a recording does: ``1`` is not ``true``."""
     return argument is recorded or (_NONE not in (argument, recorded) and json_equal(argument, recorded))
 
 
@@ -108,6 +109,7 @@ def _nearest_ask(missed: Request, recorded: Sequence[Request]) -> str:
 
 def _agreement(here: Sequence[str], there: Sequence[str]) -> tuple[int, int]:
     """Prefer the same role, then as many other parts as agree; of asks, the nearest number."""
+    # The other three parts together weigh less than the role: an ask of an agent is none of a judge.
     agreed = sum(left == right for left, right in zip(here, there, strict=True)) + 4 * (here[0] == there[0])
     return agreed, -abs(int(here[3]) - int(there[3]))
 
@@ -194,6 +196,7 @@ class Tape:
 
         A recording equal to one of the ways comes first, then one that ``matcher`` takes for the same call.
         """
+        # Recorded requests are redacted too: only so does a request with a secret in it meet its recording.
         redacted_ways = [self.cassette.redactor.request(way) for way in ways]
         with self.cassette.lock:
             if not self.cassette.plays:
@@ -241,7 +244,7 @@ class Tape:
             self.misses += not self.recording
 
     def record(self, request: Request, response: Response) -> None:
-        """Keep a response that was really given.
+        """Store a response that was really given.
 
         Of equal requests only as many are stored as one trial made: the third is stored if two are held.
         """
@@ -250,6 +253,7 @@ class Tape:
         redacted = self.cassette.redactor.request(request)
         given = self.cassette.redactor.response(response)
         with self.cassette.lock:
+            # Another trial may have recorded the same request meanwhile: its recording serves both.
             slot = self._unplayed(key_of(redacted))
             if slot is None:
                 slot = self.cassette.add(Interaction(redacted, given))
@@ -338,12 +342,13 @@ class Library:
         self._shared: dict[Path, Cassette] = {}
         self._places: dict[tuple[Path, str], Path | None] = {}
         self._folders: dict[str, str] = {}
+        # By the names that they were opened by: links on the way may lead elsewhere by the end of the run.
         self._named: dict[Path, Cassette] = {}
         self._lock = threading.Lock()
 
     @property
     def cassettes(self) -> tuple[Cassette, ...]:
-        """All cassettes opened so far, without the shared ones."""
+        """All cassettes opened so far, without the shared ones: into those nothing is recorded."""
         with self._lock:
             return tuple(self._open.values())
 
@@ -368,7 +373,7 @@ class Library:
         return Tape(held, kind == "tool" if allow_repeats is None else allow_repeats)
 
     def open_shared(self, path: Path, tool: str) -> Tape | None:
-        """Give a trial its own tape of what tasks share; nothing is ever recorded into it.
+        """Give a trial its own tape of a cassette that tasks share; nothing is ever recorded into it.
 
         The path is a file, or a folder that holds a file for each tool, ``TOOL.json`` or ``TOOL.yaml``: then
         None says that it holds none for this tool. A file is read at first use.
@@ -385,7 +390,10 @@ class Library:
         return Tape(held, allow_repeats=True)
 
     def save(self, paths: Iterable[Path] | None = None) -> tuple[Path, ...]:
-        """Save what holds something new, of all cassettes or of these, and say which; problems come last."""
+        """Save those of all, or of these, cassettes that hold something new; give their paths.
+
+        Every cassette is tried before ProblemsFound is raised for those that could not be saved.
+        """
         saved: list[Path] = []
         problems: list[Problem] = []
         for cassette in self.cassettes if paths is None else self.cassettes_at(paths):
@@ -399,7 +407,6 @@ class Library:
         return tuple(saved)
 
     def note_trial(self, paths: Iterable[Path], trial: str, *, broken: bool) -> None:
-        """Remember how a trial ended that may have recorded into these files."""
         for cassette in self.cassettes_at(paths):
             cassette.note_trial(trial, broken=broken)
 
@@ -408,7 +415,8 @@ class Library:
         return [self._named[path] for path in paths if path in self._named]
 
     def _whole(self, path: Path) -> Path:
-        """Give where a file lies, links followed; those on the way to its folder are followed once."""
+        """Give where a file lies, with links followed: a file and a link to it are one cassette."""
+        # Following a path costs a system call for each folder on it, so each folder is followed once.
         folder, name = os.path.split(self._root / path)
         followed = self._folders.get(folder)
         if followed is None:
@@ -417,7 +425,10 @@ class Library:
         return Path(os.path.realpath(whole) if os.path.islink(whole) else whole)
 
     def _place(self, path: Path, tool: str) -> Path | None:
-        """Find the file in which a shared path holds a tool's calls; looked for once."""
+        """Find the file in which a shared path holds a tool's calls; None where it holds none.
+
+        Each is searched for once. Raises UsageMistake where the path does not exist.
+        """
         key = (path, tool)
         if key not in self._places:
             whole = (self._root / path).resolve()

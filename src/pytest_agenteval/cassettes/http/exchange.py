@@ -32,30 +32,34 @@ _ERRNO = re.compile(r"\[Errno (-?\d+)\] (.*)", re.S)
 
 
 def failed_response(raised: BaseException) -> Response:
-    """Write down what a client raised in place of a response."""
+    """Make a recording of what a client raised in place of a response.
+
+    The innermost exception of the standard library, if there is one, is recorded beside it: another client
+    makes an exception of its own from that.
+    """
     cause: BaseException | None = None
     each: BaseException | None = raised
-    for _ in range(10):  # causes may go in a circle
+    # Bounded, as causes may lead in a circle.
+    for _ in range(10):
         if each is None:
             break
         cause = each if type(each).__module__ in _SYSTEM else cause
-        # urllib and aiohttp hold it in a field.
+        # urllib and aiohttp hold the system's exception in a field.
         inner = getattr(each, "os_error", None) or getattr(each, "reason", None)
         each = inner if isinstance(inner, BaseException) else each.__cause__ or each.__context__
     extra = {FAILURE: _described(raised)}
     if cause is not None and cause is not raised:
         extra[CAUSE] = _described(cause)
-    # 599 is no status of the standard's: whoever else plays the cassette sees a server's failure.
+    # HTTP does not define 599. Other programs that replay the cassette take it for a server's failure.
     return Response(599, "no response", extra=extra)
 
 
 def is_failure(response: Response) -> bool:
-    """Whether no response came when this was recorded."""
     return FAILURE in response.extra
 
 
 def failure_text(response: Response) -> str:
-    """Give what was raised, as it was written down."""
+    """Give the recorded exception: its class with its module, and its text."""
     return str(response.extra[FAILURE])
 
 
@@ -84,7 +88,8 @@ def _system_error(described: str) -> Exception:
     numbered = _ERRNO.fullmatch(text)
     try:
         return kind(int(numbered[1]), numbered[2]) if numbered else kind(text)
-    except TypeError:  # a class that wants more than a text
+    # UnicodeDecodeError and the like want more than a text.
+    except TypeError:
         return ConnectionError(text)
 
 
@@ -92,7 +97,7 @@ def _system_class(name: str) -> type[Exception] | None:
     module, _, kind = name.rpartition(".")
     module = module or "builtins"
     exception_class = getattr(import_module(module), kind, None) if module in _SYSTEM else None
-    # Here: patches are put on http.client while it is imported, and they need this module.
+    # Imported here: http.client is patched while it is being imported, and its patch imports this module.
     from http.client import HTTPException
 
     if isinstance(exception_class, type) and issubclass(exception_class, OSError | HTTPException):
@@ -118,7 +123,8 @@ def replay(scope: Scope, request: Request, build: BuildException) -> Response | 
     try:
         failed = build(name, text, cause)
         str(failed)
-    except (TypeError, AttributeError, ValueError):  # a class that takes something else, edited by hand
+    # A class that was written by hand may take other arguments, or fail when its text is needed.
+    except (TypeError, AttributeError, ValueError):
         plain = TimeoutError(text) if isinstance(cause, TimeoutError) else ConnectionError(text)
         failed = build("", text, plain)
     raise failed
@@ -167,12 +173,14 @@ class Exchange:
         if not self._has_body:
             self.note_part(part)
         self._parts.append(part)
-        # The last event of a stream in OpenAI's form: nothing follows it but the end of the response.
+        # The last event of a stream in OpenAI's form: only the end of the response follows it. Some clients
+        # neither read on nor close the stream before their next request, and the reply has to be recorded by
+        # then.
         if part.rstrip().endswith((b"data: [DONE]", b"data:[DONE]")) and is_event_stream(self._headers):
-            self._record(self._response())  # some clients neither read on nor close it before they ask again
+            self._record(self._response())
 
     def note_part(self, part: bytes) -> None:
-        """Note that some of the body has come, which is taken later."""
+        """Note that some of the body has arrived, which is taken later."""
         self._has_body = self._has_body or bool(part)
         self._note_first_byte()
 
@@ -243,6 +251,8 @@ class PartReading(Sending):
 
     def __exit__(self, *raised: object) -> None:
         super().__exit__()
+        # A client's own timeout may arrive as a cancellation. Any other one is no failure of the provider's:
+        # an agent may make two requests, and cancel the slower one.
         if raised[0] is asyncio.CancelledError:
             if self._exchange.timed_out():
                 self._exchange.fail(TimeoutError())

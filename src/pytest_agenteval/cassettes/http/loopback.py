@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class LoopbackExchange:
-    """What a program asks at one of its trial's addresses, and what it is answered."""
+    """A request that a program makes at one of its trial's addresses, and the response to it."""
 
     def __init__(
         self,
@@ -71,21 +71,24 @@ class LoopbackExchange:
         self.request = recordable_request(method, self._url, self._headers, body)
 
     def unsent(self) -> Response | None:
-        """Give what is answered without sending anything, be it recorded or a refusal; None to send it."""
+        """Give the response that needs no sending, be it recorded or a refusal; None to send the request."""
         address, scope = self._address, self._address.scope
         if address.closed or scope.closed:
             return refusal(403, "trial_ended", "the trial has ended: nothing more is sent", self.request)
         try:
-            if self._upgrades and not scope.live:  # a WebSocket is no request with a response
+            # A WebSocket is no request with one response, and cannot be recorded.
+            if self._upgrades and not scope.live:
                 raise scope.refusal(self.request)
             response = scope.play(self.request)
         except (RequestRefused, NothingSent) as refused:
             return refusal(400, "not_recorded", exception_text(refused), self.request)
-        except Exception as broken:  # nobody is above us: whoever runs the program is told
+        # No caller in this thread handles it: it is passed to the code that runs the program.
+        except Exception as broken:
             address.note_broken(broken)
             line = "the trial is broken: nothing more is answered"
             return refusal(400, "trial_broken", line, self.request)
-        except BaseException as reached:  # what ends an agent in this process
+        # A limit of the trial is a BaseException, which ends an agent that runs in this process.
+        except BaseException as reached:
             address.note_limit(reached)
             return refusal(400, "limit_reached", exception_text(reached), self.request)
         if response is None and self._upstream.needed and not self._signature:
@@ -93,7 +96,8 @@ class LoopbackExchange:
                 f"{self._upstream.key_env} is not set where pytest runs, and requests are signed with it"
             )
             unsigned = refusal(401, "no_key", missing, self.request)
-            scope.record(self.request, unsigned)  # as a provider's word: it is no reply, and is not played
+            # Recorded as if the provider had refused it: that is no reply of a model, and is not replayed.
+            scope.record(self.request, unsigned)
             return unsigned
         if response is not None and is_failure(response):
             host = urlsplit(self._url).netloc.rpartition("@")[2]
@@ -101,7 +105,7 @@ class LoopbackExchange:
         return None if response is None else self.with_own_address(response)
 
     def send(self, connections: Connections) -> IncomingResponse:
-        """Send it, signed, and give the response that begins; raises one of ``Unanswered``."""
+        """Send it with the real key, and give the response that begins; raises one of ``Unanswered``."""
         headers = [*self._headers, *self._signature.items()]
         self._began = time.monotonic()
         incoming = connections.send(
@@ -113,12 +117,11 @@ class LoopbackExchange:
         return incoming
 
     def note_part(self) -> None:
-        """Note that some of the response's body has come."""
         if self._first_byte_s is None:
             self._first_byte_s = time.monotonic() - self._began
 
     def record(self, incoming: IncomingResponse, raw: bytes) -> Response:
-        """Record what was really answered, and give it."""
+        """Record the response, and give it as the program gets it."""
         response = recordable_response(self._method, incoming.status, incoming.reason, incoming.headers, raw)
         if not self._address.scope.closed:
             try:
@@ -128,13 +131,13 @@ class LoopbackExchange:
         return self.with_own_address(response)
 
     def clean(self, data: bytes) -> bytes:
-        """Give a body without the key that was sent: a provider may say it again."""
+        """Give a body without the key that was sent: a provider may repeat it."""
         for key in self._keys:
             data = data.replace(key, MARK.encode())
         return data
 
     def clean_parts(self, parts: Iterable[bytes]) -> Iterator[bytes]:
-        """Give the parts of a body without it; what may be a key's beginning waits for the next part."""
+        """Give the parts of a body without the key; what may be its beginning waits for the next part."""
         rest = b""
         for part in parts:
             data = self.clean(rest + part)
@@ -147,15 +150,16 @@ class LoopbackExchange:
 
     @cached_property
     def _keys(self) -> Sequence[bytes]:
-        # One that a client only wants to have, such as `none`, is a word of replies too.
+        # A local server may take any word for a key, such as ``none``, and that word is one of replies too.
         keys = (key.removeprefix(self._upstream.prefix) for key in self._signature.values())
         return [key.encode() for key in keys if worth_hiding(key)]
 
     def unanswered(self, failed: BaseException) -> Response:
-        """Say that nobody answered, in the way in which providers do: it may be tried again."""
+        """Report that the provider did not answer, with a status after which clients try again."""
         host = urlsplit(self._url).netloc.rpartition("@")[2]
         line = f"{host} did not answer: {type(failed).__name__}: {exception_text(failed)}"
         self._address.failures.append(line)
+        # The end of the trial cuts its requests: that is no failure of the provider's.
         if self._address.closed:
             self.cut(Response(0, GIVEN_UP))
         else:
@@ -163,6 +167,7 @@ class LoopbackExchange:
         return self._unreachable(line)
 
     def _unreachable(self, line: str) -> Response:
+        # Without the headers of a refusal, which tell clients not to try again.
         response = refusal(502, "unreachable", line, self.request)
         return replace(response, headers={"Content-Type": "application/json"})
 
@@ -177,7 +182,7 @@ class LoopbackExchange:
             self._address.scope.cut(self.request, response)
 
     def with_own_address(self, response: Response) -> Response:
-        """Give a response that leads nowhere else: to where it redirects, the program comes back to us."""
+        """Give a response whose redirects lead back to the trial's own address."""
         headers = dict(response.headers)
         for name, values in response.headers.items():
             if name.lower() == "location":
@@ -222,17 +227,15 @@ class LoopbackRequests(BaseHTTPRequestHandler):
     server: Any
 
     def setup(self) -> None:
-        """Begin."""
         super().setup()
         self._connections = Connections()
 
     def finish(self) -> None:
-        """Close what was opened for this connection."""
         self._connections.close()
         super().finish()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Write nothing: the base class would print each request to standard error."""
 
     def do_POST(self) -> None:
         """Answer a request, whatever its method."""
@@ -247,12 +250,14 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         self._send(self._refusal_around(self.path))
 
     def _response(self) -> Response | None:
-        """Give what is to be sent; None where it was sent as it came."""
+        """Give the response that is to be sent; None where it was handed on as it arrived."""
         try:
             place = urlsplit(self.path)
-            if place.scheme and place.port != self.server.server_port:  # as it is asked of a proxy
+            # A proxy is requested with whole addresses: this program obeys HTTP_PROXY.
+            if place.scheme and place.port != self.server.server_port:
                 return self._refusal_around(place.netloc)
             body = self._body()
+        # Answered all the same: a client tries again and again where a connection is dropped without a word.
         except ValueError as bad:
             self.close_connection = True
             return refusal(400, "bad_request", f"the request is not as HTTP has it: {bad}")
@@ -273,13 +278,17 @@ class LoopbackRequests(BaseHTTPRequestHandler):
             )
 
     def _exchange(self, exchange: LoopbackExchange) -> Response | None:
-        """Play, or send on; what is sent on is recorded before the last of its response is handed on."""
+        """Replay a request, or send it on.
+
+        A response is recorded before its last part is handed on: the program may end as soon as it has that.
+        """
         if (response := exchange.unsent()) is not None:
             return response
         try:
             incoming = exchange.send(self._connections)
             if incoming.sized or self.request_version != self.protocol_version:
                 body = incoming.whole()
+                # A program that no longer waits got no reply: its client has timed out.
                 if self._is_left:
                     exchange.cut(Response(0, GIVEN_UP))
                     return None
@@ -290,9 +299,9 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         return None
 
     def _hand_on(self, exchange: LoopbackExchange, incoming: IncomingResponse) -> None:
-        """Hand on a response as it comes, also its headers: nobody knows how long the first word takes.
+        """Hand on a response as it arrives, the headers before any of the body, and record it at its end.
 
-        A program that reads no further does not end it: what was paid for is recorded.
+        A program that stops reading does not end it: a response that was paid for is recorded.
         """
         head = f"HTTP/1.1 {incoming.status} {incoming.reason}\r\n"
         for name, value in incoming.headers:
@@ -310,22 +319,24 @@ class LoopbackRequests(BaseHTTPRequestHandler):
                 self.command, incoming.status, BROKE_OFF, incoming.headers, bytes(whole), whole=False
             )
             exchange.fail(cut, failed)
-            self.close_connection = True  # so it is seen that there should be more
+            # The last chunk is missing: by the closed connection the client sees that the body is not whole.
+            self.close_connection = True
             return
         exchange.record(incoming, bytes(whole))
         self._write(b"0\r\n\r\n")
 
     def _send(self, response: Response) -> None:
-        """Send a response in one piece: in several, each would wait for a word that the last has arrived."""
+        # In one piece: each of several would wait until the one before was acknowledged.
         self._write(on_the_wire(response, self.command))
 
     @property
     def _is_left(self) -> bool:
-        """Whether the program waits no longer, as where its client has timed out."""
+        """Whether the program has closed its connection, as a client does that has timed out."""
         try:
             readable, _, _ = select([self.connection], [], [], 0)
             return bool(readable) and not self.connection.recv(1, MSG_PEEK)
-        except ValueError:  # more files are open than can be looked at
+        # ``select`` takes no file descriptor above 1,023.
+        except ValueError:
             return False
         except OSError:
             return True
@@ -333,7 +344,8 @@ class LoopbackRequests(BaseHTTPRequestHandler):
     def _write(self, data: bytes) -> None:
         try:
             self.wfile.write(data)
-        except OSError:  # nobody listens any more
+        # The program has closed its end.
+        except OSError:
             self.close_connection = True
 
     def _body(self) -> bytes | None:
@@ -360,12 +372,13 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         return data
 
     def _refusal_around(self, host: str) -> Response:
-        """Refuse a request that takes us for a proxy, and count it for the trial that signs it so."""
+        """Refuse a request that takes us for a proxy, and count it for the trial named by its credentials."""
         self.close_connection = True
         token = ""
         with suppress(ValueError):
             credentials = b64decode(self.headers.get("Proxy-Authorization", "").partition(" ")[2])
             token = credentials.decode().rpartition(":")[2]
+        # Some clients send credentials only once a proxy has requested them.
         if not token:
             challenge = {"Proxy-Authenticate": 'Basic realm="agenteval"'}
             return replace(refusal(407, "no_trial", AROUND), headers=challenge)
@@ -403,7 +416,8 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 256  # every agent of a run may open some connections at once
+    # All agents of a run may open connections at once.
+    request_queue_size = 256
 
     def __init__(self) -> None:
         super().__init__((HOST, 0), LoopbackRequests)
@@ -412,7 +426,7 @@ class _Server(ThreadingHTTPServer):
         self.process = os.getpid()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a connection that somebody dropped; what matters is noted with its trial."""
+        """Write nothing about a dropped connection; failures that matter are noted with their trial."""
 
     def forget(self, token: str) -> None:
         self.addresses.pop(token, None)
@@ -429,6 +443,7 @@ _starting = threading.Lock()
 
 def _serving() -> _Server:
     """Give the server of this process, started for the first trial that needs it."""
+    # A forked copy of the process has the object and not the serving thread: it gets a server of its own.
     with _starting:
         if not _servers or _servers[0].process != os.getpid():
             _servers[:] = [_Server()]
@@ -447,7 +462,6 @@ def _start_server(server: _Server) -> None:
 
 
 async def close_server() -> None:
-    """End the server of this process."""
     with _starting:
         ended, _servers[:] = tuple(_servers), []
     for server in ended:

@@ -30,14 +30,14 @@ SILENCE_S = 600.0
 """Seconds of silence after which a provider is taken for gone, as with the clients of the large ones."""
 
 CHUNK = 65536
-# What holds for one connection only, or is said anew for the next one.
+# These headers hold for one connection only, or are written anew for the next one.
 HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate"}
     | {"te", "trailer", "transfer-encoding", "upgrade"}
 )
 _REWRITTEN_HEADERS = HOP_BY_HOP | {"host", "content-length", "expect", "accept-encoding"}
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-# What a connection says that the other side has closed while nobody looked.
+# Raised by a connection that the other side has closed while it was idle.
 _STALE = (HTTPException, ConnectionError)
 
 Unanswered = (OSError, HTTPException, ValueError)
@@ -88,20 +88,21 @@ class Connections:
                 return self._exchange(connection, method, parts, headers, body)
         connection = _connection(parts)
         connection.connect()
-        if not is_awaited():  # a host that is slow to be reached, or that is asked once more
+        # Reaching a host may take long, and the trial may have ended meanwhile. Nobody could cut a connection
+        # that did not exist yet.
+        if not is_awaited():
             connection.close()
             raise ConnectionAbortedError("nobody waits for the response any more")
         return self._exchange(connection, method, parts, headers, body)
 
     def cut(self) -> None:
-        """Let whoever waits for a response wait no longer; may be called from any thread."""
+        """End the wait for a response; may be called from any thread."""
         if (waited_for := self._socket) is not None:
             with suppress(OSError):
-                # Not SSLSocket's own, which takes away what another thread is just reading with.
+                # Not SSLSocket's own method, which drops the TLS state that another thread is reading with.
                 socket.socket.shutdown(waited_for, socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close what is open."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -114,17 +115,19 @@ class Connections:
             target = parts.path + (f"?{parts.query}" if parts.query else "")
             absolute = parts.scheme == "http" and _proxy(parts) is not None
             target = f"http://{parts.netloc}{target}" if absolute else target
-            # Not encoded: what passes through is read, recorded and handed on bit by bit.
+            # Requested without encoding: the response is read, recorded and handed on part by part.
             connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
             own = [("Host", parts.netloc.rpartition("@")[2]), ("Accept-Encoding", "identity")]
             if absolute and (proxy := _proxy(parts)) is not None:
                 own += _proxy_credentials(proxy)
+            # Servers may refuse a POST without a length, even one without a body.
             if body is not None or method in ("POST", "PUT", "PATCH"):
                 own.append(("Content-Length", str(len(body or b""))))
             for name, value in (*own, *forwarded_headers(headers)):
                 connection.putheader(name, value)
             connection.endheaders(body)
             response = connection.getresponse()
+        # It may hold half of a response, which is no beginning of the next one.
         except BaseException:
             connection.close()
             raise
@@ -212,7 +215,6 @@ class Upstream(FrozenValue, frozen=True):
         return {self.header: f"{self.prefix}{key}"} if key else NOTHING
 
     def without_dummies(self, headers: Pairs) -> list[tuple[str, str]]:
-        """Give a program's headers without its own words for a key."""
         return [pair for pair in headers if pair[0].lower() not in self.dummies]
 
     def url_of(self, path: str) -> str:
@@ -268,7 +270,6 @@ class TrialAddress:
         self._changed = threading.Condition()
 
     def upstream(self, name: str, path: str) -> Upstream | None:
-        """Give the upstream that a request is for; None where there is none."""
         return self.upstreams.get(self._named_by(path) if name == ANY_UPSTREAM else name)
 
     @property
@@ -277,7 +278,6 @@ class TrialAddress:
         return self._root(ANY_UPSTREAM)
 
     def url(self, name: str) -> str:
-        """Give the address that stands for an upstream."""
         version = self.upstreams[name].version
         root = self._root(name)
         return f"{root}/{version}" if version else root
@@ -296,18 +296,18 @@ class TrialAddress:
         return f"http://{USER}:{self.token}@{HOST}:{self.port}"
 
     def note_broken(self, broken: BaseException) -> None:
-        """Note what keeps the trial from going on, and tell whoever waits for it."""
+        """Note what keeps the trial from going on, and call ``on_broken``."""
         self.broken.append(broken)
         self.on_broken()
 
     def note_limit(self, reached: BaseException) -> None:
-        """Note that a limit refused a request; a program that asks on and on is to be ended."""
+        """Note that a limit refused a request; a program that goes on with requests is to be ended."""
         self._limited += 1
         if self._limited > MOST_REFUSED:
             self.note_broken(reached)
 
     def note_around(self, host: str) -> None:
-        """Count a request that went past these addresses, unless nobody cares for its host."""
+        """Count a request that went past these addresses, unless its host is an ignored one."""
         if not any(fnmatch(host.rpartition(":")[0] or host, pattern) for pattern in self._ignored):
             self.around.append(host)
 
@@ -324,7 +324,7 @@ class TrialAddress:
                 self._changed.notify_all()
 
     def note_response(self, connections: Connections) -> None:
-        """Note that a response comes, for which the end of the trial waits a little."""
+        """Note that a response is arriving, for which the end of the trial waits ``GRACE_S`` seconds."""
         with self._changed:
             self._under_way[connections] = True
 
@@ -335,10 +335,12 @@ class TrialAddress:
         may have ended as soon as it read the last word. All else is cut.
         """
         self.cut(also_responding=False)
+        # Counted from here: a mounted server, which was closed just now, may have been slow.
         end = time.monotonic() + grace_s + CUTTING_S
         with self._changed:
             self._changed.wait_for(lambda: not self._under_way, grace_s)
-            while self._under_way and time.monotonic() < end:  # one that is not yet there to be cut will be
+            # Repeated, as a request may be about to open the connection by which it can be cut.
+            while self._under_way and time.monotonic() < end:
                 self._cut(also_responding=True)
                 self._changed.wait(CUT_S)
 

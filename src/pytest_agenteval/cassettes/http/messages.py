@@ -47,7 +47,8 @@ def split_events(headers: Headers, raw: bytes) -> list[bytes]:
     if kind == _SERVER_SENT:
         if b"\r" in raw:
             return _SERVER_SENT_EVENT.findall(raw)
-        *ended, rest = raw.split(b"\n\n")  # a tenth of the pattern's time
+        # Without carriage returns, splitting takes a tenth of the pattern's time.
+        *ended, rest = raw.split(b"\n\n")
         return [event + b"\n\n" for event in ended] + ([rest] if rest else [])
     if kind in _LINES:
         return raw.splitlines(keepends=True)
@@ -60,7 +61,8 @@ def _frames(raw: bytes) -> Iterator[bytes]:
     """Give frames of Amazon's event stream, whose first four bytes are their length."""
     while raw:
         length = int.from_bytes(raw[:4], "big")
-        # Without headers and payload, a frame is two lengths and two checksums.
+        # Without headers and payload, a frame is two lengths and two checksums. A smaller length is damage:
+        # all that is left is given as one frame.
         length = length if length >= 16 else len(raw)
         yield raw[:length]
         raw = raw[length:]
@@ -75,7 +77,7 @@ def _content_type(headers: Headers) -> str:
 
 Pairs = Iterable[tuple[str, str]]
 
-# What says how a body travelled, not what it is: it is kept as it was once it had arrived.
+# These headers say how a body travelled. It is recorded as it was once it had arrived.
 _OF_TRAVEL = frozenset({"content-length", "transfer-encoding", "connection", "keep-alive"})
 _OF_ENCODING = frozenset({"content-encoding", "content-length"})
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
@@ -98,6 +100,7 @@ def recordable_request(method: str, uri: str, headers: Pairs, body: bytes | None
         body = decoded
         listed = {name: values for name, values in listed.items() if name.lower() not in _OF_ENCODING}
     boundary = _BOUNDARY.search(" ".join(_values_of(listed, "content-type")))
+    # Clients make a boundary up anew for each request: with it, no form would meet its recording.
     if boundary and body:
         old = boundary[2]
         body = body.replace(old.encode("latin-1"), b"boundary")
@@ -127,7 +130,7 @@ def normalize_response(response: Response) -> Response:
         return response
     headers, raw = _header_pairs(response.headers), _body_bytes(response.body)
     is_text = isinstance(response.body, str) and not _CONTROL.search(response.body)
-    # No encoding gives plain text.
+    # No encoding gives plain text: such a body was decoded when vcrpy recorded it.
     if is_text or (coding in (["gzip"], ["x-gzip"]) and not raw.startswith(_GZIP)):
         plain_headers = {
             name: it for name, it in response.headers.items() if name.lower() not in _OF_ENCODING
@@ -152,6 +155,7 @@ def recordable_response(
     body: bytes | None = None
     if whole or coding not in (["gzip"], ["x-gzip"], ["deflate"]):
         body = _decode(coding, raw)
+    # Of a body that was cut, the beginning is decoded. With 32 added, zlib itself tells gzip from deflate.
     else:
         with suppress(zlib.error):
             body = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(raw)
@@ -161,7 +165,8 @@ def recordable_response(
         if raw and whole and coding != ["identity"]:
             bare = coding == ["deflate"] and not _has_zlib_header(raw)
             extra[ENCODED] = _BARE_DEFLATE if bare else ", ".join(coding)
-    if method.upper() == "HEAD":  # there it tells of a body that is not sent
+    # The response to HEAD has the length of a body that is not sent with it.
+    if method.upper() == "HEAD":
         dropped.discard("content-length")
     held_headers = {name: values for name, values in listed.items() if name.lower() not in dropped}
     return Response(status, message, held_headers, raw if body is None else body, extra)
@@ -195,6 +200,7 @@ def playable_response(response: Response, method: str) -> tuple[list[tuple[str, 
     """Give headers and body as a library is to get them; it decodes once what is still encoded."""
     raw = _body_bytes(response.body) if _has_body(response, method) else b""
     headers = _header_pairs(response.headers)
+    # A body that is decoded already is not to be decoded again: the client would raise.
     zipped = raw.startswith(_GZIP) or not raw
     dropped = set() if method.upper() == "HEAD" else set(_OF_TRAVEL)
     played_headers = []
@@ -209,7 +215,6 @@ def playable_response(response: Response, method: str) -> tuple[list[tuple[str, 
 
 
 def on_the_wire(response: Response, method: str) -> bytes:
-    """Write a response as a server would send it."""
     return b"".join(parts_on_the_wire(response, method))
 
 
@@ -228,6 +233,7 @@ def head_on_the_wire(status: int, message: str, headers: Pairs) -> bytes:
 
     first = f"HTTP/1.1 {status} {message or responses.get(status, '')}"
     lines = [first, *(f"{name}: {value}" for name, value in headers)]
+    # A line break within a recorded header would end the head, or begin another header.
     head = "".join(re.sub(r"[\r\n\x00]", " ", line) + "\r\n" for line in lines)
     return head.encode("utf-8", "surrogateescape") + b"\r\n"
 
@@ -255,6 +261,7 @@ def _encodings(headers: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _encode(name: str, body: bytes) -> bytes | None:
     """Encode a body; None where no package does."""
+    # Without the time, the same body is encoded into the same bytes in every replay.
     if name in ("gzip", "x-gzip"):
         return gzip.compress(body, mtime=0)
     if name in ("deflate", _BARE_DEFLATE):
@@ -268,6 +275,7 @@ def _encode(name: str, body: bytes) -> bytes | None:
 
 
 def _has_zlib_header(raw: bytes) -> bool:
+    # Many servers send deflate without the header that HTTP asks for; 8 is its method of compression.
     return raw[0] & 0x0F == 8
 
 
@@ -284,7 +292,8 @@ def _decode(coding: list[str], raw: bytes) -> bytes | None:
         return None
     import httpx
 
-    try:  # brotli and the like, for which httpx finds the package if there is one
+    # httpx finds the package for brotli and the like, if there is one.
+    try:
         body = httpx.Response(200, headers={"Content-Encoding": ",".join(coding)}, content=raw).content
     except httpx.DecodingError:
         return None

@@ -25,7 +25,7 @@ from pytest_agenteval.cassettes.interaction import Response
 
 
 class _PlayedTransport(asyncio.Transport):
-    """Stands for the socket: takes what is sent and forgets it."""
+    """Stands for the socket, and drops what is sent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,11 +33,9 @@ class _PlayedTransport(asyncio.Transport):
         self.flowing = asyncio.Event()
         self.flowing.set()
 
-    def write(self, data: Any) -> None:
-        """Forget it."""
+    def write(self, data: Any) -> None: ...
 
-    def writelines(self, list_of_data: Any) -> None:
-        """Forget them."""
+    def writelines(self, list_of_data: Any) -> None: ...
 
     def is_closing(self) -> bool:
         return self._closing
@@ -55,7 +53,7 @@ class _PlayedTransport(asyncio.Transport):
 
 
 class _BodyCollector:
-    """Takes what a body writes."""
+    """Collects the parts that a body writes, in place of aiohttp's own writer."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -66,13 +64,12 @@ class _BodyCollector:
     async def write_eof(self, chunk: Any = b"") -> None:
         self.parts.append(bytes(chunk))
 
-    async def drain(self) -> None:
-        """Wait for nobody."""
+    async def drain(self) -> None: ...
 
 
 def patch_points(aiohttp: Any) -> Iterator[tuple[type, str, Any]]:
-    """Say what is patched."""
     yield aiohttp.BaseConnector, "connect", _patch_connect(aiohttp)
+    # A session's pool belongs to one loop, and trials may run on loops of their own.
     yield aiohttp.ClientSession, "_request", _patch_request(aiohttp)
     yield aiohttp.ClientSession, "close", _patch_close
 
@@ -95,7 +92,7 @@ def _patch_connect(aiohttp: Any) -> Any:
         release = close
 
         def __del__(self, _warnings: Any = None) -> None:
-            """Leave nothing behind."""
+            """Do nothing: aiohttp's own reports a connection that was not closed, and there is no socket."""
 
     def connection(connector: Any, request: Any) -> tuple[Any, Any, _PlayedTransport]:
         loop, transport = asyncio.get_running_loop(), _PlayedTransport()
@@ -129,15 +126,19 @@ def _patch_connect(aiohttp: Any) -> Any:
             question = recordable_request(req.method, str(req.url), req.headers.items(), body)
             if scope.lets_by(question):
                 return await real(connector, req, traces, timeout)
-            if "Upgrade" in req.headers:  # a WebSocket is no request with a response
+            # A WebSocket is no request with one response, and cannot be recorded.
+            if "Upgrade" in req.headers:
                 raise scope.refusal(question)
             answer = replay(scope, question, partial(_failure, aiohttp, req))
             if answer is not None:
                 return played_connection(connector, req, answer)
             exchange = Exchange(scope, question, req.method)
             timer = getattr(req, "_timer", None)
+            # aiohttp's own timeout arrives as a cancellation, and only its timer shows which of both it is.
             exchange.timed_out = lambda: bool(getattr(timer, "_cancelled", False))
             with exchange.reading():
+                # ``connect`` is to give a connection and no response: the request is sent here already, as
+                # aiohttp would send it afterwards, but with its body left encoded as it travels.
                 opened = await real(connector, req, traces, timeout)
                 try:
                     opened.protocol.set_response_params(
@@ -178,14 +179,14 @@ def _failure(aiohttp: Any, request: Any, name: str, text: str, cause: Exception)
 
 
 async def _play(parts: list[bytes], protocol: Any) -> None:
-    """Let who reads have each part before the next one comes."""
+    """Give the reader each part before the next one arrives."""
     for part in parts:
         await asyncio.sleep(0)
         protocol.data_received(part)
 
 
 async def _pass_on(given: Any, exchange: Exchange, protocol: Any, transport: _PlayedTransport) -> None:
-    """Hand on each part of a response as it comes, until its end or until nobody wants it any more."""
+    """Hand on each part of a response as it arrives, until its end or until the reader is gone."""
     try:
         while True:
             with exchange.reading():
@@ -194,13 +195,14 @@ async def _pass_on(given: Any, exchange: Exchange, protocol: Any, transport: _Pl
                 break
             exchange.take(part)
             protocol.data_received(chunk_on_the_wire(part))
+            # aiohttp pauses the transport while its reader is slow: a stream is not read ahead into memory.
             await transport.flowing.wait()
         exchange.end()
         protocol.data_received(chunk_on_the_wire(b""))
     except BaseException as raised:
         exchange.cut()
         given.close()
-        # Whoever reads is told, also of what is no Exception: aiohttp hands it on as it is.
+        # The reader gets the exception, even one that is no Exception: aiohttp raises it there as it is.
         protocol.set_exception(raised)
         if protocol._payload is not None:
             protocol._payload.set_exception(raised)
@@ -209,7 +211,7 @@ async def _pass_on(given: Any, exchange: Exchange, protocol: Any, transport: _Pl
 
 
 def _patch_request(aiohttp: Any) -> Any:
-    """Let a session ask on a loop through a copy of itself, whichever loop it was made on."""
+    """Let a session send its requests on each loop through a copy of itself, as its pool belongs to one."""
 
     can_be_copied = (aiohttp.TCPConnector, aiohttp.UnixConnector)
 
@@ -261,7 +263,7 @@ async def _close_session(session: Any) -> None:
 
 
 async def _read_body(aiohttp: Any, request: Any) -> bytes:
-    """Give the body, and leave one in its place that can be sent once more."""
+    """Give the body, and put one in its place that can be sent: a stream was read to its end here."""
     if not request.body:
         return b""
     if isinstance(request.body, bytes):
@@ -272,6 +274,7 @@ async def _read_body(aiohttp: Any, request: Any) -> bytes:
     again = aiohttp.BytesPayload(raw, headers=request.body.headers)
     if isinstance(getattr(type(request), "body", None), property):
         request._body = again
-    else:  # before aiohttp 3.12
+    # Before aiohttp 3.12 the body is a plain attribute.
+    else:
         request.body = again
     return raw

@@ -31,12 +31,11 @@ class FileSocket:
         self._file = file
 
     def makefile(self, mode: str) -> IO[bytes]:
-        """Give the one file that a response reads."""
         return self._file
 
 
 def as_received(response: Response, method: str) -> http.client.HTTPResponse:
-    """Give a response of the standard library, its headers read and its body yet to be."""
+    """Give a response of the standard library whose headers are read, and whose body is not."""
     received = http.client.HTTPResponse(FileSocket(io.BytesIO(on_the_wire(response, method))), method=method)  # type: ignore[arg-type]  # makefile is all it needs
     received.begin()
     return received
@@ -50,7 +49,7 @@ class _TeeFile:
 
     def __init__(self, response: http.client.HTTPResponse, exchange: Exchange) -> None:
         self._file, self._exchange = response.fp, exchange
-        # A head that says no more than how the body ends.
+        # The real head has been read already. This one says only how the body ends.
         if response.chunked:
             self._head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         elif response.length is None:
@@ -86,7 +85,8 @@ class _TeeFile:
 
     def _tee(self, read: Callable[[], bytes], ends: bool = True, expected: int = 1) -> bytes:
         """Read a part; at the end there are fewer bytes than ``expected``."""
-        answering()  # a trial that has ended reads no more
+        # Raises if the trial has ended.
+        answering()
         with self._exchange.reading():
             part = read()
         self._exchange.note_part(part)
@@ -95,10 +95,11 @@ class _TeeFile:
         return part
 
     def close(self) -> None:
-        """Record what was read if it is whole, then close the file."""
+        """Record the body if it is whole, then close the file."""
         try:
             if self._exchange.over:
                 return
+            # A client may close a response of which it needs the status alone: then the rest is read here.
             reading_on = self._exchange.worth_reading_on
             body, whole = _body_of(self._head, self._raw.getvalue(), self._file if reading_on else None)
             if not whole and self._at_end:
@@ -115,7 +116,7 @@ _UNTIL_CLOSED = b"200 OK\r\n\r\n"
 
 
 def _body_of(head: bytes, raw: bytes, rest: Any) -> tuple[bytes, bool]:
-    """Give the body that was read, and with ``rest`` what comes of it yet; and whether it is whole."""
+    """Give the body that was read, followed by what ``rest`` still has of it; and whether it is whole."""
     first = io.BytesIO(head + raw)
     joined = io.BufferedReader(_JoinedFiles(first, rest)) if rest else first
     received = http.client.HTTPResponse(FileSocket(joined))  # type: ignore[arg-type]  # makefile is all it needs
@@ -123,8 +124,8 @@ def _body_of(head: bytes, raw: bytes, rest: Any) -> tuple[bytes, bool]:
         received.begin()
         return received.read(), True
     except http.client.IncompleteRead as incomplete:
-        # The chunk that was cut, after those that are whole. Not the context: this may go on within the
-        # handling of the agent's own exception, which holds the same bytes.
+        # The chunk that was cut, after those that are whole. Not ``__context__``: this may run while the
+        # agent's own exception is handled, which holds the same bytes.
         inner = incomplete.__cause__
         return incomplete.partial + getattr(inner, "partial", b""), False
     except (HTTPException, OSError, ValueError):
@@ -156,7 +157,7 @@ _PLAYED, _SENT = "_agenteval_played", "_agenteval_sent"
 
 @contextmanager
 def sending(exchange: Exchange) -> Iterator[None]:
-    """Send within it, above http.client: the response that this one gives belongs to the exchange."""
+    """Mark a request of a library above http.client: the next response of http.client is its exchange's."""
     token = _sent.set(exchange)
     try:
         with exchange.reading():
@@ -166,7 +167,6 @@ def sending(exchange: Exchange) -> Iterator[None]:
 
 
 def urllib_patch_points(module: Any) -> Iterator[tuple[type, str, Any]]:
-    """Say what is patched."""
     yield module.AbstractHTTPHandler, "do_open", _patch_do_open
 
 
@@ -186,7 +186,7 @@ def _patch_do_open(real: Any) -> Any:
             with sending(Exchange(scope, question, method)):
                 return real(handler, connection, request, **settings)
         received = as_received(answer, method)
-        # As do_open leaves it, for who reads `url` and the old `msg`.
+        # ``do_open`` sets both: callers read ``url``, and older ones ``msg``.
         received.url, received.msg = request.get_full_url(), received.reason  # type: ignore[assignment]
         return received
 
@@ -206,7 +206,7 @@ def _system_error(name: str, text: str, cause: Exception) -> Exception:
 
 
 def client_patch_points(client: Any) -> Iterator[tuple[type, str, Any]]:
-    """Say what is patched."""
+    # ``putrequest`` too: code that writes its request bit by bit never calls ``request``.
     yield client.HTTPConnection, "putrequest", _patch_putrequest
     yield client.HTTPConnection, "request", _patch_request
     yield client.HTTPConnection, "getresponse", _patch_getresponse
@@ -233,9 +233,11 @@ def _patch_request(real: Any) -> Any:
         vars(connection).pop(_PLAYED, None)
         if scope is None or _sent.get() is not None:
             return real(connection, method, url, body, listed, **settings)
-        body = body if isinstance(body, str) else whole_body(body)  # a text is sent as Latin-1
+        # A text is left as it is: http.client sends it as Latin-1, and not as UTF-8.
+        body = body if isinstance(body, str) else whole_body(body)
         scheme = "https" if isinstance(connection, http.client.HTTPSConnection) else "http"
         host, port = connection.host, connection.port
+        # Through a tunnel, the connection's own host is the proxy.
         if getattr(connection, "_tunnel_host", None):
             host, port = connection._tunnel_host, connection._tunnel_port
         question = recordable_request(
@@ -263,7 +265,7 @@ def _patch_getresponse(real: Any) -> Any:
         exchange = above or vars(connection).pop(_SENT, None)
         if exchange is None:
             return real(connection)
-        # What stands above raises something of its own where this fails, and that is recorded.
+        # A library above raises an exception of its own where this fails, and that one is recorded.
         with exchange.sending() if above else exchange.reading():
             response = real(connection)
         exchange.begin(response.status, response.reason or "", response.getheaders())
@@ -277,7 +279,7 @@ def _patch_getresponse(real: Any) -> Any:
 
 
 def whole_address(scheme: str, host: str, port: int | None, url: str) -> str:
-    """Give the whole address; towards a proxy the URL is it already."""
+    """Give the whole address; a URL that is sent to a proxy is whole already."""
     if "://" in url.partition("?")[0]:
         return url
     host = f"[{host}]" if ":" in host else host
@@ -288,7 +290,6 @@ _UNPREPARED = "_agenteval_unprepared"
 
 
 def urllib3_patch_points(urllib3: Any) -> Iterator[tuple[type, str, Any]]:
-    """Say what is patched."""
     pools = urllib3.connectionpool
     yield pools.HTTPConnectionPool, "_make_request", partial(_patch_make_request, urllib3)
     yield pools.HTTPSConnectionPool, "_prepare_proxy", _patch_prepare_proxy
@@ -329,7 +330,8 @@ def _patch_make_request(urllib3: Any, real: Any) -> Any:
             with sending(Exchange(scope, question, method)):
                 _prepare_proxy_now(pool, connection)
                 return real(pool, connection, method, url, *args, **rest)
-        if urllib3.__version__.startswith("1."):  # there the pool makes its own response of http.client's
+        # In urllib3 1, the pool makes its own response from http.client's.
+        if urllib3.__version__.startswith("1."):
             return as_received(answer, method)
         received = as_received(answer, method)
         return urllib3.HTTPResponse(
@@ -357,7 +359,8 @@ def _urllib3_error(
     urllib3: Any, pool: Any, connection: Any, url: str, name: str, text: str, cause: Exception
 ) -> Exception:
     known = urllib3.exceptions
-    if is_system_exception(name) and not isinstance(cause, TimeoutError):  # the pool wraps that
+    # The pool wraps the system's exceptions itself, as it does for a request that is sent.
+    if is_system_exception(name) and not isinstance(cause, TimeoutError):
         return cause
     other = known.ReadTimeoutError if isinstance(cause, TimeoutError) else known.NewConnectionError
     kind = exception_class(known, name, known.HTTPError) if name.startswith("urllib3.") else other

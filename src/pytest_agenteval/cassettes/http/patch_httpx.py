@@ -13,7 +13,6 @@ from pytest_agenteval.cassettes.interaction import Request, Response
 
 
 def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
-    """Say what is patched."""
     streams = _streams(httpx)
 
     def blocking(real: Any) -> Any:
@@ -54,12 +53,14 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
 
     yield httpx.HTTPTransport, "handle_request", blocking
     yield httpx.AsyncHTTPTransport, "handle_async_request", waiting
+    # ``__aexit__`` closes the pool itself, and does not call ``aclose``.
     yield httpx.AsyncHTTPTransport, "aclose", _patch_aclose
     yield httpx.AsyncHTTPTransport, "__aexit__", _patch_aclose
 
 
 def _question(httpx: Any, request: Any, body: bytes) -> Request:
-    request.stream = httpx.ByteStream(body)  # the one that was read to its end cannot be sent
+    # The stream of the request was read to its end, and could not be sent again.
+    request.stream = httpx.ByteStream(body)
     return recordable_request(request.method, str(request.url), request.headers.multi_items(), body)
 
 
@@ -74,14 +75,14 @@ def _failure_of(httpx: Any, request: Any) -> BuildException:
 
 
 def _with_tee(kind: Any, exchange: Exchange, given: Any) -> Any:
-    """Give the response as it is, but for its body, which is listened to as it is read."""
+    """Give the response with a body that the exchange records while it is read."""
     exchange.begin(given.status_code, given.reason_phrase, given.headers.multi_items())
     given.stream = kind(exchange, given.stream)
     return given
 
 
 class _Streams(NamedTuple):
-    """Classes of bodies as httpx wants them: recorded ones in parts, and live ones that are listened to."""
+    """Classes of bodies as httpx wants them: recorded ones in parts, and live ones that are recorded."""
 
     played: Any
     blocking: Any
@@ -165,7 +166,8 @@ def _response(httpx: Any, streams: _Streams, answer: Response, request: Any) -> 
 
 
 async def _of_this_loop(transport: Any) -> Any:
-    """Give the transport with connections of this loop alone, whichever loops use it besides."""
+    """Give the transport with connections of this loop alone, whichever other loops use it."""
+    # A pool of another kind than httpcore's is left alone: nobody knows what a copy of it would share.
     loop = None if current() is None else trial_loop()
     if loop is None or not getattr(getattr(transport, "_pool", None), "__dict__", {}).keys() >= _POOLS:
         return transport
@@ -189,7 +191,7 @@ async def _close(transport: Any) -> None:
 
 
 def _patch_aclose(real: Callable[..., Awaitable[Any]]) -> Any:
-    """Close with a transport what this loop has opened in its place."""
+    """Close, together with a transport, the copy of it that this loop uses."""
 
     async def aclose(transport: Any, *args: Any) -> Any:
         copied = drop_copy(transport)

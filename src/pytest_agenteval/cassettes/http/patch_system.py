@@ -40,18 +40,17 @@ Watchers: TypeAlias = Mapping[str, Callable[..., None]]
 
 
 def watch(watchers: Watchers) -> None:
-    """Have these called from now on.
-
-    By an audit hook, as guards of other people, pytest-socket's for one, put what they find in the class of
-    sockets in place of what we would put there. A hook stays for the life of the process: there is one.
-    """
+    """Have these called at each of their events from now on."""
+    # By an audit hook, and not by patching the class of sockets: guards such as pytest-socket replace what
+    # stands there. Python cannot remove a hook, so the process has one, which finds its tables here.
     tables: list[Watchers] | None = getattr(sys, _TABLES, None)
     if tables is None:
         tables = []
         setattr(sys, _TABLES, tables)
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
-            for table in tables:  # every import and every file that is opened comes by
+            # As short as it can be: Python calls it for every import and every file that is opened.
+            for table in tables:
                 if event in table:
                     table[event](*args)
 
@@ -61,7 +60,6 @@ def watch(watchers: Watchers) -> None:
 
 
 def stop_watching(watchers: Watchers) -> None:
-    """Have these called no more."""
     tables: list[Watchers] = getattr(sys, _TABLES, [])
     if watchers in tables:
         tables.remove(watchers)
@@ -72,8 +70,9 @@ _accepted: WeakSet[Any] = WeakSet()
 
 
 def socket_patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Say what is patched: sending on what is connected, of which no hook tells."""
-    if not hasattr(module, "AF_UNIX"):  # there a pair of sockets is made by connecting one to the other
+    """Patch sending on sockets that are connected already: it has no audit event."""
+    # Without Unix sockets, as on Windows, a pair of sockets is made by connecting one to the other.
+    if not hasattr(module, "AF_UNIX"):
         yield module, "socketpair", patch_socketpair
         return
     kind = socket_class(module.socket)
@@ -83,12 +82,12 @@ def socket_patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
 
 
 def tls_patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Say what is patched of sockets that encrypt."""
+    # It overrides the plain socket's own, and ``sendall`` calls it.
     yield module.SSLSocket, "send", _patch_send
 
 
 def patch_socketpair(real: Any) -> Any:
-    """Make pairs, by which loops wake themselves and which reach nobody, in no scope."""
+    """Make pairs of sockets in no scope: loops wake themselves by them, and they reach nobody else."""
 
     def socketpair(*args: Any, **kwargs: Any) -> Any:
         with untaped():
@@ -125,7 +124,7 @@ def _in_replay(refuse: Callable[..., None]) -> Callable[..., None]:
 
 def _refuse_connecting(connecting: Any, address: Any) -> None:
     if _is_unix(connecting) and (
-        # So multiprocessing names what its managers and its fork server listen at; or it is the system's log.
+        # Datagrams go to the system's log. The name is that of multiprocessing's managers and fork server.
         connecting.type == socket.SOCK_DGRAM or "listener-" in _address_text(address)
     ):
         return
@@ -133,7 +132,8 @@ def _refuse_connecting(connecting: Any, address: Any) -> None:
     try:
         _refuse(uri)
     except BaseException:
-        connecting.close()  # who meant to connect it looks for failures of the system only
+        # Closed here, as callers close it themselves after an OSError only.
+        connecting.close()
         raise
     scope = answering()
     if scope is not None and connecting.type != socket.SOCK_DGRAM and not _is_own_uri(uri):
@@ -141,7 +141,7 @@ def _refuse_connecting(connecting: Any, address: Any) -> None:
 
 
 def _refuse_sending(connection: Any, address: Any = None) -> None:
-    """Refuse it on whatever was connected before, and without any connection."""
+    """Refuse to send on a socket that was connected before, or, with an address, on one that never was."""
     if _is_unix(connection) or connection in _accepted:
         return
     if address is None:
@@ -193,6 +193,7 @@ def _is_own_uri(uri: str) -> bool:
 def _ip_address(name: str) -> Any:
     import ipaddress
 
+    # Behind the ``%`` an address of IPv6 names a network interface.
     with suppress(ValueError):
         return ipaddress.ip_address(name.partition("%")[0])
     return None
@@ -219,7 +220,7 @@ def _address_text(address: Any) -> str:
 
 
 def socket_class(guard: Any) -> Any:
-    """Give the class that a guard was made from; the guard itself where that cannot be seen."""
+    """Give the class of sockets that a guard was made from; the guard itself if it has no such ancestor."""
     ancestors = getattr(guard, "__mro__", ())
     return next((ancestor for ancestor in ancestors if ancestor.__bases__ == (_socket.socket,)), guard)
 
@@ -254,17 +255,18 @@ _POOLS = ("concurrent.", "multiprocessing.", "loky.", "joblib.")
 
 
 def program_patch_points(module: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
-    """Say what is patched of programs; asyncio starts them in the same way."""
+    # asyncio starts its programs by this class too.
     yield module.Popen, "__init__", _patch_popen
 
 
 def multiprocessing_patch_points(module: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
-    """Say what is patched of multiprocessing, which starts Python by a function that no hook tells of."""
+    # multiprocessing starts Python by a function that has no audit event.
     yield module.BaseProcess, "start", _patch_process_start
 
 
 def _patch_popen(real: Any) -> Any:
     def __init__(process: Any, args: Any, *rest: Any, **named: Any) -> None:
+        # Programs of ours, and those that tell a client which system it runs on, are no doing of the agent.
         scope = None if _called_by(_OURS, 2) or _asks_about_the_machine() else current()
         if scope is not None and isinstance(named.get("env"), dict):
             KNOWN_SECRETS.know_environment(
@@ -284,7 +286,8 @@ def _patch_process_start(real: Any) -> Any:
         real(process)
         if scope is None:
             return
-        if getattr(process, "_start_method", None) != "fork":  # a fork is a copy, which has our patches
+        # A fork is a copy of this process, and has its patches: its requests are seen.
+        if getattr(process, "_start_method", None) != "fork":
             _note_program("python (multiprocessing)")
         if not str(getattr(target, "__module__", "")).startswith(_POOLS):
             scope.of_trial.at_close(partial(_end_process, process))
@@ -293,7 +296,7 @@ def _patch_process_start(real: Any) -> Any:
 
 
 def _end_process(process: Any) -> None:
-    """End a process, and what it started, if it still runs."""
+    """End a process and its descendants, if it still runs."""
     running = process.poll() is None if isinstance(process, subprocess.Popen) else process.is_alive()
     if running:
         with suppress(OSError, ValueError):
@@ -318,8 +321,9 @@ def _note_fork() -> None:
 
 def _note_variable(name: Any, value: Any = None) -> None:
     key, new = _fs_text(name), None if value is None else _fs_text(value)
+    # Registered at once: the variable may be gone before anything is written that holds its value.
     if new is not None:
-        KNOWN_SECRETS.know_environment({key: new})  # it may be gone before anything is written
+        KNOWN_SECRETS.know_environment({key: new})
     if os.environ.get(key) != new:
         _note_change(f"os.environ[{key!r}]")
 
@@ -334,7 +338,9 @@ _changes: Counter[str] = Counter()
 
 
 def _note_change(what: str) -> None:
-    """Note a change that other trials see, from the second on: what is set once alike for all harms none."""
+    """Note a change of the process that other trials see."""
+    # Only from the second time on: what is set once is the same for all trials. And not while a module is
+    # imported, which happens once for all of them too.
     scope: Scope | None = current()
     if scope is None or _is_importing():
         return
@@ -362,6 +368,7 @@ def _called_by(modules: tuple[str, ...], depth: int) -> bool:
 
 
 def _asks_about_the_machine() -> bool:
+    # The first frame outside of those that start a program tells whose program it is.
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__") in ("subprocess", "os"):
         frame = frame.f_back
@@ -382,6 +389,7 @@ def _first_word(command: Any) -> str:
     if isinstance(command, list | tuple):
         return _fs_text(command[0]) if command else ""
     line = _fs_text(command)
+    # Variables may stand before the program, as in ``A=1 git log``. An open quote is a ValueError.
     with suppress(ValueError):
         return next((word for word in shlex.split(line) if "=" not in word), line)
     return line.partition(" ")[0]
@@ -395,18 +403,17 @@ def _fs_text(value: Any) -> str:
 
 
 def grpc_patch_points(grpc: Any) -> Iterator[tuple[type, str, Any]]:
-    """Say what is patched: calls from threads, then those from loops."""
     from grpc import _channel
     from grpc.aio import _channel as aio_channel
 
     for module in (_channel, aio_channel):
         for kind in vars(module).values():
             if isinstance(kind, type) and kind.__name__.endswith("MultiCallable"):
-                # Of the class: a stub holds what is called, for longer than any trial.
+                # The class is patched, as a stub holds its callables for longer than any trial lasts.
                 for name in ("__call__", "with_call", "future"):
                     if kind.__module__ == module.__name__ and name in vars(kind):
                         yield kind, name, _patch_grpc_call
-        # These connect a channel where ``try_to_connect`` is true: to wait for it does so.
+        # With ``try_to_connect`` these connect the channel, as waiting until a server is ready does.
         for name in ("subscribe", "get_state"):
             if name in vars(module.Channel):
                 yield module.Channel, name, _patch_grpc_watching
@@ -423,7 +430,8 @@ def _patch_grpc_call(real: Any) -> Any:
 def _patch_grpc_watching(real: Any) -> Any:
     def watch(channel: Any, *args: Any, **kwargs: Any) -> Any:
         if any(flag is True for flag in (*args, *kwargs.values())):
-            target = getattr(channel._channel, "target", None)  # that of a loop holds its own to itself
+            # A channel of asyncio does not give its target.
+            target = getattr(channel._channel, "target", None)
             place = target().decode("utf-8", "replace") if callable(target) else "channel"
             _refuse_in_replay("CONNECT", place)
         return real(channel, *args, **kwargs)

@@ -30,7 +30,6 @@ from pytest_agenteval.text.errors import LimitIgnored, RequestRefused
 
 
 def thread_patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
-    """Say what is patched."""
     yield ThreadPoolExecutor, "submit", _patch_submit
     yield asyncio.BaseEventLoop, "run_in_executor", _patch_run_in_executor
     yield threading.Thread, "start", _patch_thread_start
@@ -38,27 +37,25 @@ def thread_patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[An
 
 
 def low_level_patch_points(thread: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
-    """Say what is patched of threads without a Thread."""
+    # For code that starts threads without the class Thread.
     yield thread, "start_new_thread", _patch_start_new_thread
 
 
 def pool_patch_points(pools: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
-    """Say what is patched of multiprocessing's pools of threads; those of processes are outside."""
+    """Patch multiprocessing's pools of threads; its pools of processes are not covered."""
     yield pools.ThreadPool, "__init__", _patch_pool_init
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
         yield pools.ThreadPool, name, _patch_pool_method
 
 
 def _patch_submit(real: Any) -> Any:
-    """Let threads of a pool know the scope of who gives them work, as asyncio.to_thread does.
-
-    One that the pool starts for it does not belong to that scope: others will give it work.
-    """
+    """Run the work of a pool in the scope of whoever submits it, as asyncio.to_thread does."""
 
     def submit(pool: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if current() is None:
             return real(pool, function, *args, **kwargs)
         work = _ScopedCall(contextvars.copy_context(), function)
+        # A thread that the pool starts for this work belongs to no trial: others will give it work too.
         with untaped():
             return real(pool, work, *args, **kwargs)
 
@@ -66,7 +63,7 @@ def _patch_submit(real: Any) -> Any:
 
 
 def _patch_run_in_executor(real: Any) -> Any:
-    """Do so for a loop's pool, which may be of a class that submits in its own way."""
+    """Do so for a loop's pool, whose class may have a ``submit`` of its own, which is not patched."""
 
     def run_in_executor(loop: Any, executor: Any, function: Any, *args: Any) -> Any:
         if current() is None or not isinstance(executor, ThreadPoolExecutor | None):
@@ -79,7 +76,7 @@ def _patch_run_in_executor(real: Any) -> Any:
 
 
 def _patch_pool_init(real: Any) -> Any:
-    """Make a pool whose threads belong to no scope."""
+    """Make a pool whose threads belong to no scope: whoever gives them work lends them one."""
 
     def __init__(pool: Any, *args: Any, **kwargs: Any) -> None:
         with untaped():
@@ -89,7 +86,7 @@ def _patch_pool_init(real: Any) -> Any:
 
 
 def _patch_pool_method(real: Any) -> Any:
-    """Let a pool of multiprocessing know whose work it does; several of its threads may do it at once."""
+    """Run the work of a pool of multiprocessing in the scope of its giver, in several threads at once."""
 
     def give(pool: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         if current() is None:
@@ -128,12 +125,13 @@ def _serving_thread(function: Any) -> Any:
 
 
 def _patch_atexit_register(real: Any) -> Any:
-    """Let what an agent leaves for the end of the process belong to its trial, which has ended by then."""
+    """Run what an agent registers for the end of the process in its trial, which has ended by then."""
 
     def register(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if current() is None:
             return real(function, *args, **kwargs)
         real(_ExitCall(contextvars.copy_context(), function), *args, **kwargs)
+        # As the real one does, so that it can be a decorator.
         return function
 
     return register
@@ -147,11 +145,12 @@ class _ScopedCall:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with working_for(self._scope):
+            # A context cannot be entered twice, and several threads may run this at once.
             return self._context.copy().run(self._function, *args, **kwargs)
 
 
 class _PoolTask(_ScopedCall):
-    """Does so in a pool that forgets the task where it raises what is no Exception."""
+    """Does so in a pool whose thread dies of what is no Exception, so that the caller waits for ever."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -161,16 +160,16 @@ class _PoolTask(_ScopedCall):
 
 
 class _ThreadTarget(_ScopedCall):
-    """Does so where nobody hears what is raised."""
+    """Does so where nobody catches what is raised."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        # The trial tells of what was refused, and of its limit; that it is over is no news.
+        # The trial itself reports refused requests and its limit. A traceback on standard error helps nobody.
         with suppress(RequestRefused, LimitIgnored, ScopeClosed):
             super().__call__(*args, **kwargs)
 
 
 class _ExitCall(_ThreadTarget):
-    """Does so at the end of the process, and can be taken back by its function."""
+    """Does so at the end of the process; equal to its function, by which ``atexit.unregister`` finds it."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or bool(self._function == other)
@@ -185,7 +184,7 @@ Givers: TypeAlias = dict[int, deque[tuple[Any, Scope | None]]]
 
 
 def queue_patch_points(queue: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
-    """Say what is patched, of queues of threads and of tasks; what is last in, first out holds no work."""
+    """Patch queues of threads and of tasks; those that are last in, first out are pools, and hold no work."""
     for kind in (queue.Queue, queue.PriorityQueue):
         yield kind, "_put", _patch_queue_put
         yield kind, "_get", _patch_queue_get
@@ -195,6 +194,7 @@ def _patch_queue_put(real: Any) -> Any:
     def _put(queue: Any, item: Any) -> None:
         giver = current()
         givers: Givers = vars(queue).setdefault(_GIVERS, {})
+        # The same object may lie in the queue already: then each of both needs its giver, even if it is None.
         if giver is not None or id(item) in givers:
             givers.setdefault(id(item), deque()).append((item, giver))
         real(queue, item)

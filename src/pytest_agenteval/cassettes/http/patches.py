@@ -34,8 +34,9 @@ class Patch(NamedTuple):
     real: Any
 
 
-# Not vcrpy's own patches: it puts them in and takes them out for each cassette, for the whole
-# process. Two that are open at once mix their requests, and the first to be closed lets the other's out.
+# vcrpy's own patches are of no use here: it puts them in and takes them out for each cassette, for the whole
+# process. Two cassettes that are open at once mix their requests, and the first one to be closed lets the
+# requests of the other out.
 LIBRARIES: Mapping[str, MakePoints | str] = {
     "httpx": "patch_httpx:patch_points",
     "httpx2": "patch_httpx:patch_points",
@@ -67,8 +68,9 @@ class _PatchFinder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find what the others find, and patch it once it is loaded."""
-        if name == "litellm" and current() is not None:  # else its import asks GitHub for a list of prices
+        """Find what the other finders find, and patch it once it is loaded."""
+        # Without this variable, litellm fetches its list of prices from GitHub while it is imported.
+        if name == "litellm" and current() is not None:
             os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         if name not in LIBRARIES:
             return None
@@ -92,16 +94,17 @@ class _PatchLoader(Loader):
         return getattr(self._real, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Leave it to the library's own loader."""
         return self._real.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self._real  # its own loader is back in its place from now on
+        # From now on the library has its own loader, as any other module has.
+        module.__loader__ = self._real
         if module.__spec__ is not None:
             module.__spec__.loader = self._real
         self._real.exec_module(module)
         make_points = _make_points(module.__name__)
         with _lock:
+            # None means that ``remove`` was called meanwhile.
             if _patches:
                 _patch(module, make_points)
 
@@ -110,30 +113,34 @@ _finder = _PatchFinder()
 
 
 def install() -> None:
-    """Patch the libraries that are imported, each once, and see to those that will be."""
+    """Patch the libraries that are imported, each once, and from now on those that are imported later."""
     patch_system.watch(patch_system.SOCKET_WATCHERS)
     patch_system.watch(patch_system.PROCESS_WATCHERS)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-    # Before the lock is taken: another thread may import what a patch's own module imports, and wait for it.
+    # Imported before the lock is taken: another thread may hold the import lock of a module that a patch
+    # needs, and wait for our lock.
     imported = []
     for name in LIBRARIES:
-        # Each trial comes by here twice: what is patched already is passed over at once.
+        # Each trial comes by here twice, so what is patched already is passed over at once.
         if name in sys.modules and sys.modules[name] is not _patched.get(name):
             try:
-                module = import_module(name)  # this waits for one that another thread imports
+                # This waits for a module that another thread is just importing.
+                module = import_module(name)
             except ImportError:
                 continue
-            # Not in the ``try``: without its patch a library would be sent out past the tapes, in silence.
+            # Not in the ``try``: if a patch cannot be imported, requests would go past the tapes in silence.
             imported.append((module, _make_points(name)))
     with _lock:
         for module, make_points in imported:
             _patch(module, make_points)
         for patch in _patches:
+            # Others may have put back what they found before us. A patch around ours stays, as
+            # instrumentations such as OpenTelemetry's make one.
             present = getattr(patch.owner, patch.name)
             while present is not None and present is not patch.ours:
                 present = getattr(present, "__wrapped__", None)
-            if present is None:  # another's patch around ours, as instrumentations put theirs, stays
+            if present is None:
                 setattr(patch.owner, patch.name, patch.ours)
 
 
@@ -152,7 +159,6 @@ def remove() -> None:
 
 
 def _make_points(library: str) -> MakePoints:
-    """Give what says which functions of a library are patched."""
     points = LIBRARIES[library]
     if not isinstance(points, str):
         return points

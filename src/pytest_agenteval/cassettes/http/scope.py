@@ -97,7 +97,8 @@ async def _until_loop_ends(
     finally:
         _loop_copies.pop(loop, None)
         for copied, close in tuple(copies.values()):
-            with suppress(Exception):  # one that cannot be closed keeps no other from it
+            # A copy that cannot be closed must not keep the others open.
+            with suppress(Exception):
                 await close(copied)
 
 
@@ -144,20 +145,20 @@ class ModelTrafficHandler(Protocol):
         """Take note of a response's status, before any of its body is read."""
 
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
-        """Read what was really answered, and keep it; the request is the one that was to be played."""
+        """Read and record a response; the request is the one that ``play`` was given."""
 
     def cut(self, request: Request, response: Response) -> None:
-        """Note an answer that ended before its time: its body is what had come; status 0 is that of none."""
+        """Note a response that ended early, with what arrived of its body; status 0 means that none began."""
 
     def note_reply(self, request: Request, response: Response) -> None:
         """Look at a response to a request that it does not claim."""
 
     def fail(self, request: Request, cut: Response, failure: Response) -> None:
-        """Note an answer that never came, or broke off, and keep what the client raised."""
+        """Note a response that never came, or broke off, and record what the client raised."""
 
 
 class NothingSent(ConnectionError):
-    """Says so to who works off a queue or a pool: it would die of what is no Exception, and others wait."""
+    """Raised where work comes from a queue or a pool: such a thread would die of what is no Exception."""
 
 
 class ScopeClosed(SystemExit):
@@ -233,18 +234,18 @@ class Scope:
         _open.discard(self)
 
     def accompany(self) -> None:
-        """Take note that this trial runs, and which others run beside it."""
+        """Note that this trial runs, and for each other one under way that it does not run alone."""
         self.accompanied = bool(_trials)
         for other in tuple(_trials):
             other.accompanied = True
         _trials.add(self)
 
     def note(self, kind: str, text: str) -> None:
-        """Take note of something that the trial is to say, by the kind of its event."""
+        """Count something that the trial is to report, as an event of this kind."""
         self.of_trial.noted[kind, text] += 1
 
     def note_connection(self, place: str) -> None:
-        """Take note of a connection of which nothing is recorded, and which a replay will refuse."""
+        """Note a connection of which nothing is recorded, and which a replay will refuse."""
         if not self.passing and _sending.get() is None:
             self.note(UNTAPED_CONNECTION, place)
 
@@ -254,7 +255,7 @@ class Scope:
 
     @property
     def tape_status(self) -> TapeStatus:
-        """What became of the requests, in the word of a transcript: the worst that happened to any."""
+        """What became of the requests, in a transcript's words: the worst that happened to any."""
         if self.missed:
             return "miss"
         return "live" if self.recorded else "hit" if self.played else "none"
@@ -265,19 +266,19 @@ class Scope:
         return self.passing or _sending.get() is self or self._own.recording
 
     def lets_by(self, request: Request) -> bool:
-        """Whether a request goes out as if there were no scope: nobody reads it, nobody keeps it."""
+        """Whether a request is sent as if there were no scope: it is neither read nor recorded."""
         if is_own_address(request.uri):
             return True
         return self.passing and not (self.traffic is not None and self.traffic.claims(request))
 
     def without_traffic(self) -> Scope:
-        """Give a scope of the same tapes for requests none of which asks a model, whatever they look like."""
+        """Give a scope of the same tapes whose requests are none of a model, whatever they look like."""
         plain = copy(self)
         plain.traffic, plain._outer = None, self
         return plain
 
     def sending(self) -> Sending:
-        """Let the sockets through which a request is really sent, though nothing else may go out."""
+        """Let a request of this scope use sockets, though no other connection may be opened."""
         return Sending(self)
 
     def play(self, request: Request) -> Response | None:
@@ -292,6 +293,7 @@ class Scope:
         from pytest_agenteval.cassettes.interaction import Response
 
         matcher = self._call_matcher
+        # The trial's own tape comes first, then the shared ones.
         for tape in self._tapes:
             interaction = tape.find((request,), matcher)
             if interaction is not None:
@@ -309,7 +311,7 @@ class Scope:
         raise self.refusal(request)
 
     def _expect_no_copy(self, request: Request) -> None:
-        """Refuse to send in a forked copy of this process: it counts and records for nobody, without end."""
+        """Refuse to send in a forked copy of this process: what it counts and records is lost with it."""
         if os.getpid() != self._process:
             from pytest_agenteval.cassettes.tape import describe_request
 
@@ -325,9 +327,11 @@ class Scope:
 
         redacted = self._own.cassette.redactor.request(request)
         refused = NotRecorded(redacted, self._own.cassette.name)
-        if os.getpid() != self._process:  # a copy of this process, whose notes nobody reads
+        # In a forked copy of this process nobody reads what is noted.
+        if os.getpid() != self._process:
             return NothingSent(str(refused))
         with self._refusing:
+            # Clients try again, and count their attempts in a header: a request that is repeated is one miss.
             if key_of(redacted) not in self._refused:
                 self._refused.add(key_of(redacted))
                 self._own.missed()
@@ -335,12 +339,12 @@ class Scope:
         return for_this_thread(refused)
 
     def begin_response(self, request: Request, status: int) -> None:
-        """Take note of a response's status: nobody need ever read the body of one that says no."""
+        """Note a response's status when it arrives: a client need not read the body of a refusal."""
         if self.traffic is not None and self.traffic.claims(request):
             self.traffic.begin_response(request, status)
 
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
-        """Keep what was really answered; ``first_byte_s`` is seconds from the request to the body's start."""
+        """Record a response; ``first_byte_s`` is how many seconds after the request its body began."""
         if self.traffic is not None and self.traffic.claims(request):
             self.traffic.record(request, response, first_byte_s)
         elif not self.passing:
@@ -360,7 +364,7 @@ class Scope:
             self.cuts.append(self._own.cassette.redactor.request(request))
 
     def fail(self, request: Request, cut: Response, failure: Response) -> None:
-        """Keep that no whole response came: ``cut`` is what did come, ``failure`` what the client raised."""
+        """Record a failure: ``cut`` is as much of a response as came, ``failure`` what the client raised."""
         if self.traffic is not None and self.traffic.claims(request):
             self.traffic.fail(request, cut, failure)
         elif not self.passing and self._own.recording:
@@ -410,7 +414,7 @@ _sending: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http_sending",
 
 
 class Sending:
-    """For as long as this lasts a request of the scope is being sent; entered for each part of a response."""
+    """While this is entered, a request of the scope is being sent, or a part of its response is read."""
 
     __slots__ = ("_scope", "_token")
 
@@ -421,9 +425,11 @@ class Sending:
         self._token = _sending.set(self._scope)
 
     def __exit__(self, *raised: object) -> None:
-        try:  # noqa: SIM105  # each part of each stream comes by, and that takes three times as long
+        # ``suppress`` takes three times as long, and each part of each stream comes by here.
+        try:  # noqa: SIM105
             _sending.reset(self._token)
-        except ValueError:  # a stream may be closed in another context
+        # A stream may be closed in another context than it was read in.
+        except ValueError:
             pass
 
 
@@ -432,12 +438,12 @@ OWN_ADDRESSES: set[str] = set()
 
 
 def is_own_address(uri: str) -> bool:
-    """Whether a request goes to ourselves, where it is looked at."""
+    """Whether a request goes to an address of this process, where it is replayed or recorded."""
     return bool(OWN_ADDRESSES) and uri.startswith(tuple(f"{address}/" for address in OWN_ADDRESSES))
 
 
 def for_this_thread(refused: BaseException) -> BaseException:
-    """Give what is to be raised of a refusal: who works off a queue would die of what is no Exception."""
+    """Give what is to be raised: a thread that works off a queue would die of what is no Exception."""
     return NothingSent(str(refused)) if _serves.get() else refused
 
 
@@ -462,17 +468,18 @@ def answering() -> Scope | None:
     scope = current()
     if scope is None:
         if of_nobody():
-            for trial in tuple(_trials):  # any of them may be it, and the task may be waited for by nobody
+            # Any of the trials under way may have made the request, and the exception may reach nobody.
+            for trial in tuple(_trials):
                 trial.note(UNKNOWN_TRIAL, _OF_NOBODY)
             raise OfNobody(_OF_NOBODY)
         return None
     if scope.closed:
-        # A context that an agent has held since another trial: this thread may work for one that goes on.
+        # An agent may hold a context of an earlier trial, while this thread works for one that still runs.
         scope = _thread.scope
         if scope is None or scope.closed:
             if _serves.get():
                 raise NothingSent(_ENDED)
-            # What no agent's ``except Exception`` stops, and what is no news to anybody.
+            # Both pass an agent's ``except Exception``, and neither is reported on standard error.
             with suppress(RuntimeError):
                 if asyncio.current_task() is not None:
                     raise asyncio.CancelledError(_ENDED)
@@ -481,7 +488,7 @@ def answering() -> Scope | None:
 
 
 def of_nobody() -> bool:
-    """Whether this runs on a loop of all trials, in a context that names none of those that are under way."""
+    """Whether this runs on a loop that all trials share, in a context that names none of them."""
     return bool(_open) and _scope.get(_UNSET) is _UNSET and is_shared(running_loop())
 
 
@@ -489,13 +496,13 @@ _UNSET = cast("Scope", object())
 
 
 def belong_to_nobody() -> None:
-    """Let requests of this context be nobody's, unless it says whose: our own code runs in it."""
+    """Let requests of this context belong to no trial, unless it names one: our own code runs in it."""
     _scope.set(current())
 
 
 @contextmanager
 def working_for(scope: Scope | None) -> Iterator[None]:
-    """Let this thread work for a trial, also in contexts that do not say so."""
+    """Let this thread work for a trial, also in contexts that do not name it."""
     before, _thread.scope = _thread.scope, scope
     try:
         yield
@@ -508,17 +515,19 @@ def scoped(scope: Scope | None) -> Iterator[Scope]:
     """Let requests of this context belong to the scope, and without a loop those of this thread."""
     tokens = _scope.set(scope), _home.set(scope), _may_serve.set(False)
     try:
+        # On a loop, tasks of several trials take turns in one thread: only the context can tell them apart.
         with nullcontext() if scope is None or running_loop() else working_for(scope):
             yield scope  # type: ignore[misc]  # None is for untaped, which gives nothing
     finally:
-        with suppress(ValueError):  # a coroutine that nobody ran to its end is closed in another context
+        # A coroutine that was not run to its end is closed in another context.
+        with suppress(ValueError):
             _scope.reset(tokens[0])
             _home.reset(tokens[1])
             _may_serve.reset(tokens[2])
 
 
 def start_serving() -> None:
-    """Let this thread, which a trial has started, work for others too."""
+    """Let this thread, which a trial has started, work for other trials too."""
     _may_serve.set(True)
 
 
@@ -540,10 +549,8 @@ def serve(giver: Scope | None) -> None:
 
 
 def of_a_debugger(thread: threading.Thread) -> bool:
-    """Whether this thread tells an editor where a trial stands, which is nobody's request.
-
-    So pydevd marks them, which debugpy and PyCharm use.
-    """
+    """Whether this thread serves a debugger: what it sends is no request of a trial."""
+    # pydevd, which debugpy and PyCharm use, marks its threads so.
     return bool(getattr(thread, "is_pydev_daemon_thread", False))
 
 
