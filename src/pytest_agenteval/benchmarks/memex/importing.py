@@ -57,7 +57,6 @@ class SourceSuite(FrozenValue, frozen=True):
 
     @property
     def name(self) -> str:
-        """The suite's name."""
         return str(self.settings["name"])
 
 
@@ -69,6 +68,7 @@ def find_suites(root: Path) -> list[SourceSuite]:
     for path in sorted(root.rglob(TASK)):
         inner = path.relative_to(root).parts[:-1]
         if not any(part == "workspace" or part.startswith(("_", ".")) for part in inner):
+            # The nearest folder with a suite file is the suite; without one, the folder above `tasks` is.
             above = [folder for folder in path.parents if folder.is_relative_to(root)]
             with_file = [folder for folder in above if any((folder / name).is_file() for name in SUITE_NAMES)]
             with_tasks = [folder.parent for folder in above if folder.name == "tasks" and folder != root]
@@ -85,6 +85,7 @@ def _read_suite(folder: Path, tasks: tuple[Path, ...], root: Path) -> SourceSuit
         raise misshapen(theirs, "a suite: a JSON object", source_settings)
     entries = [entry for task in tasks for entry in _entries(task)]
     agent, changes = _agent(source_settings, folder, root, entries)
+    # Without a kind in the suite file, a folder that has the name of one says it.
     kind = source_settings.get("kind") or next((k for k in KINDS if k in folder.parts), "mixed")
     settings: dict[str, Any] = {"name": source_settings.get("name") or f"{agent or 'memex'}_{kind}"}
     settings |= {"description": f"Memex's own tasks, from {folder.relative_to(root.parent).as_posix()}"}
@@ -108,6 +109,8 @@ def _check(theirs: Path, source_settings: Mapping[str, Any], settings: Mapping[s
     try:
         spec_of(Suite, settings)
     except ValueError as wrong:
+        # Without a file of theirs nothing of theirs can be
+        # wrong: the mistake is ours and keeps its traceback.
         if not source_settings:
             raise
         raise problems_of(Suite, wrong, read_document(theirs), file=str(theirs)) from None
@@ -143,11 +146,10 @@ def _agent(
 
 
 def _clock(entries: list[Mapping[str, Any]]) -> str:
-    """Give the evening of the day of the entries, where all are of one day.
-
-    They are those of a day that is nearly over, whenever the suite runs.
-    """
+    """Give the evening of the day of the entries, where all are of one day; else an empty text."""
     ids = [str((entry.get("input") or {}).get("fact_id")) for entry in entries]
+    # The entries name their day, and a run takes the clock of the machine: with a fixed evening, "today"
+    # means the same in every run.
     days = {"-".join(match.groups()) for id in ids if (match := _DAY.match(id))}
     return f"{days.pop()}T20:30:00+00:00" if len(days) == 1 else ""
 
@@ -224,7 +226,7 @@ def _check_free(places: Sequence[Path], force: bool) -> None:
 def _import(
     suite: SourceSuite, place: Path, source: Path, names: RegisteredNames, mode: str
 ) -> ImportedSuite:
-    # First: an import that Ctrl-C ends can be replaced by the next.
+    # Written before all else: the mark lets the next import replace what Ctrl-C has left behind.
     ours = place / SUITE_FILE
     write_yaml(ours, suite.settings)
     ours.write_text(MARK + ours.read_text(encoding="utf-8"), encoding="utf-8", newline="\n")
@@ -243,7 +245,7 @@ def _import(
 
 def _copy(source: Path, place: Path) -> None:
     def left_behind(folder: str, _: list[str]) -> set[str]:
-        # Their suite file stays behind: ours stands in its place.
+        # Their suite file is left behind, because ours stands in its place.
         return {SOURCE_SUITE_FILE, "suite.yaml", "suite.yml"} if Path(folder) == source else set()
 
     try:
@@ -264,7 +266,8 @@ def _set_mode(path: Path, mode: str, names: RegisteredNames) -> None:
     """Give every grader of a copied task this mode; one that has none, or is unknown, is left alone."""
     try:
         task = read_json(path)
-    except ProblemsFound:  # reported when the task is loaded
+    # A file that cannot be read is reported when the task is loaded.
+    except ProblemsFound:
         return
     graders = task.get("graders") if isinstance(task, dict) else None
     for grader in graders if isinstance(graders, list) else ():
@@ -282,6 +285,7 @@ def _tasks_of(suite: SourceSuite, place: Path, problems: list[Problem]) -> Itera
         except ProblemsFound as broken:
             problems += broken.problems
             continue
+        # Both tasks of one id are imported, and the second is named as a problem.
         for loaded_task in loaded:
             if first.setdefault(loaded_task.task.id, loaded_task) is not loaded_task:
                 duplicate = f"{loaded_task.task.id!r}, which is also in {first[loaded_task.task.id].file}"
@@ -296,6 +300,7 @@ def _copy_shared_tree(loaded_task: LoadedTask, place: Path, source: Path) -> Ite
     if not isinstance(name, str) or not name.strip() or (place / name).is_dir():
         return
     tree = next((path for path in sorted(source.rglob(Path(name).name)) if path.is_dir()), None)
+    # A name with .. in it could lead out of the new folder.
     if tree is not None and Path(name).parts and ".." not in Path(name).parts:
         shutil.copytree(tree, place / name)
         yield f"{name}: from {tree.relative_to(source).as_posix()} to {place / name}"
@@ -334,12 +339,11 @@ class MemexImporter:
     help = "a folder of Memex's suites: task.json files and their fixtures"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the folder."""
         parser.add_argument("source", metavar="DIR", help="the folder")
         add_common_arguments(parser, "the suite's new folder; several suites become folders in it")
 
     def run(self, args: argparse.Namespace, registry: Registry) -> int:
-        """Import, and say what came of it; 1 where a task cannot run."""
+        """Import and print what came of it; returns 1 where a task cannot run."""
 
         def has_mode(name: str) -> bool:
             try:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 else:
     _Loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
+# Cards have a writer of their own, for a fixed layout: keys stay in order, no text is folded over lines, and
+# only what YAML would misread is quoted. Graders in mode upstream search the text of the file. The words,
+# marks and patterns below are those that some reader takes for something else than a text.
 _KEYWORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "~", "+.inf", "=", "<<"}
 _MARKS = re.compile("[:#\"'\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 _NUMERIC = re.compile(r"\+?[0-9][-+0-9_.xXoOa-fA-F]*|\+\.[0-9].*")
@@ -51,7 +54,7 @@ def parse_card(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        # A safe loader, the fast one where there is one.
+        # A safe loader: that of libyaml, which is much faster, where there is one.
         card = yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError):
         return {}
@@ -116,12 +119,13 @@ def _escape(match: re.Match[str]) -> str:
     mark = match.group()
     code = ord(mark)
     if 0xD800 <= code <= 0xDFFF:
-        return "\ufffd"  # half a character: no file can hold it
+        # Half of a surrogate pair, which JSON can carry and no file can hold.
+        return "\ufffd"
     return _SHORT.get(mark) or (f"\\x{code:02X}" if code < 0x100 else f"\\u{code:04X}")
 
 
 def describe_value(value: Any) -> str:
-    """Name a value that was found in another's place."""
+    """Describe a value for an error message, as in ``a list of 3``."""
     if isinstance(value, str):
         return f"{value[:40]!r} (text)" if value else "an empty text"
     if isinstance(value, list):
@@ -149,7 +153,6 @@ class FactId(FrozenValue, frozen=True):
 
     @property
     def card_file(self) -> str:
-        """The file of the entry's card."""
         return f"Cards/{self.date}_{self.entry}.yaml"
 
 
@@ -159,6 +162,7 @@ def fact_id(text: object) -> FactId | None:
     if match is None:
         return None
     try:
+        # The pattern also fits days that no calendar has.
         datetime.strptime(match[1], "%Y/%m/%d")
     except ValueError:
         return None
@@ -181,7 +185,7 @@ def _entries(daily: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def find_entry(daily: str | None, fact: FactId) -> DailyEntry | None:
-    """Find an entry in the text of its daily file."""
+    """Find an entry in the text of its daily file; None where it is not there."""
     for heading, text in _entries(daily or ""):
         if heading[1] == fact.entry:
             date = datetime.strptime(fact.date, "%Y/%m/%d")
@@ -192,6 +196,7 @@ def find_entry(daily: str | None, fact: FactId) -> DailyEntry | None:
 def read_file(workspace: Workspace, path: str) -> str | None:
     """Read a file of the workspace, None when it is not there; makes no tree where there was none."""
     if not workspace.exists:
+        # A workspace is copied from its fixture when it is first used, which reading a file must not cause.
         return workspace.before().text(path)
     try:
         return workspace.inside(path).read_text(encoding="utf-8", errors="replace")
@@ -204,6 +209,7 @@ def write_file(workspace: Workspace, path: str, text: str) -> None:
     try:
         file = workspace.inside(path)
         file.parent.mkdir(parents=True, exist_ok=True)
+        # The same bytes on every system.
         file.write_text(text, encoding="utf-8", newline="\n")
     except (OSError, OutsideWorkspace) as failed:
         raise ToolFailed(f"the card could not be written: {failed}", "write_failed") from failed
@@ -235,16 +241,18 @@ def prepared(
     the day is the clock's; the number is that of the day's entry with the very same text, else one that
     comes from the task's id.
     """
-    if input_problems(task_input):  # another agent's input
+    # Another agent's input, or a wrong one, which is reported elsewhere.
+    if input_problems(task_input):
         return task_input, {}
     content = task_input["content"]
-    # Where neither clock nor id name a day, it is a fixed one, so that runs can be compared.
+    # Where neither clock nor id names a day, it is a fixed one, so that runs can be compared.
     at = datetime(2026, 1, 1, 9) if clock is None else datetime.fromisoformat(clock)
     fact = fact_id(task_input.get("fact_id")) or _derive_fact_id(content, task_id, at, read)
     whole = task_input if "fact_id" in task_input else {**task_input, "fact_id": fact.text}
     daily = read(fact.daily_file) or ""
     if find_entry(daily, fact) is not None:
         return whole, {}
+    # The clock's hour is one of its own day: entries of other days were written in the morning.
     time = f"{at:%H:%M:%S}" if clock and fact.date == f"{at:%Y/%m/%d}" else MORNING
     above = f"{daily.rstrip()}\n\n" if daily.strip() else ""
     laid = f'{above}## <id:{fact.entry}> {time} "{{}}"\n\n{content}\n'
@@ -254,10 +262,12 @@ def prepared(
 def _derive_fact_id(content: str, task_id: str, at: datetime, read: Callable[[str], str | None]) -> FactId:
     day = f"{at:%Y/%m/%d}"
     daily = read(FactId("", day, "").daily_file) or ""
+    # Worked out from the task's id, so that an entry has the same id in every run.
     number = FIRST_NUMBER + int(json_digest(task_id)[:8], 16) % NUMBERS
-    # Tasks are many and numbers few: another task, or the user, may have it already.
+    # Tasks are many and numbers few: another task, or the user, may have the number already.
     while re.search(rf"<id:ts_{number}>", daily):
         number += 1
+    # An entry that stands in the file already keeps its id.
     same = (heading[1] for heading, text in _entries(daily) if text == content.strip() and text)
     name = next(same, f"ts_{number}")
     return FactId(f"{day}.md#{name}", day, name)
@@ -265,6 +275,7 @@ def _derive_fact_id(content: str, task_id: str, at: datetime, read: Callable[[st
 
 def format_moment(moment: datetime) -> str:
     """Write a moment as an agent reads it: with its weekday, in English on every machine."""
+    # Not by strftime, whose names of weekdays depend on the locale of the machine.
     weekdays = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
     return f"{weekdays[moment.weekday()]}, {moment:%Y-%m-%d %H:%M:%S}"
 
@@ -283,6 +294,7 @@ class JournalAgent(ABC):
 
     user_language: str = "English"
     most_asks: int = 20
+    # As in Memex: four runs at most, of which all but the first begin with a reminder of what is missing.
     retries: int = 3
 
     input_problems = staticmethod(input_problems)
@@ -307,11 +319,10 @@ class JournalAgent(ABC):
 
     @abstractmethod
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
-        """Tell how far the work has come; also true after a crash."""
+        """Give how far the work has come; also called after a crash."""
 
     @abstractmethod
-    def make_tools(self, ctx: AgentContext) -> Sequence[Tool]:
-        """Make the tools of one trial."""
+    def make_tools(self, ctx: AgentContext) -> Sequence[Tool]: ...
 
     @abstractmethod
     def stop_condition(self) -> StopCondition:

@@ -24,6 +24,7 @@ def last_entry(messages: Sequence[ChatMessage]) -> tuple[int, str, str] | None:
 
 def block(text: str, tag: str) -> str | None:
     """Give what stands between ``<tag>`` and the last ``</tag>``; None where there is no such block."""
+    # Up to the last closing tag, because the text of an entry may hold one itself.
     match = re.search(rf"<{tag}>\n?(.*?)\n?</{tag}>(?!.*</{tag}>)", text, re.DOTALL)
     return None if match is None else match[1]
 
@@ -32,6 +33,8 @@ _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _CLOCK = r"(?:[01]?[0-9]|2[0-3]):[0-5][0-9]"
 _MONEY = r"[$€£¥]\s?[0-9]|[0-9.,]+\s?(?:[$€£¥]|euros?\b|eur\b|dollars?\b|usd\b|pounds?\b)"
 
+# Cues and no understanding: this model is mediocre on purpose, so that a first run without a key shows
+# partial scores. Of two cues at one place the earlier rule wins.
 RULES: tuple[tuple[str, str], ...] = (
     ("link", r"https?://\S+"),
     ("transaction", _MONEY),
@@ -136,7 +139,6 @@ def name(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """Take the first sentence."""
     return re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
 
 
@@ -146,7 +148,6 @@ def hashtags(text: str) -> list[str]:
 
 
 def number(text: str) -> float | int | None:
-    """Take the first number."""
     match = re.search(r"[0-9]+(?:\.[0-9]+)?", text)
     if match is None:
         return None
@@ -172,6 +173,7 @@ def play_card(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Mov
         )
     if not is_failed_result(answers[-1]):
         return Move("The card is saved.")
+    # After one refusal it tries a plain card without tags; after two it gives up.
     return _save(note, _plainest(note)) if len(answers) == 1 else Move("I have no better idea for this card.")
 
 
@@ -218,17 +220,20 @@ def lines_read(text: str) -> list[str]:
 
 
 def unique_end(lines: list[str]) -> str | None:
-    """Give the shortest run of whole last lines that stands only once in the file; None: there is none."""
+    """Give the shortest run of whole last lines that stands only once in the file; None where none does."""
     while lines and not lines[-1].strip():
         lines = lines[:-1]
     whole = "\n".join(lines)
     for first in range(len(lines) - 1, -1, -1):
         end = "\n".join(lines[first:])
-        if whole.find(end) == len(whole) - len(end):  # not count(), which leaves out what overlaps
+        # find() and not count(), which leaves out places that overlap.
+        if whole.find(end) == len(whole) - len(end):
             return end
     return None
 
 
+# Plain wishes in English, Chinese, Korean and Japanese. The list is short on purpose: what only a reader
+# would understand goes past it.
 _OPT_OUTS = re.compile(
     "|".join(
         (
@@ -260,12 +265,12 @@ def opt_out(text: str) -> str | None:
 
 
 def is_trivial(text: str) -> bool:
-    """Whether there is no letter in the entry."""
+    """Whether the entry has no letter."""
     return not any(letter.isalpha() for letter in text)
 
 
 def best_file(text: str, paths: Iterable[str]) -> str | None:
-    """Give the file whose path shares most with the entry, its own name counting twice; None: no word."""
+    """Give the file whose path shares most words with the entry, its own name counting twice; or None."""
     best, most = None, 0
     for path in paths:
         *folders, _ = PurePosixPath(path).parts
@@ -296,7 +301,8 @@ def _hits(text: str, name: str) -> int:
     text = text.casefold()
     hits = 0
     for word in {word for word in re.findall(r"\w+", name.casefold()) if word not in _TOO_COMMON}:
-        if not word.isascii():  # most likely written without spaces, where a word may begin anywhere
+        # Most likely a language that is written without spaces: a word may begin anywhere.
+        if not word.isascii():
             hits += len(word) > 1 and word in text
         elif len(word) > 3:
             stem = word[:-1] if len(word) > 4 else word
@@ -347,8 +353,10 @@ def play_pkm(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move
     refused = [step.tool for step in tries if step.refused]
     if not refused:
         return Move("That is all I can see in this entry.")
+    # Calls of two replies were tried: a third try would only repeat them.
     if tries[0].reply != tries[-1].reply:
         return Move("I have no better idea for this entry.")
+    # Only what was refused is tried again: an edit that went through must not be made twice.
     return Move("", tuple(_plainer(note, tool) for tool in refused))
 
 
@@ -373,7 +381,7 @@ def _first_try(note: PkmEntry, looked: Sequence[PastCall]) -> tuple[Call, ...]:
     if last.tool == "Grep" and not last.refused and (paths := paths_in(last.result)):
         return (("Read", {"file_path": paths[0]}),)
     if last.tool == "Read" and not last.refused and (end := unique_end(lines_read(last.result))):
-        # After the file's last line, whatever the file says about its order.
+        # Added after the last line of the file, whatever order the file has.
         path = last.args["file_path"]
         edit = {"file_path": path, "old_string": end, "new_string": f"{end}\n- {note.marked}"}
         text = f"This goes with what you wrote in {PurePosixPath(path).stem}."

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from pytest_agenteval import fold_text
 from pytest_agenteval.records.record import FrozenValue
 
+# Months in English, German, French, Spanish, Italian, Portuguese and Dutch; each row is one month.
 _MONTHS = (
     "january jan januar jänner janvier enero gennaio janeiro januari",
     "february feb februar février fevrier febrero febbraio fevereiro februari",
@@ -31,6 +32,7 @@ _MONTHS = (
 _MONTH = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
 _WHOLE = {name for name in _MONTH if len(name) > 4} | {names.split()[0] for names in _MONTHS}
 """Names of months that are nothing else: mars is a planet, too."""
+# Longest names first: an alternation takes the first that fits, and "jan" begins "january".
 _NAME = rf"(?P<month>{'|'.join(sorted(_MONTH, key=len, reverse=True))})(?![^\W\d_])\.?"
 _DAY = r"(?P<day>\d{1,2})(?!\d)(?:st|nd|rd|th|er|º|\.)?"
 _TO = (
@@ -39,10 +41,12 @@ _TO = (
 )
 _YEAR = r"(?:,?\s*(?:of\s|de\s)?\s*(?P<year>\d{4})(?!\d))?"
 
+# The year first, or the year last: then the other two may be day and month in either order.
 _NUMERIC = (
     re.compile(r"(?<!\d)(?P<year>\d{4})(?P<by>[-/]|\. ?)(?P<month>\d{1,2})(?P=by)(?P<day>\d{1,2})(?!\d)"),
     re.compile(r"(?<![\d.])(?P<one>\d{1,2})(?P<by>[-/]|\. ?)(?P<other>\d{1,2})(?P=by)(?P<year>\d{4})(?!\d)"),
 )
+# Day before month, month before day, and the order of Chinese, Japanese and Korean.
 _NAMED = (
     re.compile(rf"(?<!\d){_DAY}{_TO}\s*(?:of\s|de\s|di\s)?\s*{_NAME}{_YEAR}"),
     re.compile(rf"(?<![^\W\d_]){_NAME}\s*{_DAY}{_TO}{_YEAR}"),
@@ -54,14 +58,18 @@ _NAMED = (
 _MONTH_ALONE = re.compile(
     rf"(?<![^\W\d_]){_NAME}|(?<!\d)(?P<number>\d{{1,2}})\s*[月월]|(?<!\d)\d{{4}}-(?P<of_year>\d\d)(?![\d-])"
 )
+# A date without a year may as well be a score or a section: `short=False` leaves these out.
 _SHORT = re.compile(r"(?<![\d./:-])(?P<one>\d{1,2})(?P<by>[-/.])(?P<other>\d{1,2})(?![\d/:-]|\.\d)")
 
+# Halves of the day in English, Korean, Chinese and Japanese.
 _LATE = ("p", "오후", "下午", "午後")
 _EARLY = ("a", "오전", "上午", "早上", "午前", "凌晨", "아침", "새벽", "朝", "清晨", "早晨")
 _AT_NIGHT = ("저녁", "밤", "晚上", "夜", "夕方", "傍晚", "晩")
 _AT_NOON = ("낮", "中午", "昼")
 _HALVES = [half for half in (*_LATE, *_EARLY, *_AT_NIGHT, *_AT_NOON) if half not in ("a", "p")]
+# No digit and no sign of a longer number or time may stand before the hour.
 _ALONE = r"(?<![\d:])(?<!\d[.,])"
+# In this order: 18:45, 18h45 and 6:45 pm; 오후 6:45 and PM 6:45; 6 pm and 6.45 pm; 18 Uhr; 오후 6시 45분.
 _CLOCKS = (
     re.compile(
         _ALONE + r"(?P<hour>\d{1,2})[:h](?P<minute>[0-5]\d)(?::[0-5]\d)?(?:\.0+)?(?![\d:]|\.\d)"
@@ -75,9 +83,11 @@ _CLOCKS = (
     re.compile(_ALONE + r"(?P<hour>\d{1,2})(?:[.:](?P<minute>[0-5]\d))?\s*uhr\b"),
     re.compile(
         rf"(?P<half>{'|'.join(_HALVES)})?\s*{_ALONE}(?P<hour>\d{{1,2}})\s*[시点點時]"
+        # A span of hours, as in 3시간, is no time of day.
         r"(?!间|間|간)(?:\s*(?P<minute>\d{1,2})\s*[분分]|\s*(?P<middle>[반半]))?"
     ),
 )
+# With a point and nothing around it, a time looks like any decimal: only on request.
 _DOTTED = re.compile(_ALONE + r"(?P<hour>\d{1,2})\.(?P<minute>[0-5]\d)(?![\d:]|\.\d)")
 _NAMED_TIME = re.compile(r"\b(?P<noon>noon|정오|正午)|\b(?:midnight|자정|午夜)")
 
@@ -121,9 +131,9 @@ def find_days(text: str, *, short: bool = True) -> frozenset[Day]:
 
 
 def parse_times(text: str) -> frozenset[int]:
-    """Give the minutes of the day that a text can mean which is a time and nothing else.
+    """Give the minutes of the day that a text can mean, where it is a time and nothing else.
 
-    Of an hour without a leading zero, without morning or evening, both are meant: 7:05 is also 19:05.
+    An hour without a leading zero and without morning or evening means both: 7:05 is also 19:05.
     """
     for pattern in _CLOCKS:
         match = pattern.fullmatch(text)
@@ -159,7 +169,7 @@ def without_days_and_times(text: str, *, named: bool = False) -> str:
 
 def _without_days(text: str) -> str:
     for pattern in _NUMERIC:
-        # The letter between a date and a time of ISO 8601 goes with the date.
+        # The T between date and time in ISO 8601 goes with the date.
         text = re.sub(pattern.pattern + "(?:t(?=[0-9]))?", r" \g<year> · ", text)
     return text
 
@@ -186,7 +196,7 @@ def _minute(match: re.Match[str]) -> int | None:
     minute = 30 if parts.get("middle") else int(parts.get("minute") or 0)
     if hour > 24 or minute > 59:
         return None
-    # At night it is evening from five on; twelve at night begins the next day.
+    # At night, hours from five on are in the evening, and twelve begins the next day.
     if half in _EARLY or (half in _AT_NIGHT and hour == 12):
         hour = 0 if hour == 12 else hour
     elif half in _LATE or (half in _AT_NIGHT and hour >= 5) or (half in _AT_NOON and hour <= 5):
@@ -195,11 +205,15 @@ def _minute(match: re.Match[str]) -> int | None:
 
 
 _HANGUL, _KATAKANA = "\uac00-\ud7a3\u1100-\u11ff\u3130-\u318f", "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+# Scripts that are written without spaces between words: Chinese characters, Hiragana, Thai, Lao, Burmese and
+# Khmer. There each letter is a token of its own.
 _UNSPACED = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 )
 _SPACED = rf"(?:(?![{_HANGUL}{_KATAKANA}{_UNSPACED}])(?:[^\W\d_]|\u200d))"
+# MARK stands for the combining marks of scripts such as Devanagari, Hebrew and Arabic: without them their
+# words would fall apart. Signs behind a word belong to it, as in C++ and C#.
 _TOKEN = re.compile(
     rf"(?P<number>\d+(?:[.,']\d+)*)|(?P<hangul>[{_HANGUL}]+)|(?P<katakana>[{_KATAKANA}]+)"
     rf"|(?P<letter>[{_UNSPACED}])|(?P<word>(?:{_SPACED}MARK*)+(?:[+#]+(?!\w))?)".replace(
@@ -209,19 +223,24 @@ _TOKEN = re.compile(
         "\u0cbc-\u0ccd\u0d3e-\u0d4d\u200c\u200d]",
     )
 )
+# Korean particles and forms of the copula, which are written onto the word before them.
 _PARTICLE = (
     "께서|에게서|한테서|으로서|으로써|로서|로써|에서|에게|한테|까지|부터|마다|처럼|보다|조차|마저|밖에|이랑|하고|"
     "이나|이라도|라도|이든|든지|으로|은|는|이|가|을|를|의|에|와|과|도|만|로|랑|나|께|요|야|아|들|님|씨|"
     "입니다|이에요|예요|이다|다|이고|이며|였다|였고|이었다"
 )
 _PARTICLES = re.compile(rf"(?:{_PARTICLE}){{0,3}}")
+# Conjunctions, prepositions and articles, which Arabic and Hebrew write onto the next word.
 _BEFORE_ARABIC = re.compile("(?:[وف]?[بكل]?(?:ال)?|[وف]?لل)")
 _BEFORE_HEBREW = re.compile("[ו]?[בכלמהש]{0,2}")
 MOST_PARTICLES = 16
 """Letters after a word: more than all particles together have, so that a longer rest is none."""
+# A currency may be written onto its number: USD20 is an amount, but F7 is a name.
 _CURRENCIES = "usd eur gbp jpy krw cny rmb chf inr rs kr sek nok dkk pln aud cad nzd hkd us r"
 _MONEY = frozenset(_CURRENCIES.split())
+# Chinese numerals: 二十年 must not mention 十年.
 _NUMERALS = frozenset("〇零一二三四五六七八九十百千万萬億亿两兩")
+# Behind these a hyphen stands between two things, as in 5%-7%, and is no sign of a number.
 _NOT_BEFORE_A_SIGN = frozenset(")].,%°")
 _COLOUR = re.compile(r"#[0-9a-f]{3,8}\b")
 
@@ -245,7 +264,7 @@ class Token(FrozenValue, frozen=True):
 @lru_cache(maxsize=256)
 def tokens(folded: str) -> tuple[Token, ...]:
     """Give the words and numbers of a folded text, in order; signs and spaces are none."""
-    # A colour of a card has digits, and none of them is a number of the text.
+    # The digits of a colour on a card are no numbers of the text.
     return tuple(_tokens(unicodedata.normalize("NFC", _COLOUR.sub(" ", folded))))
 
 
@@ -256,7 +275,8 @@ def _tokens(text: str) -> Iterator[Token]:
         match = matches[index]
         after = matches[index + 1] if index + 1 < len(matches) else None
         if match["word"] and after and after["number"] and _is_name_with_digits(matches, index):
-            yield Token(match[0] + after[0])  # F7, Q2: a name and no number
+            # F7, Q2: a name and no number.
+            yield Token(match[0] + after[0])
             index += 1
         elif match["number"]:
             digits, more = match[0], ""
@@ -267,6 +287,7 @@ def _tokens(text: str) -> Iterator[Token]:
             sign = _sign(text, match.start())
             yield from (replace(token, sign=sign) for token in _numbers(digits, more))
         elif match["hangul"] or match["katakana"]:
+            # Letter by letter with what follows: where a word ends depends on whether the rest is a particle.
             run = match[0]
             for place, letter in enumerate(run):
                 yield Token(letter, starts=place == 0, rest=run[place + 1 : place + 1 + MOST_PARTICLES])
@@ -296,7 +317,8 @@ def _is_name_with_digits(matches: list[re.Match[str]], index: int) -> bool:
 def _numbers(digits: str, more: str) -> Iterator[Token]:
     readings = set(number_readings(digits))
     if not readings and "." not in digits:
-        for part in re.split("[,']", digits):  # 1,2,3 is a list
+        # 1,2,3 is a list.
+        for part in re.split("[,']", digits):
             yield Token(part, frozenset({Decimal(part)}))
         return
     if more:
@@ -306,6 +328,7 @@ def _numbers(digits: str, more: str) -> Iterator[Token]:
 
 def number_readings(digits: str) -> frozenset[Decimal]:
     """Give the values that digits with points and commas can have; none where they are no number."""
+    # Point and comma are read both ways where both are possible: 1,900 is 1900 or 1.9.
     groups, signs = re.split("[.,']", digits), re.findall("[.,']", digits)
     if not signs:
         return frozenset({Decimal(digits)})
@@ -316,7 +339,8 @@ def number_readings(digits: str) -> frozenset[Decimal]:
     if thousands and len(groups[-1]) == 3 and inner and len(set(signs)) == 1:
         readings.add(Decimal("".join(groups)))
     decimal = signs[-1] != "'" and (len(signs) == 1 or (thousands and inner and signs[-1] not in signs[:-1]))
-    if decimal and not (readings and signs == [","] and groups[-1] == "000"):  # 5,000 is no 5
+    # 5,000 is no 5.
+    if decimal and not (readings and signs == [","] and groups[-1] == "000"):
         readings.add(Decimal(f"{whole}.{groups[-1]}"))
     return frozenset(readings)
 
@@ -336,7 +360,7 @@ def _stands_at(needle: tuple[Token, ...], text: tuple[Token, ...], place: int) -
 
 
 def _goes_on(first: Token, other: Token) -> bool:
-    """Whether two letters may belong to one word, spaces or not, or to one number."""
+    """Whether two letters may belong to one word or one number, whatever spaces stand between them."""
     return (_is_letter(first) and _is_letter(other)) or (first.text in _NUMERALS and other.text in _NUMERALS)
 
 
@@ -357,7 +381,7 @@ def _same(token: Token, there: Token, *, first: bool, last: bool) -> bool:
 
 
 def _is_form(word: str, there: str) -> bool:
-    """Whether a word is another with an ending or a beginning that is written onto it."""
+    """Whether one word is the other with an ending or a beginning written onto it."""
     longer, shorter = (there, word) if len(there) > len(word) else (word, there)
     if shorter.isascii():
         return len(shorter) >= 3 and longer in (f"{shorter}s", f"{shorter}es")
@@ -376,6 +400,7 @@ _ENDS = """
     com org net edu gov info io dev app ai co me tv uk de fr es it nl eu ch at pl se no dk kr jp cn
     tw in br us ca au ru
 """
+# A host without scheme and path looks like any word with a point in it, unless its end is a usual one.
 _USUAL_ENDS = frozenset(_ENDS.split())
 _CUTS = re.compile(r"[\s<>\"`|\\^{}「」『』【】《》，。；！？、]+")
 _CUTS_TOO = re.compile(r"[()\[\]（）]+")
@@ -408,6 +433,7 @@ def parse_address(text: str) -> Address | None:
 def _find_addresses(text: str, *, ascii_only: bool) -> Iterator[Address]:
     """Give the addresses in a folded text; ``ascii_only`` ends each at the first letter that is not."""
     pieces = _CUTS.split(text)
+    # Brackets may be a part of an address or stand around it: both ways are tried.
     inner = [part for piece in pieces for part in _CUTS_TOO.split(piece)]
     for piece in dict.fromkeys([*pieces, *inner]):
         if ascii_only:
@@ -439,6 +465,7 @@ _NUMBER_WORD = re.compile(
     rf"|(?P<small>{'|'.join(sorted(_SMALL[2:], key=len, reverse=True))}))(?![^\W\d_])"
 )
 
+# Words for a number below zero in English, Korean, Chinese and Japanese.
 _MINUS = re.compile(r"(?:\bminus |영하 ?|零下 ?|マイナス ?)(?=\d)")
 
 
@@ -489,7 +516,7 @@ def mentions(text: str, needle: str) -> bool:
     """
     target, folded = words_to_digits(normalize_mention(needle)), words_to_digits(normalize_mention(text))
     target = target.replace(" ", "") if _SPACED_NUMBER.fullmatch(target) else target
-    # The narrowest reading first: an address holds words, and a date is also a run of numbers.
+    # The narrowest reading comes first: an address holds words, and a date is also a run of numbers.
     address = parse_address(target)
     if address is not None:
         return any(address.holds(other) for other in _find_addresses(folded, ascii_only=target.isascii()))
@@ -504,9 +531,10 @@ def mentions(text: str, needle: str) -> bool:
     words = tokens(target)
     if not words:
         return target in folded
+    # A number is not searched for inside of dates and times, but the hour of a time may be meant.
     if len(words) == 1 and words[0].readings:
         return find_run(words, tokens(without_days_and_times(folded))) or _is_hour(words[0], folded)
-    # Also where a hyphen within a word is none: rule-book mentions rulebook.
+    # A hyphen within a word does not matter: rule-book mentions rulebook.
     without = _HYPHEN.sub("", target), _HYPHEN.sub("", folded)
     return find_run(words, tokens(folded)) or (
         without != (target, folded) and find_run(tokens(without[0]), tokens(without[1]))

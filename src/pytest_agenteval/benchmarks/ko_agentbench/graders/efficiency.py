@@ -281,7 +281,7 @@ def is_failure(task: KoTask, calls: Sequence[KoCall], at: int) -> bool:
 
 
 def is_repaired(task: KoTask, trace: KoTrace) -> bool:
-    """Whether the broken tool worked all the same: it never failed, or did when it was tried again."""
+    """Whether the broken tool worked after all: it never failed, or it worked when it was called again."""
     calls = trace.own
     hit = first_failure(task, calls)
     return any(recovers(task, calls, at, hit) for at in range(len(calls)))
@@ -414,7 +414,7 @@ def _gave_up_result(task: KoTask) -> MetricResult:
 
 
 def _places_since(calls: Sequence[KoCall], failed: int) -> list[int]:
-    """Give the places of the calls that came with the failure, in the same reply, or after it."""
+    """Give the places of the other calls in the failure's reply, and of those after it."""
     places = (at for at in range(len(calls)) if at != failed)
     return [at for at in places if at > failed or in_same_reply(calls[at], calls[failed])]
 
@@ -436,7 +436,7 @@ def _is_fallback(call: KoCall, task: KoTask) -> bool:
 
 
 def _steps(calls: Sequence[KoCall], *places: int) -> list[int]:
-    """Give the steps of calls as numbers or, where one of them is none, all their places in the list."""
+    """Give the steps of calls as numbers; their places in the list where one step is no number."""
     # As its code does: steps are converted by int(), and places stand for all where one cannot be.
     steps: list[Any] = [calls[place].step for place in places]
     try:

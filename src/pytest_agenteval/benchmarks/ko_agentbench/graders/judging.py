@@ -209,7 +209,6 @@ def own_rubric(name: str) -> Rubric:
 
 
 async def ask_all_upstream(panel: JudgePanel, rubric: str, values: Mapping[str, str]) -> list[UpstreamVote]:
-    """Ask every judge once, side by side."""
     rubric_used = own_rubric(rubric)
     messages = rubric_used.messages(values)
     note_shown(panel.judges, rubric_used, values)
@@ -275,7 +274,6 @@ class JudgedMetricGrader(KoGrader, RubricGrader):
     metric: ClassVar[JudgedMetric]
 
     def used_rubric(self) -> Rubric | None:
-        """Give the rubric of this mode; None where it calls no judge."""
         rubric = self.metric.rubrics.get(self.mode)
         return own_rubric(rubric) if rubric else None
 
@@ -286,7 +284,6 @@ class JudgedMetricGrader(KoGrader, RubricGrader):
 
 
 def one_rubric(rubric: str) -> Mapping[Mode, str]:
-    """Use one rubric in both modes."""
     return {"default": rubric, "upstream": rubric}
 
 

@@ -85,13 +85,12 @@ class KoTrace(FrozenValue, frozen=True):
 
     @property
     def question(self) -> str:
-        """The user's last message."""
+        """The user's last message, else the task's instruction."""
         questions = [message.content or "" for message in self.messages or () if message.role == "user"]
         return questions[-1] if questions else self.instruction
 
 
 def trace_of(evidence: Evidence) -> KoTrace:
-    """Give a trial in the shape that the metrics read."""
     log = evidence.state.get(LOG_STATE)
     imported: Mapping[str, Any] = log if isinstance(log, Mapping) else {}
     # An agent with a model of its own leaves nothing but its answer: without any reply, that answer decides.
@@ -149,7 +148,6 @@ class MetricResult(FrozenValue, frozen=True):
     undecided: str = ""
 
     def grade(self, name: str) -> Grade:
-        """Give it as a grade; a score below 0, as upstream has them, is carried beside the grade's 0."""
         details: dict[str, Any] = {} if self.details is None else {"upstream": dict(self.details)}
         # A grade has no score below 0, and upstream has: there it stands beside the 0.
         below = self.score if self.score is not None and self.score < 0 else None
@@ -269,7 +267,7 @@ _SEARCH_KEYS = _TOTALS.union(
 
 
 def has_data(call: KoCall) -> bool:
-    """Whether a call gave something: no error, no error in the place of a result, and not nothing."""
+    """Whether a call worked and its result has content."""
     return is_valid(call) and has_content(call.result, call.args)
 
 
@@ -369,7 +367,7 @@ def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def is_meaningful_upstream(result: Any) -> bool:
-    """Whether the benchmark's code takes a result for one: it knows the keys of three providers."""
+    """Whether the benchmark's code takes a result for a useful one."""
     if not isinstance(result, Mapping):
         return bool(result)
     # It knows these two keys and total_count: results of Daum, LS, KIS, Upbit, Aladin and TMAP never count.

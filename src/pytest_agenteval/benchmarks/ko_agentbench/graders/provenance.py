@@ -59,7 +59,7 @@ def likeness(value: Any, sources: Iterable[Any], *, phrases: bool) -> Likeness:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Give all that is neither map nor list."""
+    """Give all values inside that are neither map nor list."""
     if isinstance(value, Mapping):
         value = value.values()
     elif not isinstance(value, list | tuple):
@@ -145,7 +145,7 @@ def _has_travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> boo
 
 
 def _tools(task: KoTask, step: int) -> set[str]:
-    """Give the golden tools of a step; a path that numbers none has one in each place."""
+    """Give the golden tools of a step; a call without a number is the step of its place."""
     numbered = ((call.get("step"), place, call) for place, call in enumerate(task.golden_calls, 1))
     return {str(call["tool"]) for n, place, call in numbered if step == (place if n is None else n)}
 
@@ -170,7 +170,7 @@ def _comes_from(result: Any, output: str, value: Any) -> bool:
 
 
 def _values_at(value: Any, steps: Path) -> Iterator[Any]:
-    """Give the values at a path that ends with these steps; where they name no place, any will do."""
+    """Give the values whose path ends with these steps; list places that they leave out do not matter."""
     for path, inner in _paths(value, ()):
         if _ends_with(path, steps):
             yield inner
@@ -186,7 +186,7 @@ def _at(value: Any, places: Path) -> Iterator[Any]:
 
 
 def _ends_with(path: Path, steps: Path) -> bool:
-    """Compare from the end; a place that the steps do not name is passed over, but for the last."""
+    """Whether a path ends with these steps; list places that they leave out are skipped, but not the last."""
     if type(path[-1]) is not type(steps[-1]):
         return False
     rest = list(path)

@@ -44,7 +44,6 @@ class KoTask:
 
     @property
     def golden(self) -> list[Mapping[str, Any]]:
-        """The golden actions, as a list."""
         actions = self.golden_action
         if isinstance(actions, Mapping):
             return [actions]

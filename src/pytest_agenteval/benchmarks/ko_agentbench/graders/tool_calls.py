@@ -51,13 +51,11 @@ def choice(task: KoTask, trace: KoTrace) -> MetricResult:
 
 
 def first_tool_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Compare the first call's tool with the first golden tool's."""
     result = _first_tool(task, trace)
     return MetricResult(result.score, result.reason, {"matched": bool(result.score)})
 
 
 def choice_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Compare the first call's tool with the first golden tool's."""
     # The same as ToolAcc: its loader offers the golden tool alone, so that there never was a choice.
     result = _first_tool(task, trace)
     return MetricResult(result.score, result.reason, {"success": bool(result.score)})
@@ -99,7 +97,7 @@ def exact_call_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
 
 
 def with_defaults(args: Mapping[str, Any], task: KoTask) -> dict[str, Any]:
-    """Add what the schema says of arguments that were left out."""
+    """Fill in the defaults of the schema for arguments that were left out."""
     schemas = task.arg_schema or {}
     defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
     return {**defaults, **args}

@@ -62,7 +62,7 @@ class SourceTask(FrozenValue, frozen=True):
 
     @property
     def fallbacks(self) -> tuple[Fields, ...]:
-        """The calls that may stand in for the one that fails."""
+        """The calls that may replace the one that fails."""
         return tuple(action for action in _maps(self.fields.get("fallback_options")) if action.get("tool"))
 
     @property
@@ -72,7 +72,7 @@ class SourceTask(FrozenValue, frozen=True):
 
     @property
     def context_tests(self) -> tuple[Fields, ...]:
-        """What the conversation is to be remembered by, and at which turn."""
+        """What the answer has to remember of the conversation, and at which turn."""
         context = (self.fields.get("conversation_tracking") or {}).get("evaluation_context") or {}
         return _maps(context.get("context_tests"))
 
@@ -184,7 +184,6 @@ def _maps(value: Any) -> tuple[Fields, ...]:
 
 
 def read_object(path: Path) -> Fields:
-    """Read a file that holds one JSON object."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise misshapen(path, "a JSON object", value)

@@ -294,7 +294,6 @@ class KoAgentBenchImporter:
         either.add_argument("--no-runs", action="store_true", help="only the suite, not the logged runs")
 
     def run(self, args: argparse.Namespace, registry: Registry) -> int:
-        """Import, and print the outcome with whatever looks wrong in the clone."""
         request = ImportRequest(
             clone=Path(args.source),
             target=Path(args.to),

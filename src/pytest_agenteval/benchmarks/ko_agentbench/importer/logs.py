@@ -42,6 +42,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.replies import UNKNOWN
 from pytest_agenteval.text.json_values import compact_json
 
+# The names of the folders of logs: 20251219_101500.
 STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
 ROLES = ("system", "user", "assistant", "tool")
 EVALUATED_KEYS = (
@@ -84,7 +85,7 @@ class Report(FrozenValue, frozen=True):
 
 
 def logged_runs(clone: Clone) -> list[LoggedRun]:
-    """Read the logs of every model, the one that ran first first."""
+    """Read the logs of every model, in the order in which the models ran."""
     folders = [path for path in sorted(clone.logs.glob("*")) if path.is_dir()]
     runs = _read_each(folders, _run_of)
     return sorted((run for run in runs if run is not None), key=lambda run: (run.started_at, run.model))
@@ -188,7 +189,6 @@ def _report(path: Path) -> Report:
 
 
 def _task_metrics(path: Path, name: str, level: Any) -> Iterator[tuple[str, Mapping[str, Fields]]]:
-    """Give the metrics of each task of a level."""
     if not isinstance(level, dict):
         raise misshapen(path, "a level: a map", level, "by_level", name)
     for index, task in enumerate(level.get("task_evaluations") or ()):
@@ -215,7 +215,7 @@ def _time(text: str) -> datetime | None:
 
 
 def task_changes(tasks: Mapping[str, SourceTask], runs: Sequence[LoggedRun]) -> Iterator[Finding]:
-    """Say of each task which of its keys had another value in how many of the logged runs."""
+    """Name the keys of each task that had another value in logged runs, and in how many of them."""
     changed: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for logged in (logged for run in runs for logged in run.results if logged.task in tasks):
         fields = tasks[logged.task].fields
@@ -287,7 +287,7 @@ class LogReplay:
             self.messages.append(Message(role, _text(content), phase=self.phase))
 
     def add_unmentioned_calls(self) -> None:
-        """Take over calls that no message tells of."""
+        """Take over calls that belong to no message."""
         for place in range(len(self.logged)):
             if place not in self.replayed:
                 self._add_call(place, "")
@@ -361,7 +361,7 @@ def task_input(task: SourceTask | None, logged: LoggedResult) -> dict[str, Any]:
 
 
 def outcome_of(logged: LoggedResult) -> Outcome:
-    """Give the answer, and as the state what the log says beside calls and messages."""
+    """Give the answer, with what else the log says of the trial as its state."""
     log = logged.fields
     state = {key: log.get(key) for key in STATE_KEYS}
     state |= {"task_level": log.get("level"), "conversation": bool(log.get("conversation_log"))}

@@ -149,7 +149,7 @@ class GoldenPath:
         return (here - 1, inside) if here else None
 
     def _flow(self, call: Fields, name: str) -> tuple[int, Fields] | None:
-        """Give the flow into a parameter; the second of equal outputs comes from the step's second call."""
+        """Give the flow into a parameter; of two with one output, the second is from the step's next call."""
         here, to_step = len(self.answers), _step_of(call, len(self.answers))
         into = [flow for flow in self.flows if flow.get("to_step") == to_step]
         mine = next((flow for flow in into if flow.get("to_parameter") == name), None)
@@ -332,7 +332,6 @@ _NAMED_CODE = re.compile(r"([가-힣A-Za-z&]+)\((\d{6})\)")
 
 
 def find_oddities(tasks: Sequence[SourceTask], cache: Cache) -> list[Finding]:
-    """Give everything that is inconsistent in the tasks, task by task."""
     texts_by_task: dict[str, list[str]] = defaultdict(list)
     for task in tasks:
         for rule in RULES:

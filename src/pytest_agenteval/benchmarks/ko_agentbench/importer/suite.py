@@ -175,7 +175,7 @@ def cassette_folder(target: Path) -> Path:
 
 
 def is_imported(folder: Path) -> bool:
-    """Say whether a suite's folder was written by an import of this benchmark."""
+    """Whether a suite's folder was written by an import of this benchmark."""
     suite_file = folder / SUITE_FILE
     return suite_file.is_file() and ABOUT in suite_file.read_text(encoding="utf-8", errors="replace")
 

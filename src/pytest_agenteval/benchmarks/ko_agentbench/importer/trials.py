@@ -176,7 +176,7 @@ class LogGraders:
         return tuple([await self._grade(label, evidence, published, recorder) for label in self._graders])
 
     def rulers(self, judge: str) -> dict[str, list[Any]]:
-        """Give all that each grade depends on beside the trial, by its label."""
+        """Give everything but the trial that each grade depends on, by its label."""
         return {
             label: [label, self.config, version_of(grader), judge if label in JUDGED else ""]
             for label, grader in self._graders.items()
@@ -259,7 +259,7 @@ async def _trial(
 
 
 def _ending(grades: Sequence[Grade]) -> Ending:
-    """End as the engine ends a trial of a capability suite."""
+    """Name the ending as the engine does for a trial of a capability suite."""
     if all(grade.score is None for grade in grades):
         return "errored"
     return "passed" if all(grade.passed is not False for grade in grades) else "missed"
@@ -268,7 +268,7 @@ def _ending(grades: Sequence[Grade]) -> Ending:
 def _digests(
     run: LoggedRun, logged: LoggedResult, trial_input: Mapping[str, Any], rulers: Mapping[str, list[Any]]
 ) -> Digests:
-    """Say what was given and offered; how it was sampled the log does not say."""
+    """Digest what was given and offered; the log does not say how the model was sampled."""
     return Digests(
         input=json_digest(trial_input),
         settings=json_digest([NAME, AGENT]),

@@ -43,6 +43,7 @@ class CardEndState(FrozenValue, frozen=True):
     def missing(self) -> list[str]:
         """The names of all requirements that are not met, in their own order."""
         card = self.card or {}
+        # Names and order are those of Memex, so that figures can be compared.
         met = {
             "matching_successful_save_timeline_card_tool_call": self.saved or not self.save_required,
             "card_file_exists": self.card is not None,
@@ -61,7 +62,6 @@ class CardEndState(FrozenValue, frozen=True):
 
     @property
     def configs(self) -> list[Any]:
-        """The card's filled templates."""
         configs = (self.card or {}).get("ui_configs")
         return configs if isinstance(configs, list) else []
 
@@ -87,7 +87,6 @@ class CardEndState(FrozenValue, frozen=True):
 
 
 def was_saved(fact_id: str, calls: Iterable[ToolCall]) -> bool:
-    """Whether a save of this very card succeeded."""
     saves = (call for call in calls if call.tool == SAVE and call.error is None)
     return any(call.args.get("fact_id") == fact_id for call in saves)
 
@@ -106,14 +105,15 @@ class CardAgent(JournalAgent):
     """Makes the timeline card of one journal entry.
 
     An attempt ends with a successful save, when the model has no more calls, after ``most_asks`` replies, or
-    when the same call comes five times on end. An unfinished card is asked for again, ``retries`` times; one
+    when the same call comes five times on end. An unfinished card is requested again, ``retries`` times; one
     that is unfinished even then is no error: the end state says what is missing.
     """
 
     templates: ClassVar[Mapping[str, str]] = read_templates(f"{__package__}")
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
-        """Say from transcript and disk how far the card has come; also true after a crash."""
+        """Read from transcript and disk how far the card has come; also called after a crash."""
+        # An input that never made sense still gets an end state with all its keys.
         target = str(task_input.get("fact_id", ""))
         fact = fact_id(target)
         path = "" if fact is None else fact.card_file
@@ -122,31 +122,27 @@ class CardAgent(JournalAgent):
         return CardEndState(target, saved, journal.parse_card(blob), path, blob or "").state()
 
     def make_tools(self, ctx: AgentContext) -> Sequence[Tool]:
-        """Make the two tools of one trial."""
         return card_tools(ctx.workspace, ctx.clock)
 
     def stop_condition(self) -> StopCondition:
-        """Stop once a card was saved, or the same call came too often."""
         guard = RepeatedCallGuard()
+        # The guard comes first, because it has to count the calls of every reply.
         return lambda answered: (
             guard.is_stuck(answered)
             or any(call.tool == SAVE and result.error is None for call, result in answered)
         )
 
     def system_prompt(self, texts: tuple[tuple[str, str], ...]) -> str:
-        """Write the system prompt, which shows the catalogue of templates."""
         return _system_prompt(texts, self.user_language)
 
     def entry_values(self, ctx: AgentContext) -> Mapping[str, Any]:
-        """Name the tags that a card can have."""
         return {"tags": TAGS}
 
     def reminder_values(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Name what the card lacks."""
         return {"missing": state["missing_requirements"]}
 
 
-# Made once: all trials of a run share one system prompt, and the catalogue is long.
+# Made once, because all trials of a run share one system prompt and the catalogue is long.
 @lru_cache(maxsize=64)
 def _system_prompt(texts: tuple[tuple[str, str], ...], language: str) -> str:
     templates = tuple(catalogue().values())

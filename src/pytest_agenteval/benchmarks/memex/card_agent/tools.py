@@ -60,7 +60,7 @@ class Template(FrozenValue, frozen=True):
 
     @property
     def choice(self) -> str:
-        """What to say of fields of which one is enough."""
+        """The words for fields of which one is enough; empty where there are none."""
         return f"; one of {', '.join(self.either)} must be there" if self.either else ""
 
 
@@ -103,7 +103,7 @@ def template_problems(template: Template, data: Mapping[str, Any]) -> list[str]:
 def _of_fields(fields: tuple[Field, ...], data: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for field in fields:
         value, place = data.get(field.name), prefix + field.name
-        # Flags and maps are never required, so that nothing is expected of them.
+        # Flags and maps are never required, so that no words are needed for what is expected of them.
         expected = "a list of objects, at least one" if field.parts else _EXPECTED.get(field.kind, "")
         if value is None:
             if field.required:
@@ -134,6 +134,7 @@ _FITS: Mapping[str, Callable[[Any], bool]] = {
     "number": _is_number,
     "integer": lambda value: isinstance(value, int) and _is_number(value),
     "texts": _is_texts,
+    # A missing value was reported before; anything else will do.
     "given": lambda value: True,
 }
 
@@ -182,12 +183,12 @@ def _read_card_draft(args: Mapping[str, Any]) -> CardDraft:
 
 
 def bad_argument(message: str) -> ToolFailed:
-    """Make the error that names the argument to mend."""
     return ToolFailed(message, "bad_arguments")
 
 
 def _configs(value: Any) -> tuple[Mapping[str, Any], ...]:
     configs = value
+    # Some models write nested arguments as JSON text.
     if isinstance(value, str):
         try:
             configs = read_json(value)
@@ -198,7 +199,7 @@ def _configs(value: Any) -> tuple[Mapping[str, Any], ...]:
             f"ui_configs must be a list with at least one template, not {describe_value(configs)}"
         )
     filled = [_config(config, number) for number, config in enumerate(configs)]
-    # Among several, a snapshot only repeats the picture; of nothing but snapshots one stays.
+    # Among several templates a snapshot only repeats the picture; of nothing but snapshots one stays.
     return tuple([config for config in filled if config["template_id"] != "snapshot"] or filled[:1])
 
 
@@ -270,7 +271,7 @@ _TEXT = {"type": "string"}
 
 
 def card_tools(workspace: Workspace, clock: Clock) -> tuple[Tool, Tool]:
-    """Make the tools of one trial."""
+    """Make the tools of one trial: the one that lists the tags, and the one that saves a card."""
     metadata, save = specs()
     tags = f"The journal's tags: {', '.join(TAGS)}"
     return Tool(metadata, lambda args: tags), Tool(save, partial(_save_card, workspace, clock))
@@ -307,6 +308,8 @@ def specs() -> tuple[ToolSpec, ToolSpec]:
     }
     no_arguments = {"type": "object", "properties": {}}
     return (
+        # Not checked, not taped and not blocking: the tools check their own arguments, so that a refusal says
+        # how to mend them, and touch only the workspace.
         ToolSpec(METADATA, "Lists the tags that a card can have.", no_arguments, False, False, False),
         ToolSpec(SAVE, "Saves the finished card of an entry.", save, False, False, False),
     )
@@ -340,13 +343,14 @@ def _card(draft: CardDraft, entry: DailyEntry, old: Mapping[str, Any], clock: Cl
     card |= {key: value for key, value in old.items() if str(key).startswith("user_fixed_")}
     if draft.user_mark_address:
         card["user_fixed_address"] = draft.user_mark_address
-    # What others write into a card outlives a card that is saved anew.
+    # Comments and insights are written into a card by others, and outlive its being saved anew.
     return card | {key: old[key] for key in ("comments", "insight", "deleted") if key in old}
 
 
 def _timestamp(draft: CardDraft, entry: DailyEntry, old: Mapping[str, Any], clock: Clock) -> int:
     """Give the card's moment: the draft's, else the old card's, else when the entry was written."""
     was = old.get("timestamp")
+    # A card that was saved before keeps its place in the timeline.
     if draft.created is None and isinstance(was, int):
         return was
     moment: datetime = draft.created or entry.written_at

@@ -54,11 +54,12 @@ COMPLETE = "a complete card"
 class CardCompletion:
     """Was a card saved, and is it complete on disk? One fifth for each of five questions.
 
-    They are asked of the end state that the agent tells; of one that tells none, of the card's file. In
-    ``default`` mode both have to say yes: a card that is only told is none. Only the truth value true counts
-    as yes; a list of missing requirements that is no list is an error. In ``default``
-    mode two more answers cost: a title that is the entry over again (an entry of a few words may be its own
-    title), and a card of another entry that was touched.
+    The answers come from the end state that the agent returns or, where it returns none, from the card's
+    file. In ``default`` mode both have to say yes: a card that only the state speaks of is none. Only the
+    truth value true counts as yes; a list of missing requirements that is no list is an error.
+
+    In ``default`` mode two more answers cost: a title that is the entry over again (an entry of a few words
+    may be its own title), and a card of another entry that was touched.
     """
 
     mode: Mode = "default"
@@ -72,9 +73,8 @@ class CardCompletion:
 
     @undecided_where_unreadable("card_completion")
     def grade(self, evidence: Evidence) -> Grade:
-        """Ask the five questions of the card's end state."""
         stated, on_disk = card_states(evidence, self.mode)
-        # Of another type, it breaks their grader, whose score is none then.
+        # Memex casts the status to a text, which throws for another type; the grade then has no score.
         if self.mode == "upstream" and not isinstance(stated.get("status"), str | None):
             raise UnreadableState("status in the agent's state", "a text", stated["status"])
         checks: tuple[Check, ...] = (
@@ -94,7 +94,7 @@ def _copied_title_checks(state: State, evidence: Evidence) -> tuple[Check, ...]:
     """Give a failed check where the title is the entry over again; a good one earns nothing more."""
     content = " ".join(str(evidence.task_input.get("content") or "").split())
     title = title_of(state.get("card_yaml_blob"))
-    # A title of so many letters may be the whole entry; a longer entry has to be put shorter.
+    # An entry of up to 30 characters may be its own title; a longer one has to be put shorter.
     copied = len(content) > 30 and content in " ".join(title.split())
     claim = "the title is more than the entry over again"
     return (Check(claim, False, "a title of its own", "the whole entry"),) if copied else ()
@@ -137,7 +137,7 @@ class CardTemplateChoice:
 
     @property
     def threshold(self) -> float:
-        """The score wanted where the task says none."""
+        # As in Memex, half credit passes.
         return 1.0 if self.only else 0.5
 
     def __post_init__(self) -> None:
@@ -150,7 +150,6 @@ class CardTemplateChoice:
 
     @undecided_where_unreadable("card_template_choice")
     def grade(self, evidence: Evidence) -> Grade:
-        """Compare the templates of the card, in their order, with the expected ones."""
         stated, on_disk = card_states(evidence, self.mode)
         template_ids = state_list(merge_states(stated, on_disk), "template_ids")
         disagreements = disagreement_checks(stated, on_disk, "template_ids")
@@ -184,7 +183,8 @@ def card_states(evidence: Evidence, mode: Mode) -> tuple[State, State | None]:
     if mode == "upstream":
         return upstream_state(evidence, card_state), None
     stated = evidence.state
-    if stated.get("card_save_tool_called") is False:  # how a card came to its file is the agent's own affair
+    # How a card came to its file is the agent's own affair: a state that denies the tool call denies no card.
+    if stated.get("card_save_tool_called") is False:
         stated = {key: value for key, value in stated.items() if key != "card_save_tool_called"}
     return stated, card_state(evidence)
 
@@ -200,7 +200,7 @@ def share_grade(grader: str, checks: tuple[Check, ...]) -> Grade:
 if TYPE_CHECKING:
     from yaml import BaseLoader as _Loader
 else:
-    # Every scalar comes as it was written: 118.50 stays 118.50.
+    # Every scalar comes as it was written: 118.50 stays 118.50, which a number would not.
     _Loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
 
 MUST_CONTAIN = "card_must_contain"
@@ -236,7 +236,6 @@ class CardMustContain:
 
     @undecided_where_unreadable(MUST_CONTAIN)
     def grade(self, evidence: Evidence) -> Grade:
-        """Look for each text on the card."""
         stated, on_disk = card_states(evidence, self.mode)
         blob = card_text(merge_states(stated, on_disk))
         if self.mode == "upstream":
@@ -260,7 +259,8 @@ def _text_grade(checks: Sequence[Check]) -> Grade:
 def card_values(blob: str) -> list[str]:
     """Give the title and all values of the filled templates; a card that cannot be read has none."""
     try:
-        card = yaml.load(blob, _Loader)  # makes texts, lists and maps only
+        # The base loader makes texts, lists and maps only.
+        card = yaml.load(blob, _Loader)
     except yaml.YAMLError:
         return []
     if not isinstance(card, dict):
@@ -289,6 +289,7 @@ def _check(wordings: Sequence[str], values: Sequence[str]) -> Check:
 
 
 def _raw_check(text: str, blob: str) -> Check:
+    # As Memex looks: through the whole file, keys, id and timestamp included.
     passed = text.lower() in blob.lower()
     return Check(f"the card contains {text!r}", passed, text, cut(blob) or "no card")
 
@@ -331,12 +332,12 @@ class CardNumbersGiven:
 
     @undecided_where_unreadable(NUMBERS_GIVEN)
     def grade(self, evidence: Evidence) -> Grade:
-        """Compare the numbers of the card with those of the entry."""
         stated, on_disk = card_states(evidence, "default")
         entry = str(evidence.task_input.get("content") or "")
         own = entry_day(evidence.task_input.get("fact_id"))
         year = {Decimal(own.year)} if own else set()
-        # The sign keeps texts apart: 13 at one's end and 499 at the next one's start would be one number.
+        # The sign between them keeps texts apart: 13 at the end of
+        # one and 499 at the start of the next would be one number.
         allowed = frozenset(_numbers_of_entry(" ; ".join((entry, *self.also)))) | _SCALES | year
         disagreements = disagreement_checks(stated, on_disk, "card_yaml_blob")
         values = card_values(card_text(merge_states(stated, on_disk)))
@@ -374,6 +375,7 @@ def _numbers_of_entry(entry: str) -> Iterator[Decimal]:
         number = NUMBER_WORDS.get(token.text)
         if number is not None:
             yield Decimal(number)
+            # Words in a row, as in "twenty six", give the numbers 20 and 26.
             after = NUMBER_WORDS.get(words[place + 1].text, 0) if place + 1 < len(words) else 0
             yield Decimal(number + after) if number >= 20 and 0 < after < 10 else Decimal(number)
 

@@ -28,13 +28,12 @@ Needles = tuple[tuple[str, ...], ...]
 
 
 def check_mode(mode: str) -> None:
-    """Refuse a mode that there is none of."""
     if mode not in get_args(Mode):
         raise ValueError(f"mode must be default or upstream, not {mode!r}")
 
 
 def check_flag(name: str, value: bool, mode: Mode) -> None:
-    """Refuse what is no truth value, and a flag in a mode that has no such thing."""
+    """Refuse what is no truth value, and a flag that mode upstream does not have."""
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be true or false, not {value!r}")
     if value and mode == "upstream":
@@ -67,7 +66,7 @@ def days(name: str, value: Sequence[str]) -> frozenset[Day]:
 
 
 def entry_day(fact_id: Any) -> date | None:
-    """Give the day of an entry from its id; None where that tells none."""
+    """Give the day of an entry from its id; None where the id names none."""
     match = _DAY.match(str(fact_id))
     try:
         return date(*map(int, match.groups())) if match else None
@@ -129,7 +128,6 @@ def undecided_where_unreadable(
 
 
 def unreadable_grade(name: str, unreadable: UnreadableState) -> Grade:
-    """Give the undecided grade that says what could not be read."""
     return Grade(name, None, str(unreadable), undecided="unreadable")
 
 
@@ -144,6 +142,7 @@ def merge_states(stated: State, on_disk: State | None) -> State:
 def upstream_state(evidence: Evidence, state_on_disk: Callable[[Evidence], State | None]) -> State:
     """Give the end state as Memex's harness would: the agent's own; of one without any, the workspace's."""
     stated, on_disk = evidence.state, None
+    # An agent of another kind may have a state, but none of these keys.
     if not any(key in stated for key in _KEYS):
         on_disk = state_on_disk(evidence)
     return {**stated, **on_disk} if on_disk else stated
@@ -156,6 +155,7 @@ def value_check(claim: str, key: str, expected: Any, stated: State, on_disk: Sta
     """
     end_value = merge_states(stated, on_disk).get(key)
     value_on_disk = end_value if on_disk is None else on_disk[key]
+    # In Python 1 equals True, and only true is a yes.
     passed = all(type(value) is type(expected) and value == expected for value in (end_value, value_on_disk))
     finding = _value_text(end_value)
     if on_disk is not None and end_value != value_on_disk:
@@ -164,12 +164,11 @@ def value_check(claim: str, key: str, expected: Any, stated: State, on_disk: Sta
 
 
 def contrast_text(stated: str, on_disk: str) -> str:
-    """Write what an agent says beside what the workspace shows."""
     return f"{stated} in the agent's state, {on_disk} in the workspace"
 
 
 def disagreement_checks(stated: State, on_disk: State | None, key: str) -> tuple[Check, ...]:
-    """Give a failed check where an agent says of this key what the workspace does not show; else none."""
+    """Give a failed check where the agent's value of this key is not the workspace's; else none."""
     if on_disk is None or stated.get(key) is None or _same(stated[key], on_disk[key]):
         return ()
     claim = f"{key} in the agent's state is what the workspace shows"
@@ -184,6 +183,7 @@ def _value_text(value: Any) -> str:
 
 def _same(stated: Any, on_disk: Any) -> bool:
     if isinstance(stated, str) and isinstance(on_disk, str):
+        # By lines, because the copy in a state may end its lines in another way.
         return stated.splitlines() == on_disk.splitlines()
     return bool((list(stated) if isinstance(stated, tuple) else stated) == on_disk)
 
@@ -248,13 +248,12 @@ def lies_in(path: str, bucket: str) -> bool:
 
 
 def files_below(tree: Tree) -> dict[str, FileText]:
-    """Give the files of the knowledge base, by their paths in it."""
     by_inner_path = ((below_root(path), file) for path, file in tree.files.items())
     return {path: file for path, file in by_inner_path if path is not None}
 
 
 def changed_below(evidence: Evidence) -> TreeDiff:
-    """Give what came, changed and went in the knowledge base, by the paths in it."""
+    """Give what was created, modified and deleted in the knowledge base, by the paths in it."""
     changes = evidence.diff
     created, modified, deleted = (
         tuple(inner for path in paths if (inner := below_root(path)) is not None)
@@ -264,7 +263,7 @@ def changed_below(evidence: Evidence) -> TreeDiff:
 
 
 def enriched_below(evidence: Evidence) -> list[str]:
-    """Give the files of the knowledge base that came or changed and hold something new, sorted."""
+    """Give the created and modified files of the knowledge base that hold something new, sorted."""
     before, after = files_below(evidence.before), files_below(evidence.after)
     changes = changed_below(evidence)
     paths = sorted((*changes.created, *changes.modified))
@@ -282,14 +281,14 @@ def _holds_something_new(before: FileText | None, after: FileText) -> bool:
     if after.text is None or (before is not None and before.text is None):
         return after.size > 0
     was, now = (before.text or "" if before else "").split(), after.text.split()
-    # Without any space: a text that was wrapped anew, or had its words joined, has nothing new.
+    # Without any space, so that a text whose lines were wrapped anew has nothing new.
     return "".join(was) != "".join(now) and bool(Counter(now) - Counter(was))
 
 
 def end_texts(evidence: Evidence) -> Mapping[str, str]:
     """Give the texts of the knowledge base at the end, as Memex's harness does in the state.
 
-    Where the state has none, they are those of the workspace. Raises Unreadable for what is no map of texts.
+    Where the state has none, they are those of the workspace. Raises UnreadableState for what is no map.
     """
     texts = evidence.state.get("file_contents")
     if texts is None:
@@ -344,7 +343,7 @@ def card_state(evidence: Evidence) -> State | None:
         _check_entry_id(evidence)
         return None
     card, fact = _card(evidence.after, path), evidence.task_input["fact_id"]
-    # What a finished card needs, by the names that Memex has for each.
+    # What a finished card needs, under the names that Memex has for it.
     requirements = {
         "matching_successful_save_timeline_card_tool_call": _was_saved(evidence, path),
         "card_file_exists": path in evidence.after,
@@ -404,7 +403,7 @@ def card_path(evidence: Evidence) -> str | None:
 
 
 def _check_entry_id(evidence: Evidence) -> None:
-    """Raise where the task's id is none that a card can have, and the agent has no end state to go by."""
+    """Raise where no card can have the task's id, and the agent has no end state to use instead."""
     fact = evidence.task_input.get("fact_id")
     has_files = evidence.before.files or evidence.after.files
     if fact and has_files and not evidence.state and not _FACT_ID.fullmatch(str(fact)):
@@ -418,6 +417,7 @@ def files_newly_holding(fact: str, evidence: Evidence) -> list[str]:
         for tree in (evidence.before, evidence.after)
     )
     holding = sorted(path for path, number in after.items() if number)
+    # An id that only moved to another file is nothing new: the number of its places has to grow.
     return holding if sum(after.values()) > sum(before.values()) else []
 
 
@@ -455,6 +455,7 @@ def _new_insight(evidence: Evidence) -> Insight | None:
     if path is None:
         return None
     before, after = _insight(_card(evidence.before, path)), _insight(_card(evidence.after, path))
+    # An insight that stood on the card before is none of this trial.
     return after if after.text and after != before else None
 
 
@@ -487,6 +488,7 @@ def _read_card(text: str) -> Mapping[str, Any]:
 def _was_saved(evidence: Evidence, path: str) -> bool:
     """Whether the card came or changed, or was saved as it already was."""
     before, after = evidence.before.files.get(path), evidence.after.files.get(path)
+    # An unchanged file may still have been saved: then only the calls show it.
     if after is not None and (before is None or before.digest != after.digest):
         return True
     saves = (call for call in evidence.calls if call.tool == SAVE and call.error is None)

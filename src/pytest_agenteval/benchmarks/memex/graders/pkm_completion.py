@@ -56,6 +56,7 @@ def _other_entries_filed(evidence: Evidence) -> list[str]:
     if not others:
         return []
     was = _telling_words("\n".join(count_lines(file.text for file in files_below(evidence.before).values())))
+    # Words of the older notes and of the task's own entry do not tell that another entry was filed.
     was |= _telling_words(str(evidence.task_input.get("content") or ""))
     new = _telling_words(new_text(evidence))
     filed = []
@@ -76,6 +77,7 @@ def new_text(evidence: Evidence) -> str:
     """Give the lines that are new in the knowledge base, without the ids of entries."""
     before, after = files_below(evidence.before), files_below(evidence.after)
     old_lines = count_lines(file.text for file in before.values())
+    # Lines of unchanged files are still in their place: a line that moved is not new, but a copy of one is.
     old_lines -= count_lines(file.text for path, file in after.items() if before.get(path) == file)
     changed = (file.text or "" for path, file in after.items() if before.get(path) != file)
     new = []
@@ -84,7 +86,7 @@ def new_text(evidence: Evidence) -> str:
             old_lines[line] -= 1
         elif line:
             new.append(line)
-    # An id begins with a date, which no entry has to name.
+    # Ids are taken out, because they begin with a date that no entry has to name.
     return FACT_ID.sub(" ", "\n".join(new))
 
 
@@ -128,7 +130,6 @@ class PkmFactsFiled:
 
     @undecided_where_unreadable(NAME)
     def grade(self, evidence: Evidence) -> Grade:
-        """Look for each fact among the new lines, then for what should not be there."""
         if merge_states(evidence.state, pkm_state(evidence)).get("skipped_pkm") is True:
             return Grade(NAME, None, "the entry was skipped: there is nothing to file")
         new = new_text(evidence)
@@ -136,7 +137,7 @@ class PkmFactsFiled:
         content = str(evidence.task_input.get("content") or "")
         entry = [token.text for token in tokens(normalize_mention(content))]
         there = [token.text for token in tokens(normalize_mention(new))]
-        # Without autojunk: in a long text it would pass over the commonest words, and find no long run.
+        # Without autojunk, which in a long text passes over the commonest words and so finds no long run.
         run = SequenceMatcher(None, entry, there, autojunk=False).find_longest_match().size
         pasted = len(entry) >= LEAST_WORDS and run >= SHARE * len(entry)
         finding = f"{run} of its {len(entry)} words in one run"
@@ -145,7 +146,7 @@ class PkmFactsFiled:
         return Grade.from_checks(NAME, [*checks, _stray_check(evidence), self._days(evidence, new)])
 
     def _days(self, evidence: Evidence, new: str) -> Check:
-        """Look whether a new date is the day before or after the entry's, though nobody named that day."""
+        """Check that no new date is the day before or after the entry's, unless that day was named."""
         own = entry_day(evidence.task_input.get("fact_id"))
         entry = find_days(normalize_mention(str(evidence.task_input.get("content") or "")))
         named_days = days("days", self.days) | entry
@@ -157,7 +158,8 @@ class PkmFactsFiled:
 
 
 def _is_dated(new: str, day: date) -> bool:
-    # Folding takes line breaks away: the sign keeps a number at a line's end from the next line's first.
+    # Folding takes line breaks away: the sign keeps a number
+    # at the end of a line from the first one of the next.
     lines = normalize_mention(new.replace("\n", " \u00b6 ")).split("\u00b6")
     long = (dated for line in lines for dated in find_days(line, short=False))
     leading = (dated for line in lines if (match := _LEADING.match(line)) for dated in find_days(match[1]))
@@ -182,7 +184,7 @@ def _stray_check(evidence: Evidence) -> Check:
     for path in changed_below(evidence).created:
         text = after[path].text or ""
         lines = count_lines([text])
-        # A file most of whose lines stood in the knowledge base before was only moved.
+        # A file most of whose lines were in the knowledge base before was only moved.
         moved = 2 * (lines & was).total() >= lines.total()
         if text.strip() and not count_marker(fact, text) and not moved:
             strays.append(path)
@@ -196,16 +198,20 @@ ExpectedPath = Literal["persist", "skip", "either"]
 class PkmCompletion:
     """Did the entry come to the end that the task expects? The score is the share of its checks.
 
-    ``upstream`` asks five questions of the agent's end state and takes either ending. ``default`` takes the
+    ``upstream`` puts five questions to the agent's end state and takes either ending. ``default`` takes the
     ending named by ``expected_path``, else by the task's ``expected_outcome`` (``skipped_pkm``,
-    ``wrote_para``), else either, and looks for itself. ``persist``: the entry's id newly stands in a file
-    of the knowledge base, an insight with words in it was given for this very entry, it was not skipped, and
-    the end state is complete; no other entry of the day was filed or given an insight, and no line that was
-    there is gone. ``skip``: it was skipped, no file of the knowledge base was touched, no insight was given,
-    and the end state is complete. ``either`` asks the one or the other, by what the agent did: who skipped is
-    asked about a skip, who did not about filing. Of an agent that tells no end state the workspace tells it:
-    the insight on the entry's card, the id in a file; an entry of which nothing came was skipped. What only
-    one of them tells is none.
+    ``wrote_para``), else either, and looks for itself.
+
+    - ``persist``: the entry's id newly stands in a file of the knowledge base, an insight with words in it
+      was given for this very entry, it was not skipped, and the end state is complete; no other entry of the
+      day was filed or given an insight, and no line that was there is gone.
+    - ``skip``: it was skipped, no file of the knowledge base was touched, no insight was given, and the end
+      state is complete.
+    - ``either``: the checks of the ending that the agent chose.
+
+    For an agent without an end state the workspace shows the ending: the insight on the entry's card, the id
+    in a file; an entry of which nothing came was skipped. What only one of state and workspace shows does not
+    count.
     """
 
     expected_path: ExpectedPath | None = None
@@ -225,7 +231,6 @@ class PkmCompletion:
 
     @undecided_where_unreadable("pkm_completion")
     def grade(self, evidence: Evidence) -> Grade:
-        """Ask about the expected ending."""
         if self.mode == "upstream":
             return share_grade("pkm_completion", _upstream_checks(upstream_state(evidence, pkm_state)))
         state, path = merge_states(evidence.state, pkm_state(evidence)), self.expected_path
@@ -243,6 +248,7 @@ class PkmCompletion:
 
 
 def _upstream_checks(state: State) -> tuple[Check, ...]:
+    # Memex's five questions, in its order.
     missing = state_list(state, "missing_requirements")
     skipped, changed = _is_true(state, "skipped_pkm"), _is_true(state, "successful_pkm_mutation")
     wrote, insight = _is_true(state, "wrote_para"), _is_true(state, "updated_insight")

@@ -54,7 +54,6 @@ RUBRICS = Path(__file__).parent.parent / "rubrics"
 
 
 def own_rubric(name: str) -> Rubric:
-    """Read a rubric of this benchmark."""
     return read_rubric_file(RUBRICS / f"{name}.jinja")
 
 
@@ -65,6 +64,7 @@ class PkmJudgedGrader(RubricGrader):
     mode: Mode = "default"
 
     agent: ClassVar[str] = "pkm"
+    # The threshold of Memex.
     threshold: ClassVar[float] = 0.6
     name: ClassVar[str]
 
@@ -72,15 +72,13 @@ class PkmJudgedGrader(RubricGrader):
         check_mode(self.mode)
 
     @abstractmethod
-    def used_rubric(self) -> Rubric:
-        """Give the rubric of this mode."""
+    def used_rubric(self) -> Rubric: ...
 
     @abstractmethod
     def prompt_values(self, evidence: Evidence) -> Mapping[str, str] | Grade:
         """Give what judges are shown, or the grade of a trial that needs no judge."""
 
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
-        """Call these judges, where there is something to judge."""
         values = self.prompt_values(evidence)
         if isinstance(values, Grade):
             return values
@@ -92,7 +90,7 @@ class PkmJudgedGrader(RubricGrader):
             return grade_from_judgement(self.name, judgement, self.threshold)
         judgement = await ask_judges(rubric, values, judges, parse=parse_upstream_reply, repair=False)
         details = judgement_details(judgement)
-        # As Memex does: no check where no reply could be read, else one for every dimension.
+        # As in Memex: no check where no reply could be read, else one for every dimension, known or not.
         if all(vote.problem for vote in judgement.votes):
             return Grade(self.name, None, f"unreadable: {judgement.rationale}", details=details)
         dimensions = judgement.scores.items()
@@ -107,6 +105,7 @@ def parse_upstream_reply(reply: str, rubric: Rubric) -> Verdict:
     to the last. Scores are bent into the scale; what is no number is unknown.
     """
     _, fence, after = reply.partition("```")
+    # The rest of the line behind the fence is its language.
     text = after.partition("\n")[2].partition("```")[0] if fence else reply
     start, end = text.find("{"), text.rfind("}")
     try:
@@ -114,6 +113,7 @@ def parse_upstream_reply(reply: str, rubric: Rubric) -> Verdict:
     except (ValueError, RecursionError):
         verdict = None
     if not isinstance(verdict, dict) or not isinstance(verdict.get(RATIONALE), str | None):
+        # The first 120 characters, as Memex shows.
         raise UnreadableReply(f"no verdict in: {reply[:120]}")
     scores = {name: _clamped_score(verdict.get(name), rubric) for name in rubric.names}
     return Verdict(scores, verdict.get(RATIONALE) or "")
@@ -122,7 +122,7 @@ def parse_upstream_reply(reply: str, rubric: Rubric) -> Verdict:
 def _clamped_score(value: Any, rubric: Rubric) -> float | None:
     if isinstance(value, str):
         try:
-            # Python takes 1_0 for ten; in Dart, which Memex is written in, it is no number.
+            # Python takes 1_0 for ten; in Dart, the language of Memex, it is no number.
             value = float(value.strip().replace("_", "x"))
         except ValueError:
             return None
@@ -142,21 +142,22 @@ INSIGHT_QUALITY = "pkm_insight_quality"
 
 @dataclass(frozen=True, slots=True)
 class PkmInsightQuality(PkmJudgedGrader):
-    """Is the insight grounded, new, well put and short? The mean of what could be told.
+    """Is the insight grounded, new, well put and short? The mean of what judges could tell.
 
     A skipped entry has no insight to judge; one without an insight, or with a blank one, scores 0.
-    ``default`` shows judges the entry, the notes that bear on it and what became of them, and asks once more
-    where a reply cannot be read; a dimension that could not be told is no check. ``upstream`` reads replies
-    and counts as Memex does, a dimension that could not be told being a check that failed; of several
-    judges it takes the mean, and asks of three dimensions: Memex's code does not ask for conciseness, as its
-    description does. Only reading and arithmetic are Memex's there: the prompt is ours in both modes.
+    ``default`` shows judges the entry, the notes that bear on it and what became of them, and requests a
+    reply once more where it cannot be read; a dimension without a score is no check.
+
+    ``upstream`` reads replies and counts as Memex does, where a dimension without a score is a check that
+    failed. Of several judges it takes the mean. It has three dimensions: Memex's code does not judge
+    conciseness, as its description does. Only reading and arithmetic are Memex's there: the prompt is ours in
+    both modes.
     """
 
     name: ClassVar[str] = INSIGHT_QUALITY
     version: ClassVar[str] = "3"
 
     def used_rubric(self) -> Rubric:
-        """Give the rubric; upstream does not ask for conciseness."""
         return own_rubric(f"{INSIGHT_QUALITY}_upstream" if self.mode == "upstream" else INSIGHT_QUALITY)
 
     def prompt_values(self, evidence: Evidence) -> Mapping[str, str] | Grade:
@@ -227,11 +228,9 @@ class PkmAppendCoherence(PkmJudgedGrader):
     version: ClassVar[str] = "2"
 
     def used_rubric(self) -> Rubric:
-        """Give the rubric, which is the same in both modes."""
         return own_rubric(APPEND_COHERENCE)
 
     def prompt_values(self, evidence: Evidence) -> Mapping[str, str] | Grade:
-        """Show judges what was added to what."""
         if evidence.state.get("skipped_pkm") is True:
             return Grade(APPEND_COHERENCE, None, "the entry was skipped: nothing was added")
         added = _first_edit(evidence) if self.mode == "upstream" else _additions(evidence)
@@ -249,12 +248,12 @@ def _additions(evidence: Evidence) -> dict[str, str] | str:
     paths = []
     for path in changed:
         new_lines = (line[1:] for line in unified(before, after, path)[2:] if line.startswith("+"))
-        # What was blank before has no form that an addition could take up.
+        # A file that was blank before has no form that an addition could take up.
         if (before.text(path) or "").strip() and any(line.strip() for line in new_lines):
             paths.append(path)
     if not paths:
         return "nothing was added to a file that was there before"
-    # Each file's path takes room in the prompt, too.
+    # 300 characters less for each, because the path of a file takes room in the prompt, too.
     room = max(MAX_CHARS_OF_ONE, MAX_CHARS // len(paths) - 300)
     texts = [cut_middle(before.text(path) or "", room) for path in paths]
     if len(paths) > 1:

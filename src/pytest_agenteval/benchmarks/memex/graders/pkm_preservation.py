@@ -29,7 +29,7 @@ HALF = 0.5
 MOST_COMPARED = 200
 """Beyond so many lines on either side, a line that is not found is not looked for in an edited form."""
 
-# A script without spaces has no words to count: there, each letter is one.
+# A script without spaces has no words to count: there, each letter counts as one.
 _WORDS = re.compile(r"[\u3040-\ud7ff]|[^\W\u3040-\ud7ff]+")
 
 
@@ -43,7 +43,7 @@ class LineSurvival(FrozenValue, frozen=True):
 
     @property
     def loses_words(self) -> bool:
-        """Whether a line is gone that held a word: a rule or an empty bullet is no loss."""
+        """Whether a lost line held a word: a rule or an empty bullet is no loss."""
         return any(_words(line) for line in self.lost)
 
     @property
@@ -75,8 +75,9 @@ def line_survival(text: str, there: Counter[str], new: Iterable[str], now: str |
 
 
 def _edited_lines(gone: Counter[str], new: Iterable[str]) -> Counter[str]:
-    """Give those of the missing lines whose words stand, for the most part, in one new line."""
+    """Give the missing lines most of whose words stand in one new line."""
     candidates = list(new)
+    # Every line is compared with every other, so the time would grow with the square.
     if max(len(gone), len(candidates)) > MOST_COMPARED:
         return Counter()
     words = [_words(line) for line in candidates]
@@ -84,7 +85,7 @@ def _edited_lines(gone: Counter[str], new: Iterable[str]) -> Counter[str]:
 
 
 def _replaced_lines(text: str, now: str, gone: Counter[str]) -> Counter[str]:
-    """Give those of the missing lines in whose place stands something that shares half of their words."""
+    """Give the missing lines whose place is taken by something that shares half of their words."""
     was, new = ([line.rstrip() for line in version.splitlines() if line.strip()] for version in (text, now))
     if not gone or max(len(was), len(new)) > MOST_COMPARED:
         return Counter()
@@ -145,12 +146,11 @@ class PkmNoOverwrite:
 
     @property
     def threshold(self) -> float:
-        """The score wanted where the task says none."""
+        # Memex wants its one marker, all of it; lines may be corrected.
         return 1.0 if self.mode == "upstream" else ENOUGH
 
     @undecided_where_unreadable(NAME)
     def grade(self, evidence: Evidence) -> Grade:
-        """Look for the marker, and for the lines."""
         marker = self.seed_marker
         claim = "the marker is still there"
         if self.mode == "upstream":
@@ -163,6 +163,7 @@ class PkmNoOverwrite:
         if not survivals:
             return Grade(NAME, None, _nothing_to_keep(marker, was_marked, before))
         stands = marker is None or any(count_marker(marker, file.text) for file in after.values())
+        # Of equally bad files the first by path, so that the same one is named in every run.
         worst = min(survivals, key=lambda path: (_score_of(survivals[path]), path))
         share = _score_of(survivals[worst])
         checks = [_check(path, own) for path, own in survivals.items() if own.share < 1 or path == worst]
@@ -176,12 +177,13 @@ class PkmNoOverwrite:
 def file_survivals(before: Files, after: Files) -> dict[str, LineSurvival]:
     """Give what became of each file that held something and can be compared."""
     there = count_lines(file.text for file in after.values())
+    # A line that was like the lost one all along must not stand for it: only new lines can be edited forms.
     new = list(there - count_lines(file.text for file in before.values()))
     digests = {file.digest for file in after.values()}
     survivals: dict[str, LineSurvival] = {}
     for path, file in before.items():
         now = after.get(path)
-        # Before all else: bytes that nobody can read have survived where the very same lie anywhere.
+        # Before all else: a file that cannot be read has survived where the very same bytes lie anywhere.
         if file.text is None and file.digest in digests:
             survivals[path] = LineSurvival(1, 1)
         elif "too large" in (file.why, now.why if now else ""):

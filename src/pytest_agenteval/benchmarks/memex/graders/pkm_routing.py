@@ -60,7 +60,7 @@ class PkmRoutedCorrectly:
             check_flag(name, getattr(self, name), self.mode)
         if self.mode != "default":
             return
-        # Refuse what can never be met or always is.
+        # Settings that can never be met, or always are, are mistakes of the task.
         buckets, files = self.expected_buckets, self.expected_files
         if not buckets and (self.every_bucket or not files):
             raise ValueError("expected_buckets must name at least one bucket")
@@ -73,12 +73,11 @@ class PkmRoutedCorrectly:
 
     @property
     def threshold(self) -> float:
-        """The score wanted where the task says none."""
+        # As in Memex, half credit passes. A task that asks for more wants all of it.
         return 1.0 if self.every_bucket or self.only else 0.5
 
     @undecided_where_unreadable(ROUTED_CORRECTLY)
     def grade(self, evidence: Evidence) -> Grade:
-        """Compare the changed files with the expected places."""
         if evidence.state.get("skipped_pkm") is True:
             return Grade(ROUTED_CORRECTLY, None, "the entry was skipped: there is nothing to place")
         if self.mode == "upstream":
@@ -103,6 +102,7 @@ class PkmRoutedCorrectly:
         paths = list(dict.fromkeys(map(upstream_path, (*changes.created, *changes.modified))))
         buckets = tuple(map(upstream_path, self.expected_buckets))
         files = set(map(upstream_path, self.expected_files))
+        # Buckets are prefixes in Memex: Areas/Health also fits Areas/Healthcare.md.
         at_file, in_bucket = bool(files & set(paths)), any(path.startswith(buckets) for path in paths)
         score = _score(at_file, in_bucket, bool(files))
         return self._grade_of(score, self._checks(at_file, in_bucket, paths), paths)
@@ -189,6 +189,7 @@ class FileAccess:
             value = call.args.get("file_patterns")
             patterns = value if isinstance(value, list | tuple) else [value]
             for pattern in (clean_path(pattern) for pattern in patterns if isinstance(pattern, str)):
+                # Brackets are a part of many names: a path that is there is not read as a glob.
                 paths = [pattern] if pattern in self._were else select(pattern, self._were)
                 self._note(self.read, paths, call.turn)
 
@@ -198,7 +199,7 @@ class FileAccess:
                 path = clean_path(path_of(call) or "")
                 if path:
                     self._note(self.changed, [path], call.turn)
-                    # Made in the trial: changing it again needs no read.
+                    # Made in this trial: the agent knows what it wrote, so changing it again needs no read.
                     self._were.setdefault(path, None)
             case "Move":
                 self._move(_text(call, "source_path"), _text(call, "destination_path"), call.turn)
@@ -214,7 +215,7 @@ class FileAccess:
         if not source or raw_destination is None:
             return
         moved = self._below(source)
-        # As the tool does it: what is moved to a folder that is there goes into it.
+        # As the tool does it: what is moved to an existing folder goes into it.
         if destination not in self._were and self._below(destination):
             destination = f"{destination}/{source.rpartition('/')[2]}".lstrip("/")
         moved_files = {destination + path[len(source) :]: self._were.pop(path) for path in moved}
@@ -225,6 +226,7 @@ class FileAccess:
         for path in paths:
             was = self._were.get(path)
             if was is not None:
+                # The first read and the first change of a file count.
                 turns.setdefault(was, turn)
 
     def _below(self, path: str) -> list[str]:
@@ -280,7 +282,6 @@ class PkmReadBeforeWrite:
 
     @undecided_where_unreadable(READ_BEFORE_WRITE)
     def grade(self, evidence: Evidence) -> Grade:
-        """Compare the turns of reads and changes."""
         changes = changed_below(evidence)
         if bool(changes.modified or changes.deleted) and not evidence.calls:
             return Grade(READ_BEFORE_WRITE, None, UNSEEN)
@@ -307,6 +308,7 @@ class PkmReadBeforeWrite:
 
 
 def _read_first(required: str, calls: Iterable[ToolCall]) -> Check:
+    # As in Memex: one leading slash is dropped, and case does not matter.
     wanted = required.removeprefix("/").lower()
     done = list(enumerate(call for call in calls if call.error is None))
     reads = ((n, path_of(call)) for n, call in done if call.tool == "Read")
@@ -314,8 +316,8 @@ def _read_first(required: str, calls: Iterable[ToolCall]) -> Check:
         (n for n, path in reads if path is not None and path.removeprefix("/").lower() == wanted), None
     )
     write = next((n for n, call in done if call.tool in ("Write", "Edit")), None)
-    # By their places in the list: of one reply, calls are listed as the model wrote them, and a read that
-    # stands before an edit counts, though the agent had not seen its result.
+    # By their places in the list: the calls of one reply stand as the model wrote them, so a read that stands
+    # before an edit counts, though the agent had not seen its result.
     passed = read is not None and (write is None or read <= write)
     finding = "no read" if read is None else "a write before it" if not passed else "a read first"
     return Check(f"{required} was read before anything was written", passed, "a read first", finding)

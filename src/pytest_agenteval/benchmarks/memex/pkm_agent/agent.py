@@ -43,6 +43,7 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.writing_tools import (
 )
 from pytest_agenteval.records.record import FrozenValue
 
+# Names and arguments of the tools are those that recorded runs of the original agent have.
 READ = "Read"
 BATCH_READ = "BatchRead"
 WRITE = "Write"
@@ -192,6 +193,7 @@ def _ending() -> tuple[ToolSpec, ...]:
 
 def _spec(name: str, description: str, properties: dict[str, Any], *required: str) -> ToolSpec:
     parameters = {"type": "object", "properties": properties, "required": list(required)}
+    # The tools check their own arguments, so that a refusal can say how to mend them.
     return ToolSpec(name, description, parameters, checked=False, taped=False, blocking=False)
 
 
@@ -259,12 +261,13 @@ class PkmEndState(FrozenValue, frozen=True):
 
 
 def pkm_end_state(fact_id: str, calls: Iterable[ToolCall]) -> PkmEndState:
-    """Gather what the calls show; a call that failed shows nothing. Whose insight it was does not matter."""
+    """Gather what the calls show; a call that failed shows nothing."""
     done = [call for call in calls if call.error is None]
     skips = [call for call in done if call.tool == SKIP]
     writes = [call for call in done if call.tool in (WRITE, EDIT)]
     return PkmEndState(
         wrote_para=any(_mentions(call, fact_id) for call in writes),
+        # As in Memex, whose insight it was does not matter here; pkm_completion looks at that.
         updated_insight=any(call.tool == INSIGHT for call in done),
         skipped_pkm=bool(skips),
         successful_pkm_mutation=bool(writes) or any(call.tool in (MOVE, REMOVE) for call in done),
@@ -274,7 +277,7 @@ def pkm_end_state(fact_id: str, calls: Iterable[ToolCall]) -> PkmEndState:
 
 def _mentions(call: ToolCall, fact_id: str) -> bool:
     """Whether the fact id stands anywhere in the arguments, as they were sent."""
-    # Not the canonical writer, which refuses NaN: what a model sends is looked at as it is.
+    # Not the canonical writer, which refuses NaN: arguments are looked at as the model sent them.
     sent = call.raw_args or json.dumps(dict(call.args), ensure_ascii=False, default=str)
     return bool(fact_id) and fact_id in sent
 
@@ -303,22 +306,21 @@ class PkmAgent(JournalAgent):
     """Files one journal entry in the knowledge base and tells what it means there, or skips it.
 
     An attempt ends with a successful skip or insight, when the model has no more calls, after ``most_asks``
-    replies, or when the same call comes five times on end; where a file that was read came with a reminder to
-    put it in order, an insight is not the end yet. An entry that is not dealt with is asked for again,
+    replies, or when the same call comes five times on end. Where a file that was read came with a reminder to
+    put it in order, an insight is not the end yet. An entry that is not dealt with is requested again,
     ``retries`` times; one that is not dealt with even then is no error: the end state says what is missing.
 
-    Whether the user wants an entry kept is for the model to decide: no filter looks at it before.
+    Whether the user wants an entry to be filed is for the model to decide: no filter looks at it before.
     """
 
     templates: ClassVar[Mapping[str, str]] = read_templates(f"{__package__}")
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
-        """Say from the transcript how the entry was dealt with; also true after a crash."""
+        """Read from the transcript how the entry was dealt with; also called after a crash."""
         fact = task_input.get("fact_id")
         return pkm_end_state(fact if isinstance(fact, str) else "", ctx.transcript.calls).state()
 
     def make_tools(self, ctx: AgentContext) -> Sequence[Tool]:
-        """Make the eleven tools of one trial."""
         return pkm_tools(ctx.workspace, ctx.clock)
 
     def stop_condition(self) -> StopCondition:
@@ -327,9 +329,11 @@ class PkmAgent(JournalAgent):
 
         def is_reached(answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
             nonlocal reminded
+            # The guard comes first, because it has to count the calls of every reply.
             if guard.is_stuck(answered):
                 return True
             done = [(call.tool, result.content) for call, result in answered if result.error is None]
+            # A reminder holds for the rest of this attempt; the next one starts with a new condition.
             reminded = reminded or any(tool == READ and REMINDER in content for tool, content in done)
             successful = {tool for tool, _ in done}
             return SKIP in successful or (INSIGHT in successful and not reminded)
@@ -337,16 +341,13 @@ class PkmAgent(JournalAgent):
         return is_reached
 
     def system_prompt(self, texts: tuple[tuple[str, str], ...]) -> str:
-        """Write the system prompt."""
         return _system_prompt(texts, self.user_language)
 
     def entry_values(self, ctx: AgentContext) -> Mapping[str, Any]:
-        """Draw the knowledge base at one glance."""
         tree_view = overview(ctx.workspace)
         return {"tree": tree_view.tree, "entries": tree_view.entries, "truncated": tree_view.truncated}
 
     def reminder_values(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Say what was done for the entry, and what was not."""
         return {
             "missing": state["missing_requirements"],
             "wrote": state["wrote_para"],

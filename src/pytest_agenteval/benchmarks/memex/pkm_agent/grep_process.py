@@ -19,8 +19,9 @@ from typing import Any
 
 
 def main() -> None:
-    """Read the request, answer it, and end."""
     with open(os.devnull, "w", encoding="utf-8", newline="\n") as nowhere:
+        # The watchdog of faulthandler is a thread of C: it ends the process while a regular expression holds
+        # the interpreter. Its traceback goes nowhere.
         faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True, file=nowhere)
         answer = find_matches(json.load(sys.stdin))
         faulthandler.cancel_dump_traceback_later()

@@ -42,7 +42,7 @@ SECONDS = 10.0
 """How long a search may take."""
 
 STARTS, WAIT_S = 4, 0.25
-# One at a time: processes that several threads start at once do not always come up.
+# One start at a time: processes that several threads start at once do not always come up.
 _starting = threading.Lock()
 
 MOST_SHOWN = 1000
@@ -73,12 +73,12 @@ class GrepHits(FrozenValue, frozen=True):
 
 
 async def grep(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
-    """Look for a regular expression in files; raises ToolFailed where it is none, or takes too long.
-
-    The files are read before anything is waited for: calls of the same reply that come later change nothing.
-    """
+    """Look for a regular expression in files; raises ToolFailed where it is none, or takes too long."""
     query = _read_query(args)
+    # Read before anything is awaited: calls of the same
+    # reply that come later must not change what is searched.
     texts, unread = _texts(base, args)
+    # In a thread, because the event loop serves other trials meanwhile.
     spans = await in_daemon_thread(_run_search, query, list(texts.values()), SECONDS)
     searched = zip(texts.items(), spans, strict=True)
     hits = [GrepHits(place, lines, matched) for (place, lines), matched in searched if matched]
@@ -97,6 +97,8 @@ def _run_search(query: GrepQuery, texts: Sequence[Sequence[str]], seconds: float
         "texts": texts,
     }
     program = str(Path(__file__).with_name("grep_process.py"))
+    # -I and -S leave out the environment and site-packages,
+    # of which the program needs nothing: it starts sooner.
     process = start_process([sys.executable, "-I", "-S", program, str(seconds)])
     output, _ = process.communicate(json.dumps(request).encode())
     if process.returncode or not output:
@@ -114,8 +116,8 @@ def _run_search(query: GrepQuery, texts: Sequence[Sequence[str]], seconds: float
 def start_process(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a process with pipes, and try again where the system refuses; raises TrialBroken in the end.
 
-    A busy system may have no process to spare for a moment, which is no doing of the agent: shown the
-    refusal, it would look elsewhere.
+    A busy system may have no process to spare for a moment. The agent must not see that: it would look
+    elsewhere, and be judged for it.
     """
     refusal: OSError | None = None
     for _ in range(STARTS):
@@ -133,6 +135,7 @@ def _read_query(args: Mapping[str, Any]) -> GrepQuery:
     if not pattern:
         raise knowledge_base.bad_argument("pattern must not be empty")
     around = knowledge_base.number(args, "C", 0) or 0
+    # A and B say more than C where both are given.
     before, after = knowledge_base.number(args, "B", 0), knowledge_base.number(args, "A", 0)
     return GrepQuery(
         pattern,
@@ -164,6 +167,8 @@ def _texts(base: KnowledgeBase, args: Mapping[str, Any]) -> tuple[dict[PkmPath, 
         try:
             texts[place] = lines_of(base.text(place))
         except ToolFailed:
+            # A file that was named has to be readable; of a
+            # folder, the other files are searched all the same.
             if place == top:
                 raise
             unread.append(place)
@@ -204,6 +209,7 @@ def _join_within(query: GrepQuery, head: str, lines: Iterator[str]) -> str:
     """Put lines together, as many as are wanted and as one result may hold."""
     result: list[str] = []
     size = 0
+    # One line more than wanted, to know whether there is more.
     for line in islice(lines, query.most + 1):
         size += len(line.encode("utf-8")) + 1
         if len(result) == query.most or (size > MOST_BYTES and result):

@@ -60,7 +60,6 @@ def format_path(parts: tuple[str, ...]) -> str:
 
 
 def bad_path(path: str, why: str) -> ToolFailed:
-    """Make the error for a path that is refused."""
     short_path, hint = format_path((path[:80],))[1:], "write it from the root, like /Areas/Bread.md"
     return ToolFailed(f"no path in the knowledge base: {short_path!r}: {why}; {hint}", "outside")
 
@@ -69,7 +68,6 @@ ROOT = "/"
 
 
 def bad_argument(message: str) -> ToolFailed:
-    """Make the error that names the argument to mend."""
     return ToolFailed(message, "bad_arguments")
 
 
@@ -82,7 +80,7 @@ def text(args: Mapping[str, Any], name: str) -> str:
 
 
 def required_text(args: Mapping[str, Any], name: str) -> str:
-    """Read a text that must say something."""
+    """Read a text that must not be blank."""
     value = text(args, name)
     if not value.strip():
         raise bad_argument(f"{name} must not be empty")
@@ -111,6 +109,7 @@ def texts(args: Mapping[str, Any], name: str) -> list[str]:
 def number(args: Mapping[str, Any], name: str, least: int) -> int | None:
     """Read a whole number that need not be given."""
     value = args.get(name)
+    # JSON knows one kind of number, and models write 3.0 for 3.
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is None:
@@ -169,7 +168,7 @@ def cut_line(line: str) -> str:
 
 
 def count_of(count: int, noun: str = "line", plural: str = "s") -> str:
-    """Say how many there are of something."""
+    """Write a count with its noun, as in ``1 line`` or ``3 lines``."""
     return f"{count} {noun}{'' if count == 1 else plural}"
 
 
@@ -177,6 +176,7 @@ FOLDER = "PKM"
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A larger file is left alone: it is no note."""
 
+# Folders at the root of a machine: an agent that names one most likely means the real disk.
 _MACHINE_FOLDERS = frozenset(
     (
         "bin", "dev", "etc", "home", "mnt", "opt", "private", "proc", "root", "sbin", "srv", "sys",
@@ -201,11 +201,9 @@ class PkmPath(FrozenValue, frozen=True):
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder now."""
         return self.real.is_dir()
 
     def below(self, name: str) -> PkmPath:
-        """Give what has a name in this folder."""
         return PkmPath((*self.parts, name), self.real / name)
 
 
@@ -226,12 +224,14 @@ class KnowledgeBase:
         """Find the place that a path means; raises ToolFailed where it means none in the knowledge base."""
         parts = parts_of(path)
         if path.startswith("/") and len(parts) > 1:
-            # What was meant for the real disk is refused, rather than make a folder /tmp of the user's notes.
+            # A path that was meant for the real disk is refused:
+            # else it would make a folder /tmp among the notes.
             real = {str(self._workspace.path), str(self._workspace.path.resolve())}
             is_real = any(format_path(parts).startswith(tree) for tree in real)
             if is_real or (parts[0] in _MACHINE_FOLDERS and not (self.root().real / parts[0]).is_dir()):
                 raise bad_path(path, "/ is the root of the knowledge base, not of the machine")
         here = self.root()
+        # Name by name, because any folder on the way may be a link that leads out.
         for name in parts:
             with disk_errors(here, "entered"):
                 here = _next(here, name)
@@ -249,7 +249,7 @@ class KnowledgeBase:
         with disk_errors(folder, "listed"):
             names = sorted(os.listdir(folder.real)) if folder.is_folder else []
             places = [folder.below(name) for name in names if not name.startswith(".")]
-            # Of the place itself, not of what it may be a link to.
+            # lstat: of the place itself, not of what it may be a link to.
             modes = [place.real.lstat().st_mode for place in places]
         return [p for p, mode in zip(places, modes, strict=True) if stat.S_ISREG(mode) or stat.S_ISDIR(mode)]
 
@@ -271,6 +271,7 @@ class KnowledgeBase:
             raise ToolFailed(f"{place} is a folder; LS lists it", "is_a_folder")
         with disk_errors(place, "read"):
             file_stat = place.real.stat()
+            # Reading a pipe would wait for somebody to write into it.
             if not stat.S_ISREG(file_stat.st_mode):
                 raise ToolFailed(f"{place} is no file that can be read", "not_text")
             if file_stat.st_size > MAX_FILE_BYTES:
@@ -285,7 +286,7 @@ class KnowledgeBase:
         """Write a file, with the folders it lies in; its line ends stay as they are."""
         with disk_errors(place, "written"):
             place.real.parent.mkdir(parents=True, exist_ok=True)
-            # Bytes: writing text would make the line ends those of the machine.
+            # Bytes, because writing text would turn the line ends into those of the machine.
             place.real.write_bytes(text.encode("utf-8"))
         self._count += 1
         self._write_numbers[place.parts] = self._count
@@ -298,14 +299,15 @@ class KnowledgeBase:
             raise ToolFailed("; ".join(filter(None, (f"there is no {place}", hint))), "not_found")
 
     def moved(self, old: PkmPath, new: PkmPath) -> None:
-        """Take note that a place has another name now: what was written there stays as new as it was."""
+        """Record that a place has another name now; what was written there stays as new as it was."""
         there = self.removed(old)
+        # What lay at the new place is gone, and its number with it.
         self.removed(new)
         length = len(old.parts)
         self._write_numbers |= {(*new.parts, *parts[length:]): count for parts, count in there.items()}
 
     def removed(self, place: PkmPath) -> dict[tuple[str, ...], int]:
-        """Take note that there is nothing at a place any more; give what was noted there."""
+        """Record that nothing is at a place any more; give what was recorded for it."""
         length = len(place.parts)
         gone = {parts: count for parts, count in self._write_numbers.items() if parts[:length] == place.parts}
         for parts in gone:

@@ -37,6 +37,7 @@ def glob(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     files = matching_files(base, pattern, top)
     if not files:
         return f"No file below {top} fits {pattern}."
+    # By the order of writing in this trial: the times of files in a fixture are those of its checkout.
     files.sort(key=lambda place: (-base.write_number(place), place.parts))
     more = f"\n\n(The first {MAX_GLOB_FILES} of {len(files)}. A narrower pattern shows others.)"
     return "\n".join(map(str, files[:MAX_GLOB_FILES])) + (more if len(files) > MAX_GLOB_FILES else "")
@@ -66,6 +67,7 @@ def _relative_from(place: PkmPath, above: int) -> str:
     return PkmPath(place.parts[above:], place.real).relative
 
 
+# The limit of the original agent; so are the lines and bytes that one Read may give.
 MAX_NAMES = 1000
 
 
@@ -135,7 +137,7 @@ def _lines(
         return [*last, *reversed(drawn[here.parts])]
 
     yield f"{str(top).rstrip('/')}/"
-    # A stack, not a function that calls itself: a fixture may be deeper than Python goes.
+    # A stack and no recursion: a fixture may be deeper than Python can recurse.
     waiting = below(top, "")
     while waiting:
         here = waiting.pop()
@@ -156,6 +158,7 @@ A file cannot forge it: each of its lines stands behind a number. After such a R
 end the run: there is time to put the file in order.
 """
 
+# Limits and kinds of reminders are those of the original agent.
 LONG = 1000
 TOO_LONG = 2000
 MANY_SMALL = 5
@@ -163,6 +166,7 @@ MANY_SMALL = 5
 _MARKER = re.compile(r"<!--\s*fact_id:")
 _YEAR, _MM, _DD = "(?:19|20)[0-9]{2}", "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
 _M, _D = "(?:0?[1-9]|1[0-2])", "(?:0?[1-9]|[12][0-9]|3[01])"
+# A day or a month of a year; a year alone may well be the subject of a file.
 _DATE = re.compile(
     "(?<![0-9])(?:"
     rf"{_YEAR}(?P<first>[-_. ]){_M}(?P=first){_D}"
@@ -185,6 +189,7 @@ def reminders(base: KnowledgeBase, place: PkmPath, lines: int) -> str:
         )
     folder = PkmPath(place.parts[:-1], place.real.parent)
     files = [file for file in base.inside(folder) if not file.is_folder]
+    # Every file is read to count its entries, so only where there are enough files.
     small = sum(_is_small(base, file) for file in files) if len(files) > MANY_SMALL else 0
     if small > MANY_SMALL:
         warnings.append(
@@ -200,7 +205,8 @@ def reminders(base: KnowledgeBase, place: PkmPath, lines: int) -> str:
 def _is_small(base: KnowledgeBase, file: PkmPath) -> bool:
     try:
         return len(_MARKER.findall(base.text(file))) <= 1
-    except ToolFailed:  # no text: no note either
+    # What is no text is no note either.
+    except ToolFailed:
         return False
 
 
@@ -235,7 +241,7 @@ def read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     offset, limit = number(args, "offset", 1) or 1, number(args, "limit", 1) or MOST_LINES
     lines = lines_of(base.text(place))
     if not lines:
-        # No line break before it, so that this is no REMINDER to put anything in order.
+        # No line break before it, so this is no REMINDER: an empty file gives nothing to put in order.
         return f"<reminder>\n{place} is there, and empty.\n</reminder>" + reminders(base, place, 0)
     if offset > len(lines):
         raise ToolFailed(f"{place} has {count_of(len(lines))}, so none from {offset} on", "out_of_range")
@@ -270,7 +276,7 @@ def batch_read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
 
 
 def excerpt(lines: list[str], first: int, limit: int) -> Excerpt:
-    """Number lines from the first that is wanted on, as many as one call may show."""
+    """Number the lines from ``first`` on, as many as one call may show."""
     numbered_lines: list[str] = []
     size = 0
     for place, line in enumerate(lines[first - 1 :][: min(limit, MOST_LINES)], first):
@@ -283,10 +289,11 @@ def excerpt(lines: list[str], first: int, limit: int) -> Excerpt:
 
 
 def _requested_files(base: KnowledgeBase, patterns: Iterable[str]) -> list[PkmPath | str]:
-    """Give each file that is meant, once, and a line for each pattern that means none."""
+    """Give each requested file once, and a line for each pattern that fits none."""
     requested: dict[tuple[str, ...] | str, PkmPath | str] = {}
     for pattern in patterns:
         try:
+            # Brackets are a part of many names: a file of that very name comes before those that fit a glob.
             if not set("*?[{") & set(pattern) or _is_file_name(base, pattern):
                 places = [base.place(pattern)]
             else:

@@ -41,7 +41,7 @@ def write(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     path, content = required_text(args, "file_path"), text(args, "content")
     place = _file(base, path)
     there = place.real.exists()
-    # Read only to be refused where it is no text.
+    # Read for the refusal only: a file that is no text is not written over.
     if there:
         base.text(place)
     base.save(place, content)
@@ -67,7 +67,7 @@ def edit(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     count, first = before.count(old), before.find(old)
     if first < 0:
         raise ToolFailed(f"old_string does not stand in {place}{_hint(before, old)}", "no_match")
-    # Not the count, which leaves out what overlaps.
+    # find() again and not the count, which leaves out places that overlap.
     if not everywhere and before.find(old, first + 1) >= 0:
         often = f"{count} times" if count > 1 else "twice, overlapping itself,"
         message = f"old_string stands {often} in {place}; give more of the text around it, or replace_all"
@@ -122,11 +122,12 @@ def move(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
         raise ToolFailed(f"{source} is there already", "same_place")
     if target.parts[: len(source.parts)] == source.parts:
         raise ToolFailed(f"{source} cannot be moved into itself", "same_place")
+    # A folder takes its levels along, so the deepest one in it counts.
     above = len(source.real.parts)
     deepest = max((len(Path(folder).parts) - above + 1 for folder, _, _ in os.walk(source.real)), default=0)
     if len(target.parts) + deepest > MOST_LEVELS:
         raise bad_argument(f"a path has at most {MOST_LEVELS} levels")
-    # Refusals are all before the first change to the disk: what fails leaves no folder behind.
+    # Every refusal comes before the first change to the disk: a move that fails leaves no folder behind.
     replaced = _make_way(source, target, overwrite)
     with disk_errors(source, "moved"):
         target.real.parent.mkdir(parents=True, exist_ok=True)
@@ -147,6 +148,7 @@ def remove(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     count = len(base.files(place)) if folder else 0
     with disk_errors(place, "removed"):
         if folder:
+            # rmtree removes links in the folder and does not follow them.
             shutil.rmtree(place.real)
         else:
             place.real.unlink()
@@ -181,7 +183,7 @@ def _make_way(source: PkmPath, target: PkmPath, overwrite: bool) -> bool:
 
 
 def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> str:
-    """Write an entry's insight into its card, and nothing else there; a card that is missing is made."""
+    """Write an entry's insight into its card, and nothing else there; a missing card is created."""
     fact = _fact("fact_id", args.get("fact_id"))
     text = required_text(args, "insight_text").strip()
     named_ids = texts(args, "related_fact_ids")
@@ -190,7 +192,7 @@ def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) 
     entry = find_entry(read_file(workspace, fact.daily_file), fact)
     if entry is None:
         raise ToolFailed(f"there is no entry {fact.entry} in {fact.daily_file}", "not_found")
-    # A new card waits to be made, as the journal's own do.
+    # A new card is pending, as those that the journal itself begins.
     card = _card(workspace, fact) or {
         "fact_id": fact.text,
         "timestamp": int(entry.written_at.replace(tzinfo=clock.now().tzinfo).timestamp()),
@@ -199,7 +201,7 @@ def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) 
         "ui_configs": [],
     }
     facts = [{"id": other} for other in related]
-    # Character 0, which speaks an insight, is the journal's own.
+    # Character 0, which speaks an insight, is the one of the journal itself.
     card["insight"] = {"text": text, "related_facts": facts, "character_id": "0"}
     write_file(workspace, fact.card_file, journal.card_text(card))
     tied = f", tied to {count_of(len(related), 'other fact')}" if related else ""
@@ -207,7 +209,7 @@ def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) 
 
 
 def skip(args: Mapping[str, Any]) -> str:
-    """Take note that an entry is not to be filed; nothing is written."""
+    """Accept that an entry is not to be filed; nothing is written."""
     required_text(args, "evidence")
     return "The entry is left alone; nothing was filed."
 
@@ -226,7 +228,7 @@ def _card(workspace: Workspace, fact: FactId) -> dict[str, Any] | None:
         real = workspace.inside(fact.card_file)
     except OutsideWorkspace:
         real = None
-    # The path to the card must be what it seems.
+    # Resolved and unresolved path must be the same: else a link leads to another file.
     if real != workspace.path.resolve() / fact.card_file:
         raise ToolFailed(f"the card of {fact.text} is behind a symbolic link", "outside")
     blob = read_file(workspace, fact.card_file)
