@@ -1,4 +1,4 @@
-"""Baselines as files: the part of a run's trials that another run is compared with."""
+"""Files of baselines: the part of a run's trials that is needed to compare other runs with it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ Owner: TypeAlias = tuple[str, str, str, str]
 class TaskLine(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A task's trials in a baseline, each list in the order of the repetitions.
 
-    ``repetitions`` are their numbers where these do not count from 1. ``digests`` are those that trials have,
-    None for a trial that broke before it had any, without what is shared; ``digests_of`` says for each trial
-    which of them are its own, where there are several. ``runs_of`` says for each trial which of the file's
-    runs it is of; empty in a file of one run.
+    ``repetitions`` are their numbers, if these do not simply count from 1. ``digests`` are those of the
+    trials, without what is shared, and None for a trial that broke before it had any. Where there are
+    several, ``digests_of`` says for each trial which of them are its own. ``runs_of`` says for each trial to
+    which of the file's runs it belongs; empty in a file of one run.
     """
 
     suite: str
@@ -63,12 +63,11 @@ class TaskLine(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def owner(self) -> Owner:
-        """The suite, agent, model and variant that the task was tried with."""
         return self.suite, self.agent, self.model, self.variant
 
 
 class CommonLine(Record, frozen=True):
-    """The digests that the trials of an agent and model have, where they do not say otherwise."""
+    """The digests that the trials of an agent and model have, unless they have digests of their own."""
 
     suite: str
     agent: str
@@ -78,12 +77,11 @@ class CommonLine(Record, frozen=True):
 
     @property
     def owner(self) -> Owner:
-        """Whose they are."""
         return self.suite, self.agent, self.model, self.variant
 
 
 class SpentLine(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """The usage of one task's trials; apart from the scores, for seconds differ from run to run."""
+    """The usage of one task's trials, apart from their scores: seconds differ from run to run."""
 
     suite: str
     task: str
@@ -96,7 +94,7 @@ class SpentLine(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def tasks_of(entries: Iterable[JournalEntry]) -> list[list[JournalEntry]]:
-    """Put trials together that are of one task, agent, model and variant, sorted by key."""
+    """Group trials of one task, agent, model and variant; groups and trials are sorted by key."""
     tasks: dict[TrialKey, list[JournalEntry]] = {}
     for entry in sorted(entries, key=lambda entry: entry.key):
         tasks.setdefault(entry.key._replace(repetition=0), []).append(entry)
@@ -127,8 +125,9 @@ def _task_line(
     places = []
     for digests in own:
         hashable = digests and tuple((name, str(value)) for name, value in digests.items())
+        # Most trials of a task have equal digests, which are written once.
         places.append(distinct.setdefault(hashable, len(distinct)))
-    # A grader that gave a trial no grade, or could not tell, has none there.
+    # A grader has no score where it gave a trial no grade, or could not decide.
     labels = dict.fromkeys(grade.grader for entry in entries for grade in entry.grades)
     scores = [{grade.grader: grade.score for grade in entry.grades} for entry in entries]
     return TaskLine(
@@ -165,7 +164,7 @@ def _spent_line(entries: Sequence[JournalEntry]) -> SpentLine:
 
 
 def _entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, str]) -> Iterator[JournalEntry]:
-    """Give the trials of a task back; raises ValueError for a line whose lists do not go together."""
+    """Make the trials of a task again; raises ValueError for a line whose lists do not fit together."""
     count = len(line.scores)
     optional = filter(None, (line.repetitions, line.digests_of, line.runs_of))
     lists = [line.endings, *line.grades.values(), *optional]
@@ -178,8 +177,10 @@ def _entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, st
     for at in range(count):
         number = line.repetitions[at] if line.repetitions else at + 1
         digests = line.digests[line.digests_of[at] if line.digests_of else 0] if line.digests else None
+        # A file that was edited by hand may lack this line.
         usage = UNSEEN_USAGE
         if spent:
+            # The file has only the sum of tokens, which takes the place of those of the input.
             usage = replace(NO_USAGE, input_tokens=spent.tokens[at], cost_usd=spent.cost_usd[at])
         yield JournalEntry(
             key=TrialKey(line.suite, line.task, line.agent, line.model, line.variant, number),
@@ -216,9 +217,9 @@ def baseline_text(
     looks: Sequence[SuiteLook] = (),
     run_of: Mapping[TrialKey, str] | None = None,
 ) -> str:
-    """Write trials of a run as a baseline's file, with the looks that decided how often they are made.
+    """Write trials of a run as a baseline's file, with the looks that decided how often tasks are repeated.
 
-    ``run_of`` names the run of each trial, where these are of several.
+    ``run_of`` names the run of each trial, where there are several.
     """
     tasks, shared = tasks_of(entries), _shared_digests(entries)
     suites = {entry.key.suite for entry in entries}
@@ -249,6 +250,7 @@ def baseline_text(
     }
     rows = []
     for name, part in {**head, **body}.items():
+        # A line for each task, so that a person can review what has changed.
         if isinstance(part, list) and part:
             inner = ",\n  ".join(map(_line, part))
             rows.append(f'"{name}": [\n  {inner}\n]')
@@ -267,7 +269,7 @@ def write_baseline(path: Path, text: str) -> None:
 
 
 def read_baseline(path: Path) -> ComparedRun:
-    """Read a baseline as one side of a comparison; raises UsageMistake, naming the line, where it is none."""
+    """Read a baseline as one side of a comparison; raises UsageMistake with the place of what is wrong."""
     data = _read(path)
     shared = {line.owner: dict(line.digests) for line in _lines(path, data, "common", CommonLine)}
     spent = {
@@ -284,6 +286,7 @@ def read_baseline(path: Path) -> ComparedRun:
         try:
             of_task = _entries_of(line, spent.get((line.task, *line.owner)), shared.get(line.owner, {}))
             for at, entry in enumerate(of_task):
+                # The file may have been edited by hand.
                 check_entry(entry)
                 if runs or line.runs_of:
                     place = line.runs_of[at] if line.runs_of else -1
@@ -309,15 +312,17 @@ def read_baseline(path: Path) -> ComparedRun:
 
 
 def find_compared_run(results: Path, name: str) -> ComparedRun:
-    """Give the side that is meant: a baseline's file, or a run as ``find_run`` finds it."""
+    """Read the side that a name means: a baseline's file, or a run as ``find_run`` finds it."""
     return read_baseline_run(find_baseline(results, name))
 
 
 def find_baseline(results: Path, name: str) -> Path:
-    """Give the baseline's file, or the folder of the run, that is meant; raises UsageMistake for neither."""
+    """Give the baseline's file, or the run's folder, that a name means; raises UsageMistake for neither."""
     path = Path(name)
+    # A run.json is the header of a run, which its folder is read with.
     if path.is_file() and path.name != "run.json":
         return path
+    # A name with this ending means a file, and no run.
     if path.suffix.lower() == ".json" and not path.exists():
         raise UsageMistake(f"there is no file {name}; agenteval baseline set RUN --to {name} writes it")
     return find_run(results, name)
@@ -333,7 +338,7 @@ def _line(value: Any) -> str:
 
 
 def _short(value: Any) -> Any:
-    """Write whole numbers as such: 1, and not 1.0."""
+    """Write whole numbers without a fraction: 1, and not 1.0."""
     if isinstance(value, Mapping):
         return {name: _short(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Two runs beside each other: every screen, page and file about a comparison is drawn from it."""
+"""Two runs beside each other: the data of every screen, page and file about a comparison."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _looks(
 ) -> tuple[SuiteLook | None, tuple[SuiteLook, ...]]:
     """Give the look that decided about a suite of the new side, and the looks that were against other runs.
 
-    The first is None where there was no look against this very old side. The others are looks at either side
+    The first is None where there was no look against this very old side. The others are looks of either side
     that decided something.
     """
     look = next((look for look in new.looks if look.group == (group.suite, *group.new)), None)
@@ -64,7 +64,7 @@ def _was_against(look: SuiteLook, group: ComparedGroup, old: ComparedRun) -> boo
     runs = (run for key, run in old.run_of.items() if (key.suite, key.model, key.variant) == own)
     if pooled := ", ".join(dict.fromkeys(runs)):
         return look.baseline == pooled
-    # Of several files of several suites one side may be made, which has the names of all of them.
+    # A side may be made of files of several suites: it has the names of all their runs.
     return look.baseline in (old.name, *old.name.split(", "))
 
 
@@ -112,11 +112,12 @@ def run_drifts(entries: Iterable[JournalEntry], run_of: Mapping[TrialKey, str]) 
         pairs: list[PairedScores] = []
         for by_run in scores.values():
             others = [score for other, own in by_run.items() if other != run for score in own]
+            # A task that only one run has says nothing of drift.
             if others and run in by_run:
                 pairs.append((others, by_run[run]))
         tasks.append(pairs)
     tests = [label_test(pairs) if pairs else ExactTest(1.0, 1.0) for pairs in tasks]
-    # Of two runs the second test is the first one turned round.
+    # Of two runs the second test is the mirror image of the first: it must not take half of the level.
     family = tarone_holm(tests[:1] if len(tests) == 2 else tests, MOST_FALSE)
     return tuple(
         RunDrift(
@@ -162,12 +163,12 @@ class TaskChange(FrozenValue, frozen=True):
 
     @property
     def broken(self) -> bool:
-        """Whether all old trials passed and no new one does, with enough of both to say so."""
+        """Whether all old trials passed and no new one did, with enough of both to say so."""
         return is_broken(self.old_passes, self.new_passes)
 
     @property
     def mended(self) -> bool:
-        """Whether no old trial passed and all new ones do, with enough of both to say so."""
+        """Whether no old trial passed and all new ones did, with enough of both to say so."""
         return is_broken(self.new_passes, self.old_passes)
 
 
@@ -233,7 +234,7 @@ class SuiteComparison(FrozenValue, frozen=True):
 
     @property
     def changes(self) -> Iterator[Change]:
-        """The suite and its buckets: each of them gets a verdict."""
+        """The suite and its buckets, each of which gets a verdict."""
         if self.suite is not None:
             yield self.suite
         yield from self.buckets
@@ -263,7 +264,6 @@ class RunComparison(FrozenValue, frozen=True):
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """What keeps tasks from being compared."""
         return tuple(obstacle for suite in self.suites for obstacle in suite.obstacles)
 
     @property
@@ -287,8 +287,8 @@ def compare_runs(
 ) -> RunComparison:
     """Compare two sides suite by suite, over the tasks that are the same on both.
 
-    All verdicts are at these ``levels``; None takes those of the look that decided how often a suite of the
-    new side is repeated, and the plain ones where nothing of that kind was decided against the old side.
+    All verdicts are at these ``levels``. None takes the levels of the look that decided how often a suite of
+    the new side is repeated, or the plain ones where nothing like that was decided against the old side.
     """
     pairs = pair_suites(old, new, compared)
     groups = [suite.group for suite in pairs]
@@ -318,8 +318,8 @@ def _compare_suite(
     new = [entry for pair in pairs for entry in pair.new]
     held_out_looks = 0
     if any(entry.split == "held_out" for entry in new):
-        # The first run that tried them was compared with nothing; of two sides that were tried together both
-        # have the number of that look.
+        # The first run that tried the held-out tasks was compared with nothing, and is no look. Two sides
+        # that were tried together both have the number of the same look.
         count = new_side.held_out_looks.get(group.suite, 1)
         held_out_looks = max(1, count - (old_side.held_out_looks.get(group.suite, 0) < count))
     levels = all_levels or at_look(look.levels if look else PLAIN, held_out_looks)
@@ -375,6 +375,7 @@ def _passes(entries: Sequence[JournalEntry]) -> tuple[bool, ...]:
 def _sensitivity(change: SuiteScoreChange, tolerance: float, level: float) -> Sensitivity:
     tasks = [pair for of_bucket in change.scores.values() for pair in of_bucket]
     noise = difference_noise(tasks)
+    # The formula promises too much for few tasks, and says nothing where tasks do not spread.
     if not change.suite.testable or noise.variance < NO_VARIANCE or len(tasks) < FEWEST_FOR_POWER:
         return Sensitivity(noise, None, None)
     visible = smallest_visible_change(noise.variance, len(tasks), level)
@@ -411,6 +412,7 @@ def _repetitions(tasks: Sequence[Sequence[JournalEntry]]) -> tuple[int, int]:
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
+    # A mean over some trials only would look like that of all.
     return mean(known) if known and len(known) == len(values) else None
 
 
@@ -419,9 +421,9 @@ def with_judge_noise(
 ) -> RunComparison:
     """Say of each suite which share of its trial-to-trial variance is the judges' own.
 
-    ``regraded`` are runs that graded a side's trials again; a side's own grades count where they are of the
-    same graders and judges. The judges' variance is that of one trial's scores, 2 or more of them, as a mean
-    over trials. A suite without such trials, or without variance between trials, keeps an unknown share.
+    ``regraded`` are runs that graded a side's trials again; a side's own grades count if they are of the same
+    graders and judges. The judges' variance is that of the scores of one trial, 2 or more of them, as a mean
+    over trials. The share stays unknown for a suite without such trials, or without variance between trials.
     """
     gradings = [scores for side in sides for scores in _gradings(side, regraded)]
     return replace(comparison, suites=tuple(_with_share(suite, gradings) for suite in comparison.suites))
@@ -430,6 +432,7 @@ def with_judge_noise(
 def _gradings(side: Run, regraded: Sequence[Run]) -> Iterator[tuple[TrialKey, list[float]]]:
     """Give the scores that graders of one kind gave to each trial of a run."""
     again = [entry for run in regraded if side.folder.name in run.header.regraded for entry in run.entries]
+    # Grades of another ruler differ for another reason than the noise of a judge.
     rulers = {(each.key, each.digests.ruler) for each in again if each.averaged and each.score is not None}
     by_trial: dict[tuple[TrialKey, str], list[float]] = {}
     for entry in (*again, *side.entries):
@@ -437,6 +440,7 @@ def _gradings(side: Run, regraded: Sequence[Run]) -> Iterator[tuple[TrialKey, li
         if trial in rulers and entry.averaged and entry.score is not None:
             by_trial.setdefault(trial, []).append(entry.score)
     for (key, _), scores in by_trial.items():
+        # One grading of a trial shows no noise.
         if len(scores) > 1:
             yield key, scores
 
@@ -450,4 +454,5 @@ def _with_share(suite: SuiteComparison, gradings: Iterable[tuple[TrialKey, list[
     ]
     if not spreads or not within:
         return suite
+    # Both are estimates, so that their quotient may be above 1.
     return replace(suite, judge_share=min(1.0, mean(spreads) / within))

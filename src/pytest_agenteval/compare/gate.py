@@ -1,7 +1,7 @@
-"""Gates: whether a run reached what its suites ask of it, and every reason why not.
+"""Gates: whether a run reached what its suites require, and every reason why not.
 
-A rule that nobody can judge breaks the gate, unless the run was narrowed on purpose: then it says that it is
-not judged.
+A rule that cannot be judged breaks the gate, unless the run was narrowed on purpose: then the outcome says
+that the rule was not judged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RuleFinding: TypeAlias = tuple[Literal["held", "broken", "not judged"], str]
 
 
 class Recheck(FrozenValue, frozen=True):
-    """What became of a broken task that was tried again: how many of its trials passed, of how many."""
+    """The result of a broken task that was tried again: how many of its trials passed, of how many."""
 
     task: str
     passed: int
@@ -37,12 +37,14 @@ class GatedSuite(FrozenValue, frozen=True):
 
     ``label`` is its name on screens. ``score``, ``buckets`` and ``pass_hat_k`` are as in the run's tables,
     None where no trial has a score. ``lost`` of the ``planned`` trials errored or were never run. ``tried``
-    and ``whole`` are numbers of tasks by bucket: of this run, and of the suite; ``whole`` is empty where
-    that is unknown. ``comparison`` is with the baseline, for which ``trouble`` says why there is none, and
-    ``baseline_named`` whether anybody named one. ``assumed`` says that nobody wrote a gate beyond a
-    comparison: a suite that the baseline lacks is then no fault. ``alone`` says that there is no other suite
-    or model. ``rechecks`` are of broken tasks that were tried again, ``recheck_trouble`` says why their
-    result is unknown.
+    and ``whole`` are numbers of tasks by bucket: of this run, and of the suite; ``whole`` is empty where that
+    is unknown.
+
+    ``comparison`` is with the baseline; where there is none, ``trouble`` says why. ``baseline_named`` says
+    whether anybody named a baseline. ``assumed`` means that nobody wrote a gate, and only a comparison is
+    wanted: a suite that the baseline lacks is then no fault. ``alone`` means that there is no other suite or
+    model. ``rechecks`` are of broken tasks that were tried again, ``recheck_trouble`` says why their result
+    is unknown.
     """
 
     label: str
@@ -64,26 +66,26 @@ class GatedSuite(FrozenValue, frozen=True):
     recheck_trouble: str = ""
 
     def name_of(self, part: str) -> str:
-        """Name a bucket or task of the suite, with the suite where there are several."""
+        """Name a bucket or task of the suite, with the suite if there are several."""
         return part if self.alone else f"{self.label} {part}"
 
     @property
     def narrowed(self) -> str:
-        """How much of the suite was run, where that is not all of it."""
+        """How much of the suite was run; empty if that is all of it."""
         if not self.whole:
             return "nobody knows how many tasks there are"
         tried, whole = sum(self.tried.values()), sum(self.whole.values())
         return f"{tried} of {whole} tasks were run" if tried < whole else ""
 
     def narrowed_in(self, bucket: str) -> str:
-        """How much of a bucket was run, where that is not all of it."""
+        """How much of a bucket was run; empty if that is all of it."""
         if self.whole and bucket not in self.whole:
             return f"no task of {bucket} is in this split"
         return self.narrowed if self.tried.get(bucket, 0) < self.whole.get(bucket, 1) else ""
 
 
 class GateOutcome(FrozenValue, frozen=True):
-    """What became of all rules of a run: why they are broken, which hold, and what was not judged."""
+    """The outcome of all rules of a run: why some are broken, which hold, and which were not judged."""
 
     broken: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
@@ -91,7 +93,7 @@ class GateOutcome(FrozenValue, frozen=True):
 
     @property
     def line(self) -> str:
-        """The outcome in one line."""
+        """The outcome in one line; empty where there is no rule."""
         unjudged = f"not judged, {'; '.join(_first(self.unjudged))}" if self.unjudged else ""
         if self.broken:
             return f"gate: broken: {'; '.join(_first(self.broken))}"
@@ -102,14 +104,14 @@ class GateOutcome(FrozenValue, frozen=True):
 
 
 def judge_gates(suites: Sequence[GatedSuite]) -> GateOutcome:
-    """Judge every rule of every suite; where nothing at all can be compared, that is nobody's choice."""
+    # Where nothing at all can be compared, nobody has chosen that: then it breaks an assumed gate, too.
     if not any(suite.comparison and suite.comparison.suite for suite in suites):
         suites = [replace(suite, assumed=False) for suite in suites]
     findings = [finding for suite in suites for finding in _findings(suite)]
     findings += _better(suites)
 
     def texts_of(word: str) -> tuple[str, ...]:
-        # Two suites may give the same reason: it is listed once.
+        # Two suites may give the same reason, which is listed once.
         return tuple(dict.fromkeys(text for outcome, text in findings if outcome == word))
 
     return GateOutcome(texts_of("broken"), texts_of("held"), texts_of("not judged"))
@@ -133,6 +135,7 @@ def _findings(suite: GatedSuite) -> Iterator[RuleFinding]:
     if gate.not_worse:
         yield from _not_worse(suite, gate.not_worse)
     if not gate.needs_baseline and (gate.recheck or gate.baseline):
+        # A baseline that somebody named has to be there, also where no rule compares.
         change, trouble = _compared(suite)
         if change is None:
             yield ("broken" if suite.baseline_named else "not judged"), trouble
@@ -140,6 +143,7 @@ def _findings(suite: GatedSuite) -> Iterator[RuleFinding]:
         yield "broken", f"recheck: {suite.recheck_trouble}"
     for each in suite.rechecks:
         name = suite.name_of(each.task)
+        # One passing trial of several is enough.
         if not each.passed:
             yield "broken", f"{name} is broken, and passed none of {each.trials} trials more"
         else:
@@ -153,7 +157,7 @@ def _least(name: str, value: float | None, least: float, narrowed: str, suite: G
         return "broken", f"{name} is unknown, no trial has a score"
     if value < least:
         figures = ((f"{value:.{digits}f}", f"{least:.{digits}f}") for digits in range(2, 8))
-        # As many digits as show which of the two is less.
+        # With as many digits as are needed to see which of the two is less.
         below, bound = next((pair for pair in figures if pair[0] != pair[1]), (repr(value), repr(least)))
         return "broken", f"{name} {below} is below {bound}"
     return "held", f"{name} {value:.2f}"
@@ -172,13 +176,15 @@ def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[RuleFindi
         yield ("not judged" if suite.assumed else "broken"), trouble
         return
     by_more = "" if tolerance is True else f" by more than {tolerance:g}"
+    # Buckets are judged by their verdicts, also where the suite has a tolerance.
     worse = [each for each in suite.comparison.changes if each.verdict == "worse" and each is not change]
     yield from (("broken", _worse_text(each, suite.name_of(each.name))) for each in worse)
     if tolerance is True and change.verdict == "worse" and not (worse and change.of_these_tasks):
         here = " on these tasks" if change.of_these_tasks else ""
-        yield "broken", _worse_text(change, suite.label, here)  # where buckets say so, they are enough
+        # A suite that is worse only on these tasks is not listed beside worse buckets: they are enough.
+        yield "broken", _worse_text(change, suite.label, here)
     elif tolerance is not True and not change.excludes_fall(tolerance):
-        # So few tasks cannot hold the rule, whatever they score.
+        # With so few tasks the rule cannot be held, whatever they score.
         needed, too_few = tasks_to_exclude(tolerance, suite.comparison.levels.suite), ""
         if change.tasks < needed:
             few = "1 task is" if change.tasks == 1 else f"{change.tasks} tasks are"
@@ -194,7 +200,7 @@ def _worse_text(change: Change, name: str, here: str = "") -> str:
 
 
 def _compared(suite: GatedSuite) -> tuple[Change | None, str]:
-    """Give the suite's change; else why nothing can be compared."""
+    """Give the suite's change; else the reason why nothing can be compared."""
     if suite.trouble:
         return None, f"{suite.label}: {suite.trouble}"
     change = suite.comparison.suite if suite.comparison else None
@@ -202,10 +208,11 @@ def _compared(suite: GatedSuite) -> tuple[Change | None, str]:
 
 
 def _better(suites: Sequence[GatedSuite]) -> Iterator[RuleFinding]:
-    """Judge whether any suite that has to be better, or a bucket of one, is."""
+    """Judge whether any suite that has to be better is, or a bucket of one."""
     demanding = [suite for suite in suites if suite.gate.better]
     for suite in demanding:
         comparison = suite.comparison
+        # One of them is enough: the rule is that something becomes better, not everything.
         better = [each for each in comparison.changes if each.verdict == "better"] if comparison else []
         if comparison and better:
             is_whole = better[0] is comparison.suite

@@ -1,6 +1,7 @@
 """The interim analysis of a run: after its first repetitions, which suites get more, and at which levels.
 
-The levels of two looks spend together what one look may: ``docs/gates.md`` says how often they are wrong."""
+Two looks together may spend what one look may: ``docs/gates.md`` says how often their verdicts are wrong.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +16,16 @@ from pytest_agenteval.store.run_folder import Levels, RepetitionRule
 
 
 def _reading(suite: Change | None, buckets: Iterable[Change], rule: RepetitionRule) -> Reading:
-    """Say what becomes of a suite that was judged at the first look's levels; None for one without scores.
-
-    Only a verdict on tasks like these ends a suite: one on these tasks alone may become one with more trials.
-    A verdict that errored trials undo is none, and the suite goes on: what is wrong so was counted already.
-    """
+    """Decide about a suite that was judged at the first look's levels; it is None without any scores."""
     if suite is None:
         return "no counterpart"
     if suite.tasks < rule.fewest_tasks:
         return "few tasks"
+    # Only a verdict on tasks like these ends a suite: one on these tasks alone may become such a verdict with
+    # more trials. A verdict that errored trials undo is none.
     if suite.verdict in ("better", "worse") and not suite.of_these_tasks:
         return "decided"
+    # A bucket may still show something where the whole suite has no hope.
     promising = any(bucket.p <= rule.promising for bucket in buckets)
     return "hopeless" if suite.p > rule.futile and not promising else "open"
 
@@ -33,9 +33,9 @@ def _reading(suite: Change | None, buckets: Iterable[Change], rule: RepetitionRu
 def interim_look(
     group: Group, part: SuiteComparison | None, baseline: str, rule: RepetitionRule
 ) -> SuiteLook:
-    """Look at a suite that was compared at the first look's levels; None where the baseline has none like it.
+    """Look at a suite that was compared at the first look's levels; None is one without a counterpart.
 
-    ``baseline`` is the name of the run that was compared with.
+    ``baseline`` is the name of the run that it was compared with.
     """
     reading = _reading(part.suite, part.buckets, rule) if part else "no counterpart"
     levels = rule.second_look if reading == "open" else rule.first_look
@@ -45,6 +45,7 @@ def interim_look(
         rule.high if reading in ("open", "few tasks") else rule.low,
         rule.low,
         rule.high,
+        # Nothing was tested, so nothing is spent: the plain levels hold at the end.
         Levels() if reading in ("few tasks", "no counterpart") else levels,
         baseline,
         *(part.old_who if part else ("", "")),
@@ -54,7 +55,7 @@ def interim_look(
 def within_trial_limit(
     looks: Sequence[SuiteLook], trials: int, extra: Mapping[Group, int], rule: RepetitionRule
 ) -> tuple[SuiteLook, ...]:
-    """Leave suites, in their order, at the first look whose extra trials are more than a run may have.
+    """Leave suites at the first look, in their order, if their extra trials are more than a run may have.
 
     ``trials`` is what the run has without any of them, ``extra`` what each suite would add.
     """
@@ -62,6 +63,7 @@ def within_trial_limit(
     for look in looks:
         more = extra.get(look.group, 0)
         if look.goes_on and rule.most_trials is not None and trials + more > rule.most_trials:
+            # What a look has spent stays spent, also without more trials.
             levels = Levels() if look.reading == "few tasks" else rule.first_look
             fitting.append(replace(look, reading="no room", repetitions=look.low, levels=levels))
             continue

@@ -33,8 +33,8 @@ BASE = "base"
 class ComparedRun(FrozenValue, frozen=True):
     """One run of a comparison, old or new: the last attempt of each trial, and what is known of all of them.
 
-    ``name`` is the run's; of several runs that were pooled, all of theirs, and ``run_of`` then names the run
-    of each trial, in the order of the runs. ``judges`` are the ids of those who could be asked.
+    ``name`` is the run's; several runs that were pooled have all their names, and ``run_of`` then names the
+    run of each trial, in the order of the runs. ``judges`` are the ids of the judges that were available.
     ``unreadable`` names what could not be read. ``looks`` say how it was decided how often tasks are
     repeated, where that was not fixed. ``held_out_looks`` count how often the held-out tasks of each suite
     had been tried by then. ``transcript_of`` reads the transcript of a trial, where there is one.
@@ -50,7 +50,7 @@ class ComparedRun(FrozenValue, frozen=True):
     transcript_of: Callable[[JournalEntry], Transcript | None] | None = None
 
     def sent_text(self, entry: JournalEntry, part: str) -> str:
-        """Give a part of a trial's input to its models; empty where no transcript is left."""
+        """Give a part of what a trial sent to its models; empty where no transcript is left."""
         transcript = self.transcript_of(entry) if self.transcript_of else None
         return sent_texts(transcript).get(part, "") if transcript else ""
 
@@ -66,13 +66,13 @@ class ComparedRun(FrozenValue, frozen=True):
     def with_variant(self, variant: str) -> ComparedRun:
         """Give the trials of one variant; raises UsageMistake where there are none.
 
-        The one without prompt files of its own is called ``base``.
+        The variant without prompt files of its own is called ``base``.
         """
         names = {entry.key.variant or BASE: None for entry in self.entries}
         return self._part("variant", variant, names)
 
     def on_tasks_of(self, other: ComparedRun) -> ComparedRun:
-        """Give the trials of the tasks that the other side tried."""
+        """Give the trials of those tasks that the other side has, too."""
 
         def task_of(entry: JournalEntry) -> tuple[str, str, str]:
             return entry.key.suite, entry.key.task, entry.key.agent
@@ -93,7 +93,6 @@ class ComparedRun(FrozenValue, frozen=True):
 
 
 def compared_run(run: Run) -> ComparedRun:
-    """Give a stored run as one side of a comparison."""
     judges = tuple(judge.id for judge in run.header.judges)
     header = run.header
 
@@ -122,6 +121,7 @@ def pool_runs(sides: Sequence[ComparedRun]) -> ComparedRun:
     trials: Counter[TrialKey] = Counter()
     for side in sides:
         for entry in sorted(side.entries, key=lambda entry: entry.key):
+            # Trials are numbered anew. The originals are remembered, for transcripts are found by them.
             task = entry.key._replace(repetition=0)
             trials[task] += 1
             key = task._replace(repetition=trials[task])
@@ -149,7 +149,7 @@ def group_of(entry: JournalEntry) -> tuple[str, str, str]:
 
 
 class ComparedGroup(FrozenValue, frozen=True):
-    """What belongs together on both sides: one suite, with the model and variant that it has on each."""
+    """What is compared on both sides: one suite, with the model and variant that it has on each."""
 
     suite: str
     old: ModelVariant
@@ -157,13 +157,10 @@ class ComparedGroup(FrozenValue, frozen=True):
 
 
 def _matching_groups(old: ComparedRun, new: ComparedRun, compared: Compared = "") -> Iterator[ComparedGroup]:
-    """Give the suites that both sides have, by model and variant, of which one may be what is ``compared``.
-
-    Where either side has one model and variant that the other has not, these two are what is compared.
-    """
+    """Give the suites of both sides, paired by model and variant, of which one may be ``compared``."""
 
     def by_equal_part(side: ComparedRun, suite: str) -> dict[tuple[str, ...], ModelVariant]:
-        """Give the models and variants of a suite by what must be equal in both sides."""
+        """Give the models and variants of a suite by the part that must be equal on both sides."""
         found: dict[tuple[str, ...], ModelVariant] = {}
         for other, model, variant in side.groups:
             if other == suite:
@@ -176,6 +173,8 @@ def _matching_groups(old: ComparedRun, new: ComparedRun, compared: Compared = ""
         yield from (ComparedGroup(suite, before[part], who) for part, who in after.items() if part in before)
         left_before = [who for part, who in before.items() if part not in after]
         left_after = [who for part, who in after.items() if part not in before]
+        # Where each side has just one model and variant without a counterpart, these two are what is
+        # compared.
         if len(left_before) == len(left_after) == 1:
             yield ComparedGroup(suite, left_before[0], left_after[0])
 
@@ -209,7 +208,7 @@ class SentDifference(FrozenValue, frozen=True):
 def _sent_differences(
     tasks: Sequence[Trials], old: ComparedRun, new: ComparedRun
 ) -> Iterator[SentDifference]:
-    """Give the parts that are not the same; what trials of earlier versions sent is not known."""
+    """Give the parts that differ between the sides; trials of earlier versions did not record them."""
     for part in (SYSTEM_PROMPT, FIRST_MESSAGE, TOOL_LIST):
         differing = []
         for both in tasks:
@@ -227,10 +226,13 @@ def _difference(part: str, tasks: Sequence[Trials], old: ComparedRun, new: Compa
     before = [entry for both in tasks for entry in both[0] if entry.digests.sent]
     after = [entry for both in tasks for entry in both[1] if entry.digests.sent]
     old_digest, new_digest = (entries[0].digests.sent.get(part, "") for entries in (before, after))
+    # A text that is another in each trial, as by a date, is no change of the agent.
     varies = _is_another_each_time(before, part) or _is_another_each_time(after, part)
+    # Only where words vary are several texts needed to find them.
     most = MOST_READ if varies else 1
     old_texts, new_texts = _texts(before[:most], part, old), _texts(after[:most], part, new)
-    if (old_digest and not old_texts) or (new_digest and not new_texts):  # a baseline's file holds none
+    # The file of a baseline holds no texts.
+    if (old_digest and not old_texts) or (new_digest and not new_texts):
         return SentDifference(part, old_digest, new_digest, varies=varies)
     for old_line, new_line in zip_longest(_lines(old_texts), _lines(new_texts), fillvalue=""):
         if old_line != new_line and not (_stands_for(old_line, new_line) or _stands_for(new_line, old_line)):
@@ -248,7 +250,7 @@ def _is_another_each_time(entries: Sequence[JournalEntry], part: str) -> bool:
 
 
 def _lines(texts: Sequence[str]) -> list[str]:
-    """Give the lines of the first text, with a mark in the place of words that some other has not."""
+    """Give the lines of the first text, with a mark in place of words that not all others have."""
     if not texts:
         return []
     words = re.findall(r"\S+\s*", texts[0])
@@ -261,7 +263,8 @@ def _lines(texts: Sequence[str]) -> list[str]:
         blank = word[len(word.rstrip()) :]
         if is_common:
             shown.append(word)
-        elif shown and shown[-1].rstrip() == VARYING:  # one mark for words in a row
+        # Several such words in a row get one mark.
+        elif shown and shown[-1].rstrip() == VARYING:
             shown[-1] = VARYING + blank
         else:
             shown.append(VARYING + blank)
@@ -269,7 +272,8 @@ def _lines(texts: Sequence[str]) -> list[str]:
 
 
 def _same_words(words: Sequence[str], others: Sequence[str]) -> list[bool]:
-    """Say of each word whether it stands in the same place of the other text."""
+    """Say for each word whether the other text has it, too, in the same order."""
+    # The common beginning and end are cut off first: matching the rest may take quadratic time.
     shortest = min(len(words), len(others))
     start = next((at for at in range(shortest) if words[at] != others[at]), shortest)
     rest = shortest - start
@@ -277,19 +281,21 @@ def _same_words(words: Sequence[str], others: Sequence[str]) -> list[bool]:
     middle, other_middle = words[start : len(words) - end], others[start : len(others) - end]
     same = [False] * len(middle)
     if max(len(middle), len(other_middle)) <= MOST_WORDS:
+        # With ``autojunk``, words that are frequent in a long text would never match.
         for at, _, size in SequenceMatcher(None, middle, other_middle, autojunk=False).get_matching_blocks():
             same[at : at + size] = [True] * size
     return [True] * start + same + [True] * end
 
 
 def _stands_for(line: str, other: str) -> bool:
-    """Whether a line with marks may be the other one."""
+    """Whether the other line fits a line with marks."""
     first, *rest = line.split(VARYING)
     if not rest or not other.startswith(first):
         return False
     *middle, last = rest
     at = len(first)
-    for part in middle:  # where it stands first: a pattern would try all places, for ever
+    # Each part is taken where it comes first: a pattern with as many gaps would be tried for ever.
+    for part in middle:
         begin = other.find(part, at)
         if begin < 0:
             return False
@@ -340,10 +346,10 @@ class TaskPair(FrozenValue, frozen=True):
 
 
 class SuitePairs(FrozenValue, frozen=True):
-    """The tasks of one suite that are compared, and what keeps others from it.
+    """The tasks of one suite that are compared, and the obstacles that exclude others.
 
-    ``differs`` names what is not the same on both sides and may be what is compared, ``sent`` what of that
-    models were told.
+    ``differs`` names what is not the same on both sides and may be what is compared; ``sent`` is the part of
+    it that was sent to models.
     """
 
     group: ComparedGroup
@@ -359,7 +365,7 @@ def pair_suites(old: ComparedRun, new: ComparedRun, compared: Compared = "") -> 
 
 
 def unmatched_groups(side: ComparedRun, matched: Collection[tuple[str, str, str]]) -> Iterator[str]:
-    """Name the suites, with their models, that have nobody to be compared with."""
+    """Name the suites, with their models, that have no counterpart."""
     for suite, model, variant in side.groups:
         if (suite, model, variant) not in matched:
             yield f"{suite} with {model}@{variant}" if variant else f"{suite} with {model}"
@@ -380,6 +386,7 @@ def _pair_suite(group: ComparedGroup, old: ComparedRun, new: ComparedRun) -> Sui
             pairs.append(pair)
     only_old = (entries[0] for key, entries in before.items() if key not in after)
     obstacles += [Obstacle(entry.file, entry.key.task, "", "only in old") for entry in only_old]
+    # Most tasks have equal digests, and need not be looked at again.
     changed = [pair for pair in pairs if not _is_same(pair)]
     sent = tuple(_sent_differences([(pair.old, pair.new) for pair in changed], old, new))
     differs = [*_differences(changed), *(f"{each.part} that was sent" for each in sent if not each.varies)]
@@ -396,7 +403,7 @@ def _tasks(side: ComparedRun, suite: str, who: tuple[str, str]) -> Mapping[TaskK
 
 
 def _is_same(pair: TaskPair) -> bool:
-    """Whether trial by trial nothing differs that there are digests of, as of most tasks."""
+    """Whether all digests are equal, trial by trial, as those of most tasks are."""
     old, new = ([entry.digests for entry in entries] for entries in (pair.old, pair.new))
     return old == new
 
@@ -406,19 +413,20 @@ def _obstacles(pair: TaskPair, old: ComparedRun, new: ComparedRun) -> Iterator[O
         return
     for name, words in MUST_EQUAL.items():
         before, after = _known_digests(pair.old, name), _known_digests(pair.new, name)
-        # A trial that broke before it began has no digests, and neither has one of an imported run.
+        # A trial that broke before it began has no digests, and neither has a trial of an imported run.
         if before and after and before != after:
             problem = _ruler_problem(pair, old, new) if name == "ruler" else "not what it was"
             yield Obstacle(pair.file, pair.task, words, problem)
 
 
 def _known_digests(entries: Sequence[JournalEntry], name: str) -> set[str]:
+    # An empty digest means that there was nothing, if the trial has any digests at all.
     each = ((getattr(entry.digests, name), entry.digests.input) for entry in entries)
     return {digest for digest, known in each if digest or (known and name in MAY_BE_NONE)}
 
 
 def _ruler_problem(pair: TaskPair, old: ComparedRun, new: ComparedRun) -> str:
-    """Say which graders are not what they were, and whether that is for their judges."""
+    """Name the graders that have changed, and whether their judges have."""
     before, after = (
         {label: text for entry in entries for label, text in entry.digests.graders.items()}
         for entries in (pair.old, pair.new)

@@ -41,15 +41,15 @@ LEVEL = PLAIN.suite
 
 
 def at_look(levels: Levels, look: int) -> Levels:
-    """Give the levels of the ``look``-th comparison of the same held-out tasks; 0 is none of them."""
+    """Give the levels of the ``look``-th comparison of the same held-out tasks; 0: none is held out."""
     return Levels(*(1 - (1 - level) * share_of_look(look) for level in (levels.suite, levels.buckets)))
 
 
 def share_of_look(look: int) -> float:
     """Give the part of an error rate that the ``look``-th look at the same held-out tasks may use.
 
-    6 / (π²·look²): 61 % at the first look, 15 % at the second. Over all looks, however many, that is 1, where
-    1 / look has no bound. All of it where nothing is held out, look 0.
+    6 / (π²·look²): 61 % at the first look, 15 % at the second. Over all looks, however many, this adds up to
+    1, while the sum of 1 / look has no bound. It is 1 where nothing is held out, look 0.
     """
     return 6 / (math.pi * look) ** 2 if look else 1.0
 
@@ -59,9 +59,9 @@ FEWEST_FOR_SIGNS = 7
 
 
 class ChangeFinding(FrozenValue, frozen=True):
-    """What a test says of a change: ``direction`` is 1 for better, -1 for worse, 0 for nothing significant.
+    """The result of testing a change: ``direction`` is 1 for better, -1 for worse, 0 for nothing significant.
 
-    What is not ``testable`` could not have been significant whatever its trials had shown.
+    A change that is not ``testable`` could not have been significant whatever its trials had shown.
     """
 
     p: float
@@ -88,10 +88,10 @@ class BucketShare(FrozenValue, frozen=True):
 
 
 class SuiteFindings(FrozenValue, frozen=True):
-    """What the tests say of a suite and of each of its buckets; a suite of one bucket has none beside it.
+    """The results of the tests of a suite and of its buckets; a suite of one bucket has none for the bucket.
 
-    ``these`` is about these tasks, ``like_these`` about tasks like these: nothing testable below 7 tasks.
-    ``share`` says which bucket has most of a change that is significant.
+    ``these`` is about these tasks, ``like_these`` about tasks like these, which is not testable below 7
+    tasks. ``share`` says which bucket has most of a change that is significant.
     """
 
     these: ChangeFinding
@@ -101,12 +101,12 @@ class SuiteFindings(FrozenValue, frozen=True):
 
     @property
     def suite(self) -> ChangeFinding:
-        """What the suite stands for: tasks like its own where it has enough of them, else these alone."""
+        """The finding that counts: on tasks like these where there are enough of them, else on these."""
         return self.like_these if self.like_these is not NOT_TESTED else self.these
 
 
 def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels = PLAIN) -> SuiteFindings:
-    """Test a suite whose tasks' scores are given by bucket; there is one task or more."""
+    """Test a suite, given its tasks' scores by bucket; there is at least one task."""
     tasks = [pair for of_bucket in buckets.values() for pair in of_bucket]
     differences = [difference(pair) for pair in tasks]
     direction = 1 if math.fsum(differences) > 0 else -1
@@ -114,14 +114,18 @@ def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels
     these = _finding(labels, levels.suite, direction)
     like_these = NOT_TESTED
     if len(tasks) >= FEWEST_FOR_SIGNS:
+        # With one trial on each side, to exchange labels is to flip a sign: both tests are the same.
         single = all(len(old) == len(new) == 1 for old, new in tasks)
         signs = labels if single else sign_flip_test(differences)
+        # A closed test: the second question counts only where the first is answered with yes, too.
         both = ExactTest(max(labels.p, signs.p), max(labels.smallest_p, signs.smallest_p))
         like_these = _finding(both, levels.suite, direction)
+    # The only bucket would be the suite once more, at a level of its own.
     if len(buckets) == 1:
         return SuiteFindings(these, like_these, {})
     share = _bucket_share(buckets) if these.direction else None
     tests = {bucket: label_test(tasks) for bucket, tasks in buckets.items()}
+    # Buckets share one level. Those that are too small to be significant take nothing of it.
     family = tarone_holm(list(tests.values()), 1 - levels.buckets)
     findings = {}
     for (bucket, test), member in zip(tests.items(), family, strict=True):
@@ -137,13 +141,13 @@ def _finding(test: ExactTest, level: float, direction: int) -> ChangeFinding:
 
 
 def _bucket_share(buckets: Mapping[str, Sequence[PairedScores]]) -> BucketShare:
-    """Say which bucket moved most the way the suite did, and how far the others did."""
+    """Find the bucket that moved most in the direction of the suite, and how far the others moved."""
     sums = {bucket: math.fsum(map(difference, tasks)) for bucket, tasks in buckets.items()}
     direction = math.copysign(1, math.fsum(sums.values()))
     moved = {bucket: max(0.0, direction * moved) for bucket, moved in sums.items()}
     most = max(moved, key=lambda bucket: moved[bucket])
     tasks = sum(map(len, buckets.values()))
-    # Buckets of four tasks and more on average are looked at as units.
+    # As units, buckets have to be as many as the sign-flip test needs, of four tasks and more on average.
     as_units = FEWEST_FOR_SIGNS <= len(sums) <= tasks / 4
     p = sign_flip_test(sums.values()).p if as_units else None
     old, new = (mean([mean(pair[side]) for pair in buckets[most]]) for side in (0, 1))
@@ -151,9 +155,10 @@ def _bucket_share(buckets: Mapping[str, Sequence[PairedScores]]) -> BucketShare:
 
 
 def difference(scores: PairedScores) -> float:
-    """Give what became of one task: the mean of its new scores less that of its old ones."""
+    """Give the change of one task: the mean of its new scores less that of its old ones."""
     old, new = scores
-    if len(old) == len(new) == 1:  # a hundred thousand tasks with one trial each need this several times
+    # A hundred thousand tasks with one trial each need this several times.
+    if len(old) == len(new) == 1:
         return float(new[0]) - float(old[0])
     return mean(new) - mean(old)
 
@@ -228,7 +233,7 @@ def suite_change(
     """Judge a suite and its buckets at these levels; None where no task has scores on both sides.
 
     Errored trials are in no score. If there are any, everything is tested again with them at their worst and
-    at their best for the new side, and a verdict holds only if all three agree.
+    at their best for the new side. A verdict holds only if all three agree.
     """
     scores = paired_scores(pairs)
     if not scores:
@@ -247,7 +252,7 @@ def suite_change(
 def paired_scores(
     pairs: Sequence[TaskPair], errored_old: float | None = None, errored_new: float | None = None
 ) -> dict[str, list[PairedScores]]:
-    """Give tasks' scores by bucket, with what errored trials count as; None leaves them out.
+    """Give tasks' scores by bucket, and with what errored trials count as; None leaves these out.
 
     A task without a score on either side is left out.
     """
@@ -267,24 +272,27 @@ def _scores(entries: Sequence[JournalEntry], errored: float | None) -> list[floa
 def _suite(
     name: str, sides: Sequence[Buckets], findings: Sequence[SuiteFindings], tolerance: float, level: float
 ) -> Change:
-    """Judge a suite by its scores and, where trials errored, by their bounds: worst first, then best."""
+    """Judge a suite by its scores and, where trials errored, by their bounds: at worst, then at best."""
     tasks = [pair for of_bucket in sides[0].values() for pair in of_bucket]
     change = _change(name, tasks, [finding.these for finding in findings])
     if change.tasks < FEWEST_FOR_SIGNS:
         return replace(change, of_these_tasks=True)
     like_these = _agreed([finding.like_these for finding in findings])
+    # The scores as they are and, where trials errored, those at worst, for the floor.
     both = zip(sides[:2], findings[:2], strict=True)
     intervals = [_interval(side, finding.like_these, level) for side, finding in both]
     change = replace(
         change,
         undone=change.undone or (not like_these and findings[0].like_these.direction != 0),
         p_like_these=findings[0].like_these.p,
+        # Where errored trials undo a verdict, the interval may not leave out 0 either.
         interval=_around_zero(intervals[0]) if not like_these else intervals[0],
         floor=min(interval.low for interval in intervals),
         share=findings[0].share if change.verdict in ("better", "worse") else None,
     )
     if like_these:
         return change
+    # Without a verdict on tasks like these, a fall beyond the tolerance may still be excluded.
     beyond: Verdict = "not worse" if change.excludes_fall(tolerance) else "cannot tell"
     if change.verdict == "cannot tell":
         return replace(change, verdict=beyond)
@@ -292,7 +300,7 @@ def _suite(
 
 
 def _agreed(findings: Sequence[ChangeFinding]) -> int:
-    """Give the direction that all findings have; 0 where they differ."""
+    """Give the direction that all findings have in common; 0 where they differ."""
     directions = {finding.direction for finding in findings}
     return directions.pop() if len(directions) == 1 else 0
 
@@ -301,6 +309,7 @@ def _interval(scores: Buckets, like_these: ChangeFinding, level: float) -> Inter
     """Give the interval of the mean change, which leaves out 0 if and only if the change is significant."""
     differences = [difference(pair) for of_bucket in scores.values() for pair in of_bucket]
     interval = difference_interval(differences, level)
+    # The interval and the tests are different methods. Where they differ about 0, the tests decide.
     least = min(LEAST_SHOWN, abs(mean(differences)) / 2)
     if like_these.direction > 0:
         return replace(interval, low=max(interval.low, least))
@@ -314,9 +323,10 @@ def _around_zero(interval: Interval) -> Interval:
 
 
 def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[ChangeFinding]) -> Change:
-    """Judge tasks by what was found of their scores and, where trials errored, of their bounds."""
+    """Judge tasks by the findings on their scores and, where trials errored, on their bounds."""
     finding, direction = findings[0], _agreed(findings)
     verdict = WORDS[direction]
+    # With errored trials nobody knows what they would have scored.
     if len(findings) == 1 and all(_is_same(old, new) for old, new in tasks):
         verdict = "identical"
     return Change(
@@ -332,6 +342,8 @@ def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[ChangeF
 
 
 def _is_same(old: Sequence[float], new: Sequence[float]) -> bool:
-    if len(old) != len(new):  # alike only where the task always scores the same
+    # Different numbers of trials are alike only where the task always scores the same.
+    if len(old) != len(new):
         return max(*old, *new) - min(*old, *new) < SAME
+    # In any order, and give or take rounding: 0.1 + 0.2 is not quite 0.3.
     return all(abs(before - after) < SAME for before, after in zip(sorted(old), sorted(new), strict=True))

@@ -23,9 +23,11 @@ def trial_score(grades: Iterable[tuple[float | None, float]]) -> float | None:
     Raises ValueError for any other number.
     """
     pairs = [(checked_score(score), _weight(weight)) for score, weight in grades if score is not None]
+    # A grade of weight 0 would widen the bounds that the mean is held to.
     counted = [(score, weight) for score, weight in pairs if weight > 0]
     if not counted:
         return None
+    # fsum rounds once, so that the order of the grades does not matter.
     whole = math.fsum(weight for _, weight in counted)
     mean = math.fsum(weight * score for score, weight in counted) / whole
     return _between(mean, [score for score, _ in counted])
@@ -76,6 +78,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     if not 0 < k <= n:
         return 0.0
     choices = math.comb(n, k)
+    # Whole numbers are subtracted, which is exact: 1 less a quotient is not.
     return (choices - math.comb(n - c, k)) / choices
 
 
@@ -95,12 +98,12 @@ def task_passed(
     scores: Iterable[float | None] | None = None,
     threshold: float = 1.0,
 ) -> bool | None:
-    """Say whether a task passed, given what became of its trials, or None when none is decided.
+    """Say whether a task passed, given the results of its trials, or None when none is decided.
 
-    With a threshold of 1 the kind decides: a capability task needs one passing trial, a regression or
-    mixed task needs all. A threshold below 1 asks about the scores instead, whatever the kind: their mean
-    must reach it, give or take rounding. Raises ValueError for an unknown kind, a threshold outside 0..1,
-    or one below 1 without scores.
+    With a threshold of 1 the kind decides: a capability task needs one passing trial, a regression or mixed
+    task needs all. With a threshold below 1 the scores decide, whatever the kind: their mean must reach it,
+    give or take rounding. Raises ValueError for an unknown kind, a threshold outside 0..1, or one below 1
+    without scores.
     """
     if kind not in {"capability", "regression", "mixed"}:
         raise ValueError(f"a kind is capability, regression or mixed, not {kind!r}")
@@ -134,16 +137,17 @@ LEAST_TRIALS = 3
 
 
 def is_broken(old: Sequence[bool], new: Sequence[bool]) -> bool:
-    """Say whether all old trials passed and no new one, with at least 3 trials on either side."""
+    """Whether all old trials passed and no new one did, with at least 3 trials on either side."""
     return min(len(old), len(new)) >= LEAST_TRIALS and all(old) and not any(new)
 
 
 def expected_broken(tasks: Iterable[PairedPasses]) -> float:
     """Give how many tasks would be broken, 0 or more, if nothing had changed at all.
 
-    Of the ways to call a task's trials old and new exactly one breaks it, provided that as many passed as
-    there are old ones: one of ``comb(old + new, old)``. Over comparisons that change nothing the mean is
-    right, whatever the tasks' rates of passing are. Tasks with fewer than 3 trials on a side add nothing.
+    There are comb(old + new, old) ways to call a task's trials old and new. Exactly one of them breaks the
+    task, provided that as many trials passed as there are old ones. Over comparisons that change nothing the
+    mean is right, whatever the tasks' rates of passing are. Tasks with fewer than 3 trials on a side add
+    nothing.
     """
     chances = (
         1 / math.comb(len(old) + len(new), len(old))
@@ -158,7 +162,7 @@ class Classification(FrozenValue, frozen=True):
 
     ``true_positives`` acted and should have, ``false_positives`` acted and should not have,
     ``false_negatives`` did not act and should have, ``true_negatives`` did not and should not have.
-    ``unknown`` have a label, and nobody knows what was decided: they are in no figure.
+    ``unknown`` have a label, and their decision is unknown: they are in no figure.
     """
 
     true_positives: int = 0

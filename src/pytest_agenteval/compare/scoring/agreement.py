@@ -36,8 +36,8 @@ STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 def pearson(pairs: Sequence[Pair]) -> float:
     """Give Pearson's product-moment correlation, -1 to 1: how near the pairs lie to a straight line.
 
-    Σ(x-x̄)(y-ȳ) / sqrt(Σ(x-x̄)²·Σ(y-ȳ)²) (Pearson 1895). Raises Undefined with fewer than two pairs, or
-    where one side is the same for all.
+    Σ(x-x̄)(y-ȳ) / sqrt(Σ(x-x̄)²·Σ(y-ȳ)²) (Pearson 1895). Raises UndefinedStatistic with fewer than two pairs,
+    or where one side is the same for all.
     """
     labels, scores = _sides(pairs)
     return _product_moment(labels, scores)
@@ -46,8 +46,9 @@ def pearson(pairs: Sequence[Pair]) -> float:
 def spearman(pairs: Sequence[Pair]) -> float:
     """Give Spearman's rank correlation, -1 to 1: whether both sides put things into the same order.
 
-    Pearson's correlation of the ranks, equal values having the average of their ranks (Spearman 1904;
-    Kendall 1945 for ties). Raises Undefined with fewer than two pairs, or where one side is the same for all.
+    Pearson's correlation of the ranks, where equal values have the average of their ranks (Spearman 1904;
+    Kendall 1945 for ties). Raises UndefinedStatistic with fewer than two pairs, or where one side is the same
+    for all.
     """
     labels, scores = _sides(pairs)
     return _product_moment(average_ranks(labels), average_ranks(scores))
@@ -82,15 +83,17 @@ def _product_moment(xs: Sequence[float], ys: Sequence[float]) -> float:
     left, right = _deviations(xs), _deviations(ys)
     together = math.fsum(x * y for x, y in zip(left, right, strict=True))
     spread = math.sqrt(math.fsum(x * x for x in left)) * math.sqrt(math.fsum(y * y for y in right))
+    # Rounding may lead beyond the ends.
     return max(-1.0, min(1.0, together / spread))
 
 
 def _deviations(values: Sequence[float]) -> list[float]:
-    """Give the distances from the mean, as shares of the largest: no square vanishes or overflows."""
+    """Give the distances from the mean, as shares of the largest: so no square vanishes or overflows."""
     mean = math.fsum(values) / len(values)
     apart = [value - mean for value in values]
     largest = max(map(abs, apart))
-    if not largest:  # the mean of neighbouring floats may be one of them
+    # The mean of neighbouring floats may be one of them.
+    if not largest:
         raise UndefinedStatistic("one side is the same for all, but for rounding")
     return [value / largest for value in apart]
 
@@ -104,7 +107,7 @@ def krippendorff_alpha(units: Sequence[Unit], level: MeasurementLevel = "interva
     over all pairs whatsoever (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). A unit with
     fewer than two values can be paired with nothing and is left out.
 
-    Raises Undefined where no unit has two values, or all values are the same.
+    Raises UndefinedStatistic where no unit has two values, or all values are the same.
     """
     decided = [[value for value in unit if value is not None] for unit in units]
     paired = [unit for unit in decided if len(unit) > 1]
@@ -125,21 +128,23 @@ def krippendorff_alpha(units: Sequence[Unit], level: MeasurementLevel = "interva
 def _measure(
     units: list[list[float]], values: list[float], level: MeasurementLevel
 ) -> tuple[Callable[[Sequence[float]], float], list[list[float]]]:
-    """Give the sum of the disagreements of all ordered pairs of some values, and the values to take it of.
+    """Give the function that sums the disagreements of all ordered pairs, and the values to apply it to.
 
-    With mid-ranks in the place of the values, the ordinal disagreement is a squared difference too.
+    With mid-ranks in place of the values, the ordinal disagreement is a squared difference, too.
     """
     if level == "nominal":
         return _differing, units
     if level == "interval":
         return _squared, units
     ordered = sorted(values)
+    # The number of smaller values, plus half the number of equal ones.
     ranks = {value: (bisect_left(ordered, value) + bisect_right(ordered, value)) / 2 for value in set(values)}
     return _squared, [[ranks[value] for value in unit] for unit in units]
 
 
 def _differing(values: Sequence[float]) -> float:
-    if len(values) == 2:  # two coders: by far the most common, and computed for every draw
+    # Two coders are by far the most common, and this is computed for every draw.
+    if len(values) == 2:
         return 2.0 * (values[0] != values[1])
     return float(len(values) ** 2 - sum(count * count for count in Counter(values).values()))
 
@@ -160,13 +165,13 @@ class Confusion(FrozenValue, frozen=True):
 
 
 def categories_of(labels: Sequence[float]) -> tuple[float, ...]:
-    """Give the categories that labels suggest: their own values, if they are 2 to 6, else five even steps."""
+    """Give the categories that labels suggest: their own values if these are 2 to 6, else five even steps."""
     own = tuple(sorted(set(labels)))
     return own if 2 <= len(own) <= 6 else STEPS
 
 
 def category_pairs(pairs: Sequence[Pair], categories: Sequence[float]) -> list[CategoryPair]:
-    """Put both sides of every pair into the category nearest to them; halfway between two it is the lower."""
+    """Put both sides of every pair into the nearest category; halfway between two it is the lower one."""
     places = range(len(categories))
     place_of = {
         value: min(places, key=lambda place: (abs(categories[place] - value), place))
@@ -176,7 +181,6 @@ def category_pairs(pairs: Sequence[Pair], categories: Sequence[float]) -> list[C
 
 
 def confusion(pairs: Sequence[Pair], categories: Sequence[float]) -> Confusion:
-    """Count the pairs by the categories nearest to both sides."""
     counts = Counter(category_pairs(pairs, categories))
     size = range(len(categories))
     return Confusion(tuple(categories), tuple(tuple(counts[row, column] for column in size) for row in size))
@@ -248,8 +252,8 @@ def agreement(
     none. Every pair counts alike; intervals draw examples, not pairs.
     """
     decided = [[(label, score) for label, score in example if score is not None] for example in examples]
-    # A figure of ranks among few values comes out lower the fewer the labels: 8 labels show 0.90 of a judge
-    # who has 0.95. So it has no interval.
+    # A figure of ranks is the lower the fewer labels there are: 8 labels show 0.90 for a judge who has 0.95.
+    # So it has no interval.
     too_low = "no interval: the fewer the labels, the lower this figure comes out"
     asks = max(map(len, examples), default=0)
     corners = [[(label, score)] * asks for label, score in corner_scores(2)]
@@ -272,6 +276,7 @@ def agreement(
     for name, of_place in of_places.items():
         figures[name] = bootstrap_estimate(placed, of_place, placed_corners, how)
     flags = [[score is not None for _, score in example] for example in examples]
+    # Four corners, as for the other figures: each weighs as much as half an example.
     figures["decided"] = bootstrap_estimate(flags, _share, [[True] * asks, [False] * asks] * 2, how)
     pairs = [pair for example in decided for pair in example]
     return Agreement(
@@ -284,13 +289,13 @@ def agreement(
 
 
 def mean_absolute_error(pairs: Sequence[Pair]) -> float:
-    """Give the mean distance between label and score, from 0 up; raises Undefined without pairs."""
+    """Give the mean distance between label and score, from 0 up; raises UndefinedStatistic without pairs."""
     _refuse_none(pairs)
     return math.fsum(abs(label - score) for label, score in pairs) / len(pairs)
 
 
 def share_within(pairs: Sequence[Pair], tolerance: float = TOLERANCE) -> float:
-    """Give the share of scores at most ``tolerance`` from their label; raises Undefined without pairs."""
+    """Give the share of scores within ``tolerance`` of their label; raises UndefinedStatistic without any."""
     _refuse_none(pairs)
     return sum(abs(label - score) <= tolerance + ROUNDING for label, score in pairs) / len(pairs)
 
@@ -318,10 +323,10 @@ def _refuse_none(pairs: Sequence[Pair]) -> None:
 
 
 class JudgeNoise(FrozenValue, frozen=True):
-    """How the scores of the same examples move from request to request.
+    """How the scores of the same examples differ from request to request.
 
     ``spread`` is the standard deviation within an example, ``flips`` the share of examples that passed in one
-    ask and not in another; ``examples`` were scored twice or more.
+    request and not in another; ``examples`` were scored twice or more.
     """
 
     examples: int
@@ -334,7 +339,7 @@ def judge_noise(
     pass_threshold: float,
     how: BootstrapSettings = DEFAULT_BOOTSTRAP,
 ) -> JudgeNoise:
-    """Measure the noise of a judge: each example holds its score of every ask, None where there was none."""
+    """Measure the noise of a judge: each example holds its score of every request, None for no score."""
     decided = [[score for score in example if score is not None] for example in examples]
     repeated = [scores for scores in decided if len(scores) > 1]
     # An example is drawn with all of its scores, or not at all.
@@ -351,7 +356,7 @@ def spread_within(examples: Sequence[Sequence[float]]) -> float:
     """Give the pooled standard deviation within examples: sqrt of Σ(x-x̄)² / Σ(m-1), 0 or more.
 
     Each example of m scores is compared with its own mean (the within-group mean square of an analysis of
-    variance). Raises Undefined where no example has two scores.
+    variance). Raises UndefinedStatistic where no example has two scores.
     """
     freedom = sum(len(scores) - 1 for scores in examples)
     if freedom < 1:
@@ -365,7 +370,7 @@ def spread_within(examples: Sequence[Sequence[float]]) -> float:
 def share_flipping(examples: Sequence[Sequence[float]], threshold: float) -> float:
     """Give the share of examples with a score that reaches the threshold and one that does not, 0 to 1.
 
-    Raises Undefined where there is no example.
+    Raises UndefinedStatistic where there is no example.
     """
     if not examples:
         raise UndefinedStatistic("no example was scored twice")

@@ -35,7 +35,7 @@ LOG_2 = math.log(2)
 
 
 class Part(NamedTuple):
-    """Summands that come about alike, ``times`` of them: their values, and how likely each is."""
+    """``times`` summands with the same distribution: their possible values, and how likely each is."""
 
     times: int
     values: tuple[float, ...]
@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 
 class _Cumulants(NamedTuple):
-    """The cumulant function of the sum at one place, with its first two derivatives."""
+    """The cumulant function of the sum at one point, with its first two derivatives."""
 
     value: float
     slope: float
@@ -51,7 +51,7 @@ class _Cumulants(NamedTuple):
 
 
 class SumTail:
-    """A sum of independent parts; ``spacing`` is that of its lattice, 0 where it has none to speak of."""
+    """A sum of independent parts; ``spacing`` is that of its lattice, 0 where it has none that matters."""
 
     def __init__(self, parts: Iterable[Part], spacing: float = 0.0) -> None:
         self._parts = tuple(parts)
@@ -68,16 +68,20 @@ class SumTail:
         """Give the first value of the sum that is ``total`` or more, give or take rounding."""
         if not self._spacing:
             return total
+        # A total that rounding puts just above a step is still on it.
         steps = math.ceil((total - self.lowest) / self._spacing - ALMOST)
         return self.lowest + steps * self._spacing
 
     def at_least(self, total: float) -> float:
         """Give the share of cases in which the sum is ``total`` or more."""
+        # Continuity correction: halfway between the total and the value below it.
         reached = total - self._spacing / 2
         if reached <= self.lowest:
             return 1.0
+        # At the end of the range there is no saddlepoint. The share of the highest value is known exactly.
         if total >= self.highest - self._deviation * NEAR:
             return self._share_of_highest() if reached < self.highest else 0.0
+        # Here the two terms of the formula would both be huge, and cancel each other.
         if abs(reached - self.mean) <= NEAR * self._deviation:
             return 0.5
         return self._beyond(reached)
@@ -118,7 +122,7 @@ class SumTail:
 
 
 def _within(t: float, low: float, high: float) -> float:
-    """Bound a step between what is known to be too low and too high."""
+    """Hold a step within bounds that are known to be too low and too high."""
     if low < t < high:
         return t
     if math.isinf(low):
@@ -130,13 +134,16 @@ def _within(t: float, low: float, high: float) -> float:
 
 def _cumulants(part: Part, t: float) -> tuple[float, float, float]:
     _, values, shares = part
-    if len(values) == 2 and shares[0] == 0.5:  # by far the most, of which there may be thousands
+    # By far the most parts are of this kind, and there may be thousands of them.
+    if len(values) == 2 and shares[0] == 0.5:
         first, second = values
         step = t * (second - first)
+        # Written so that no exponent is above 0, and nothing overflows.
         fall = math.exp(-abs(step))
         upper = 1 / (1 + fall) if step > 0 else fall / (1 + fall)
         value = t * first + max(step, 0.0) + math.log1p(fall) - LOG_2
         return value, first + (second - first) * upper, (second - first) ** 2 * upper * (1 - upper)
+    # Taken out of the sum, so that no exponential overflows.
     largest = t * (max(values) if t > 0 else min(values))
     exp = math.exp
     weights = [share * exp(t * value - largest) for value, share in zip(values, shares, strict=True)]
@@ -147,7 +154,7 @@ def _cumulants(part: Part, t: float) -> tuple[float, float, float]:
 
 
 def part_of(ways: Mapping[float, int], count: int = 1) -> Part:
-    """Give so many summands whose values come about in these many ways."""
+    """Make a part of so many summands, whose values come about in these numbers of ways."""
     cases = sum(ways.values())
     return Part(count, tuple(ways), tuple(number / cases for number in ways.values()))
 
@@ -229,14 +236,17 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
     if not blocks:
         return NO_CHANGE
     most_steps = _most_steps(blocks)
+    # Scores with a small common denominator are counted exactly.
     exact = _common_denominator(blocks)
     if exact is not None and exact <= most_steps:
         return _counted(blocks, exact)
     largest, deviation = max(block.largest for block, _ in blocks), _deviation(blocks)
+    # Fine enough that rounding moves the sum by no more than a small part of its deviation.
     fine = max(GRID / largest, _rounding(blocks) / deviation / FINE)
     if all(block.labellings <= FEW_TRIALS for block, _ in blocks):
         fine = GRID_OF_FEW / largest
     steps = int(min(fine, most_steps))
+    # The approximation is bad where sums are lumpy: there even a coarser grid is better.
     if steps and _rounding(blocks) <= (COARSE if _is_lumpy(blocks) else FINE) * deviation * (steps + 1):
         return _counted(blocks, steps)
     return _approximated(blocks, exact)
@@ -259,13 +269,13 @@ class _Block:
 
     @property
     def spread(self) -> float:
-        """How far the largest sum of the new ones is from the smallest."""
+        """The largest sum of the new ones less the smallest."""
         ordered = sorted(self.scores)
         return math.fsum(ordered[self.old :]) - math.fsum(ordered[: self.new])
 
     @property
     def variance(self) -> float:
-        """That of the sum of the new ones over all labellings: of draws without replacement."""
+        """The variance of the sum of the new ones over all labellings: of draws without replacement."""
         trials = self.old + self.new
         mean = math.fsum(self.scores) / trials
         squares = math.fsum((score - mean) ** 2 for score in self.scores)
@@ -274,19 +284,21 @@ class _Block:
     def whole(self, steps: int, tilt: float = 0.0) -> list[int]:
         """Give the scores in whole steps.
 
-        What is halfway between two whole numbers is rounded up as often as down: ``tilt``, -0.5..0.5, says it
-        for this task. Else tasks that are alike would add up what rounding takes from each.
+        A score halfway between two whole numbers is rounded up as often as down: ``tilt``, -0.5..0.5, decides
+        it for this task. Else the rounding errors of tasks that are alike would add up.
         """
         return [round(score * steps + tilt) for score in self.scores]
 
     def new_sums(self, whole: Sequence[int]) -> Ways:
-        """Count the ways to choose the new ones by their sum."""
+        """Count the ways to choose the new ones, by their sum."""
         if self.labellings <= FEW_LABELLINGS:
             return Counter(map(sum, combinations(whole, self.new)))
+        # Bytes that hold the largest count, so that no count runs into the next one.
         width = self.labellings.bit_length() // 8 + 1
         # sums[j] holds the ways to choose j trials, those for the sum s at its byte s * width
         sums = [1, *[0] * self.new]
         for score in whole:
+            # Downwards, so that no trial is chosen twice.
             for chosen in range(self.new, 0, -1):
                 sums[chosen] += sums[chosen - 1] << (8 * width * score)
         digits = sums[self.new].to_bytes(sums[self.new].bit_length() // 8 + width, "little")
@@ -300,6 +312,7 @@ _Blocks: TypeAlias = Sequence[tuple[_Block, int]]
 
 def _blocks(alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int]) -> _Blocks:
     sizes = {(len(old), len(new)) for old, new in alike}
+    # Fractions, so that equal weights are exactly equal.
     weights = {size: Fraction(sum(size), size[0] * size[1]) for size in sizes}
     heaviest = max(weights.values(), default=Fraction(1))
     shares = {size: float(weight / heaviest) for size, weight in weights.items()}
@@ -323,17 +336,20 @@ def _rounded(
 
 
 def _most_steps(blocks: _Blocks) -> float:
-    """Give the finest grid, in steps of a score of 1, on which counting takes a tenth of a second or two."""
+    """Give the finest grid, in steps of a score of 1, on which counting takes up to about 0.2 seconds."""
     if max(block.labellings for block, _ in blocks) > MOST_LABELLINGS:
         return 0.0
     extent = math.fsum(count * block.spread for block, count in blocks)
     each = math.fsum(count * block.spread**KARATSUBA for block, count in blocks)
+    # Each task multiplies a number of extent · steps digits by one of spread · steps. The work, extent · each
+    # · steps^(1 + KARATSUBA), is solved for steps.
     return math.pow(MOST_WORK / extent / each, 1 / (1 + KARATSUBA))
 
 
 def _rounding(blocks: _Blocks) -> float:
-    """Give how far rounding moves the sum, in steps: its standard deviation."""
+    """Give the standard deviation, in steps, of the error that rounding brings into the sum."""
     trials = math.fsum(count * block.old * block.new / (block.old + block.new) for block, count in blocks)
+    # The error of one score is evenly distributed over a step, with a variance of 1/12.
     return math.sqrt(trials / 12)
 
 
@@ -364,13 +380,11 @@ def _common_denominator(blocks: _Blocks) -> int | None:
 
 
 def _counted(blocks: _Blocks, steps: int) -> ExactTest:
-    """Count all labellings by the sum of the new scores, each of them in whole steps.
-
-    On a grid the sum may lie on the other side of its mean than the change of the scores themselves: then
-    neither is significant.
-    """
+    """Count all labellings by the sum of the new scores, each of them in whole steps."""
     observed, ways = 0, []
     for at, block in enumerate(_each(blocks)):
+        # Multiples of the golden ratio, modulo 1, are spread evenly for any number of tasks. A tilt of less
+        # than a half leaves whole scores as they are.
         whole = block.whole(steps, ((at * GOLDEN) % 1 - 0.5) * ALMOST_ONE)
         sums = block.new_sums(whole)
         lowest = min(sums)
@@ -392,8 +406,11 @@ def _counted(blocks: _Blocks, steps: int) -> ExactTest:
     farthest = max(ends.values())
     smallest_p = math.fsum(_share_of(end, ways) for end, away in ends.items() if away == farthest)
     change = math.fsum(count * block.change for block, count in blocks)
+    # On a grid the sum may be on the other side of its mean than the change of the scores themselves: then
+    # neither is significant.
     opposed = (observed - mean) * Fraction(change) < 0
     p = 1.0 if opposed else share(abs(observed - mean))
+    # Shares are cut off at their last digit, while the smallest p is exact.
     return ExactTest(max(p, min(1.0, smallest_p)), min(1.0, smallest_p))
 
 
@@ -406,7 +423,7 @@ def _mean(ways: Ways) -> Fraction:
 
 
 def _share_of(end: int, ways: Sequence[Ways]) -> float:
-    """Give the share of all cases whose sum is the lowest of all, 0, or the highest."""
+    """Give the share of all cases that have the lowest sum of all, 0, or the highest."""
     counts = math.prod(each[max(each) if end else 0] for each in ways)
     return float(Fraction(counts, math.prod(sum(each.values()) for each in ways)))
 
@@ -414,8 +431,8 @@ def _share_of(end: int, ways: Sequence[Ways]) -> float:
 def _shares(ways: Iterable[Ways]) -> int:
     """Add up distributions: the share of each sum s, as the digit s of one number to the base 2^128.
 
-    Two distributions are added by multiplying their numbers. What a digit then has too much is cut off at its
-    end: of shares that add up to 2^90, some 10^-25 of the whole.
+    Two distributions are added by multiplying their numbers. The excess bits of each digit are cut off at its
+    end: of shares that add up to 2^90, this is some 10^-25 of the whole.
     """
     packed, size, certainty = 1, 0, 1
     width = DIGIT_BITS // 8
@@ -427,6 +444,7 @@ def _shares(ways: Iterable[Ways]) -> int:
         size += max(each)
         certainty *= sum(each.values())
         if excess := max(0, certainty.bit_length() - WHOLE_BITS):
+            # Bits that leave one digit must not get into the one below.
             mask = ((1 << (DIGIT_BITS - excess)) - 1).to_bytes(width, "little") * (size + 1)
             packed = (packed >> excess) & int.from_bytes(mask, "little")
             certainty >>= excess
@@ -440,24 +458,28 @@ def _at_least(shares: int, total: int) -> int:
 
 
 def _approximated(blocks: _Blocks, exact: int | None) -> ExactTest:
-    """Approximate how far from its mean the sum of the new scores lies, each of them in whole steps."""
+    """Approximate how far from its mean the sum of the new scores lies, with scores in whole steps."""
     ways: Counter[frozenset[tuple[int, int]]] = Counter()
     observed = 0
     largest = max(block.largest for block, _ in blocks)
     steps = exact or math.ceil(FINE_GRID / largest)
     for block, count in blocks:
+        # A task with many labellings has many different sums, and gets a coarser grid.
         many = block.labellings > FEW_LABELLINGS
         scale = max(1, int(steps * largest / COARSE_GRID)) if many else 1
         whole = [round(score / scale) for score in block.whole(steps)]
         observed += count * scale * sum(whole[block.old :])
         ways[frozenset((scale * total, number) for total, number in block.new_sums(whole).items())] += count
     is_symmetric = all(block.old == block.new for block, _ in blocks)
+    # A task with only one sum moves nothing.
     return _tested({key: count for key, count in ways.items() if len(key) > 1}, observed, is_symmetric)
 
 
 def _tested(ways: Mapping[frozenset[tuple[int, int]], int], observed: int, is_symmetric: bool) -> ExactTest:
+    # Every sum of a task is its lowest one plus a multiple of this.
     lattice = math.gcd(*(value - low for key in ways for low, _ in [min(key)] for value, _ in key))
     up = down = SumTail((part_of(dict(key), count) for key, count in ways.items()), lattice)
+    # With as many old trials as new ones, both tails are the same.
     if not is_symmetric:
         mirrored = (part_of({-value: number for value, number in key}, count) for key, count in ways.items())
         down = SumTail(mirrored, lattice)
@@ -465,6 +487,7 @@ def _tested(ways: Mapping[frozenset[tuple[int, int]], int], observed: int, is_sy
     def share(distance: float) -> float:
         if distance <= SAME:
             return 1.0
+        # A set: equal tails are computed once, and counted twice.
         sides = [side.at_least(side.next_from(side.mean + distance)) for side in {up, down}]
         return min(1.0, math.fsum(sides) * 2 / len(sides))
 
@@ -485,9 +508,9 @@ def tarone_holm(tests: Sequence[ExactTest], level: float) -> list[FamilyTest]:
     """Say which tests are significant so that a false one is among them with probability ``level`` at most.
 
     A test that could not have been significant whatever was observed costs the others nothing (Tarone 1990):
-    p is significant if p times the number of tests that can reach it is at most the level. What is
-    significant is set aside, and the rest is looked at anew (Holm 1979; Hommel and Krummenauer 1998).
-    ``testable`` are those whose smallest p would be significant in the first round, or whose p was later.
+    p is significant if p times the number of tests that can reach it is at most the level. Significant tests
+    are set aside, and the others are looked at again (Holm 1979; Hommel and Krummenauer 1998). ``testable``
+    are those whose smallest p would be significant in the first round, or whose p was later.
     """
     remaining = set(range(len(tests)))
     testable = {at for at in remaining if _significant(tests[at].smallest_p, tests, remaining, level)}

@@ -61,6 +61,7 @@ def t_quantile(p: float, df: float) -> float:
     if df > NEAR_NORMAL:
         above = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
     else:
+        # The normal quantile is a start below, for Student's tails are heavier.
         above = _climb(lambda t: _t_tail(t, df), lambda t: _t_density(t, df), z, tail)
     return above if p >= 0.5 else -above
 
@@ -89,9 +90,9 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 
 
 def _low_beta_quantile(p: float, a: float, b: float) -> float:
-    """Solve log I_x(a, b) = log p for log x: there the curve is straight near 0, where quantiles are tiny.
+    """Solve log I_x(a, b) = log p for log x, by Newton's method.
 
-    Newton's method; a step that leaves what is known to hold the quantile is a halving instead.
+    In logarithms the curve is straight near 0, where quantiles are tiny.
     """
     whole, low, high = log_beta(a, b), -math.inf, 0.0
     at = math.log(a / (a + b))
@@ -101,6 +102,7 @@ def _low_beta_quantile(p: float, a: float, b: float) -> float:
         low, high = (at, high) if below < p else (low, at)
         slope = math.exp(a * at + (b - 1) * math.log(y) - whole) / below if below > 0 else math.inf
         following = at - math.log(below / p) / slope if 0 < slope < math.inf else -math.inf
+        # A step that leaves the bounds of the quantile is replaced by a halving.
         if not low <= following <= high:
             following = (low + high) / 2
         step, at = following - at, following
@@ -122,6 +124,7 @@ def _climb(
     for _ in range(MOST_STEPS):
         step = (tail(at) - target) / density(at)
         at += step
+        # A step that does not climb is rounding.
         if step <= 1e-14 * max(1.0, at):
             break
     return at
@@ -136,6 +139,7 @@ def _normal_density(z: float) -> float:
 
 
 def _t_tail(t: float, df: float) -> float:
+    # The tail beyond t is half of I_x(df / 2, 1 / 2) with x = df / (df + t²).
     inner, outer = df / (df + t * t), t * t / (df + t * t)
     return _incomplete_beta(inner, outer, df / 2, 0.5) / 2
 
@@ -148,9 +152,9 @@ def _t_density(t: float, df: float) -> float:
 def _incomplete_beta(x: float, y: float, a: float, b: float) -> float:
     """Give the regularised incomplete beta function I_x(a, b), for x + y = 1, both 0..1, and a, b > 0.
 
-    Above the turning point of its fraction the mirror image 1 - I_y(b, a) is taken. ``y`` is an argument of
-    its own because 1 - x would round away a small t.
+    ``y`` is an argument of its own because 1 - x would round away a small t.
     """
+    # Above the turning point the fraction converges slowly: the mirror image is taken.
     if x > (a + 1) / (a + b + 2):
         return 1 - _incomplete_beta(y, x, b, a)
     if x == 0:
@@ -171,6 +175,7 @@ def _continued_fraction(x: float, a: float, b: float) -> float:
             coefficient = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         else:
             coefficient = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        # Lentz replaces a zero by a tiny number, for it is divided by.
         lower = 1 / ((1 + coefficient * lower) or TINY)
         upper = (1 + coefficient / upper) or TINY
         fraction *= upper * lower
@@ -233,13 +238,14 @@ def mean_over_tasks(scores: Iterable[tuple[Hashable, float | None]], level: floa
 
 
 def estimate_of_tasks(scores: Iterable[Sequence[float | None]], level: float = 0.95) -> Estimate | None:
-    """Give the same of scores that stand task by task."""
+    """Give the same as ``mean_over_tasks``, for scores that are given task by task."""
     decided = [own for task in scores if (own := decided_scores(task))]
+    # Many tasks have one trial, whose mean needs no sum.
     means = [own[0] + 0.0 if len(own) == 1 else mean_score(own) or 0.0 for own in decided]
     mean = mean_score(means)
     if mean is None:
         return None
-    # A level outside of its bounds is refused also where too few tasks have no interval.
+    # Computed in any case, so that a wrong level is refused also where there are too few tasks.
     interval = beta_interval(means, level)
     trials = sum(map(len, decided))
     return Estimate(mean, interval if len(means) >= FEWEST_TASKS else None, trials, len(means))
@@ -263,12 +269,12 @@ def beta_interval(task_means: Sequence[float], level: float = 0.95) -> Interval 
 
 
 def moment_interval(mean: float, squares: float, tasks: float, level: float = 0.95) -> Interval:
-    """Give the interval of a mean 0..1 of as many tasks, the squares of whose distances from it sum to this.
+    """Give the interval of a mean 0..1 of ``tasks`` tasks; ``squares`` sums their squared distances from it.
 
     Half a task at 0 and half a task at 1 are added, as in Jeffreys' prior. Of all these let m be the mean and
     s the variance (divided by tasks + 1): the ends are quantiles of the beta distribution with the mean m and
     the variance s / (tasks + 2). They lie within 0..1 and always apart. ``tasks`` need not be whole: where
-    tasks weigh differently, it is how many that weigh the same would tell as much.
+    tasks weigh differently, it is the number of tasks of equal weight that would say as much.
 
     Raises ValueError for a level not between 0 and 1.
     """
@@ -276,7 +282,7 @@ def moment_interval(mean: float, squares: float, tasks: float, level: float = 0.
     m = (tasks * mean + 0.5) / (tasks + 1)
     added = tasks * (mean - m) ** 2 + (m**2 + (1 - m) ** 2) / 2
     variance = (squares + added) / (tasks + 1) / (tasks + 2)
-    # Unequal weights can spread more than scores of 0 and 1 with this mean do: no flatter than the prior.
+    # With unequal weights, scores may vary more than 0 and 1 with this mean: then it is as flat as the prior.
     k = max(1.0, m * (1 - m) / variance - 1)
     low, missing = beta_quantile(tail, m * k, (1 - m) * k), beta_quantile(tail, (1 - m) * k, m * k)
     return Interval(low, 1 - missing, level)
@@ -309,10 +315,12 @@ def difference_interval(differences: Sequence[float], level: float) -> Interval:
 
 def tasks_to_exclude(fall: float, level: float) -> int:
     """Give how many tasks, none of which changed, exclude a fall of the mean by ``fall``, 0..1 exclusive."""
+    # Clopper and Pearson: the tail has to be at least (1 - fall)^tasks.
     return math.ceil(math.log((1 - level) / 2) / math.log1p(-fall))
 
 
 def _lower_end(counts: Mapping[float, int], tail: float) -> float:
+    # The last one is the task that fell by 1, which no drawn task showed.
     weighed = [*counts.items(), (-1.0, 1)]
     whole = math.fsum(value * count for value, count in weighed)
     low, high = -1.0, whole / sum(count for _, count in weighed)
@@ -332,6 +340,7 @@ def _share_below(weighed: Sequence[tuple[float, int]], mean: float) -> float:
     saddlepoint approximation of Lugannani and Rice (1980). Ends are within 0.004 from 7 tasks on.
     """
     moved = [(value - mean, count) for value, count in weighed if value != mean]
+    # Between these bounds every 1 - value · t is above 0, as the logarithm below requires.
     low, high = 1 / min(value for value, _ in moved), 0.0
     t = 0.0
     for _ in range(100):
@@ -346,6 +355,7 @@ def _share_below(weighed: Sequence[tuple[float, int]], mean: float) -> float:
             break
         t = following
     distance = -math.sqrt(max(0.0, 2 * math.fsum(count * math.log1p(-value * t) for value, count in moved)))
+    # Here the two terms of the formula would both be huge, and cancel each other.
     if distance > -1e-4:
         return 0.5
     density = math.exp(-distance * distance / 2) / math.sqrt(2 * math.pi)
@@ -389,10 +399,10 @@ def bootstrap_estimate(
 ) -> BootstrapEstimate:
     """Give a statistic of all that the examples hold, with a percentile-bootstrap interval (Efron 1979).
 
-    Each draw takes as many examples as there are, with replacement, each with everything it holds: what an
-    example says several times resembles itself. ``corners`` are made-up examples, as extreme as examples can
-    be (``corner_scores``). They are in no value, but are drawn too, each half as often as an example:
-    examples that all agree would else give an interval without width, although the next one may not.
+    Each draw takes as many examples as there are, with replacement, each with everything it holds: several
+    scores of one example resemble each other. ``corners`` are made-up examples, as extreme as examples can be
+    (``corner_scores``). They are in no value, but are drawn too, each half as often as an example: else
+    examples that all agree would give an interval without width, although the next one may not agree.
 
     The interval runs between the quantiles (1 ∓ level)/2 of the draws' values; draws in which the statistic
     is undefined are left out. There is none below FEWEST examples. The same seed gives the same interval.
@@ -412,7 +422,7 @@ def bootstrap_estimate(
 def point_estimate(
     examples: Sequence[Sequence[T]], statistic: Callable[[list[T]], float], reason: str = ""
 ) -> BootstrapEstimate:
-    """Give a statistic of all that the examples hold without an interval, which ``reason`` is for."""
+    """Give a statistic of all that the examples hold, without an interval; ``reason`` says why."""
     try:
         value = statistic([observation for example in examples for observation in example])
     except UndefinedStatistic as undefined:
@@ -452,6 +462,7 @@ def _draws(
     for _ in range(how.draws):
         drawn = random.choices(pool, cum_weights=weights, k=len(examples))
         try:
+            # A draw of one label only, for example, has no correlation: it is left out, and not taken for 0.
             yield statistic([observation for example in drawn for observation in example])
         except UndefinedStatistic:
             continue

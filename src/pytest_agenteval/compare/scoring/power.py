@@ -50,7 +50,7 @@ class DifferenceNoise(FrozenValue, frozen=True):
 def difference_noise(tasks: Sequence[PairedScores]) -> DifferenceNoise:
     """Split the spread of task differences, new mean less old, into trial-to-trial noise and the rest."""
     differences = [mean(new) - mean(old) for old, new in tasks]
-    # That of a task's difference over all ways to hand out its labels.
+    # The variance of each task's difference over all ways to hand out its labels.
     of_labels = [(sample_variance([*old, *new]) or 0.0) * (1 / len(old) + 1 / len(new)) for old, new in tasks]
     variance = max(sample_variance(differences) or 0.0, mean(of_labels))
     within = trial_variance(tasks)
@@ -62,13 +62,14 @@ def difference_noise(tasks: Sequence[PairedScores]) -> DifferenceNoise:
 
 
 def _squared_error(scores: Sequence[float], variance: float) -> float:
-    """Give that of a side's mean: by its own trials' variance, for noisy tasks may have more trials."""
+    """Give the squared error of a side's mean, by the variance of its own trials if it has several."""
+    # Noisy tasks may have been repeated more often: the mean variance would be too low for them.
     own = sample_variance(scores)
     return (variance if own is None else own) / len(scores)
 
 
 def trial_variance(tasks: Iterable[PairedScores]) -> float | None:
-    """Give the mean variance between trials of one task on one side, None where no side has two trials."""
+    """Give the mean variance between trials of one task on one side; None where no side has two trials."""
     spreads = [spread for pair in tasks for side in pair if (spread := sample_variance(side)) is not None]
     return mean(spreads) if spreads else None
 
@@ -117,7 +118,7 @@ def sample_variance(values: Sequence[float]) -> float | None:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Give the plain mean; raises ZeroDivisionError for none."""
+    """Give the plain mean; raises ZeroDivisionError where there is no value."""
     return math.fsum(values) / len(values)
 
 
@@ -133,11 +134,11 @@ FINEST = 100
 
 
 class NullMean(FrozenValue, frozen=True):
-    """The mean that a run in which nothing changed comes to.
+    """The mean of a run in which nothing changed, as a distribution.
 
-    It scatters as that of ``units`` trials that pass or miss at one rate, which is a beta variable of the
-    shapes ``passes`` and ``misses``: beta-binomial (Skellam 1948), with Jeffreys' prior of half a pass and
-    half a miss. The mean can only be a multiple of 1 / ``steps``.
+    It scatters like the mean of ``units`` trials that pass or miss at one rate, which is a beta variable of
+    the shapes ``passes`` and ``misses``: beta-binomial (Skellam 1948), with Jeffreys' prior of half a pass
+    and half a miss. The mean can only be a multiple of 1 / ``steps``.
     """
 
     units: int
@@ -161,16 +162,18 @@ class NullMean(FrozenValue, frozen=True):
             return beta_cdf(between, share * k, (1 - share) * k)
         at = between * self.units - 0.5
         whole = math.floor(at)
+        # Between two numbers of passes the chance is taken as linear.
         below = (at - whole) * self._chance_of(whole + 1)
         for passed in range(whole, -1, -1):
             chance = self._chance_of(passed)
             below += chance
+            # What is left would not change the sum.
             if chance < 1e-12 * below:
                 break
         return min(1.0, below)
 
     def highest_floor(self, share: float = 0.01) -> float:
-        """Give the highest floor of 2 digits that at most this share of runs is below."""
+        """Give the highest floor of 2 digits that at most this share of runs falls below."""
         low, high = 0, 100
         while low < high:
             middle = (low + high + 1) // 2
@@ -182,6 +185,7 @@ class NullMean(FrozenValue, frozen=True):
 
     def _chance_of(self, passed: int) -> float:
         missed = self.units - passed
+        # In logarithms, for the factors are too large and too small for floats.
         ways = -math.log(self.units + 1) - log_beta(passed + 1, missed + 1)
         known = log_beta(self.passes, self.misses)
         return math.exp(ways + log_beta(self.passes + passed, self.misses + missed) - known)
@@ -197,12 +201,12 @@ class PassRates(FrozenValue, frozen=True):
     weight: float
 
     def chance_of_a_miss(self, tasks: Iterable[tuple[int, int]], repetitions: int) -> float:
-        """Give the chance that any trial misses of tasks that passed so many of so many trials.
+        """Give the chance that any trial misses, for tasks that passed so many of so many trials.
 
-        A task that passed c of n passes r more with the chance of the product over i = 0 .. r-1 of
-        (w m + c + i) / (w + n + i): n passes of n are no rate of 1. With m = 1/2 and w = 1 this is Jeffreys'
-        prediction; here m and w are those of all tasks of the suite (empirical Bayes: Casella 1985), for that
-        overstates the misses of a suite in which most tasks nearly always pass.
+        A task that passed c of n passes r more with the chance of the product over i = 0 .. r-1 of (w m + c +
+        i) / (w + n + i): n passes of n are no rate of 1. With m = 1/2 and w = 1 this is Jeffreys' prediction.
+        Here m and w are those of all tasks of the suite (empirical Bayes: Casella 1985), for Jeffreys' would
+        overstate the misses of a suite in which most tasks nearly always pass.
         """
         known = self.mean * self.weight
         return 1 - math.prod(
@@ -216,6 +220,7 @@ class PassRates(FrozenValue, frozen=True):
 
         None where 100 are not enough.
         """
+        # The share that each of so many independent tasks may have.
         most = 1 - (1 - share) ** (1 / tasks)
         able = (each for each in range(1, 101) if self.chance_of_a_miss([(each, each)], repetitions) <= most)
         return next(able, None)
@@ -225,7 +230,7 @@ def null_mean(tasks: Sequence[Sequence[float]], repetitions: int) -> NullMean | 
     """Predict the mean of the tasks' mean scores in a run that repeats each of them so often.
 
     ``tasks`` holds the stored scores of each task, 0..1, one or more. None where fewer than half of the tasks
-    have two: nobody knows how trials scatter then.
+    have two: then it is unknown how trials scatter.
     """
     scatter = _scatter(tasks)
     if scatter is None:
@@ -247,6 +252,7 @@ def null_pass_hat_k(tasks: Sequence[Sequence[bool]], k: int) -> NullMean | None:
         return None
     mean = math.fsum(pass_hat_k(trials, passed, k) for trials, passed in able) / len(able)
     all_pass, twice = (1 - rates.chance_of_a_miss([(0, 0)], times) for times in (k, 2 * k))
+    # Whether all k trials of a task pass varies by p^k - p^2k at a rate p. This is its mean over all rates.
     return _null_mean(mean, all_pass - twice, scatter.trials / k, len(tasks), len(tasks))
 
 
@@ -267,7 +273,7 @@ def pass_rates(tasks: Sequence[Sequence[bool]]) -> PassRates | None:
     weights = [2.0**power for power in range(-2, max(0, math.frexp(most)[1]))]
 
     def log_likelihood(weight: float) -> float:
-        """Say how well a beta distribution of pass rates explains how often tasks passed and missed."""
+        """Give how well a beta distribution of pass rates explains the passes and misses of the tasks."""
         a, b = mean * weight, (1 - mean) * weight
         return math.fsum(
             times * (log_beta(a + passed, b + missed) - log_beta(a, b))
@@ -278,28 +284,34 @@ def pass_rates(tasks: Sequence[Sequence[bool]]) -> PassRates | None:
 
 
 class _Scatter(FrozenValue, frozen=True):
-    """The variance of a task's trials, and how many trials of equally often tried tasks the mean rests on."""
+    """The variance of a task's trials, and how many trials the mean rests on.
+
+    ``trials`` is the number of trials that would say as much if all tasks were tried equally often.
+    """
 
     variance: float
     trials: float
 
 
 def _scatter(tasks: Sequence[Sequence[float]]) -> _Scatter | None:
-    """Pool the variance within tasks; half a jump more is seen, the largest within a task: it is never 0."""
+    """Pool the variance within tasks; None where fewer than half of the tasks have two trials."""
     if not tasks or 2 * sum(len(task) > 1 for task in tasks) < len(tasks):
         return None
     squares = 0.0
     for task in tasks:
         mean = math.fsum(task) / len(task)
         squares += math.fsum((score - mean) ** 2 for score in task)
+    # As if half a jump more had been seen, the largest within a task: so the variance is never 0.
     jump = max(max(task) - min(task) for task in tasks) or 1.0
     freedom = sum(map(len, tasks)) - len(tasks)
+    # The harmonic mean, for the error of a task is the variance over its number of trials.
     typical = len(tasks) / math.fsum(1 / len(task) for task in tasks)
     return _Scatter((squares + jump**2 * (1 - 1 / typical) / 2) / (freedom + 1), len(tasks) * typical)
 
 
 def _null_mean(mean: float, variance: float, stored: float, new: int, steps: int) -> NullMean:
-    """Predict the mean of ``new`` trials from that of ``stored`` ones, all of one rate, that scatter so."""
+    """Predict the mean of ``new`` trials from that of ``stored`` ones of one rate, with this variance."""
+    # A score that varies less than passes and misses do counts as several of them.
     per_trial = max(1.0, mean * (1 - mean) / variance)
     known = stored * per_trial
     return NullMean(max(1, round(new * per_trial)), mean * known + 0.5, (1 - mean) * known + 0.5, steps)
