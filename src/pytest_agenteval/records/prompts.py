@@ -156,7 +156,6 @@ class RecordedPrompts(Prompts):
         self.texts = _RecordedTexts(self._texts, self.record_read, self.names_read)
 
     def render(self, name: str, /, **values: Any) -> str:
-        """Fill in the template of that name; raises PromptBroken for a file that replaced the agent's own."""
         self.record_read(name)
         return super().render(name, **values)
 

@@ -37,7 +37,6 @@ def parse_spec(kind: type[SpecT], value: Any) -> SpecT:
 
 @cache
 def schema_of(kind: type[Spec]) -> dict[str, Any]:
-    """Give the JSON Schema of a kind of spec, with the descriptions of its fields."""
     return model_of(kind).model_json_schema()
 
 

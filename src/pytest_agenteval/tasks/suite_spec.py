@@ -77,7 +77,6 @@ class Gate(Spec, frozen=True, kw_only=True):
 
     @property
     def needs_baseline(self) -> bool:
-        """Whether a rule compares the run with a baseline."""
         return bool(self.not_worse or self.better)
 
 

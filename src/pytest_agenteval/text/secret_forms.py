@@ -143,7 +143,6 @@ class SecretForms:
         self._places: dict[str, Sequence[int]] = {}
 
     def with_more(self, forms: set[str]) -> SecretForms:
-        """Give these forms and others together."""
         more = SecretForms()
         every = {*self._longest_first, *forms}
         more._longest_first = tuple(sorted(every, key=lambda form: (-len(form), form)))
@@ -427,7 +426,6 @@ def is_secret_variable(name: str, value: str) -> bool:
 
 @lru_cache(4096)
 def names_a_secret(name: str) -> bool:
-    """Whether the name of a variable, a setting or a parameter says that its value is secret."""
     return _VARIABLE.search(name) is not None
 
 
