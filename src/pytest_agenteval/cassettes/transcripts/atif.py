@@ -35,7 +35,7 @@ _ROLES: dict[str, Role] = {"system": "system", "user": "user", "agent": "assista
 
 
 def check_version(trajectory: Place) -> None:
-    """Raise UnreadableTranscript for a version that is not read here."""
+    """Raise UnreadableTranscript for a version other than 1.0 to 1.8."""
     version = trajectory.at("schema_version", f"ATIF-v1.0 to ATIF-v1.{NEWEST}")
     match = _VERSION.fullmatch(version.text())
     if match is None or int(match[1]) > NEWEST:
@@ -55,7 +55,6 @@ def place_in(ours: Place, places: list[Any]) -> int:
 
 
 def results_of(step: Place) -> Iterator[Place]:
-    """Give the results of a step's observation."""
     observation = step.get("observation")
     return iter(()) if observation is None else observation.items_of("results")
 
@@ -93,6 +92,7 @@ def metrics_usage(metrics: Place | None, total: str = "") -> Usage | None:
 def tool_definition(definition: Place) -> ToolSpec:
     """Read a tool as chat completions declare it; one without ``function`` around it will do."""
     function = definition.get("function") or definition
+    # ``input_schema`` is Anthropic's word.
     parameters = function.get("parameters") or function.get("input_schema")
     schema = NOTHING if parameters is None else parameters.map()
     name = function.at("name", "the name of a tool").text()
@@ -113,7 +113,8 @@ def read_atif(trajectory: Place) -> Transcript:
     reader = _TrajectoryReader(trajectory)
     reader.read(trajectory)
     read = reader.transcript(trajectory)
-    if reader.is_ours:  # what is told beside the format is taken as it is: here it shows whether it fits
+    # Our own values beside the format were taken as they are: this raises where one is of another type.
+    if reader.is_ours:
         Transcript.from_json(read.to_json())
     return read
 
@@ -123,7 +124,7 @@ class _TrajectoryReader:
 
     def __init__(self, trajectory: Place) -> None:
         self.is_ours = bool(ours_of(trajectory).value)
-        # Times count from where ours began, else from the first that a step names.
+        # Times count from the start of our trial, else from the earliest time of any step.
         began = ours_of(trajectory).get("started_at")
         if began is not None:
             self._start: datetime | None = moment_of(began)
@@ -145,6 +146,7 @@ class _TrajectoryReader:
             self._tools = self._tools or tuple(map(tool_definition, agent.items_of("tool_definitions")))
         for step in trajectory.at("steps", "the list of steps").items():
             self._read_step(step)
+        # A sub-agent has a conversation of its own, which a transcript holds as another phase.
         self._last_phase = max([message.phase for _, message in self._messages], default=1)
         for inner in trajectory.items_of("subagent_trajectories"):
             self.read(inner)
@@ -172,10 +174,12 @@ class _TrajectoryReader:
             raise source.wrong("one of system, user, agent")
         role = _ROLES[source.value]
         content = content_text(step.at("message", "a text or a list of parts"))
+        # Others may write results of tools into a step of the system or the user, which has no text then.
         if role != "assistant":
             results = list(results_of(step)) if not content else []
             result_text = "\n".join(content_text(result.get("content")) for result in results)
             self._say(step, "tool" if results else role, result_text or content)
+        # Such a step holds calls that no model requested, and is no message.
         elif ours.value.get("requested") is False or (step.number_of("llm_call_count") == 0 and not content):
             turn = ours.count_of("turn") or len(self._asks)
             self._read_results(step, requests_of(step, "agent", turn), None)
@@ -240,15 +244,19 @@ class _TrajectoryReader:
                 request = waiting[0] if len(requests) == 1 and waiting else None
             else:
                 request = next((call for call in waiting if call.id == id.text()), None)
-            if request is None:  # of nobody's call: a step as somebody else would have written it
+            # A result of no call here becomes a message of its own. What we wrote beside the step belongs to
+            # the step's own message, and is left out.
+            if request is None:
                 fields = {name: value for name, value in step.map().items() if name != "extra"}
                 self._say(Place(fields, step.path), "tool", content_text(result.get("content")))
                 continue
             waiting.remove(request)
             if message is not None and ours_of(result).value.get("shown") is not False:
                 self._tell(request, result, message, usual_turn=message.turn + is_reply)
-            if not self.is_ours or {*ours_of(result).value} - {"message"}:  # else it was never carried out
+            # Of a call that was never carried out, we write the message alone.
+            if not self.is_ours or {*ours_of(result).value} - {"message"}:
                 self._end(request, result)
+        # We write every call's end. In others' trajectories, a call without a result did not end.
         if not self.is_ours:
             self._calls += [(len(self._calls), replace(call, error=UNFINISHED)) for call in waiting]
 

@@ -42,7 +42,7 @@ class Place:
         self.value, self.path = value, path
 
     def wrong(self, expected: str) -> UnreadableTranscript:
-        """Give the error that names this place."""
+        """Give the error that names this place, what was expected there, and what was found."""
         if self.value is None:
             found = "nothing"
         elif isinstance(self.value, Mapping):
@@ -56,12 +56,12 @@ class Place:
         return UnreadableTranscript(f"{format_path(self.path)}: expected {expected}, found {found}")
 
     def get(self, key: str) -> Place | None:
-        """Give what stands under a key of this map, None where that is nothing or null."""
+        """Give the value under a key of this map, None where that is missing or null."""
         value = self.map().get(key)
         return None if value is None else Place(value, (*self.path, key))
 
     def at(self, key: str, expected: str) -> Place:
-        """Give what stands under a key that has to be there."""
+        """Give the value under a key; raises UnreadableTranscript where that is missing or null."""
         place = self.get(key)
         if place is None:
             raise Place(None, (*self.path, key)).wrong(expected)
@@ -76,7 +76,6 @@ class Place:
         return self.value
 
     def items(self) -> Iterator[Place]:
-        """Give the places of a list."""
         if not isinstance(self.value, list | tuple):
             raise self.wrong("a list")
         return (Place(item, (*self.path, at)) for at, item in enumerate(self.value))
@@ -87,7 +86,6 @@ class Place:
         return iter(()) if place is None else place.items()
 
     def text(self, expected: str = "a text") -> str:
-        """Give the text that this is."""
         if not isinstance(self.value, str):
             raise self.wrong(expected)
         return self.value
@@ -102,6 +100,7 @@ class Place:
         place = self.get(key)
         if place is None:
             return None
+        # In Python, ``True`` is an int.
         if isinstance(place.value, bool) or not isinstance(place.value, int | float):
             raise place.wrong("a number")
         return place.value
@@ -125,7 +124,7 @@ UNFINISHED = ToolError(NOT_FINISHED, "the call did not end")
 
 
 class CallRequest(FrozenValue, frozen=True):
-    """A call as a reply asks for it; ``raw_args`` is what stands there where that is no JSON object."""
+    """A call as a reply requests it; ``raw_args`` is the text of its arguments if that is no JSON object."""
 
     id: str
     tool: str
@@ -162,7 +161,7 @@ class TranscriptBuilder:
         self._messages.append(Message(role, content, turn=self.replies + 1, call_id=call_id))
 
     def reply(self, content: str, requests: Sequence[CallRequest] = (), **ask: Any) -> None:
-        """Add a model's reply with the calls that it asks for; ``ask`` are fields of its ``Ask``.
+        """Add a model's reply with the calls that it requests; ``ask`` are fields of its ``Ask``.
 
         Thoughts that a server left in the text are split off, as of replies that were seen.
         """
@@ -175,6 +174,7 @@ class TranscriptBuilder:
             for index, request in enumerate(requests)
         )
         self._messages.append(Message("assistant", content, calls, turn))
+        # Each call counts as unfinished until its result is read.
         self._calls += [replace(call, error=UNFINISHED) for call in calls]
         fields = {
             "started": 0.0,
@@ -195,7 +195,7 @@ class TranscriptBuilder:
                 return
 
     def own_call(self, request: CallRequest, result: CallResult | None) -> None:
-        """Add a call that no reply asks for."""
+        """Add a call that no reply requests; without a result it did not end."""
         call = ToolCall(request.id, self.replies, 0, request.tool, request.args, request.raw_args)
         self._calls.append(replace(call, error=UNFINISHED) if result is None else _ended(call, result))
 
@@ -246,7 +246,7 @@ def content_text(content: Place | None) -> str:
 
 
 def part_text(part: Place) -> str:
-    """Give a part of content as text."""
+    """Give a part of content as text; one of an unknown type as its type in brackets."""
     if isinstance(part.value, str):
         return part.value
     kind = part.at("type", "the type of a part, such as text").text()
@@ -291,6 +291,7 @@ def read_usage(place: Place | None) -> Usage | None:
         place.known_count_of(f"cache_{word}_input_tokens") for word in ("read", "creation")
     )
     read = _first_count([place], "prompt_tokens", "input_tokens")
+    # Chat completions, Responses and langchain each have their own word for it.
     of_input = ("prompt_tokens_details", "input_tokens_details", "input_token_details")
     of_output = ("completion_tokens_details", "output_tokens_details")
     details = [part for key in of_input if (part := place.get(key)) is not None]
@@ -315,6 +316,7 @@ def result_text(place: Place | None) -> str:
     """Give what a tool gave back as the text that a model is shown: parts as text, other values as JSON."""
     if place is None:
         return ""
+    # A list of maps without types is a tool's own value, and no list of parts.
     is_parts = isinstance(place.value, list | tuple) and all(
         isinstance(part, Mapping) and "type" in part for part in place.value
     )

@@ -69,7 +69,8 @@ class _MessageReader:
                 reply.reasoning += list(map(part_text, parts))
             elif kind in ("function_call", "custom_tool_call"):
                 reply.calls.append(call_request(message))
-            else:  # a tool of the provider's, such as a web search, carried out before the reply was there
+            # A tool of the provider's, such as a web search: its call ended before the reply arrived.
+            else:
                 about = ("id", "call_id", "type", "status", "output")
                 fields = message.map().items()
                 args = {name: value for name, value in fields if name not in about and value is not None}
@@ -87,7 +88,8 @@ class _MessageReader:
         role = message.get("role")
         if role is None:
             wrong = Place(None, (*message.path, "role")).wrong(ROLES)
-            if kind in ("human", "ai"):  # langchain's own words
+            # Messages of langchain have these types, and no role.
+            if kind in ("human", "ai"):
                 wrong = UnreadableTranscript(
                     f"{wrong}; langchain's convert_to_openai_messages() gives messages with roles"
                 )
@@ -95,6 +97,7 @@ class _MessageReader:
         word = role.text()
         if word in ("tool", "function"):
             self._close()
+            # OpenAI's old ``function`` messages name the function, as their calls have no ids.
             id = message.get("tool_call_id") or message.at("name", "the tool_call_id of a call")
             call_id = id.text()
             result = _call_result(result_text(message.get("content")), _failed(message))
@@ -143,7 +146,8 @@ class _MessageReader:
                 if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
                     by = "agent" if kind == "tool_use" else "provider"
                     reply.calls.append(replace(call_request(part), by=by))
-                elif kind.endswith("_tool_result"):  # of a tool of the provider's
+                # A tool of the provider's has its result within the same reply.
+                elif kind.endswith("_tool_result"):
                     id = part.at("tool_use_id", "the tool_use_id of a call").text()
                     reply.results.append((id, CallResult(result_text(part.get("content")))))
                 elif kind in ("thinking", "redacted_thinking"):
@@ -164,6 +168,7 @@ class _MessageReader:
             self._close()
 
     def _of_items(self) -> _OpenReply:
+        # Items of Responses that follow each other are one reply, until an item of the client's comes.
         if self._open is None:
             self._open = _OpenReply()
         return self._open
@@ -174,6 +179,7 @@ class _MessageReader:
             reasoning = "\n".join(filter(None, reply.reasoning))
             text = "\n".join(filter(None, reply.texts))
             self._built.reply(text, reply.calls, reasoning=reasoning, **reply.ask)
+            # The provider itself gave these results to the model: there is no message with them.
             for call_id, result in reply.results:
                 self._built.result(call_id, result, is_shown=False)
 
@@ -193,7 +199,7 @@ def _is_anthropic(message: Place) -> bool:
     return not any(isinstance(part, dict) and part.get("type") == "output_text" for part in kinds)
 
 
-# What is read may be anything, at any depth: whatever a reader stumbles over says that it is no known form.
+# An agent may return any value, of any depth: whatever a reader raises means that it is no known form.
 _STUMBLES = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError)
 MOST_CHARS = 200
 
@@ -202,6 +208,8 @@ TRANSCRIPT_FORMS = "a list of messages (OpenAI's or Anthropic's), an ATIF trajec
 
 def read_transcript(value: Any, path: KeyPath = ("transcript",), *, usage: Any = None) -> Transcript:
     """Read messages of OpenAI or Anthropic, an ATIF trajectory or spans (also as JSON text), or one of ours.
+
+    Each message of an assistant is one reply of a model, with its ``usage``, ``model`` and ``finish_reason``.
 
     ``path`` is where the value stands for whoever wrote it, ``usage`` what all replies together took, where
     the messages do not say. Raises UnreadableTranscript, whose one line names the place.
@@ -234,7 +242,7 @@ def _read_form(place: Place, total: Usage | None) -> Transcript:
 
 
 def _parse_json(value: Any) -> Any:
-    """Read a JSON text; any other stays what it is, and is refused as that."""
+    """Read a JSON text; any other value stays as it is, and is refused later with its own words."""
     if not isinstance(value, str | bytes):
         return value
     try:

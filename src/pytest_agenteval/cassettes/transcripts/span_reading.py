@@ -32,7 +32,7 @@ OpenAIMessage = dict[str, Any]
 
 
 class SpanReply(FrozenValue, frozen=True):
-    """One reply of a model as a span tells it: the conversation before it, the reply, what it took."""
+    """One reply of a model, as a span has it: the conversation before it, the reply, its usage."""
 
     prompt: tuple[OpenAIMessage, ...]
     message: OpenAIMessage
@@ -54,19 +54,17 @@ class SpanCall(FrozenValue, frozen=True):
 
 
 def is_reply(span: TraceSpan) -> bool:
-    """Whether a span stands for a request of a model."""
+    """Whether a span stands for a request to a model."""
     attributes = span.attributes
     return attributes.get(names.OPERATION) in MODEL_OPERATIONS or attributes.get(OPENINFERENCE_KIND) == "LLM"
 
 
 def is_call(span: TraceSpan) -> bool:
-    """Whether a span stands for a call of a tool."""
     attributes = span.attributes
     return attributes.get(names.OPERATION) == names.TOOL or attributes.get(OPENINFERENCE_KIND) == "TOOL"
 
 
 def reply_of(span: TraceSpan) -> SpanReply:
-    """Read the span of a model's reply."""
     attributes = span.attributes
     if attributes.get(OPENINFERENCE_KIND) != "LLM":
         return _genai_reply(attributes)
@@ -121,6 +119,7 @@ def _genai_reply(attributes: names.Attributes) -> SpanReply:
     reply_message = next(
         iter(_genai_messages({"role": "assistant", **reply})), {"role": "assistant", "content": ""}
     )
+    # The attribute has one reason for each choice of the reply.
     finishes = json_of(attributes.get(names.FINISH_REASONS)) or [reply.get("finish_reason")]
     chunk_s = attributes.get(names.FIRST_CHUNK_S)
     return SpanReply(
@@ -140,7 +139,7 @@ def _genai_reply(attributes: names.Attributes) -> SpanReply:
 
 
 def _genai_messages(message: Mapping[str, Any]) -> Iterator[OpenAIMessage]:
-    """Give a message; each result of a tool is one of its own."""
+    """Give a message in our form; each result of a tool becomes a message of its own, before it."""
     parts = _maps(message.get("parts"))
     role = message.get("role")
     results = [part for part in parts if part.get("type") == "tool_call_response"]
@@ -253,7 +252,7 @@ def _with_lists(node: Any) -> Any:
 
 
 def read_spans(spans: Iterable[TraceSpan], began_ns: int | None = None) -> Transcript:
-    """Give what spans of models and tools tell; any other, and a model's within a model's, is passed over.
+    """Read the spans of models and tools; any other, and a model's within a model's, is passed over.
 
     ``began_ns`` is when the trial began, in nanoseconds since 1970; None takes the first span's start. What a
     model was shown of a call is its result; where there was no further request, the tool's own span has it.
@@ -264,7 +263,8 @@ def read_spans(spans: Iterable[TraceSpan], began_ns: int | None = None) -> Trans
     parents = {span.span_id: span.parent_id for span in ordered}
     for span in filter(is_reply, ordered):
         parent = span.parent_id
-        for _ in parents:  # no further: parents of damaged spans may go in a circle
+        # Bounded, as the parents of damaged spans may lead in a circle.
+        for _ in parents:
             if not parent or parent in replies:
                 break
             parent = parents.get(parent, "")
@@ -287,7 +287,7 @@ class _SpanReader:
         return replace(self._recorder.transcript(), calls=tuple(self._calls))
 
     def read_reply(self, span: TraceSpan) -> None:
-        """Add a reply, the messages before it that are new, and the calls that it asks for."""
+        """Add a reply, the messages before it that are new, and the calls that it requests."""
         reply, recorder = reply_of(span), self._recorder
         recorder.offer_tools(reply.tools)
         for message in reply.prompt:

@@ -75,6 +75,7 @@ def are_spans(value: Any) -> bool:
         return "resourceSpans" in value
     first = value[0] if isinstance(value, list | tuple) and value else None
     if isinstance(first, Mapping):
+        # A collector writes one map of OTLP for each batch; the SDK's JSON is one map for each span.
         return "resourceSpans" in first or {"context", "attributes"} <= first.keys()
     return isinstance(first, TraceSpan) or (hasattr(first, "attributes") and hasattr(first, "start_time"))
 
@@ -94,7 +95,7 @@ def plain_spans(place: Place) -> Iterator[TraceSpan]:
 
 
 def sdk_span(span: Any) -> TraceSpan:
-    """Give a span of the SDK's as plain data."""
+    # The SDK holds ids as numbers; exported spans have them as hex digits.
     failed = getattr(span.status.status_code, "name", "") == "ERROR"
     parent = f"{span.parent.span_id:016x}" if span.parent is not None else ""
     return TraceSpan(
@@ -161,10 +162,11 @@ def _otlp_span(place: Place) -> TraceSpan:
 
 
 def _whole_number(place: Place, key: str) -> int:
-    """Read a 64-bit number, which protobuf's JSON writes as text."""
+    """Read a whole number; 0 where there is none."""
     number = place.get(key)
     if number is None:
         return 0
+    # Protobuf's JSON writes 64-bit numbers as texts.
     try:
         return int(number.value)
     except (TypeError, ValueError):

@@ -46,6 +46,7 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
         if role == "assistant":
             conversation.add_reply(text_of(content, ""), _calls(blocks))
             continue
+        # A user's message may hold results of tools, and text beside them: each result is a message here.
         results = [block for block in blocks if block.get("type") == "tool_result"]
         for block in results:
             failed, id = block.get("is_error") is True, as_text(block.get("tool_use_id"))
@@ -105,7 +106,8 @@ def _calls(blocks: Sequence[Json]) -> list[WireCall]:
         if block.get("type") not in ("tool_use", "server_tool_use", "mcp_tool_use"):
             continue
         id, name, arguments = as_text(block.get("id")), as_text(block.get("name")), block.get("input")
-        answer = as_map(results.get(block.get("id")))  # raises TypeError for an id that is a map or a list
+        # An id that is a map or a list raises TypeError here: the reply is unreadable.
+        answer = as_map(results.get(block.get("id")))
         if block.get("type") == "tool_use":
             calls.append(WireCall(id, name, arguments))
             continue
@@ -119,7 +121,7 @@ def _calls(blocks: Sequence[Json]) -> list[WireCall]:
 
 
 def _unsealed(content: Any) -> Any:
-    """Leave out what only the provider can read: pages of it."""
+    """Leave out what only the provider can decrypt, which may be pages long."""
     if isinstance(content, Mapping):
         sealed = ("encrypted_content", "encrypted_index")
         return {name: _unsealed(it) for name, it in content.items() if name not in sealed}
@@ -148,7 +150,8 @@ def read_reply(body: Json) -> ReplyParts:
 def join(events: Iterable[Json]) -> Json:
     """Give the whole reply that a stream's events make."""
     whole: dict[str, Any] = {"stop_reason": "incomplete", "usage": {}}
-    blocks: dict[int, list[dict[str, Any]]] = {}  # some servers give each block the number 0
+    # A list for each number, as some servers give each block the number 0.
+    blocks: dict[int, list[dict[str, Any]]] = {}
     for event in events:
         kind, place = event.get("type"), as_count(event.get("index"))
         counts = as_map(as_map(event.get("message")).get("usage")) if kind == "message_start" else {}
@@ -161,14 +164,15 @@ def join(events: Iterable[Json]) -> Json:
         elif kind == "message_delta":
             whole.update(rest_of(as_map(event.get("delta"))))
             counts = as_map(event.get("usage"))
-        # Later counts replace earlier ones; a server that has counted its input may say 0 of it at the end.
+        # Later counts replace earlier ones, but for a 0: some servers count their input at the start alone.
         usage = whole["usage"]
         usage.update({name: count for name, count in rest_of(counts).items() if count or name not in usage})
     if "role" not in whole and not blocks:
         return {}
     content = [block for place in sorted(blocks) for block in blocks[place]]
     for block in content:
-        if block.get("partial"):  # as they came: the arguments of a stream that was cut off are no object
+        # As text, as they came: the arguments of a stream that was cut off are no JSON object.
+        if block.get("partial"):
             block["input"] = block["partial"]
     return {**whole, "content": content}
 
@@ -177,6 +181,7 @@ def _join_delta(block: dict[str, Any], delta: Json) -> None:
     for name in ("text", "thinking", "signature"):
         if name in delta:
             block[name] = as_text(block.get(name)) + as_text(delta.get(name))
+    # A server may leave out the event that begins a block, and with it the block's type.
     for name in ("text", "thinking"):
         if name in delta:
             block.setdefault("type", name)

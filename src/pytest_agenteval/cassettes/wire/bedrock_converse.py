@@ -61,7 +61,8 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
             schema = as_map(spec.get("inputSchema")).get("json")
             specs.append(tool_spec(as_text(spec.get("name")), spec.get("description"), schema))
             continue
-        for kind, held in tool.items():  # a tool of the provider's, by its name or its only key
+        # A tool of the provider's is named by its name, or by its only key.
+        for kind, held in tool.items():
             if kind != "cachePoint":
                 specs.append(tool_spec(as_text(as_map(held).get("name")) or kind, None, None))
     return ModelRequest(FORMAT, model, tuple(conversation.messages), tuple(specs), streamed, settings)
@@ -94,7 +95,8 @@ def _calls(blocks: Sequence[Json]) -> list[WireCall]:
     calls = []
     for use in filter(None, (as_map(block.get("toolUse")) for block in blocks)):
         id, name, arguments = as_text(use.get("toolUseId")), as_text(use.get("name")), use.get("input")
-        answer = as_map(results.get(use.get("toolUseId")))  # TypeError for an id that is a map or a list
+        # An id that is a map or a list raises TypeError here: the reply is unreadable.
+        answer = as_map(results.get(use.get("toolUseId")))
         if use.get("type") != "server_tool_use":
             calls.append(WireCall(id, name, arguments))
             continue
@@ -145,7 +147,7 @@ def join(events: Iterable[Json]) -> Json:
     content: list[Json] = []
     for block in (blocks[place] for place in sorted(blocks)):
         use = block.get("toolUse")
-        # The arguments as they came: those of a stream that was cut off are no object.
+        # As text, as they came: the arguments of a stream that was cut off are no JSON object.
         content.append(block if use is None else {"toolUse": {**use, "input": use.get("partial") or {}}})
     return {"stopReason": "incomplete", **whole, "output": {"message": {"content": content}}}
 

@@ -41,6 +41,7 @@ def _is_known_model_host(address: SplitResult) -> bool:
 
 
 def _is_below(address: SplitResult, named: str) -> bool:
+    # A user names a host, with a port or without one, or a base URL. Without ``//`` a host would be a path.
     base = urlsplit(named if "://" in named else f"//{named}")
     host, port = _place(address)
     named_host, named_port = _place(base) if base.scheme else (base.hostname or "", _port(base))
@@ -55,6 +56,7 @@ def _place(address: SplitResult) -> tuple[str, int | None]:
 
 
 def _port(address: SplitResult) -> int | None:
+    # A port that is no number, or above 65,535, is a ValueError.
     try:
         return address.port
     except ValueError:
@@ -69,7 +71,8 @@ def _has_messages(body: Json) -> bool:
 
 
 def _has_named_messages(body: Json) -> bool:
-    """Whether a model and messages are given: user interfaces post the latter alone."""
+    """Whether a model and messages with roles are given."""
+    # User interfaces post messages too, to their own server and without a model.
     roles = [message.get("role") for message in maps_in(body.get("messages"))]
     return isinstance(body.get("model"), str) and bool(roles) and all(isinstance(role, str) for role in roles)
 
@@ -152,15 +155,18 @@ def classify(request: Request, model_hosts: Collection[str] = ()) -> Classified:
         address = urlsplit(request.uri)
     except ValueError:
         address = urlsplit("")
-    # A slash that is part of a name, as in the ARNs of Bedrock, stays written as it is.
+    # An encoded slash is part of a name, as in the ARNs of Bedrock, and stays encoded: else the name would
+    # end there.
     path = unquote(re.sub("%2f", "%252f", address.path, flags=re.I))
     named = any(_is_below(address, host) for host in model_hosts)
     is_post = request.method.upper() == "POST"
+    # An ask is always a POST: lists of models and stored replies are fetched by GET.
     if is_post:
         rules = [(rule.format, rule.holds) for rule in RULES if rule.path.search(path)]
         if named and not _SERVES_MODELS.search(path) and not _AT_MODEL_HOSTS.search(path):
             rules += BY_BODY
-        body = _body(request) if rules else NOTHING  # read only where the path may be that of an ask
+        # The body may be long: it is read only where the path may be that of an ask.
+        body = _body(request) if rules else NOTHING
         if format := next((format for format, holds in rules if holds(body)), ""):
             return Classified("ask", format)
     if _SERVES_MODELS.search(path):
@@ -171,7 +177,7 @@ def classify(request: Request, model_hosts: Collection[str] = ()) -> Classified:
 
 
 def may_ask_a_model(request: Request) -> bool:
-    """Whether a request that is of no known format has what those of models have, wherever it goes."""
+    """Whether a request of no known format looks like one to a model: a model with a prompt or messages."""
     if request.method.upper() != "POST" or '"model"' not in text_of(request.body):
         return False
     body = _body(request)
@@ -188,6 +194,7 @@ def model_in_path(uri: str) -> str:
     path = urlsplit(uri).path
     match = re.search(r"/(?:models|model|deployments)/([^/]+)", path)
     name = unquote(match[1]) if match else ""
+    # Google's method stands behind the name, as in ``gemini-pro:generateContent``.
     return re.sub(r":[a-z]+[A-Z]\w*$", "", name)
 
 

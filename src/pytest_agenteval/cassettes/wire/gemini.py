@@ -43,6 +43,7 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     if instructions := text_of(_parts(system)):
         conversation.add("system", instructions)
     contents = body.get("contents")
+    # The API takes one content in place of a list, and one part in place of a list of parts.
     for content in [contents] if isinstance(contents, dict) else maps_in(contents):
         role, parts = normal_role(as_text(content.get("role"))), _parts(content)
         if role == "assistant":
@@ -60,6 +61,7 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     specs: list[ToolSpec] = []
     for tool in maps_in(body.get("tools")):
         declared = _either(tool, "functionDeclarations")
+        # A tool of the provider's, such as ``googleSearch``, is named by its key.
         if declared is None:
             specs += [tool_spec(name, None, None) for name in tool]
         for function in maps_in(declared):
@@ -110,7 +112,7 @@ def _kind(mime: str) -> str:
 
 
 def _calls(parts: Sequence[Json]) -> list[WireCall]:
-    """Read calls; code that the provider ran is followed by a part that holds what came of it."""
+    """Read calls; the result of code that the provider ran is in the part that follows it."""
     calls: list[WireCall] = []
     for part in parts:
         function, code = as_map(_either(part, "functionCall")), as_map(_either(part, "executableCode"))
@@ -138,7 +140,7 @@ def read_reply(body: Json) -> ReplyParts:
     candidate = min(candidates, key=lambda it: as_count(it.get("index")), default={})
     parts, reason = _parts(candidate.get("content")), as_text(candidate.get("finishReason"))
     thoughts = [as_text(part.get("text")) for part in parts if part.get("thought") is True]
-    # What the provider searched for by itself, with the pages it went by.
+    # A search that the provider made by itself is a call too, with the pages that it found.
     grounding, searches = as_map(candidate.get("groundingMetadata")), []
     if queries := grounding.get("webSearchQueries"):
         pages = [as_map(chunk.get("web")) for chunk in maps_in(grounding.get("groundingChunks"))]
@@ -171,7 +173,7 @@ def join(events: Iterable[Json]) -> Json:
                 parts += _parts(piece.get("content"))
                 whole["candidates"] = [candidate]
     joined: list[Json] = []
-    # Texts that follow each other are one; thoughts are texts of their own.
+    # Texts that follow each other are pieces of one text; thoughts are a text of their own.
     for (is_text, _), group in groupby(parts, _kind_of_text):
         pieces = list(group)
         if is_text:

@@ -23,9 +23,9 @@ _OPENED, _CLOSED = "<code>", "</code>"
 
 
 def written_calls(content: str) -> tuple[str, Sequence[Any]]:
-    """Part a text from the calls written behind it, as maps of OpenAI's shape; a text without any is whole.
+    """Split a text from the calls that smolagents writes behind it, as maps of OpenAI's shape.
 
-    Code that was run is no call: the model wrote it into its text.
+    A text without calls is given whole. Code that was run is no call: the model wrote it into its text.
     """
     text, mark, listed = content.rpartition(CALLS_MARK)
     if not mark or not listed.startswith("["):
@@ -45,12 +45,12 @@ def with_closed_code(content: str) -> str:
 
 
 def _python_list(text: str) -> list[Any]:
-    """Read a list as Python writes it; the empty one for what is none."""
+    """Read a list as Python writes it; any other text gives the empty one."""
     from ast import literal_eval
 
     try:
         value = literal_eval(text.strip())
-    # A warning may be an error: Python warns of odd escapes in what it reads.
+    # Python warns of unknown escapes in what it parses, and ``-W error`` makes a warning an exception.
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, Warning):
         return []
     return value if isinstance(value, list) else []
@@ -61,7 +61,7 @@ def _is_call(call: Any) -> bool:
     return isinstance(function, dict) and isinstance(function.get("name"), str) and "arguments" in function
 
 
-# So litellm and pydantic-ai wrap what a model wrote in place of an object, where the API takes objects only.
+# Where an API takes objects only, litellm and pydantic-ai wrap arguments that are no object under this key.
 _WRAPPED = "INVALID_JSON"
 _ROLES = {"developer": "system", "model": "assistant", "function": "tool"}
 
@@ -85,7 +85,8 @@ class WireCall(FrozenValue, frozen=True):
             return "{}"
         try:
             return compact_json(self.arguments)
-        except ValueError:  # a number that JSON does not know: no arguments, and shown as they were written
+        # NaN or infinity, which JSON does not have: these are no arguments, and are shown as they were sent.
+        except ValueError:
             return json.dumps(self.arguments, ensure_ascii=False)
 
 
@@ -104,10 +105,11 @@ class Conversation:
         self._in_text: list[str] = []
 
     def add(self, role: str, content: str) -> None:
-        """Add what a system or a user says."""
+        """Add a message of the system or the user; one with results that smolagents wrote becomes those."""
         if self._in_text and content.startswith(OBSERVATION_MARK):
             text = content.removeprefix(OBSERVATION_MARK)
-            # A line belongs to each call; where there are other lines, all of the text belongs to each.
+            # smolagents writes a line for each call. Where the number of lines is another, a result has
+            # line breaks of its own: then each call gets all of the text.
             lines = text.split("\n")
             if len(lines) != len(self._in_text):
                 lines = [text] * len(self._in_text)
@@ -128,12 +130,12 @@ class Conversation:
         ids = normal_ids(own, self.calls, numbered=self._numbered)
         self.calls += len(own)
         self.messages.append(assistant_message(content, own, ids))
-        # A result without an id comes right after its call.
+        # A result without an id belongs to the latest calls: earlier ones that have no id either are closed.
         self._open = [] if self._numbered else [call for call in self._open if call[0]]
         self._open += [(call.id, call.name, id) for call, id in zip(own, ids, strict=True)]
 
     def add_result(self, id: str, content: str, *, name: str = "", failed: bool = False) -> None:
-        """Add what a tool gave: for the call with that id, else the first one open, by that name if given."""
+        """Add a tool's result: for the call with that id, else the first open call, of that name if given."""
         message = {"role": "tool", "content": content, "tool_call_id": self._answered(id, name)}
         self.messages.append({**message, "error": True} if failed else message)
 
@@ -146,7 +148,7 @@ class Conversation:
 
 
 def normal_role(role: str) -> str:
-    """Give one of system, user, assistant, tool; who is none of them is a user."""
+    """Give one of system, user, assistant, tool; any other role becomes a user."""
     role = _ROLES.get(role, role)
     return role if role in ("system", "user", "assistant", "tool") else "user"
 
@@ -164,10 +166,10 @@ def assistant_message(content: str, calls: Sequence[WireCall], ids: Sequence[str
 
 
 def normal_ids(calls: Sequence[WireCall], prior: int, *, numbered: bool = False) -> list[str]:
-    """Give an id to each call of one reply: the wire's own where it is there, and no other's.
+    """Give an id to each call of one reply: the wire's own, unless an earlier call of the reply has it too.
 
-    Else it is made of the call's place in the conversation and of what it asks, so that it is the same in
-    each later request. ``prior`` counts the calls that were made before.
+    Else the id is made of the call's place in the conversation, its name and its arguments, so that it is
+    the same in each later request. ``prior`` counts the calls that were made before.
     """
     ids: list[str] = []
     for place, call in enumerate(calls, start=prior + 1):
@@ -180,7 +182,7 @@ def normal_ids(calls: Sequence[WireCall], prior: int, *, numbered: bool = False)
 
 
 def canonical_arguments(text: str) -> str:
-    """Write arguments in the one way that every client's spelling of them comes to."""
+    """Write arguments in one form, however a client has written them."""
     args, raw = parse_arguments(text)
     if raw is not None:
         return raw
@@ -191,7 +193,8 @@ def canonical_arguments(text: str) -> str:
 
 
 def _whole_numbers(value: Any) -> Any:
-    """Write 5.0 as 5: JavaScript and Go do, and a call's echo is the call."""
+    """Write 5.0 as 5, as clients in JavaScript and Go do when they send a call back."""
+    # Above 2**53 floats have no neighbours that differ by 1, and the whole number would be another one.
     if isinstance(value, dict):
         return {name: _whole_numbers(it) for name, it in value.items()}
     if isinstance(value, list):
@@ -230,7 +233,6 @@ class AnsweredRequest:
             return None
 
     def reply(self, parts: ReplyParts) -> ModelReply:
-        """Give the reply in normal form."""
         own = [call for call in parts.calls if call.by == "agent"]
         prior = 0
         # The request is read only where an id has to be made of how many calls the conversation holds.

@@ -55,7 +55,7 @@ def _calls(message: Json) -> list[WireCall]:
 
 
 def read_reply(body: Json) -> ReplyParts:
-    """Read a whole reply; the only object of a stream that was cut off is one too, and says so."""
+    """Read a whole reply, or the only object of a stream that was cut off, which has ``done: false``."""
     if not isinstance(body.get("message"), dict):
         raise UnreadableTraffic("the reply holds no message")
     message = as_map(body["message"])

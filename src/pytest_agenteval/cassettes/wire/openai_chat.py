@@ -26,7 +26,7 @@ from pytest_agenteval.records.tool_spec import parse_arguments
 
 
 def join_call(calls: list[dict[str, Any]], piece: Json) -> int:
-    """Put a piece into the call that it goes on with, or begin a call with it; give the call's place."""
+    """Add a piece to the call that it continues, or begin a call with it; give the call's place."""
     function = as_map(piece.get("function") or piece.get("custom"))
     written = {**function, "arguments": function.get("arguments", function.get("input"))}
     place = _place_of(calls, piece, written)
@@ -37,9 +37,10 @@ def join_call(calls: list[dict[str, Any]], piece: Json) -> int:
 
 
 def join_function(function: dict[str, Any], piece: Json) -> None:
-    """Put a piece of name and arguments behind what came before."""
+    """Add a piece of name and arguments to those before it."""
     name, arguments = as_text(piece.get("name")), piece.get("arguments")
-    if name != function["name"]:  # a server that repeats it with each piece means the same one
+    # Some servers repeat the whole name with each piece.
+    if name != function["name"]:
         function["name"] += name
     if isinstance(arguments, str) and isinstance(function["arguments"], str):
         # Some servers begin with an empty object, and bring the arguments behind it.
@@ -50,9 +51,10 @@ def join_function(function: dict[str, Any], piece: Json) -> None:
 
 
 def _place_of(calls: list[dict[str, Any]], piece: Json, written: Json) -> int:
-    """Find a piece's call, or begin one; some servers count none, or give each the number 0.
+    """Find the call of a piece, or begin one; give its place.
 
-    Others give each piece an id of its own: what names no function goes on with the call before.
+    Some servers give calls no number, or each the number 0. Others give each piece an id of its own: a piece
+    that names no function continues the call before.
     """
     index, id = piece.get("index"), as_text(piece.get("id"))
     for place in reversed(range(len(calls))):
@@ -68,9 +70,9 @@ def _place_of(calls: list[dict[str, Any]], piece: Json, written: Json) -> int:
 
 
 def _begins_another(started: Json, written: Json) -> bool:
-    """Whether a piece names a function and cannot go on with a call, as that has all of its arguments.
+    """Whether a piece names a function and cannot continue a call, as that has all of its arguments.
 
-    A server that repeats the name with each piece has then nothing more to add.
+    A piece that only repeats the call's name begins no other.
     """
     name, added = as_text(written.get("name")), written.get("arguments")
     if not name or not (name != started["name"] or added):
@@ -147,7 +149,7 @@ def _part(part: Json) -> str:
 
 
 def _spoken_text(message: Json) -> str:
-    """Give an assistant's text; parts follow each other without a break, as in the stream they came in."""
+    """Give an assistant's text; its parts are joined without a break, as the pieces of a stream are."""
     text = text_of(message.get("content"), "") or as_text(message.get("refusal"))
     return text or as_text(as_map(message.get("audio")).get("transcript"))
 
@@ -158,6 +160,7 @@ def _calls(message: Json) -> list[WireCall]:
         function = as_map(call.get("function") or call.get("custom"))
         arguments = function.get("arguments", function.get("input"))
         calls.append(WireCall(as_text(call.get("id")), as_text(function.get("name")), arguments))
+    # The older form of the API has one call, without an id.
     legacy = as_map(message.get("function_call"))
     return calls or ([WireCall("", as_text(legacy.get("name")), legacy.get("arguments"))] if legacy else [])
 
@@ -169,7 +172,8 @@ def read_reply(body: Json) -> ReplyParts:
         raise UnreadableTraffic("the reply holds no choices")
     choice = min(choices, key=lambda choice: as_count(choice.get("index")))
     message, reason = choice.get("message"), as_text(choice.get("finish_reason"))
-    if refused := refusal_in(200, choice):  # OpenRouter's, whose upstream failed
+    # OpenRouter reports the failure of its own provider within a choice.
+    if refused := refusal_in(200, choice):
         raise refused
     if reason == "error":
         raise UnreadableTraffic("the provider failed in the midst of its reply")
@@ -191,7 +195,7 @@ def read_reply(body: Json) -> ReplyParts:
 
 
 def _thoughts(message: Json) -> str:
-    """Give the thoughts of a reply, which servers put into fields of their own, or into parts (Mistral)."""
+    """Give the thoughts of a reply, which are in a field of their own or, with Mistral, in parts."""
     for name in _THOUGHTS:
         if isinstance(thoughts := message.get(name), str) and thoughts:
             return thoughts
@@ -209,10 +213,12 @@ def join(events: Iterable[Json]) -> Json:
         for name in ("id", "model", "usage", "service_tier"):
             if value := event.get(name):
                 whole[name] = value
+        # Groq sends the usage of a stream under a key of its own.
         if "x_groq" in event and (served := as_map(event["x_groq"]).get("usage")):
             whole["usage"] = served
         for piece in maps_in(event.get("choices")):
-            if as_count(piece.get("index")):  # of several choices the first, as of a whole reply
+            # Of several choices only the first is read, as of a whole reply.
+            if as_count(piece.get("index")):
                 continue
             for name, value in piece.items():
                 if value is not None and name not in ("delta", "message", "index", "logprobs"):
@@ -225,7 +231,7 @@ def join(events: Iterable[Json]) -> Json:
 
 
 class _StreamedMessage:
-    """Puts a message together of the pieces that a stream brings: there may be tens of thousands of them."""
+    """Joins the pieces of a streamed message: there may be tens of thousands of them."""
 
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {"content": []}
@@ -233,15 +239,17 @@ class _StreamedMessage:
         self._legacy: dict[str, Any] = {}
 
     def add(self, delta: Json) -> None:
-        """Add a piece; what is null or empty in it says nothing."""
+        """Add a piece; null and empty values in it are passed over."""
         for name, value in delta.items():
             if not value:
                 continue
             if name in _TEXTS and isinstance(value, str):
                 self._texts.setdefault(name, []).append(value)
-            elif name == "content":  # Mistral, which streams parts
+            # Mistral streams content as parts.
+            elif name == "content":
                 self._texts["content"].append(text_of(value, ""))
-                if not any(as_text(delta.get(name)) for name in _THOUGHTS):  # else they are told twice
+                # Some servers send thoughts in parts and in a field of their own: they are read once.
+                if not any(as_text(delta.get(name)) for name in _THOUGHTS):
                     self._texts.setdefault("reasoning", []).append(_thoughts({"content": value}))
             elif name == "audio":
                 self._texts.setdefault("transcript", []).append(as_text(as_map(value).get("transcript")))

@@ -64,7 +64,7 @@ def _part(part: Json) -> str:
 
 
 def output_text(output: Any) -> str:
-    """Give what a client's tool gave as a text."""
+    """Give the result of a client's tool as a text; a value that is no text as JSON."""
     if isinstance(output, list) and all(isinstance(part, dict) and "type" in part for part in output):
         return text_of(output)
     if isinstance(output, dict) and output.get("type") == "computer_screenshot":
@@ -73,7 +73,7 @@ def output_text(output: Any) -> str:
 
 
 def messages_text(items: Iterable[Json]) -> str:
-    """Give what the messages among items say; parts follow each other without a break."""
+    """Give the text of the messages among items; parts are joined without a break."""
     return "".join(text_of(item.get("content"), "") for item in items if kind_of(item) == "message")
 
 
@@ -93,7 +93,7 @@ def _call(item: Json, kind: str) -> WireCall:
 
 
 def _provider_call(item: Json, kind: str) -> WireCall:
-    """Read a call that the provider has carried out itself, with what came of it."""
+    """Read a call that the provider has carried out itself, with its result."""
     result = next((item[name] for name in _RESULTS if item.get(name) is not None), None)
     if kind == "image_generation_call":
         result = base64_placeholder("image", result, f"image/{as_text(item.get('output_format')) or 'png'}")
@@ -130,7 +130,7 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
         conversation.add("system", instructions)
     items = body.get("input")
     listed = [{"role": "user", "content": items}] if isinstance(items, str) else maps_in(items)
-    # What a model said and called at once is one message, as it is one reply.
+    # Items of the model that follow each other are one reply, and so one message.
     for by_model, group in groupby(listed, _is_model_item):
         run = list(group)
         if by_model:
@@ -214,13 +214,14 @@ def join(events: Iterable[Json]) -> Json:
             whole = {**held, "ended": kind in _ENDINGS}
     if not (whole or items):
         return {}
-    if not maps_in(whole.get("output")):  # cut off, or a server that tells the items only one by one
+    # The stream was cut off, or its server sends the items one by one alone.
+    if not maps_in(whole.get("output")):
         whole["output"] = [items[place] for place in sorted(items)]
     return whole if whole.get("ended") else {**whole, "status": "incomplete"}
 
 
 def _with_delta(item: Json, kind: str, delta: str) -> Json:
-    """Put a piece into an item that never came whole: the text of a message, or a call's arguments."""
+    """Add a piece to an item that may never arrive whole: the text of a message, or a call's arguments."""
     if kind in ("response.output_text.delta", "response.refusal.delta"):
         return {**item, "type": "message", "content": text_of(item.get("content"), "") + delta}
     if kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):

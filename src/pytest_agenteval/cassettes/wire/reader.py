@@ -47,12 +47,12 @@ IGNORED_SETTINGS = frozenset({
 })  # fmt: skip
 """Settings that clients make up anew for each run, or that change nothing of what is asked."""
 
-# What is read may be anything, at any depth: whatever a reader stumbles over says that it is not the format.
+# A body may hold anything, at any depth: whatever a reader raises means that it is not in the format.
 _STUMBLES = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError, StructError)
 
 
 class WireFormat(Protocol):
-    """What a module gives that reads one format."""
+    """The functions of a module that reads one format."""
 
     NUMBERED: bool
     """Whether calls have no ids on this wire."""
@@ -61,7 +61,7 @@ class WireFormat(Protocol):
         """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
 
     def read_reply(self, body: Json) -> ReplyParts:
-        """Read a whole reply."""
+        """Read a whole reply, or one that ``join`` made; raises UnreadableTraffic."""
 
     def join(self, events: Iterable[Json]) -> Json:
         """Give the whole reply that a stream's events make."""
@@ -74,6 +74,7 @@ def read_request(format: str, request: Request, items: Mapping[str, Json] = NOTH
     """
     try:
         body = json_object(request.body)
+        # Clients of OpenAI's Responses may leave the history to the provider, and name its items by ids.
         listed = body.get("input")
         if items and isinstance(listed, list):
             body = {**body, "input": [_referred(item, items) for item in listed]}
@@ -105,6 +106,7 @@ def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Js
         if response.status >= 400:
             raise refusal_of(response)
         parts = body_parts(response, streamed=streamed)
+        # A stream begins with the status 200, and may still report an error later.
         for event in parts.objects:
             if refused := refusal_in(response.status, event):
                 raise refused
@@ -115,7 +117,7 @@ def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Js
 
 
 def read_parts(format: str, whole: Json) -> ReplyParts:
-    """Read what a whole reply says, its thoughts beside the text; raises UnreadableTraffic."""
+    """Read a whole reply, with its thoughts apart from its text; raises UnreadableTraffic."""
     try:
         parts = _reader(format).read_reply(whole)
         text, thought = split_thoughts(parts.content)
@@ -131,7 +133,8 @@ def prompt_identity(request: ModelRequest) -> str:
     settings = {name: value for name, value in request.settings.items() if name not in IGNORED_SETTINGS}
     messages = [without_ids(message) for message in request.messages]
     content = {"model": request.model, "messages": messages, "tools": tools, "settings": settings}
-    # msgspec writes a long prompt ten times as quickly; models send halves of surrogate pairs, it does not.
+    # msgspec writes a long prompt ten times as quickly, and raises for the halves of surrogate pairs that
+    # models send.
     with suppress(UnicodeError, TypeError):
         return sha256(_sorted(content)).hexdigest()[:DIGEST_CHARS]
     return json_digest(content)

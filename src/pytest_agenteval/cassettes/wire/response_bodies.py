@@ -35,7 +35,7 @@ _SMALLEST = _PRELUDE.size + _U32.size
 
 
 def is_aws_event_stream(raw: bytes) -> bool:
-    """Whether bytes begin with a frame's prelude, which its checksum tells."""
+    """Whether bytes begin with the prelude of a frame, by its checksum."""
     return len(raw) >= _PRELUDE.size and crc32(raw[:8]) == _PRELUDE.unpack_from(raw)[2]
 
 
@@ -69,7 +69,7 @@ def aws_frame(headers: bytes, payload: bytes) -> bytes:
 
 
 def _headers(raw: bytes) -> dict[str, str]:
-    """Read the headers that are texts; the others say nothing that is needed."""
+    """Read the headers that are texts; others are not needed."""
     headers: dict[str, str] = {}
     place = 0
     while place < len(raw):
@@ -98,7 +98,8 @@ def _event(headers: dict[str, str], payload: bytes) -> Json:
     if kind == "exception":
         return {"error": {**held, "type": headers.get(":exception-type", "")}}
     name = headers.get(":event-type", "")
-    if name == "chunk" and "bytes" in held:  # an event of another format, within this one
+    # Bedrock's ``invoke`` wraps the events of the model's own format.
+    if name == "chunk" and "bytes" in held:
         return json_object(b64decode(as_text(held["bytes"])), "surrogateescape")
     return {name: held}
 
@@ -124,8 +125,8 @@ def body_parts(response: Response, *, streamed: bool = True) -> BodyParts:
     Where the request wants no stream (``streamed`` is False) nothing may follow the one object of a reply: it
     would be lost.
 
-    The body tells its form, not the header: recordings lose headers, and servers are wrong about them. What
-    a stream that was cut off ends in is left out, as its client left it out.
+    The form is read off the body and not off the headers: recordings may lack them, and servers send wrong
+    ones. An incomplete event at the end of a stream that was cut off is left out, as clients do.
     """
     raw = raw_body(response.body)
     if is_aws_event_stream(raw):
@@ -136,13 +137,15 @@ def body_parts(response: Response, *, streamed: bool = True) -> BodyParts:
         raise UnreadableTraffic("the body is empty")
     if _SSE_FIELD.match(text):
         return BodyParts(_sse_objects(text), True)
+    # Gemini streams one JSON array, unless the request wants server-sent events.
     if text.startswith("["):
         return BodyParts(list(_values(text, 1)), True)
     if not streamed and text.startswith("{"):
         return BodyParts([json_object(text)], False)
     objects = list(_values(text, 0))
     if not objects:
-        read_json(text)  # says what is wrong with it
+        # This raises for a text that is no JSON, and says where it is wrong.
+        read_json(text)
         raise UnreadableTraffic("the body is no JSON object")
     return BodyParts(objects, streamed=len(objects) > 1)
 
@@ -157,11 +160,12 @@ def _sse_objects(text: str) -> list[Json]:
 
 
 def _values_at_once(blocks: list[str]) -> list[Json] | None:
-    """Read blocks each of which is one object; None where that is not sure: it is much quicker.
+    """Read blocks each of which is one object; None where they may be something else.
 
-    Where each begins and ends with a brace, no value goes on from one into the next: JSON has no brace that
-    opens right behind one that closes.
+    That is much quicker than reading them one by one.
     """
+    # If each block begins and ends with a brace, no value goes on from one block into the next: within JSON,
+    # no brace opens right behind one that closes.
     if not all(block.startswith("{") and block.endswith("}") for block in blocks):
         return None
     try:
@@ -179,6 +183,7 @@ def _values_one_by_one(blocks: list[str]) -> Iterator[Json]:
         try:
             value = read_json(data)
         except UnreadableTraffic:
+            # The last event of a stream that was cut off may be half of one.
             if place == len(blocks):
                 return
             raise
@@ -189,7 +194,7 @@ def _values_one_by_one(blocks: list[str]) -> Iterator[Json]:
 def _sse_data(text: str) -> Iterator[str]:
     """Give the data of each event; what has none, as comments that keep a connection open, is left out."""
     data: list[str] = []
-    # Most servers end lines in one way alone: to split there takes a tenth of the pattern's time.
+    # Most servers end lines with ``\n`` alone: splitting there takes a tenth of the pattern's time.
     for line in (*(_LINE.split(text) if "\r" in text else text.split("\n")), ""):
         if not line:
             if data:
@@ -200,7 +205,7 @@ def _sse_data(text: str) -> Iterator[str]:
 
 
 def _values(text: str, place: int) -> Iterator[Json]:
-    """Give the objects from a place on, until what is none: commas and blanks may stand between them."""
+    """Give the objects from a place on, up to anything else: commas and blanks may stand between them."""
     while match := _NEXT.match(text, place):
         try:
             value, place = JSON_DECODER.raw_decode(text, match.end())
@@ -263,7 +268,8 @@ def refusal_of(response: Response) -> ModelRefused:
 
 
 def refusal_in(status: int, event: Json) -> ModelRefused | None:
-    """Give the error that a body or an event of a stream tells, though the status says that all is well."""
+    """Give the error that a body, or an event of a stream, reports under a status of success; else None."""
+    # OpenAI's Responses report an error within the response that an event holds.
     failed = as_map(event.get("response")) or event
     if not failed.get("error") and event.get("type") != "error":
         return None

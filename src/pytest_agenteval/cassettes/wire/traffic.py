@@ -103,7 +103,7 @@ class ModelRefused(UnreadableTraffic):
 
 def read_json(text: str) -> Any:
     """Read a JSON text; raises UnreadableTraffic for what is none, NaN and bottomless nesting included."""
-    # msgspec is much quicker, and knows no halves of surrogate pairs, which models send.
+    # msgspec is much quicker, but refuses halves of surrogate pairs, which models send: then Python reads it.
     with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
         return msgspec.json.decode(text)
     try:
@@ -122,6 +122,7 @@ def json_object(body: Body, errors: str = "replace") -> Json:
 
 def text_of_body(body: Body, errors: str = "replace") -> str:
     """Give a body as text; a byte that is no UTF-8 becomes U+FFFD, or what ``errors`` says."""
+    # Some servers put a byte order mark before their JSON.
     return body.decode("utf-8-sig", errors) if isinstance(body, bytes) else (body or "").lstrip("\ufeff")
 
 
@@ -131,29 +132,29 @@ def raw_body(body: Body) -> bytes:
 
 
 def as_map(value: Any) -> Json:
-    """Give a map, or the empty one."""
+    """Give a map; any other value gives the empty one."""
     return value if isinstance(value, dict) else NOTHING
 
 
 def maps_in(value: Any) -> list[Json]:
-    """Give the maps of a list, without what is none."""
+    """Give the maps of a list; any other item is left out, and any other value gives no maps."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def as_text(value: Any) -> str:
-    """Give a text, or the empty one."""
+    """Give a text; any other value gives the empty one."""
     return value if isinstance(value, str) else ""
 
 
 def rest_of(body: Json, *read: str) -> dict[str, Any]:
-    """Give what a body holds besides the keys that were read; what is null counts as absent."""
+    """Give what a body holds besides the keys that were read; null counts as absent."""
     return {name: value for name, value in body.items() if name not in read and value is not None}
 
 
 def wrapped_result(result: Any) -> tuple[str, bool]:
     """Give a tool's result as a text, and whether it is an error, where an API takes nothing but objects.
 
-    Clients call the one key in their own way; what has more keys is the result itself.
+    Each client has its own name for the one key of the object. A map with more keys is the result itself.
     """
     if isinstance(result, dict) and len(result) == 1:
         (name, inner), *_ = result.items()
@@ -171,7 +172,7 @@ _WRAPPERS = ("result", "output", "content", "return_value", *_FAILED)
 
 
 def function_spec(tool: Json) -> ToolSpec:
-    """Read a tool of OpenAI's, its function inside or flat; one of the provider's has its type for a name."""
+    """Read a tool of OpenAI's form, nested or flat; a tool of the provider's is named by its type."""
     kind = as_text(tool.get("type"))
     inner = as_map(tool.get("function") or tool.get("custom")) or tool
     name = as_text(inner.get("name")) or as_text(tool.get("server_label")) or kind
@@ -179,7 +180,6 @@ def function_spec(tool: Json) -> ToolSpec:
 
 
 def tool_spec(name: str, description: Any, parameters: Any) -> ToolSpec:
-    """Give a tool; what the wire leaves out is empty."""
     return ToolSpec(name, as_text(description), as_map(parameters))
 
 
@@ -194,12 +194,12 @@ def placeholder(kind: str, *words: str) -> str:
 
 
 def base64_placeholder(kind: str, data: object, mime: str = "", name: str = "") -> str:
-    """Tell an attachment by its base64 text."""
+    """Describe an attachment by its name, type and size; ``data`` is base64."""
     return placeholder(kind, name, mime, size_of_base64(data if isinstance(data, str) else ""))
 
 
 def url_placeholder(kind: str, url: object, name: str = "") -> str:
-    """Tell an attachment by its address, or by type and size where the address holds it all."""
+    """Describe an attachment by its address, or by type and size where a ``data:`` address holds it all."""
     url = url if isinstance(url, str) else ""
     if url[:5].lower() != "data:":
         return placeholder(kind, name, url if len(url) <= _LONGEST else f"{url[:_LONGEST]}…")
@@ -210,13 +210,14 @@ def url_placeholder(kind: str, url: object, name: str = "") -> str:
 
 
 def data_placeholder(kind: str, data: str, name: str = "") -> str:
-    """Tell an attachment by its base64 text, which may stand in an address of its own."""
+    """Describe an attachment by its base64 text, which may be a ``data:`` address."""
     is_url = data[:5].lower() == "data:"
     return url_placeholder(kind, data, name) if is_url else base64_placeholder(kind, data, name=name)
 
 
 def size_of_base64(data: str) -> str:
     """Give how much a base64 text holds, as people write it."""
+    # Four letters hold three bytes; one or two ``=`` at the end hold none.
     size = len(data) * 3 // 4 - data[-2:].count("=")
     if size < 1000:
         return f"{size} B"

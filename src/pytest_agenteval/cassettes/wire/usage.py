@@ -103,17 +103,19 @@ def read_usage(format: str, usage: Json, service_tier: object = "") -> tuple[Usa
     read = None if first is None else first + sum(count or 0 for count in added)
     written, thought = _count(usage, names.output, missing), _count(usage, names.reasoning, missing)
     total, both = _count(usage, names.total) or 0, (read or 0) + (written or 0)
-    # xAI, and some of Gemini's models, count thoughts beside what is written: then the total tells.
+    # xAI, and some of Gemini's models, count thoughts apart from the output: only the total shows that.
     if names.total and thought and (total != both if names.zero_is_absent else total == both + thought):
         written = (written or 0) + thought
     cached = (_count(usage, name, missing) for name in names.cached)
     from_cache = max((count for count in cached if count is not None), default=None)
     cost = _value(usage, names.cost) if names.cost else None
-    if isinstance(cost, dict):  # Perplexity's: searches, of which tokens say nothing, are most of it
+    # Perplexity gives a map. Most of its cost is that of searches, which no count of tokens shows.
+    if isinstance(cost, dict):
         cost = cost.get("total_cost")
     usd = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
     audio_input = _count(usage, names.audio_input) or 0
-    if names.audio_cached:  # what was cached counts as such, and costs that
+    # Cached audio is counted, and paid for, as cached tokens.
+    if names.audio_cached:
         audio_input = max(0, audio_input - (_count(usage, names.audio_cached) or 0))
     priced_apart = PricedApart(
         _count(usage, names.cache_writes) or 0,
@@ -145,8 +147,10 @@ def _count(usage: Json, name: str, missing: int | None = None) -> int | None:
 
 def as_count(value: Any) -> int:
     """Give a whole number, or 0; a float that is whole is one, and so are digits as a text."""
+    # Longer numbers are no counts, and Python raises for texts of thousands of digits.
     if isinstance(value, str) and value.isdecimal() and len(value) <= 18:
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
+    # NaN is the one value that is not equal to itself.
     return int(value) if value == value and abs(value) < 1e18 else 0
