@@ -569,7 +569,7 @@ class _Deadline:
 
 
 async def _end_after_refusal(is_decided: Callable[[], bool], deadline: _Deadline) -> None:
-    """Bring the deadline nearer once it is decided how the trial ends."""
+    """Bring the deadline nearer once the ending of the trial is decided."""
     # A refusal is not an Exception, so that clients do not retry. It ends the task in which it is raised:
     # what waits for that task, such as the reader of a stream that is fed from the background, would wait for
     # ever.

@@ -56,14 +56,12 @@ class LocalExecutor:
         return context.concurrency
 
     async def run(self, request: TrialRequest) -> Trial:
-        """Carry out one plan, or grade the stored trial again."""
         if request.stored is not None:
             return await regrade(request.plan, self._context, request.stored)
         workspace = Path(request.workspace) if request.workspace else None
         return await run_trial(request.plan, self._context, workspace=workspace)
 
     async def agent_side(self, plan: Plan) -> AgentDigests:
-        """Return the digests of the agent of a plan's trial."""
         return await agent_digests(plan, self._context)
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:

@@ -45,7 +45,6 @@ class TrialSpans(SpanProcessor):
             return self._ended.pop(scope, [])
 
     def on_start(self, span: LiveSpan, parent_context: Context | None = None) -> None:
-        """Note to which trial the span belongs."""
         scope = current()
         with self._lock:
             owner = None if scope is None else scope.of_trial
@@ -55,7 +54,6 @@ class TrialSpans(SpanProcessor):
                 self._owners[_id(span)] = owner
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Store the span if it belongs to a trial."""
         with self._lock:
             owner = self._owners.pop(_id(span), None)
             spans = None if owner is None else self._ended.get(owner)

@@ -110,8 +110,6 @@ class Pool:
         return job.trial
 
     def calibrate(self, request: CalibrationRequest) -> Future[CalibrationResult]:
-        """Have labelled examples judged, beside the trials."""
-
         async def calibrate() -> CalibrationResult:
             await self._wait_until_up()
             if self._unable is not None:

@@ -217,7 +217,6 @@ class ProcessExecutor:
         return trial
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
-        """Have labelled examples judged, in one of the processes."""
         try:
             result: CalibrationResult = pickle.loads(await self._in_idle_process(calibrate_pickled, request))
         except ExecutorBroken as broken:

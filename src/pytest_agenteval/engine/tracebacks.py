@@ -79,7 +79,7 @@ def _folders(*names: str) -> tuple[str, ...]:
 
 
 def _without_ours(stack: Sequence[FrameSummary]) -> Iterator[FrameSummary]:
-    """Drop the frames before the first frame of theirs; count ours in between."""
+    """Drop the frames before the first one of a user; count ours in between."""
     first = next((place for place, frame in enumerate(stack) if _is_theirs(frame)), 0)
     left_out = 0
     for place, frame in enumerate(stack[first:], first + 1):

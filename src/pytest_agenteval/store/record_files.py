@@ -227,7 +227,6 @@ def usage_line(used: Usage) -> Line:
 
 
 def read_usage(line: Mapping[str, Any]) -> Usage:
-    """Read what ``usage_line`` returned."""
     get = line.get
     counts = (get("in", 0), get("out", 0), get("cached", 0), get("reasoning", 0))
     asks, attempts = get("asks", 0), get("attempts", 0)

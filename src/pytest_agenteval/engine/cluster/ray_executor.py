@@ -213,7 +213,6 @@ class RayExecutor:
             return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
-        """Have labelled examples judged, on one of the actors."""
         try:
             actor = await self._least_busy()
             arrival = await actor.do(pickle_request(request), self._variables.of_models(request.conditions))
