@@ -227,11 +227,13 @@ class FrontMatter:
     """Does a Markdown file's front matter hold these values? The score is the share that it holds.
 
     ``values`` maps paths into the front matter (``tags[0]``) to matchers; see ``graders/matchers.py``.
-    ``path`` starts at the workspace's root and may be a glob: then the one file that fits best counts. The
-    YAML is read as other programs read it: merge keys count, of a key that comes twice the last one does, and
-    ``yes`` or a date is a text or what YAML 1.1 makes of it, whichever is wanted. Without front matter no
-    value is there; where the file is missing or no text, every value is missed, also one that should be
-    absent. Where its front matter cannot be read, the grade is undecided (``unreadable``).
+    ``path`` starts at the workspace's root and may be a glob: then the one file that fits best counts.
+
+    The YAML is read as other programs read it: merge keys count, and of a key that comes twice the last one
+    does. ``yes`` or a date is a text or what YAML 1.1 makes of it, whichever is wanted.
+
+    Without front matter no value is there. Where the file is missing or no text, every value is missed, also
+    one that should be absent. Where its front matter cannot be read, the grade is undecided (``unreadable``).
     """
 
     path: str

@@ -506,13 +506,15 @@ def normalize_mention(text: str) -> str:
 def mentions(text: str, needle: str) -> bool:
     """Whether a text mentions what the needle names.
 
-    A needle that is a date is looked for among the dates, one that is a time among the times, one that is an
-    address among the addresses; anything else as a run of whole words and numbers. Signs between words do
-    not matter, nor does a hyphen within one, a plural's s, nor what Korean, Arabic and Hebrew write onto a
-    word. A number that is given with a sign is not mentioned by one with the other. English number words
-    count as numbers, and a month is also mentioned short, or by a date in it. A whole number up to 24 is also
-    mentioned by a time at that hour, morning or evening. A needle without word or number is looked for as it
-    is.
+    A needle that is a date is looked for among the dates, one that is a time among the times, and one that is
+    an address among the addresses. Any other needle is looked for as a run of whole words and numbers;
+    without word or number, it is looked for as it is.
+
+    - Signs between words do not matter, nor does a hyphen within one, a plural's s, nor what Korean, Arabic
+      and Hebrew write onto a word.
+    - A number with a sign is not mentioned by one with the other sign. English number words count as numbers.
+    - A month is also mentioned by its short name, or by a date in it.
+    - A whole number up to 24 is also mentioned by a time at that hour, morning or evening.
     """
     target, folded = words_to_digits(normalize_mention(needle)), words_to_digits(normalize_mention(text))
     target = target.replace(" ", "") if _SPACED_NUMBER.fullmatch(target) else target

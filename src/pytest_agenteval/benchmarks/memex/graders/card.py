@@ -122,10 +122,12 @@ def _completeness_check(stated: State, on_disk: State | None) -> Check:
 class CardTemplateChoice:
     """Is one of the expected templates the card's first, or at least among its others?
 
-    1 where the card's first template is expected, 0.5 where only a later one is, else 0; half credit passes.
-    Ids are compared exactly. In ``default`` mode an empty list of expected ids and an unknown id are refused,
-    and templates that an agent tells of but that are not on its card score 0. ``only`` asks for no template
-    but expected ones, none of them twice: anything else halves the score, and half credit does not pass.
+    The score is 1 where the card's first template is expected, 0.5 where only a later one is, else 0; half
+    credit passes. Ids are compared exactly.
+
+    In ``default`` mode an empty list of expected ids and an unknown id are refused, and templates that an
+    agent reports but that are not on its card score 0. With ``only``, the card may have no template but
+    expected ones, none of them twice: anything else halves the score, and half credit does not pass.
     """
 
     expected_template_ids: Sequence[str]
@@ -211,12 +213,14 @@ _NO_VALUES = frozenset({"", "true", "false", "null", "~"})
 class CardMustContain:
     """Is each of the given texts on the card? The score is the share that is.
 
-    ``upstream`` looks, in lower case, through the card's raw YAML: keys, fact id and timestamp included; no
-    texts score 0. ``default`` looks through what the user gets to see: the title, and every text and number
-    among the values of the filled templates, each by itself. There, a text is found as a whole: as words of
-    any script, as a number by its value, as a date or a time in any spelling, as an address on its own host.
-    A list in the place of a text holds several, of which one is enough. No texts leave the grade undecided, a
-    blank one is refused.
+    ``upstream`` searches the card's raw YAML in lower case: keys, fact id and timestamp included; no texts
+    score 0.
+
+    ``default`` searches what the user gets to see: the title, and every text and number among the values of
+    the filled templates, each by itself. There, a text is found as a whole: as words of any script, as a
+    number by its value, as a date or a time in any spelling, as an address on its own host. A list in the
+    place of a text holds several wordings, of which one is enough. Without texts the grade is undecided, and
+    a blank text is refused.
     """
 
     substrings: Sequence[str | Sequence[str]]
@@ -311,12 +315,14 @@ _SCALES = frozenset(map(Decimal, (0, 1, 10, 100)))
 class CardNumbersGiven:
     """Is every number on the card one that the entry gives? The score is the share that is.
 
-    Looked at are the title and the values of the filled templates, except dates, times, addresses and
-    colours: what those have to be, ``card_must_contain`` can say. A number counts by its value, whatever its
-    spelling and sign; of the entry, English number words count too. 0, 1, 10 and 100 are where scales begin
-    and end, and the entry's year is known; whatever else may stand there, such as what can be worked out, is
-    given in ``also``. Where ``days`` are given, every full date is one of them, or the entry's day. A card
-    without a number or such a date to look at leaves the grade undecided.
+    The grader looks at the title and the values of the filled templates, except dates, times, addresses and
+    colours: ``card_must_contain`` can say what those have to be. A number counts by its value, whatever its
+    spelling and sign; in the entry, English number words count too.
+
+    0, 1, 10 and 100 are always allowed, because scales begin and end there, and so is the entry's year.
+    ``also`` gives whatever else may stand there, such as what can be worked out. Where ``days`` are given,
+    every full date has to be one of them, or the entry's day. A card without such a number or date leaves the
+    grade undecided.
     """
 
     also: Sequence[str] = ()

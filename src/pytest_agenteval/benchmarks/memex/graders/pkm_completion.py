@@ -108,13 +108,17 @@ _LEADING = re.compile(r"[\W_]*(\d{1,2}-\d{1,2})(?!\d)")
 class PkmFactsFiled:
     """Do the notes newly say each of these facts, in words of their own? The score is the share of yes.
 
-    ``facts`` are texts that lines new in the knowledge base have to say, one way or another: a list in the
-    place of a text holds several wordings, of which one is enough. They are found whole: words of any script,
-    numbers by their value, dates and times in any spelling. Three more questions: is the entry worked in, not
-    pasted as it is (an entry of a few words may be), does every new file hold the entry's id, so that none
-    is a stray, and is nothing dated a day before or after the entry, unless the entry or ``days`` name that
-    day? A file that was only moved is not new. Where the entry was skipped, the grade is
-    undecided: ``pkm_completion`` says whether that was right.
+    ``facts`` are texts that new lines of the knowledge base have to say, one way or another. A list in the
+    place of a text holds several wordings, of which one is enough. Facts are found whole: words of any
+    script, numbers by their value, dates and times in any spelling.
+
+    Three more questions have a share in the score:
+
+    - Is the entry worked in, and not pasted as it is? An entry of a few words may be pasted.
+    - Does every new file hold the entry's id, so that none is a stray? A file that was only moved is not new.
+    - Is nothing dated a day before or after the entry, unless the entry or ``days`` name that day?
+
+    Where the entry was skipped, the grade is undecided: ``pkm_completion`` says whether that was right.
     """
 
     facts: Sequence[str | Sequence[str]]

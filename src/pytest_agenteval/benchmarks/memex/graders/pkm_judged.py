@@ -217,11 +217,12 @@ class PkmAppendCoherence(PkmJudgedGrader):
     """Do additions to files that were there before take up those files' form, order and voice?
 
     ``default`` shows judges every such file as it was, and one diff of all that was done to it, by whatever
-    tool; where nothing was added to a file that was there before, there is nothing to judge.
+    tool. Where nothing was added to a file that was there before, there is nothing to judge. A skipped entry
+    was added to nothing.
+
     ``upstream`` looks at the first edit that succeeded, as Memex does, at its two texts and no file, and
     reads replies and counts as Memex does; of several judges it takes the mean. Only the choice of the edit,
-    reading and arithmetic are Memex's there: the prompt is ours in both modes. A skipped entry was added to
-    nothing.
+    reading and arithmetic are Memex's there: the prompt is ours in both modes.
     """
 
     name: ClassVar[str] = APPEND_COHERENCE

@@ -30,17 +30,20 @@ ROUTED_CORRECTLY = "pkm_routed_correctly"
 class PkmRoutedCorrectly:
     """Did a change land in an expected file, or at least in an expected bucket?
 
-    1 where one of ``expected_files`` was changed, or an expected bucket where no file is expected; 0.5, which
-    passes, for the right bucket and another file; else 0. Undecided where the entry was skipped: whether that
-    was right, ``pkm_completion`` says. ``upstream`` compares paths as Memex does: by their first letters.
+    The score is 1 where one of ``expected_files`` was changed, or an expected bucket where no file is
+    expected; 0.5, which passes, for the right bucket and another file; else 0. It is undecided where the
+    entry was skipped: ``pkm_completion`` says whether that was right. ``upstream`` compares paths by their
+    first letters, as Memex does.
 
     ``default`` compares whole names: ``Areas/Health/`` is a folder, ``Areas/Health`` may also be a file
     ``Areas/Health.md``, and neither is ``Areas/Healthcare.md``. Only created and changed files that hold
-    something new count: white space, deletions and a new order do not. Of a split task, ``every_bucket`` asks
-    for a change in each bucket: the score is the mean of what each bucket gets by the rule above, where the
-    files expected of a bucket are those that lie in it. Wrong extra files are named (``elsewhere`` in the
-    details) and cost nothing, unless ``only`` is set: then one of them halves the score. With
-    ``every_bucket`` or ``only``, half credit does not pass: the threshold is 1.
+    something new count: white space, deletions and a new order do not.
+
+    With ``every_bucket``, for a task whose entry belongs in several places, each bucket needs a change. The
+    score is the mean of what each bucket gets by the rule above, where the files expected of a bucket are
+    those that lie in it. Wrong extra files are named (``elsewhere`` in the details) and cost nothing, unless
+    ``only`` is set: then one of them halves the score. With ``every_bucket`` or ``only``, half credit does
+    not pass: the threshold is 1.
     """
 
     expected_buckets: Sequence[str]
@@ -254,15 +257,19 @@ UNSEEN = "files were changed without a tool call: what was read before cannot be
 class PkmReadBeforeWrite:
     """Did the agent read what it was about to change?
 
-    ``upstream`` asks whether ``required_read_path`` was read, with Read, before the first Write or Edit of
-    any file in the list of calls; who writes nothing has only to read. ``default`` asks of each file that was
-    there before the trial and was edited, overwritten, moved over or removed: was it read, with Read or
-    BatchRead and without an error, in an earlier turn than its first change? Reading and changing in one turn
-    is too late: the agent saw no text in between. Reading a part of a file is enough, calls in messages that
-    the task gave count, and a file that was moved is still the same file; moving it is no change. The score
-    is the share of such files, and of ``required_read_path`` where one is given: it must have been read,
-    changed or not. Without either there is nothing to judge, and the grade is undecided; so it is, in both
-    modes, where files were changed and no tool was called: an agent with tools of its own is not seen at it.
+    ``upstream`` looks whether ``required_read_path`` was read, with Read, before the first Write or Edit of
+    any file in the list of calls; an agent that writes nothing has only to read it.
+
+    ``default`` looks at each file that was there before the trial and was edited, overwritten, moved over or
+    removed: was it read, with Read or BatchRead and without an error, in an earlier turn than its first
+    change? Reading and changing in one turn is too late, because the agent saw no text in between. Reading a
+    part of a file is enough, and calls in messages that the task gave count. A file that was moved is still
+    the same file; moving it is no change.
+
+    The score is the share of such files, and of ``required_read_path`` where one is given: it must have been
+    read, changed or not. Without either there is nothing to judge, and the grade is undecided. It is
+    undecided in both modes where files were changed and no tool was called: the calls of an agent with its
+    own tools are not seen.
     """
 
     required_read_path: str | None = None

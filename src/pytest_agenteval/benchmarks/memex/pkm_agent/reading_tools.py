@@ -158,7 +158,8 @@ A file cannot forge it: each of its lines stands behind a number. After such a R
 end the run: there is time to put the file in order.
 """
 
-# Limits and kinds of reminders are those of the original agent.
+# The limits of the original agent. Its fourth reminder, for files that were edited in several sessions, is
+# left out: a trial is one session.
 LONG = 1000
 TOO_LONG = 2000
 MANY_SMALL = 5
