@@ -26,6 +26,7 @@ class Sight(FrozenValue, frozen=True):
     @property
     def share(self) -> float:
         """The share that was seen, 0 to 1; 1 where none was tried."""
+        # A suite without a spoiler that code can decide is not at fault for it.
         return self.seen / self.tried if self.tried else 1.0
 
 
@@ -76,17 +77,18 @@ class SuiteAudit(FrozenValue, frozen=True):
 
     @property
     def sight(self) -> Sight:
-        """All spoilers together."""
+        """The sum over all spoilers."""
         sights = self.spoilers.values()
         return Sight(sum(each.seen for each in sights), sum(each.tried for each in sights))
 
     def is_sound(self, least: float) -> bool:
         """Whether references reach 1.0, doing nothing misses, nothing broke, and enough spoilers are seen."""
+        # A broken trial is no miss: a grader that crashes at every answer but the reference has seen nothing.
         return not (self.below or self.idle or self.broken) and self.sight.share >= least - 1e-9
 
     @property
     def misses_idle(self) -> int:
-        """How many tasks were seen to miss where nothing is done."""
+        """How many tasks miss where the agent does nothing, without those whose trial broke."""
         broken = sum(trial.player == NOP for trial in self.broken)
         return self.tasks - len(self.idle) - broken
 
@@ -119,7 +121,7 @@ class Audit(Document, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        """Whether every suite is, every trial ended, and no rubric can be moved by what is judged."""
+        """Whether every suite is sound, every trial ended, and no rubric can be moved by what is judged."""
         moved = any(rubric.moved_by for rubric in self.rubrics)
         return not (self.unfinished or moved) and all(suite.is_sound(self.least) for suite in self.suites)
 
@@ -130,6 +132,8 @@ def audit_of(run: Run, audited: RunAudit, least: float = LEAST) -> Audit:
     for task in audited.unaudited:
         unaudited[task.suite] = (*unaudited.get(task.suite, ()), task.task)
     suites = dict.fromkeys(task.suite for task in audited.tasks)
+    # Each task is tried by its spoilers, by its whole reference, and by doing nothing. A run without a plan
+    # ended before its first trial.
     planned = len(audited.spoilers) + 2 * len(audited.tasks)
     unfinished = sum(group.trials for group in run.planned) - len(run.entries) if run.planned else planned
     return Audit(
@@ -159,7 +163,7 @@ class _Suite:
 
     def audit(self) -> SuiteAudit:
         below = [entry for entry in self.entries if entry.key.model == ORACLE and not entry.full]
-        # What misses with the whole reference, too, shows nothing.
+        # Where even the whole reference misses, a miss of its spoilt form shows nothing about the graders.
         nothing = {entry.key.task for entry in below}
         spoilt = [
             entry
@@ -167,6 +171,7 @@ class _Suite:
             if self._spoiler(entry) and entry.ending != "errored" and entry.key.task not in nothing
         ]
         unseen = [entry for entry in spoilt if entry.ending == "passed"]
+        # An audit asks no judge, so what only a judge could see is in no figure of the graders.
         for_judges = self._left_to_judges(spoilt, unseen)
         decidable = [entry for entry in spoilt if entry not in for_judges]
         tried, seen = Counter[str](), Counter[str]()
@@ -193,11 +198,13 @@ class _Suite:
     def _left_to_judges(
         self, spoilt: Sequence[JournalEntry], unseen: Sequence[JournalEntry]
     ) -> list[JournalEntry]:
-        """Give those that judges alone could have seen.
+        """Give those of the unseen trials that only a judge could have seen.
 
-        That is: the task's judge graded nothing, no other grader took anything off, and none of them noticed
-        a spoiler of the places that this one changed.
+        In these the task's judge graded nothing, every other grader gave 1, and no grader noticed any spoiler
+        of the places that this one changed.
         """
+        # A place in which code noticed one spoiler is one that code looks at: missing another there is its
+        # own fault, and not left to a judge.
         seen_places = {
             (entry.key.task, place)
             for entry in spoilt
@@ -219,6 +226,8 @@ class _Suite:
         tried, seen = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         for entry in decidable:
             names = self.tasks[entry.key.task].graders if entry.key.task in self.tasks else {}
+            # By the grader's name, not its label: a task may use one grader several times, and then any of
+            # them is enough.
             saw_spoiler: dict[str, bool] = {}
             for grade in entry.grades:
                 if grade.score is not None:
@@ -267,7 +276,7 @@ MOST_LINE = 400
 
 
 def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[StyledLine]:
-    """Give what the audit shows; with ``tells_unseen`` also each spoiler that no grader noticed, by task."""
+    """Give the tables, faults and verdicts of an audit; with ``tells_unseen`` also each unseen spoiler."""
     for suite in audit.suites:
         yield from table_lines(suite_table(suite), width)
         for title, trials in (
@@ -312,12 +321,12 @@ def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[Sty
 
 
 def audit_markdown(audit: Audit) -> str:
-    """Give the tables of an audit in Markdown."""
     return "\n\n".join(table_markdown(suite_table(suite)).rstrip("\n") for suite in audit.suites) + "\n"
 
 
 def suite_table(suite: SuiteAudit) -> ReportTable:
     """Give how many of the spoilers each grader saw, of those that it could decide."""
+    # Columns have one order in every suite's table, whichever trials ended first.
     spoilers = [name for name in TITLES if name in suite.spoilers]
     graders = suite.graders
     sights = {

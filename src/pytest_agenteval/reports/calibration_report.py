@@ -67,6 +67,7 @@ def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[Styl
         StyledLine(f"{INDENT}compared with {data['labels']['said']}{repeats}"),
     ]
     for judge in dict.fromkeys(agreement["judge"] for agreement in data["measured"]):
+        # Ids of models differ mostly at their ends, so a long one is shortened in its middle.
         lines += [StyledLine(INDENT + shorten_middle(_judge_label(data, judge), width - len(INDENT)))]
         columns = []
         for agreement in _agreements(data, judge):
@@ -83,14 +84,14 @@ def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[Styl
 
 
 def _judge_label(data: JsonObject, judge: str) -> str:
-    """Say which model a judge is; all of them together where the name is empty."""
+    """Name a judge with its model, or all judges together where the name is empty."""
     if not judge:
         return f"{PANEL} ({data['combine']})"
     return f"judge {_judge_model_label(next(row for row in data['judges'] if row['name'] == judge))}"
 
 
 def _judge_model_label(judge: JsonObject) -> str:
-    """Say what model a judge is: ``claude (anthropic/claude-x)``."""
+    """Name the model of a judge: ``claude (anthropic/claude-x)``."""
     name, id = (one_line(judge[key], 3 * MOST_NAME) for key in ("name", "id"))
     if judge["offline"]:
         return f"{name} (offline, no LLM)"
@@ -107,6 +108,7 @@ def format_shortfall(threshold: JsonObject) -> str:
     """Write what a threshold requires and what was found, with enough digits to show the difference."""
     value, text = threshold["found"]["value"], _format_threshold_value(threshold)
     is_figure = threshold["metric"] != SCORED_METRIC and value is not None
+    # 0.6996 is written as 0.70: "0.7 or more (found 0.70)" would look reached.
     if is_figure and float(format_statistic(value)) == threshold["threshold"]:
         text = f"{value:.6f}"
     return f"{_format_threshold(threshold)} (found {text})"
@@ -121,19 +123,19 @@ def format_unreadable(judge: JsonObject) -> str:
 
 
 def format_statistic(value: float | None) -> str:
-    """Write a figure, which may lie below 0; a hair below is 0."""
+    """Write a figure, which may be negative; one that rounds to 0 is written without a sign."""
     return format_figure(abs(value) if value is not None and -0.005 < value < 0 else value)
 
 
 def _format_threshold_value(threshold: JsonObject) -> str:
-    """Say what was found of what a threshold is about: a figure, or a number of examples."""
+    """Write what was found for a threshold: a figure, or a number of examples."""
     estimate = threshold["found"]
     is_count = threshold["metric"] == SCORED_METRIC and estimate["value"] is not None
     return f"{estimate['value']:.0f}" if is_count else _format_estimate(estimate)
 
 
 def _format_estimate(estimate: JsonObject) -> str:
-    """Say what was found: ``0.55, 0.31 to 0.72``, or why there is no figure or no interval."""
+    """Write a figure with its interval, ``0.55, 0.31 to 0.72``, or why there is no figure or no interval."""
     if estimate["value"] is None:
         return f"none: {estimate['reason']}"
     beside = _format_estimate_interval(estimate, " to ") or estimate.get("reason", "")
@@ -144,8 +146,9 @@ def _format_estimate(estimate: JsonObject) -> str:
 def _format_estimate_interval(estimate: JsonObject, between: str = "-") -> str:
     if "low" not in estimate:
         return ""
+    # Correlations and agreements may lie below 0, where a dash between the ends would look like a minus.
     if estimate["low"] < 0 and between == "-":
-        between = ".."  # a dash would be taken for a minus
+        between = ".."
     return f"{format_statistic(estimate['low'])}{between}{format_statistic(estimate['high'])}"
 
 
@@ -171,12 +174,13 @@ def _agreements(data: JsonObject, judge: str) -> list[JsonObject]:
 
 
 def _judge_notes(data: JsonObject, judge: str) -> Iterator[str]:
-    """Say what stands behind a judge's figures: why some are missing, what it could not tell, its noise."""
+    """Give what explains a judge's figures: unreadable replies, the confusion, missing scores, its noise."""
     for row in data["judges"]:
         if row["name"] == judge and "unread" in row:
             yield format_unreadable(row)
     for agreement in _agreements(data, judge):
         name = agreement["dimension"]
+        # The page draws the confusion; on a terminal it is one line, its rows between slashes.
         confusion = agreement["confusion"]
         categories = ", ".join(f"{category:g}" for category in confusion["categories"])
         rows = " / ".join(" ".join(map(str, row)) for row in confusion["rows"])
@@ -190,7 +194,7 @@ def _judge_notes(data: JsonObject, judge: str) -> Iterator[str]:
 
 
 def _undefined(figures: JsonObject) -> Iterator[str]:
-    """Say why figures of the table have no value, those with one reason together, or no interval."""
+    """Say why figures of the table have no value or no interval; those with one reason stand together."""
     reasons = {metric: figures[metric]["reason"] for metric in FIGURES if figures[metric]["value"] is None}
     for reason in dict.fromkeys(reasons.values()):
         yield f"no {', '.join(metric for metric, why in reasons.items() if why == reason)}: {reason}"
@@ -199,11 +203,12 @@ def _undefined(figures: JsonObject) -> Iterator[str]:
 
 
 def _panel_notes(data: JsonObject) -> Iterator[str]:
-    """Say how far the judges agree with each other, and what all of them took."""
+    """Say how far the judges agree with each other, and what all of them used and cost."""
     for name, estimate in data["among_judges"].items():
         yield f"the judges among themselves, {name}: alpha {_format_estimate(estimate)}"
     usages = [judge["usage"] for judge in data["judges"] if judge["usage"]]
     if usages:
+        # Added up as usages and not as numbers: a sum of which one part is unknown is written as such.
         each = (Usage(used["tokens"], cost_usd=used["cost_usd"], asks=used["asks"]) for used in usages)
         took = sum(each, NO_USAGE)
         tokens, cost = format_tokens(token_figure(took)), format_cost(cost_figure(took))
@@ -212,6 +217,7 @@ def _panel_notes(data: JsonObject) -> Iterator[str]:
 
 def _threshold_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
     thresholds = data["thresholds"]
+    # Without a threshold a calibration fails for one reason only.
     if not thresholds and not data["passed"]:
         yield StyledLine(f"{INDENT}not passed: a judge's replies cannot be read", "red")
     elif not thresholds:
@@ -231,6 +237,7 @@ def _disagreement_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
         label, score = format_figure(disagreement["label"]), format_figure(disagreement["score"])
         where = f"{disagreement['id']}, {disagreement['dimension']}"
         votes = disagreement["votes"]
+        # One rationale fits into the line; the page has those of all judges.
         vote = next((vote for vote in votes if vote["rationale"]), None)
         by = f"{vote['judge']}: " if vote and len(votes) > 1 else ""
         why = f": {by}{vote['rationale']}" if vote else ""
@@ -288,6 +295,7 @@ def calibration_page(data: JsonObject) -> str:
 
     Every text of labels and judges is escaped: what an agent wrote is shown, and never obeyed.
     """
+    # All judges together come last where there are several: that is the one that thresholds are about.
     judges = list(dict.fromkeys(agreement["judge"] for agreement in data["measured"]))
     sources: list[str] = data["labels"]["sources"]
     sections = []
@@ -314,9 +322,10 @@ def calibration_page(data: JsonObject) -> str:
 
 
 def _no_disagreement(data: JsonObject) -> str:
-    """Say what it means that no score lay away from its label: nothing, where there is no score."""
+    """Give the sentence that stands in place of the list where no score differs from its label."""
     agreements = _agreements(data, data["measured"][-1]["judge"])
     scored, labelled = (sum(agreement[key] for agreement in agreements) for key in ("scored", "examples"))
+    # A judge that gave no score at all has no disagreement either, which must not look like praise.
     if not scored:
         return "No example has a score: there is nothing to compare."
     if scored < labelled:
@@ -325,14 +334,15 @@ def _no_disagreement(data: JsonObject) -> str:
 
 
 def _card(data: JsonObject, dimension: str, judge: str, is_decisive: bool) -> dict[str, Any]:
-    """Give one judge's plot and figures; thresholds are about the decisive one."""
+    """Give one judge's plot and figures; the decisive judge's have the thresholds."""
     agreement = next(row for row in _agreements(data, judge) if row["dimension"] == dimension)
     thresholds = {
         threshold["metric"]: threshold
         for threshold in data["thresholds"]
         if is_decisive and threshold["dimension"] == dimension
     }
-    # The corners of what lies within the tolerance of the diagonal, from the lower left one.
+    # The corners of the band within the tolerance of the diagonal, from the lower left one. SVG counts y from
+    # the top, hence SIDE - y below.
     reach = SIDE * min(data["tolerance"], 1.0)
     left, right = (0.0, reach), (SIDE - reach, SIDE)
     corners = [(0.0, 0.0), left, right, (SIDE, SIDE), (SIDE, SIDE - reach), (reach, 0.0)]
@@ -357,10 +367,12 @@ def _dots(data: JsonObject, dimension: str, judge: str) -> Iterator[PlotDot]:
             if judge:
                 scores = next((vote["scores"] for vote in ask["votes"] if vote["judge"] == judge), {})
             score: float | None = scores.get(dimension)
+            # Rounded, so that scores that differ in the last bit of a float do not lie on top of each other.
             if score is not None:
                 places[round(label, 4), round(score, 4), example["source"]] += 1
     # Large dots are drawn first: small ones would disappear below them.
     for (x, y, source), count in sorted(places.items(), key=lambda place: -place[1]):
+        # By the root of the count, so that the area of a dot and not its width grows with it.
         radius = min(LARGEST, SMALLEST + GROWTH * sqrt(count - 1))
         says = f"{source} label {format_statistic(x)}, score {format_statistic(y)}: {count}×"
         yield PlotDot(SIDE * x, SIDE * y, round(radius, 2), source, says)
@@ -370,6 +382,7 @@ def _bar(name: str, estimate: JsonObject, threshold: JsonObject | None) -> Figur
     def at(value: float | None) -> float | None:
         if value is None:
             return None
+        # Correlations and agreements run from -1 to 1, the figures of FROM_ZERO from 0 to 1.
         share = value if name in FROM_ZERO else (value + 1) / 2
         return round(100 * min(1.0, max(0.0, share)), 2)
 
@@ -406,7 +419,8 @@ class Heat(NamedTuple):
 
 
 def _confusion_heat(confusion: JsonObject) -> Heat:
-    """Give a confusion with the shade of every cell: the more often a pair was met, the stronger its cell."""
+    """Give a confusion with the shade of every cell, which is the share of its row."""
+    # Of its row and not of the whole: labels that are rare would otherwise have pale rows.
     names = tuple(format_figure(category) for category in confusion["categories"])
     rows = []
     for place, row in enumerate(confusion["rows"]):

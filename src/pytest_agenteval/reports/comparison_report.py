@@ -73,7 +73,8 @@ def comparison_lines(
 ) -> list[StyledLine]:
     """Give a comparison as lines of at most ``width`` columns.
 
-    ``basis`` adds what verdicts rest on: p, and whose the noise is. ``whole`` leaves nothing out.
+    ``basis`` adds what verdicts rest on: p-values, and how much of the noise comes from repetitions and from
+    judges. ``whole`` leaves nothing out.
     """
     width = clamp_width(width)
     lines = _headline_lines(comparison, width)
@@ -92,6 +93,7 @@ def _suite_lines(
     old, new = map(printable, (pooled_text(suite, names=whole) or comparison.old, comparison.new))
     runs = "same run" if comparison.same_run else f"{old} -> {new}"
     changed = f"  changed: {', '.join(suite.differs)}" if suite.differs else ""
+    # Tasks that errored on one side throughout are compared, but have no change.
     scored = sum(task.change is not None for task in suite.tasks)
     tasks = f"{pluralize(len(suite.tasks), 'task')} {repetitions_text(suite)}"
     tasks = tasks if scored in (0, len(suite.tasks)) else f"{scored} of {tasks}"
@@ -107,6 +109,7 @@ def _suite_lines(
     if suite.suite.verdict == "identical":
         score = format_figure(suite.suite.new)
         yield from wrapped_lines(f"score {score}, every trial scored as before", width)
+        # Few tasks that all scored as before do not show that tasks like these would.
         for text in too_few_text(suite.suite, comparison.tolerance, suite.levels.suite):
             yield from wrapped_lines(text, width)
         return
@@ -123,6 +126,7 @@ def _suite_lines(
                 return unknown
             return " -> ".join("unknown" if value is None else form(value) for value in (pair.old, pair.new))
 
+        # The unit stands once where both figures are known: "1,200 -> 1,300 tokens".
         tokens = both(suite.tokens, lambda value: f"{value:,.0f} tokens", "tokens unknown")
         parts = [tokens.replace(" tokens ->", " ->"), both(suite.seconds, format_duration, NOT_KNOWN)]
         if suite.cost_usd != Pair(0, 0):
@@ -178,6 +182,7 @@ def _sentences(
     if suite.sensitivity is not None and change.verdict != "identical":
         if change.verdict == "not worse" or "cannot tell" in (change.verdict, change.like_these):
             yield from sensitivity_text(suite.sensitivity, comparison.tolerance)
+        # Where the sentence above names a number of tasks already, a second number would only confuse.
         needed = suite.sensitivity.needed
         says_tasks = needed is not None and needed.repetitions is None
         if change.verdict == "cannot tell" and not says_tasks:
@@ -193,6 +198,7 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
     others = [change for change in suite.buckets if not change.testable]
     moved = [change for change in others if abs(change.change) > UNCHANGED]
     moved_most = sorted(moved, key=lambda change: -change.change) if whole else _furthest(moved)
+    # The others are counted in a line below: a suite may have dozens of buckets of one task each.
     if testable or moved:
         yield StyledLine("")
         changes = [*testable, *moved_most]
@@ -217,7 +223,7 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
 
 
 def _furthest(changes: Iterable[Change]) -> list[Change]:
-    """Give those that rose most and those that fell most, in the order of their change."""
+    """Give the changes that rose most and those that fell most, the highest first."""
     ordered = sorted(changes, key=lambda change: -change.change)
     if len(ordered) <= 2 * MOST_EACH_WAY:
         return ordered
@@ -231,6 +237,7 @@ def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLi
     up = sum(change > UNCHANGED for _, change in changes)
     down = sum(change < -UNCHANGED for _, change in changes)
     yield StyledLine("")
+    # Equal means may differ in the last bit of a float, as 0.3 and 0.1 + 0.2 do: hence UNCHANGED.
     same = len(changes) - up - down
     yield from wrapped_lines(f"{pluralize(same, 'task')} as before, {up} up, {down} down", width)
     moved = sorted((pair for pair in changes if abs(pair[1]) > UNCHANGED), key=lambda pair: pair[1])
@@ -243,6 +250,8 @@ def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLi
     broken = [printable(task.task) for task in suite.tasks if task.broken]
     if mended:
         yield from wrapped_lines(f"Mended (none passed, now all do): {', '.join(mended)}", width)
+    # With few repetitions chance alone breaks many tasks, so the number is beside them, and without any
+    # broken task it is shown only where the repetitions are enough to see one.
     if broken or (whole and min(suite.repetitions[0][0], suite.repetitions[1][0]) >= LEAST_TRIALS):
         by_chance = f"chance alone breaks about {suite.broken_by_chance:.1f}"
         text = f"Broken (all passed, now none does): {', '.join(broken) or 'none'} ({by_chance})"
@@ -271,6 +280,7 @@ def _graders(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
 
 def _remarks(comparison: RunComparison, width: int, whole: bool) -> Iterator[StyledLine]:
     obstacles = comparison.obstacles
+    # Counted by task, and listed one by one: a task may have an obstacle for each model.
     if obstacles:
         yield StyledLine("")
         tasks = pluralize(len(tasks_left_out(comparison)), "task")
@@ -289,7 +299,10 @@ MOST_BUCKETS = 5
 
 
 def verdict_lines(comparison: RunComparison, width: int, verbosity: int) -> list[StyledLine]:
-    """Give the verdict with each suite's score and changed buckets; all of it from 1, the verdict below 0."""
+    """Give the lines of a comparison that end a run with a baseline.
+
+    At verbosity 0 these are the verdict, suites and changed buckets, below 0 the verdict, from 1 on all.
+    """
     if verbosity > 0:
         return comparison_lines(comparison, width, whole=True)
     lines = _headline_lines(comparison, width)
@@ -312,6 +325,7 @@ def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
             for text in drift_text(suite):
                 yield from wrapped_lines(printable(text), width, "yellow", indent="    ")
             changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
+            # What fell most comes first: where the list is cut, falls stay.
             for change in sorted(changed, key=lambda change: change.change)[:MOST_BUCKETS]:
                 scores = f"{format_figure(change.old)} -> {format_figure(change.new)}"
                 text = f"{bucket_name(change)}  {scores}  {verdict_text(change)}"
@@ -335,6 +349,7 @@ WIDE = 120
 
 def comparison_markdown(comparison: RunComparison) -> str:
     """Give the verdict as a heading, and the screen folded away below it."""
+    # Names of models and suites come from users, and Markdown is published as a comment or a summary.
     verdict = KNOWN_SECRETS.text(headline(comparison))
     block = "\n".join(["```text", *basis_lines(comparison), "```"])
     folded = folded_markdown("what the verdict rests on", block)
@@ -342,7 +357,8 @@ def comparison_markdown(comparison: RunComparison) -> str:
 
 
 def basis_lines(comparison: RunComparison) -> list[str]:
-    """Give what the verdict rests on, for a block of code in Markdown: the screen without its headline."""
+    """Give the screen without its headline, for a block of code in Markdown."""
+    # Backticks in a name could end the block. The headline, perhaps wrapped, ends at the first empty line.
     lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE, basis=True)]
     return lines[lines.index("") + 1 :] if "" in lines else []
 
@@ -402,9 +418,10 @@ class BaselineDocument(Document, frozen=True, kw_only=True):
 
 
 def baseline_change(path: Path, entries: Sequence[JournalEntry]) -> BaselineChange:
-    """Compare what is to be written into a baseline's file with what is there now."""
+    """Compare what will be written into a baseline's file with what it holds now."""
     after = _results_by_task(entries)
     before = _results_by_task(read_baseline(path).entries) if path.exists() else {}
+    # Scores may be equal although the task is another one: its digests are compared as well.
     changed = [name for name in after if name in before and before[name] != after[name]]
     differing = {
         name: tuple(
@@ -426,7 +443,7 @@ def baseline_change(path: Path, entries: Sequence[JournalEntry]) -> BaselineChan
 
 
 class _TaskResults(FrozenValue, frozen=True):
-    """What a task's trials came to, and the digests that have to be equal to compare them."""
+    """The scores of a task's trials, None for errored ones, and the digests that comparable trials share."""
 
     scores: tuple[float | None, ...]
     digests: Mapping[str, frozenset[str]]

@@ -50,6 +50,7 @@ def _format_about(number: int) -> str:
 
 def sent_text(sent: SentDifference) -> str:
     """Name the part of what was sent to models that differs, with the first line that does."""
+    # A date or an id in a prompt is another one in each trial, and not what was changed between the runs.
     if sent.varies:
         return f"The {sent.part} that was sent varies from trial to trial; nothing else in it differs."
     digests = " -> ".join(digest[:MOST_DIGEST] or "none" for digest in (sent.old, sent.new))
@@ -67,9 +68,9 @@ def sent_text(sent: SentDifference) -> str:
 
 
 def repetitions_text(suite: SuiteComparison) -> str:
-    """Write how often tasks were tried: ``x 3``; ``x 2-3, then x 3`` where the sides are not alike.
+    """Write how often tasks were repeated: ``x 3``; ``x 2-3, then x 3`` where the sides differ.
 
-    Where that was decided by a look against the old side: ``x 3, then x 2 of 2..6: stopped after 2, …``.
+    Where an interim look at the old side decided it: ``x 3, then x 2 of 2..6: stopped after 2, …``.
     """
     old, new = (f"x {low}" if low == high else f"x {low}-{high}" for low, high in suite.repetitions)
     if suite.look is not None:
@@ -91,8 +92,9 @@ def look_text(look: SuiteLook) -> str:
 
 
 def elsewhere_text(suite: SuiteComparison) -> Iterator[str]:
-    """Say that repetitions were decided against another run than the one that is compared with."""
+    """Say that the number of repetitions was decided by a comparison with another run than this one."""
     for look in suite.looks_elsewhere:
+        # Levels are corrected for looks at the side that is compared with, and not for looks at another.
         between = f"{look.low}..{look.high}"
         yield (
             f"How often tasks were repeated ({between}) was decided in a comparison with {look.baseline}. "
@@ -101,14 +103,14 @@ def elsewhere_text(suite: SuiteComparison) -> Iterator[str]:
 
 
 def pooled_text(suite: SuiteComparison, *, names: bool = False) -> str:
-    """Count the runs that the baseline is of, where there are several."""
+    """Count the runs of a baseline that is of several; empty for a baseline of one."""
     runs = suite.baseline_runs
     named = f" ({', '.join(run.run for run in runs)})" if names else ""
     return f"baseline of {len(runs)} runs{named}" if runs else ""
 
 
 def alike_text(runs: Sequence[RunDrift]) -> str:
-    """Say whether the runs of a baseline are alike; where they are not, which differ and what follows."""
+    """Say whether the runs of a baseline are alike; where they are not, which differ and what to do."""
     if any(run.drifted for run in runs):
         return f"{apart_text(runs)}. Set the baseline again with runs that agree, or verdicts may be wrong"
     compared = [run for run in runs if run.mean is not None]
@@ -126,14 +128,15 @@ def drift_text(suite: SuiteComparison) -> Iterator[str]:
 
 
 def apart_text(runs: Sequence[RunDrift]) -> str:
-    """Say what each run scored, where they are more apart than chance makes them."""
+    """Give the score of each run, for runs of which one or more has drifted."""
     scores = ", ".join(f"{run.run} {format_figure(run.mean)}" for run in runs if run.mean is not None)
     least = min(run.p for run in runs if run.drifted)
     return f"the runs differ by more than chance ({scores}; p {format_p(least)})"
 
 
 def held_out_text(suite: SuiteComparison) -> Iterator[str]:
-    """Say the how-manieth look at these held-out tasks it is: verdicts become rarer with each."""
+    """Say which look at these held-out tasks this is, and how likely a verdict by chance is at it."""
+    # All looks share one level of 5 %, so each further one gets a smaller part of it.
     if look := suite.held_out_looks:
         yield (
             f"Look {look} at these held-out tasks: chance alone gives a verdict in at most "
@@ -142,7 +145,7 @@ def held_out_text(suite: SuiteComparison) -> Iterator[str]:
 
 
 def verdict_text(change: Change) -> str:
-    """Write the verdict on a suite or bucket; nothing where none is possible."""
+    """Write the verdict on a suite or bucket; a dash where none is possible."""
     if change.verdict in ("better", "worse"):
         these = "this task" if change.tasks == 1 else "these tasks"
         return f"{change.verdict} on {these}" if change.of_these_tasks else change.verdict
@@ -152,7 +155,7 @@ def verdict_text(change: Change) -> str:
 
 
 def share_text(change: Change) -> str:
-    """Say that one bucket makes most of a suite's change, or that buckets do not agree; else nothing."""
+    """Say that one bucket makes most of a suite's change, or that buckets disagree; empty otherwise."""
     share = change.share
     if share is None:
         return ""
@@ -167,9 +170,10 @@ def share_text(change: Change) -> str:
 
 
 def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str]:
-    """Say what could have been seen, and what it would take to see as little as the tolerance."""
+    """Say how small a change would have been found, and what is needed to find one of the tolerance."""
     if sensitivity.visible is None:
         return
+    # 4 times in 5 is the power of 80 % for which the change was computed.
     text = f"A change of {format_figure(sensitivity.visible)} or more would be found 4 times in 5."
     if sensitivity.visible <= tolerance:
         yield text
@@ -184,7 +188,10 @@ def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str
 
 
 def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str]:
-    """Say how many tasks it takes to exclude a fall, where so few cannot even if all score as before."""
+    """Say how many tasks are needed to exclude a fall; nothing where there are enough.
+
+    Fewer cannot exclude one even if all of them score as before.
+    """
     needed = tasks_to_exclude(tolerance, level)
     if change.interval is not None and change.tasks < needed:
         yield (
@@ -194,7 +201,8 @@ def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str
 
 
 def noise_text(suite: SuiteComparison, comparison: RunComparison) -> Iterator[str]:
-    """Say whose noise the spread of the tasks' differences is."""
+    """Say how much of the spread of the tasks' changes comes from repetitions, and how much from judges."""
+    # Unknown where tasks were tried once: repetitions are what shows the noise.
     noise = suite.sensitivity.noise if suite.sensitivity else None
     if noise is None or noise.trial_share is None or not noise.variance:
         return
@@ -237,7 +245,7 @@ def headline(comparison: RunComparison) -> str:
 
 
 def suite_label(suite: SuiteComparison) -> str:
-    """Name a suite with its model, and both models where they are what is compared."""
+    """Name a suite with its model, or with both where the sides have different ones."""
     sides = zip((suite.old_who, suite.new_who), suite.own_models, strict=True)
     old, new = (
         one_line("@".join(filter(None, (acting_model(model, own), variant))), MOST_NAME)
@@ -248,24 +256,24 @@ def suite_label(suite: SuiteComparison) -> str:
 
 
 def suite_comparison(comparison: RunComparison | None, suite: SuiteView) -> SuiteComparison | None:
-    """Give what a comparison has of a suite with its model and variant, None where it has nothing."""
+    """Give the part of a comparison that is about a suite with its model and variant; None without one."""
     of_suite = (suite.suite, (suite.model, suite.variant))
     parts = comparison.suites if comparison else ()
     return next((part for part in parts if (part.name, part.new_who) == of_suite), None)
 
 
 def bucket_name(change: Change) -> str:
-    """Name a bucket on one line, also that of the tasks that are in none."""
+    """Name a bucket on one line; tasks that are in none have a name too."""
     return one_line(change.name, MOST_NAME) or NO_BUCKET
 
 
 def tasks_compared(comparison: RunComparison) -> set[tuple[str, str]]:
-    """Give the tasks that are compared, each with its suite; models share tasks."""
+    """Give the tasks that are compared, each with its suite; a task counts once for all models."""
     return {(suite.name, task.task) for suite in comparison.suites for task in suite.tasks}
 
 
 def fallen_tasks(comparison: RunComparison | None) -> dict[tuple[str, str], float]:
-    """Give by how much each task fell that scored less than before, by suite and task, over all models."""
+    """Give how far each task fell, below 0, by suite and task; with several models the deepest fall."""
     fallen: dict[tuple[str, str], float] = {}
     for suite in comparison.suites if comparison is not None else ():
         for task in suite.tasks:
@@ -275,7 +283,7 @@ def fallen_tasks(comparison: RunComparison | None) -> dict[tuple[str, str], floa
 
 
 def tasks_left_out(comparison: RunComparison) -> set[tuple[str, str]]:
-    """Give the tasks that are not compared, each with its suite; models share tasks."""
+    """Give the tasks that are not compared, each with its suite; a task counts once for all models."""
     return {(suite.name, obstacle.task) for suite in comparison.suites for obstacle in suite.obstacles}
 
 
@@ -301,15 +309,13 @@ def _parts(comparison: RunComparison) -> Iterator[str]:
 
 
 def _verdict_clauses(comparison: RunComparison) -> Iterator[tuple[str, str]]:
-    """Give the verdicts that are better or worse, with the words for them: whole suites, then buckets.
-
-    The bucket that a suite's own words name is not named again.
-    """
+    """Give the verdicts that are better or worse, each with its clause: whole suites, then buckets."""
     several = len(comparison.suites) > 1
     whole = [suite for suite in comparison.suites if suite.suite and _has_verdict(suite.suite)]
     for suite in whole:
         assert suite.suite is not None
         yield suite.suite.verdict, _clause(_short(suite, comparison), suite.suite, comparison)
+    # A bucket that its suite's clause names already, as the one that makes most of the change, is left out.
     buckets = [
         (f"{_short(suite, comparison)}: {bucket_name(change)}" if several else bucket_name(change), change)
         for suite in comparison.suites
@@ -335,7 +341,7 @@ def _clause(name: str, change: Change, comparison: RunComparison) -> str:
     tasks = "this task" if change.tasks == 1 else f"these {change.tasks} tasks"
     on_these = f" on {tasks}" if change.of_these_tasks else ""
     parts = [f"{name} is {change.verdict}{on_these} ({_scores(change)})", share_text(change)]
-    # How far a verdict on a suite carries: to tasks like these, or not.
+    # A verdict on these very tasks may not hold for others: the clause says whether it does.
     if change.like_these == "not worse":
         parts.append(f"and tasks like these are not worse by more than {comparison.tolerance:g}")
     elif change.like_these is not None:

@@ -26,19 +26,21 @@ class Window(NamedTuple):
 
 
 class Alignment(SequenceMatcher[Hashable]):
-    """Two sequences beside each other; see ``difflib.SequenceMatcher``, whose ways to tell of it it has.
+    """A ``difflib.SequenceMatcher`` whose work has a limit; opcodes and groups are those of its base class.
 
-    Not looked into, and so all different, is a stretch that would take too long: hundreds of items, of which
-    none is unique.
+    A stretch that would take too long (hundreds of items, none of them unique) is not searched: all of it
+    counts as different.
     """
 
     def __init__(self, old: Sequence[Hashable], new: Sequence[Hashable]) -> None:
+        # By default difflib ignores items that are frequent in 200 or more, as blank lines of files are.
         super().__init__(None, old, new, autojunk=False)
         self._old, self._new = old, new
         self._work_left = MOST_WORK
 
     def get_matching_blocks(self) -> list[Match]:
-        """Give what is equal, in order, each block as long as it can be; an empty one at the end."""
+        """Give the blocks that are equal, in order, each as long as it can be; the last one is empty."""
+        # difflib promises blocks that do not touch and an empty last one; its other methods build on that.
         whole = Window(0, len(self._old), 0, len(self._new))
         blocks: list[Match] = []
         for block in sorted(self._blocks(whole)):
@@ -54,6 +56,8 @@ class Alignment(SequenceMatcher[Hashable]):
             # Equal ends come first: most changes are small, and what is left is cheap to search.
             before, inner, after = self._trimmed(window)
             yield from (block for block in (before, after) if block.size)
+            # difflib searches what it can in time. A larger stretch is split at items that are unique on both
+            # sides, as a patience diff does: that costs no more than its length.
             work = self._work(inner)
             if 0 < work <= self._work_left:
                 self._work_left -= work
@@ -66,7 +70,6 @@ class Alignment(SequenceMatcher[Hashable]):
                 waiting += _between(inner, self._unique(inner))
 
     def _trimmed(self, window: Window) -> tuple[Match, Window, Match]:
-        """Give the equal items at both ends, and what is between them."""
         old_low, old_high, new_low, new_high = window
         while old_low < old_high and new_low < new_high and self._old[old_low] == self._new[new_low]:
             old_low, new_low = old_low + 1, new_low + 1
@@ -82,13 +85,13 @@ class Alignment(SequenceMatcher[Hashable]):
         return Counter(self._old[old_low:old_high]), Counter(self._new[new_low:new_high])
 
     def _work(self, window: Window) -> int:
-        """Give how many comparisons ``difflib`` needs at worst: all equal pairs, for each block anew."""
+        """Give how many comparisons ``difflib`` needs at worst: all equal pairs, again for each block."""
         old, new = self._counts(window)
         pairs = sum(count * new[item] for item, count in old.items())
         return pairs * min(old.total(), new.total())
 
     def _unique(self, window: Window) -> list[tuple[int, int]]:
-        """Give where items stand that are unique on both sides: the most that have one order on both."""
+        """Give the places of items that are unique on both sides: the most that have one order on both."""
         old, new = self._counts(window)
         once = {item for item, count in old.items() if count == new[item] == 1}
         places = {self._new[at]: at for at in range(*window[2:]) if self._new[at] in once}
@@ -107,7 +110,9 @@ def _between(window: Window, pairs: Sequence[tuple[int, int]]) -> Iterator[Windo
 
 
 def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Give the longest row of pairs, whose firsts rise, in which the seconds rise too."""
+    """Give the longest row of pairs in which the seconds rise; the firsts of ``pairs`` rise already."""
+    # Patience sorting, in n log n steps: `lows` holds the lowest second in which a row of each length can
+    # end, `ends` the number of that pair, and `before` the pair in front of each pair.
     lows: list[int] = []
     ends: list[int] = []
     before: list[int] = []
@@ -169,6 +174,7 @@ def file_changes(outcome: Outcome) -> Iterator[FileChange]:
 
 def _hunks(before: Tree, after: Tree, path: str) -> tuple[str, tuple[Hunk, ...]]:
     sides = [tree.files[path] for tree in (before, after) if path in tree]
+    # One side that is no text, or too large, is enough: half a diff would show the other as all new.
     for side in sides:
         if side.text is None:
             return f"{side.why or 'no text'}, {side.size:,} bytes", ()
@@ -176,11 +182,13 @@ def _hunks(before: Tree, after: Tree, path: str) -> tuple[str, tuple[Hunk, ...]]
             return f"too large to compare: {side.size:,} bytes", ()
     old, new = (_lines(tree.files.get(path)) for tree in (before, after))
     hunks = tuple(hunks_of_lines(old, new))
+    # Lines are compared without their line breaks, so two files may differ in nothing but these.
     if not hunks:
         return ("empty" if len(sides) == 1 else "only the ends of lines differ"), ()
     rows, whole = 0, sum(len(hunk.rows) for hunk in hunks)
     if whole <= MOST_ROWS:
         return "", hunks
+    # Rows after MOST_ROWS are left out, and the note says how many there are.
     first = []
     for hunk in hunks:
         first.append(Hunk(hunk.old_start, hunk.new_start, hunk.rows[: MOST_ROWS - rows]))
@@ -195,10 +203,11 @@ def _lines(file: FileText | None) -> list[str]:
 
 
 def hunks_of_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
-    """Give where two texts differ, line by line, with some equal lines around."""
+    """Give where two texts differ, line by line, with ``CONTEXT`` equal lines around."""
     for group in Alignment(old, new).get_grouped_opcodes(CONTEXT):
         rows: list[Row] = []
         for _, old_low, old_high, new_low, new_high in group:
+            # Lines of a replaced stretch are paired in order, for views that show both sides side by side.
             for before, after in zip_longest(old[old_low:old_high], new[new_low:new_high]):
                 tag: Tag = (
                     " " if before == after else "+" if before is None else "-" if after is None else "~"

@@ -44,10 +44,10 @@ class Rate(FrozenValue, frozen=True):
 
 
 class ResourceUse(FrozenValue, frozen=True):
-    """What all attempts took, those before the last too.
+    """What all attempts took, including those before the last.
 
-    An attempt of which a figure is unknown, or a part of it, is one unknown part of it: so is all that an
-    attempt took which was begun and never ended.
+    An attempt with an unknown figure, or with a part of it unknown, adds one unknown part to the sum. An
+    attempt that started and never ended adds one to each sum.
     """
 
     tokens: Figure
@@ -65,7 +65,7 @@ class GroupStatistics(FrozenValue, frozen=True):
     grades had no judge. ``unscored`` of the averaged trials lack a grade that only a judge gives: their
     scores rest on the other grades, and so do the passes of ``unproven`` trials, which a judge could undo;
     ``lacking`` counts such grades by grader. ``judging`` is what the judges took, which is no part of
-    ``spent``. ``interrupted`` of the trials that are ``not_run`` were begun, and never ended.
+    ``spent``. ``interrupted`` of the trials that are ``not_run`` started, and never ended.
     """
 
     name: str
@@ -98,7 +98,7 @@ class GroupStatistics(FrozenValue, frozen=True):
 
     @property
     def score(self) -> float | None:
-        """The mean score, None where no trial is averaged."""
+        """The mean score, 0 to 1; None where no trial is averaged."""
         return self.mean.mean if self.mean else None
 
     @property
@@ -108,14 +108,13 @@ class GroupStatistics(FrozenValue, frozen=True):
 
     @property
     def errors(self) -> int:
-        """How many trials errored, whatever the cause."""
         return sum(self.errored.values())
 
 
 class GroupScope(FrozenValue, frozen=True):
-    """What a group set out to do: tasks, trials, k, and the mean score at which a task counts as passed.
+    """What is planned for a group: tasks, trials, k, and the mean score at which a task counts as passed.
 
-    ``interrupted`` trials were begun and never ended. ``is_offline`` says that the model is no LLM.
+    ``interrupted`` trials started and never ended. ``is_offline`` says that the model is no LLM.
     """
 
     tasks: int
@@ -127,7 +126,6 @@ class GroupScope(FrozenValue, frozen=True):
 
 
 def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupScope) -> GroupStatistics:
-    """Work out the figures of a group of trials."""
     averaged = [entry for entry in entries if entry.ending != "errored" and entry.score is not None]
     tasks = group_by_task(averaged)
     trials_and_passes = [(len(trials), sum(map(_is_passed, trials))) for trials in tasks.values()]
@@ -136,9 +134,11 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
     undecided = [entry for entry in entries if any(g.score is None or g.undecided for g in entry.grades)]
     lacking = [(entry, grades) for entry in undecided if (grades := grades_lacking_judge(entry))]
     lacking_averaged = [(entry, grades) for entry, grades in lacking if entry.averaged]
+    # Tests may run trials by code, which nobody has planned.
     planned = max(scope.trials, len(entries))
     return GroupStatistics(
         name=name,
+        # Trials are put together by task once where no trial errored, as in most groups.
         tasks=max(scope.tasks, len(tasks if len(averaged) == len(entries) else group_by_task(entries))),
         planned=planned,
         averaged=len(averaged),
@@ -164,6 +164,7 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
             if grade.score is None and grade.undecided not in (CRASH, entry.cause or CRASH)
         ),
         unjudged=sum(len(grades) for _, grades in lacking),
+        # A grade without weight changes no score, and one with a threshold of 0 cannot undo a pass.
         unscored=sum(any(grade.weight for grade in grades) for _, grades in lacking_averaged),
         unproven=sum(
             _is_passed(entry) and any(grade.threshold > 0 for grade in grades)
@@ -180,7 +181,7 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
 
 
 def grades_lacking_judge(entry: JournalEntry) -> list[Grade]:
-    """Give the grades that only a judge decides, and for which there was none."""
+    """Give the grades that only a judge decides, and for which there was no judge or no budget."""
     return [grade for grade in entry.grades if grade.undecided in UNJUDGED]
 
 
@@ -201,6 +202,7 @@ def _rate(
     trials_and_passes: Sequence[tuple[int, int]], k: int, estimate: Callable[[int, int, int], float]
 ) -> Rate | None:
     able = [counts for counts in trials_and_passes if counts[0] >= k]
+    # Most tasks have the same counts: the estimate is made once for each pair.
     estimates = {counts: estimate(*counts, k) for counts in {*able}}
     rates = [estimates[counts] for counts in able]
     return Rate(sum(rates) / len(rates), len(rates)) if rates else None
@@ -211,7 +213,7 @@ def _tasks_passed(
 ) -> list[bool]:
     if threshold < 1:
         return [_task_passed(trials, threshold) for trials in tasks]
-    # Asked once for all tasks of which so many trials passed: with this threshold nothing else decides.
+    # Decided once for all tasks with the same kind and counts: at a threshold of 1 scores do not matter.
     alike = [(trials[0].kind, *counts) for trials, counts in zip(tasks, trials_and_passes, strict=True)]
     examples = dict(zip(alike, tasks, strict=True))
     passed = {key: _task_passed(trials, threshold) for key, trials in examples.items()}
@@ -225,8 +227,9 @@ def _task_passed(trials: Sequence[JournalEntry], threshold: float) -> bool:
 
 
 def _spent(entries: Sequence[JournalEntry], scope: GroupScope) -> ResourceUse:
-    """Give what agents took; attempts that never ended are unknown parts of it."""
+    """Add up what agents took; attempts that never ended are unknown parts of it."""
     usages = list(map(_USAGE, entries))
+    # Few runs have attempts before the last: the others are added up without looking for them.
     if any(map(_EARLIER, entries)):
         usages = [usage for entry in entries for usage in (entry.usage, *entry.earlier)]
     known = _resource_use(usages, sum(entry.seconds + entry.earlier_seconds for entry in entries))
@@ -236,13 +239,15 @@ def _spent(entries: Sequence[JournalEntry], scope: GroupScope) -> ResourceUse:
     if not unended:
         return known
     unknown = Figure(0, unended)
-    if scope.is_offline and entries and not (known.tokens or known.cost):  # nor do the others ask any LLM
+    # An offline model whose ended trials took nothing took nothing in those that never ended either.
+    if scope.is_offline and entries and not (known.tokens or known.cost):
         return replace(known, seconds=known.seconds + unknown)
     return ResourceUse(known.tokens + unknown, known.cost + unknown, known.seconds + unknown)
 
 
 def _resource_use(usages: Sequence[Usage], seconds: float | None = None) -> ResourceUse:
-    """Give what these took; how long judges take is not measured."""
+    """Add up usages; without ``seconds`` the time is unknown, as that of judges is not measured."""
+    # In most runs all numbers are known, and plain ones are added much faster than figures.
     read, written, costs = (list(map(figure, usages)) for figure in (_INPUT, _OUTPUT, _COST))
     tokens_known, costs_known = None not in read and None not in written, None not in costs
     return ResourceUse(
@@ -253,7 +258,8 @@ def _resource_use(usages: Sequence[Usage], seconds: float | None = None) -> Reso
 
 
 def _total_counts(counts: Sequence[TapeCounts]) -> TapeCounts:
-    if len({*map(id, counts)}) == 1:  # that of trials that met no tape
+    # Trials that met no tape share one object: a run of 100,000 such trials need not be added up.
+    if len({*map(id, counts)}) == 1:
         only, times = counts[0], len(counts)
         return TapeCounts(only.hits * times, only.misses * times, only.recorded * times)
     return TapeCounts(*(sum(map(count, counts)) for count in _COUNTS))

@@ -35,7 +35,7 @@ NO_CHANGE = 1e-9
 
 
 class RunHead(FrozenValue, frozen=True):
-    """What is said of a run as a whole; ``warnings`` say what makes its figures doubtful."""
+    """What the page shows of a run as a whole; ``warnings`` say what makes its figures doubtful."""
 
     name: str
     started_at: str
@@ -56,10 +56,9 @@ class OldFigures(FrozenValue, frozen=True):
 class IndexFigures(FrozenValue, frozen=True):
     """The figures of a suite or of a bucket, and of its change, which is over the compared tasks alone.
 
-    Scores and ends of intervals run from 0 to 1; ``passed`` is the mean of
-    tasks' shares of trials that passed. ``mark`` is ``*`` where trials lack a
-    grade that only a judge gives, as in every table. ``says`` is the verdict
-    in words: of these tasks alone, perhaps.
+    Scores and ends of intervals run from 0 to 1; ``passed`` is the mean of tasks' shares of trials that
+    passed. ``mark`` is ``*`` where trials lack a grade that only a judge gives, as in every table. ``says``
+    is the verdict in words, which may be about these tasks alone.
     """
 
     name: str
@@ -85,7 +84,7 @@ class IndexFigures(FrozenValue, frozen=True):
 
 
 class IndexSuite(FrozenValue, frozen=True):
-    """A suite with one model and variant in one run; ``label`` is like no other of the page."""
+    """A suite with one model and variant in one run; ``label`` is unique in the page."""
 
     suite: str
     label: str
@@ -156,15 +155,17 @@ class ReportIndex(FrozenValue, frozen=True):
 
 
 def index_json(data: object) -> str:
-    """Write the index so that no text in it can end the element it stands in."""
+    """Write the index as JSON in which no text can end the element that it stands in."""
+    # HTML looks for `</script` and `<!--` in a script whatever its type; JSON has an escape for `<`.
     return page_json(data).decode().replace("<", "\\u003c")
 
 
 def page_json(data: object) -> bytes:
-    """Write plain data as JSON; half a surrogate pair is written out, as in every other table of a run."""
+    """Write plain data as JSON; half a surrogate pair becomes an escape, as in every other table of a run."""
+    # Models send such halves, which UTF-8 cannot hold. They are rare: texts are walked only after a failure.
     try:
         return msgspec.json.encode(data)
-    except UnicodeEncodeError:  # models send such halves, and UTF-8 does not know them
+    except UnicodeEncodeError:
         return msgspec.json.encode(_encodable(data))
 
 
@@ -202,7 +203,7 @@ class TrialReference(FrozenValue, frozen=True):
 
 
 def report_index(source: ReportSource) -> tuple[ReportIndex, list[TrialReference]]:
-    """Give the page's index and, for each of its trials, where the rest of it can be read."""
+    """Give the page's index and, for each of its trials, where its transcript can be read."""
     views = [view_of(run) for run in source.runs]
     compared = source.comparison is not None
     heads = [_run_head(view) for view in views]
@@ -212,6 +213,7 @@ def report_index(source: ReportSource) -> tuple[ReportIndex, list[TrialReference
         note = "a baseline's file, which has figures and no transcripts"
         heads.insert(0, RunHead(source.comparison.old, "", "", None, "", (note,), ()))
     trials = _Trials()
+    # A suite is named by itself where that is unique on the page, else with its model, else with its run too.
     names = [
         (suite.suite, f"{suite.suite}[{suite.who}]", f"{suite.suite}[{suite.who}] ({view.name})")
         for view in views
@@ -255,6 +257,7 @@ def _suite_figures(suite: SuiteView, label: str, run: int, comparison: SuiteComp
         note=suite.note,
         run=run,
         all=_figures(suite.total, whole),
+        # A comparison does not test the only bucket of a suite: its change is that of the suite.
         buckets=tuple(
             _figures(row, changes.get(row.name) or (whole if len(suite.rows) == 1 else None))
             for row in suite.rows
@@ -340,7 +343,10 @@ def _task_rows(
     comparison: SuiteComparison | None,
     trials: _Trials,
 ) -> Iterator[TaskRow]:
-    """Give a row for each task of a suite, in the order of buckets; ``places`` are the suite's and run's."""
+    """Give a row for each task of a suite, in the order of buckets, then of names.
+
+    ``places`` are the numbers of the suite and of the run in the index.
+    """
     changes = {change.task: change for change in comparison.tasks} if comparison else {}
     old: dict[TaskName, list[JournalEntry]] = {}
     if source.old is not None and comparison is not None:
@@ -384,7 +390,7 @@ def _task_row(
 
 
 def _worst_reason(entries: Sequence[JournalEntry]) -> str:
-    """Give the reason of the trial that says most of what is wrong: the lowest score, else what errored."""
+    """Give the reason of the trial with the lowest score, else of the first that errored, else no text."""
     scored = [entry for entry in entries if entry.averaged and entry.ending != "passed"]
     if scored:
         return ending_reason(min(scored, key=lambda entry: entry.score or 0.0))
@@ -399,13 +405,14 @@ MOST_ROWS = 10_000
 def select_worst_tasks(
     index: ReportIndex, sources: Sequence[TrialReference]
 ) -> tuple[ReportIndex, Sequence[TrialReference], str]:
-    """Give what of the trials is in the page, and a sentence where that is not all of them.
+    """Give the part of the index that a browser can search, and a sentence where that is not all of it.
 
     Figures of suites and buckets stay those of all trials.
     """
     if len(index.trials) <= MOST_ROWS:
         return index, sources, ""
     tasks = [index.tasks[at] for at in _chosen(index)]
+    # Tasks name their trials by place in one list, so the places move when trials are left out.
     chosen = sorted(chain.from_iterable((*task.trials, *task.old) for task in tasks))
     places = {old: new for new, old in enumerate(chosen)}
     moved = tuple(
@@ -426,7 +433,8 @@ def select_worst_tasks(
 
 def _chosen(index: ReportIndex) -> list[int]:
     """Give the places of tasks that fit, in the page's order; suites share the room as equally as can be."""
-    # Of tasks that are equally bad the first of each bucket come first.
+    # Of tasks that are equally bad the first of each bucket come first. Otherwise all of them could be of one
+    # bucket, and a click on another bucket would show no row.
     equals: Counter[tuple[object, ...]] = Counter()
     keys: list[tuple[tuple[int, float], int]] = []
     for task in index.tasks:
@@ -442,7 +450,8 @@ def _chosen(index: ReportIndex) -> list[int]:
         turns.append((taken[task.suite], place, at))
     room = MOST_ROWS
     chosen: list[int] = []
-    # By how much of the room a suite has then taken: the worst task of each comes before any second.
+    # Sorted by how much room each task's suite has used by then: the worst task of every suite comes before
+    # the second of any. The very first task always stays, however many trials it has.
     for _, _, at in sorted(turns):
         room -= len(index.tasks[at].trials) + len(index.tasks[at].old)
         if room < 0 and chosen:
@@ -452,7 +461,7 @@ def _chosen(index: ReportIndex) -> list[int]:
 
 
 def _rank(task: TaskRow, trials: Sequence[TrialRow]) -> tuple[int, float]:
-    """Order tasks: what errored, what became worse, what became better, then the lowest score."""
+    """Rank a task, low ranks first: errored, then worse, then better than before, then by lowest score."""
     change = task.change or 0.0
     if any(trials[at].ending == "errored" for at in task.trials):
         return 0, 0.0

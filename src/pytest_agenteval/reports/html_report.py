@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 @cache
 def page_environment() -> Environment:
     """Give the templates of all pages; a value that a template lacks is an error."""
+    # Collecting tests must not load jinja2, and few runs write a page.
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     folder = files("pytest_agenteval").joinpath("reports/html/templates")
@@ -66,7 +67,8 @@ def page_environment() -> Environment:
 
 
 def _written_out(value: Any) -> Any:
-    # What a template calls safe, such as a script, is of another type and stays as it is.
+    # Escapes characters that turn the writing direction or cannot be seen. What a template marks as safe,
+    # such as a script, is of another type than str and stays as it is.
     return printable(value) if type(value) is str else value
 
 
@@ -114,6 +116,8 @@ def _tables(board: Leaderboard) -> Iterator[BoardTable]:
                 yield from map(_board, scorecard_tables(standing, standing.scorecard))
         return
     first, *others = map(_board, leaderboard_tables(board))
+    # A row of a board with a scorecard is a model with one total: a dot. Else its columns are models, and its
+    # rows buckets whose cells are shaded.
     if board.has_scorecard:
         yield replace(first, dots=tuple(map(_dot, board.standings)))
     else:
@@ -122,7 +126,7 @@ def _tables(board: Leaderboard) -> Iterator[BoardTable]:
 
 
 def _shaded(table: BoardTable, board: Leaderboard) -> Iterator[BoardColumn]:
-    """Shade the buckets of each standing, which is a column, by their scores."""
+    """Shade the cells of each standing's column by the scores of its buckets."""
     for column, standing in zip(table.columns, board.standings, strict=True):
         means = {bucket.name: bucket.mean for bucket in standing.view.rows}
         shades = (_percent(mean.mean) if (mean := means.get(name)) else None for name in table.names[WHOLE:])
@@ -171,7 +175,7 @@ GZIP = 31
 
 
 class ChunkWriter:
-    """Writes trials as chunks, and says in which each of them is."""
+    """Writes trials as chunks: elements of compressed JSON, which the page decodes when a trial is opened."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -187,7 +191,7 @@ class ChunkWriter:
         return self._chunk, len(self._waiting) - 1
 
     def flush(self) -> None:
-        """Write what waits as one chunk."""
+        """Write the waiting trials as one chunk."""
         if self._waiting:
             data = b"[" + b",".join(self._waiting) + b"]"
             packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
@@ -204,11 +208,11 @@ def _write_chunks(
 ) -> tuple[list[TrialRow], str]:
     """Write the trials; gives the rows with their places, and a sentence where trials were left out.
 
-    Trials that did not pass come first: they stay, however large the file becomes. One transcript at a time
-    is in memory, beside the chunk that is being filled.
+    One transcript at a time is in memory, beside the chunk that is being filled.
     """
     writer = ChunkWriter(file)
     index_rows, left_out, unreadable = list(rows), 0, 0
+    # Trials that did not pass come first: they stay in the file, however large it becomes.
     for at in sorted(range(len(rows)), key=lambda at: rows[at].ending == "passed"):
         source = sources[at]
         if source.run is None:
@@ -217,6 +221,7 @@ def _write_chunks(
         if trial is None:
             unreadable += 1
             continue
+        # Noted before a trial may be left out, as the filter for it counts every row.
         index_rows[at] = replace(rows[at], disagree=judges_disagree(trial.grades))
         if rows[at].ending == "passed" and writer.bytes >= MOST_IN_FILE:
             left_out += 1
@@ -235,6 +240,7 @@ def _write_chunks(
 
 
 def _bounded(value: Any) -> Any:
+    # So that a reply of megabytes does not make the page unusable; both of its ends stay.
     if isinstance(value, str) and len(value) > MOST_TEXT:
         half = MOST_TEXT // 2
         left_out = f"{len(value) - 2 * half:,} characters are left out here: agenteval show --full"
@@ -255,15 +261,15 @@ WIDE = 110
 
 
 def write_html(path: Path, source: ReportSource) -> None:
-    """Write the page; an OSError leaves the file as it was.
-
-    Transcripts go through a file without a name, one after the other, for a run may be larger than memory.
-    """
+    """Write the page; an OSError leaves the file as it was."""
     index, trials, not_listed = select_worst_tasks(*report_index(source))
+    # The index, which stands above the chunks, holds their places: chunks are written first, into a file
+    # without a name, as a run may be larger than memory.
     with tempfile.TemporaryFile() as chunks:
         index_rows, left_out = _write_chunks(chunks, index.trials, trials)
         chunks.seek(0)
         whole = replace(index, trials=index_rows, left_out=f"{not_listed} {left_out}".strip())
+        # One function around all parts: nothing outside of the script can see into it.
         parts = [page_file(name) for name in SCRIPTS]
         script = "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();"
         boards = leaderboards_of(source.all_runs, source.scorecards)
@@ -280,10 +286,12 @@ def write_html(path: Path, source: ReportSource) -> None:
             ends=format_ends,
             style=page_file("kit.css") + page_file("page.css"),
             script=script,
+            # The page's Content-Security-Policy allows this one script, by its digest, and no other.
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             index_json=index_json(data),
         )
         head = text.encode(errors="backslashreplace")
+        # In the same folder: a file is replaced in one step only within one file system.
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with beside.open("wb") as file:
@@ -296,7 +304,7 @@ def write_html(path: Path, source: ReportSource) -> None:
 
 
 def _screen(comparison: RunComparison | None) -> str:
-    """Give what the verdict rests on as a terminal shows it, without the verdict."""
+    """Give the screen of a comparison without its headline, which the page has as its own."""
     if comparison is None:
         return ""
     lines = [KNOWN_SECRETS.text(line.text) for line in comparison_lines(comparison, WIDE, basis=True)]

@@ -45,7 +45,8 @@ def trial_properties(trial: Trial | JournalEntry, transcript_path: str = "") -> 
     if transcript_path:
         properties.append(_text("agenteval.transcript", transcript_path, MOST_PATH))
     grades = [_grade(grade) for grade in trial.grades]
-    if len(grades) <= FEW:  # they fit, whatever they say
+    # A few fit whatever they say: most trials need no counting of bytes.
+    if len(grades) <= FEW:
         return properties + grades
     room = MOST_BYTES - sum(map(_size, properties))
     for place, grade in enumerate(grades):
@@ -57,10 +58,8 @@ def trial_properties(trial: Trial | JournalEntry, transcript_path: str = "") -> 
 
 
 def prefix_endings(cases: Iterable[Element]) -> None:
-    """Let a message begin with the ending: ``MISSED 0.40: …``, ``FAILED 0.40: …``, ``NOT RUN: …``.
-
-    The reason that pytest hands on is without it: on a terminal the word stands before it.
-    """
+    """Let a message begin with the ending: ``MISSED 0.40: …``, ``FAILED 0.40: …``, ``NOT RUN: …``."""
+    # The reason that pytest passes on lacks the word, which stands before it on a terminal.
     for case in cases:
         properties = {element.get("name"): element.get("value") for element in case.iter("property")}
         if properties.get("agenteval.ending") in ("missed", "failed"):
@@ -84,7 +83,10 @@ def suite_properties(view: RunView) -> list[Property]:
 
 
 def verdict_properties(headline: str, old: str, lines: Iterable[str]) -> Iterator[Property]:
-    """Give the verdict on a run, which older run that is beside, and what came of its gates; for the file."""
+    """Give the verdict on a run, the baseline that it was compared with, and the results of its gates.
+
+    A line such as ``gate: broken …`` becomes the property ``agenteval.gate``.
+    """
     if headline:
         yield "agenteval.verdict", one_line(headline, MOST_LINE)
         yield "agenteval.baseline", one_line(old, MOST_LINE)
@@ -96,6 +98,7 @@ def verdict_properties(headline: str, old: str, lines: Iterable[str]) -> Iterato
 def _trial_facts(trial: Trial | JournalEntry) -> Iterator[Property]:
     key, judging = trial.key, trial.judging
     yield _text("agenteval.ending", trial.ending)
+    # What is unknown has no property: a score or a cost of 0 would enter somebody's average.
     if trial.score is not None:
         yield _figure("agenteval.score", trial.score)
     facts = {"limit": trial.limit, "cause": trial.cause, "suite": key.suite, "task": key.task}
@@ -119,14 +122,14 @@ def _usage(prefix: str, usage: Usage) -> Iterator[Property]:
 
 
 def _grade(grade: Grade) -> Property:
-    """Give a grader's score; what was measured stands for it where that lies past 0..1."""
+    """Give a grader's measure, which may lie past 0..1 where its score does not."""
     name = f"agenteval.grade.{bounded(grade.grader, MOST_LABEL)}"
     if grade.value is None:
         return _text(name, "crashed" if grade.crashed else "undecided")
     return _figure(name, grade.value)
 
 
-# One object for equal properties: most are those of other trials too, and pytest keeps every report.
+# One object for equal properties: most occur in other trials too, and pytest holds every report to the end.
 @lru_cache(1024)
 def _text(name: str, value: str, most: int = MOST_VALUE) -> Property:
     return name, bounded(value, most)
@@ -141,6 +144,7 @@ def _suite_facts(suite: SuiteView) -> Iterator[Property]:
     total = suite.total
     if total.score is not None:
         yield "mean_score", _number(total.score)
+    # No property at all in place of a dash: readers of the file would have to know what a dash means.
     if total.interval is not None:
         yield "interval_95", format_interval(total.interval)
     rates = {"pass@1": total.pass_1}
@@ -167,7 +171,8 @@ def _suite_facts(suite: SuiteView) -> Iterator[Property]:
 
 
 def bounded(text: str, most: int = MOST_VALUE) -> str:
-    """Put a text on one line of at most ``most`` bytes."""
+    """Put a text on one line of at most ``most`` bytes in UTF-8."""
+    # xdist sends reports through a pipe, and most texts are short ASCII: they are returned as they are.
     if len(text) <= most and text.isascii() and text.isprintable():
         return text
     line = one_line(text, most)
@@ -177,6 +182,7 @@ def bounded(text: str, most: int = MOST_VALUE) -> str:
 def _number(value: float, digits: int = 4) -> str:
     """Write a number with this many digits; like ``format_figure``, it never rounds to 0 or 1."""
     rounded = round(value, digits)
+    # A trial that missed by a hair did not reach 1: such a number gets more digits.
     near = rounded in (0, 1) and abs(value - rounded) > 1e-9
     return f"{value:.{2 * digits + 1 if near else digits}f}"
 
@@ -189,32 +195,36 @@ FILE, LINE = "agenteval.file", "agenteval.line"
 
 
 def place_properties(file: str, line: int | None) -> list[Property]:
-    """Give where a trial's task stands: its file from pytest's rootdir, and a line from 1 if one is known."""
+    """Give the place of a trial's task: its file from pytest's rootdir, and a line from 1 if it is known."""
     if not file:
         return []
     return [(FILE, bounded(file, MOST_PATH)), *([(LINE, str(line))] if line else [])]
 
 
 def set_places(cases: Iterable[Element]) -> None:
-    """Give each test case the file and the line that its properties name; what broke it names them last."""
+    """Give each test case the file and the line that its properties name.
+
+    They are also added as the last line of the text of a failure or an error.
+    """
     for case in cases:
         properties = {str(each.get("name")): str(each.get("value")) for each in case.iter("property")}
         if FILE not in properties:
             continue
         case.set("file", properties[FILE])
+        # pytest has written one in the family xunit1, and counts lines from 0.
         case.attrib.pop("line", None)
         if LINE in properties:
             case.set("line", properties[LINE])
+            # dorny/test-reporter looks for a line of a stack trace, and reads no attribute.
             frame = stack_line(properties[FILE], int(properties[LINE]))
             for broken in (*case.iter("failure"), *case.iter("error")):
                 broken.text = "\n".join(filter(None, (broken.text, frame)))
 
 
 def stack_line(file: str, line: int) -> str:
-    """Write a place as a line of a stack trace: ``at evals.travel(flights.yaml:12)``.
-
-    Folders are taken from the end as long as a reader cannot mistake them for a class; empty without any.
-    """
+    """Write a place as a line of a stack trace: ``at evals.travel(flights.yaml:12)``; empty at the root."""
+    # Folders are taken from the end as long as a reader cannot mistake one for a class, which begins with a
+    # capital letter, or for several folders, which are joined by dots.
     path = PurePosixPath(file)
     folders = reversed(path.parts[:-1])
     packages = list(takewhile(lambda folder: folder[0] > "Z" and "." not in folder, folders))

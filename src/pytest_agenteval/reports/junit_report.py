@@ -46,13 +46,14 @@ _NO_ASCII = re.compile(r"[^\x20-\x7e]")
 def write_junit(path: Path, source: ReportSource) -> None:
     """Write a ``testsuite`` for each run, in the family xunit2 with ``file`` and ``line``.
 
-    A miss is skipped, as pytest reports it without ``--agent-strict``, and so is a trial that was held back;
-    one that was begun and has no ending, as of a worker that was killed, is an error. Lines are those of the
-    task files as they are now, below the working folder or one above it. Raises UsageMistake where the file
-    cannot be written.
+    A miss is skipped, as pytest reports it without ``--agent-strict``, and so is a trial that was held back.
+    A trial that started and has no ending, because its worker was killed, is an error. Lines are those of
+    the task files as they are now, below the working folder or one above it. Raises UsageMistake where the
+    file cannot be written.
     """
     suites = []
     for run in source.runs:
+        # pytest's own file names its suite "pytest"; several runs in one file need names of their own.
         cases, name = list(_cases(run)), "pytest" if len(source.runs) == 1 else run.header.name
         seconds = sum(float(case.get("time", 0)) for case in cases)
         suites.append(_suite(cases, _run_properties(run), name, seconds, run.header.started_at))
@@ -95,8 +96,10 @@ def _cases(run: Run) -> Iterator[Element]:
     set_places(cases)
     ended_trials = {entry.key for entry in run.entries}
     yield from cases
+    # Without these, a run whose worker was killed would leave a file in which all passed.
     for start in run.begun:
-        if start.key not in ended_trials:  # nothing else is known of it, not even its file
+        # Nothing else is known of such a trial, not even its file.
+        if start.key not in ended_trials:
             case = _trial_case(start.key, start.key.suite, None)
             SubElement(case, "error", message="begun, and never ended")
             yield case
@@ -107,6 +110,7 @@ def _cases(run: Run) -> Iterator[Element]:
 
 
 def _case(run: Run, entry: JournalEntry, lines: TaskFileLines) -> Element:
+    # A trial whose transcript is lost still has a case, with what the journal knows.
     trial = run.trial_if_readable(entry) or entry
     case = _trial_case(entry.key, entry.file.replace("/", "."), entry.elapsed_seconds)
     transcripts = str(run.folder / entry.location.file)
@@ -120,12 +124,14 @@ def _case(run: Run, entry: JournalEntry, lines: TaskFileLines) -> Element:
     elif trial.ending == "errored":
         transcript = trial.transcript if isinstance(trial, Trial) else None
         text = "\n".join(error_text(trial, transcript).splitlines())
+        # The words that pytest's own junitxml puts before an error of a setup, where our agents run.
         message = f'failed on setup with "{text.partition(chr(10))[0]}"'
         SubElement(case, "error", message=_xml(message[:MOST_MESSAGE])).text = _xml(text)
     return case
 
 
 def _trial_case(key: TrialKey, classname: str, seconds: float | None) -> Element:
+    # pytest escapes what is not ASCII in the brackets of an item's name, and the cases have pytest's names.
     label = model_label(key.model, key.variant)
     who = _NO_ASCII.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), label)
     name = f"{key.task}[{who}-{key.repetition}]"
@@ -143,6 +149,7 @@ def _properties(pairs: Iterable[Property]) -> Element:
 
 
 def _stored_verdict(folder: Path) -> Iterator[Property]:
+    # A run without a baseline has no such file, and a damaged one costs the verdict but not the report.
     try:
         comparison: Any = json.loads((folder / COMPARISON).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -153,7 +160,7 @@ def _stored_verdict(folder: Path) -> Iterator[Property]:
 
 
 def _xml(text: str) -> str:
-    """Give a text without secrets, and without what XML cannot hold, in pytest's spelling of it."""
+    """Give a text without secrets; characters that XML cannot hold are escaped as pytest does: ``#x1B``."""
     return _NO_XML.sub(lambda match: f"#x{ord(match[0]):02X}", KNOWN_SECRETS.text(text))
 
 
@@ -163,7 +170,7 @@ NAME_PARTS = ("suite", "task", "model", "variant", "repetition")
 
 
 def read_junit(path: Path) -> list[Element]:
-    """Give the ``testsuite`` elements of a file; raises UsageMistake where it is none of JUnit's."""
+    """Give the ``testsuite`` elements of a file; raises UsageMistake where it is no JUnit file."""
     try:
         root = ElementTree.parse(path).getroot()
     except OSError as refused:
@@ -177,10 +184,10 @@ def read_junit(path: Path) -> list[Element]:
 
 
 def write_merged_junit(path: Path, files: Iterable[Sequence[Element]], run: Run) -> None:
-    """Write what the files of a run's parts hold as one file of pytest's form.
+    """Write the files of a run's parts as one file of pytest's form.
 
-    A case that several files have, as a test file that no part could collect, is there once, with its worst
-    ending. Raises UsageMistake where the file cannot be written.
+    A case that several files have, such as a test file that no part could collect, is in it once, with its
+    worst ending. Raises UsageMistake where the file cannot be written.
     """
     suites = [suite for of_file in files for suite in of_file]
     worst: dict[tuple[str | None, str | None], Element] = {}
@@ -193,6 +200,7 @@ def write_merged_junit(path: Path, files: Iterable[Sequence[Element]], run: Run)
     places: Mapping[tuple[str, ...], str] = {
         (key.suite, key.task, key.model, key.variant, str(key.repetition)): file for key, file in keys
     }
+    # Each part named the transcript in its own folder; in the joined run it is in another one.
     for written in cases:
         facts = {str(each.get("name")): each for each in written.iter("property")}
         parts = (facts.get(OURS + part) for part in NAME_PARTS)

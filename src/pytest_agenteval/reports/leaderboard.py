@@ -48,8 +48,8 @@ FORMAT = 1
 class LeaderboardRow(FrozenValue, frozen=True):
     """A suite with one model and variant in one run.
 
-    ``scorecard`` is there where a benchmark makes one of its grades; ``broken`` says why one could not be
-    made. ``rulers`` names what each task was graded by.
+    ``scorecard`` is that of a benchmark which knows the suite's graders; ``broken`` says why it could not be
+    made. ``rulers`` holds for each task the digests of everything that graded it.
     """
 
     run: str
@@ -66,7 +66,7 @@ class LeaderboardRow(FrozenValue, frozen=True):
 
     @property
     def value(self) -> float | None:
-        """The figure that the board is ordered by: the scorecard's total, else the mean score."""
+        """The figure that the board is ordered by: the scorecard's total, else the mean score; 1 at most."""
         return self.view.total.score if self.total is None else self.total.value
 
 
@@ -83,7 +83,7 @@ class Leaderboard(FrozenValue, frozen=True):
 
 
 def leaderboards_of(runs: Iterable[Run], scorecards: Sequence[RegisteredScorecard] = ()) -> list[Leaderboard]:
-    """Work out a board for each suite, in order of appearance; no transcript is read."""
+    """Make a board for each suite, in order of appearance; no transcript is read."""
     by_suite: dict[str, list[LeaderboardRow]] = {}
     for run in runs:
         for standing in _standings_of(run, scorecards):
@@ -98,6 +98,7 @@ def _standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> I
         scorecard, broken = None, ""
         try:
             scorecard = scorecard_of(entries, scorecards)
+        # The code of a benchmark must not cost a run its other tables.
         except BrokenScorecard as mistake:
             broken = str(mistake)
         by_task: dict[str, frozenset[str]] = {}
@@ -105,7 +106,8 @@ def _standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> I
         for entry in entries:
             ruler, task = entry.digests.ruler, entry.key.task
             if ruler:
-                alone = known.setdefault(ruler, frozenset((ruler,)))  # most tasks have one, and many the same
+                # Most tasks have one ruler, and many the same: equal sets are one object.
+                alone = known.setdefault(ruler, frozenset((ruler,)))
                 before = by_task.setdefault(task, alone)
                 if before is not alone:
                     by_task[task] = before | alone
@@ -125,6 +127,7 @@ def suite_entries(run: Run, suite: SuiteView) -> list[JournalEntry]:
 
 
 def _count_graded_differently(standings: Sequence[LeaderboardRow]) -> int:
+    # Of the tasks that several standings have, those that were not graded by the same ruler in all.
     by_task: dict[str, set[str]] = {}
     for standing in standings:
         for task, rulers in standing.rulers.items():
@@ -251,16 +254,17 @@ def scorecard_lines(
 ) -> Iterator[StyledLine]:
     """Give the scorecard of each suite and model that has one; nothing for other suites.
 
-    What a benchmark has wrong is a line, once; the scorecards of others are drawn.
+    A mistake of a benchmark is one line; the scorecards of others are drawn all the same.
     """
     standings = list(_standings_of(run, scorecards))
+    # Each suite and model with the broken scorecard says the same: it stands there once.
     for broken in dict.fromkeys(standing.broken for standing in standings if standing.broken):
         yield from wrapped_lines(broken, clamp_width(width), "red", indent="")
     yield from standing_lines(standings, width, whole=whole)
 
 
 def standing_lines(standings: Sequence[LeaderboardRow], width: int, *, whole: bool) -> Iterator[StyledLine]:
-    """Give the scorecards of these suites and models, as tables or a line each."""
+    """Give the scorecards of these suites and models, as tables (``whole``) or in a line each."""
     width = clamp_width(width)
     with_one = [(standing, standing.scorecard) for standing in standings if standing.scorecard]
     if whole:
@@ -273,7 +277,10 @@ def standing_lines(standings: Sequence[LeaderboardRow], width: int, *, whole: bo
 
 
 def scorecard_tables(standing: LeaderboardRow, scorecard: Scorecard) -> Iterator[ReportTable]:
-    """Give the groups with each metric and the way to the total, then what stands beside every group."""
+    """Give the table of the groups with their metrics and the total, then that of metrics of every group.
+
+    The second one, of metrics that are part of no group's value, is left out where there are none.
+    """
     rows = [(group, metric) for group in scorecard.groups for metric in (group.total, *group.metrics)]
     total = standing.view.total
     yield ReportTable(
@@ -320,7 +327,7 @@ def _format_total(scorecard: Scorecard | None) -> str:
 
 
 def _beside_metric(group: MetricGroup | None, name: str) -> Metric | None:
-    """Give what stands beside a group under a name, None where nothing does."""
+    """Give a metric that is shown beside a group; None where the group has none of this name."""
     return _metric_named(name, group.beside if group else ())
 
 
@@ -329,7 +336,7 @@ def _metric_named(name: str, metrics: Iterable[Metric]) -> Metric | None:
 
 
 def _in_brief(standing: LeaderboardRow, scorecard: Scorecard, several: bool) -> str:
-    """Give the total and what it lacks; where a benchmark makes none, its groups."""
+    """Write the total and the groups that it lacks; where a benchmark has no total, its groups."""
     view, total = standing.view, scorecard.total
     if total is None:
         groups = [_group_text(group) for group in scorecard.groups if group.value is not None or group.reason]
@@ -348,7 +355,7 @@ def _groups_of(standing: LeaderboardRow, scorecard: Scorecard) -> str:
 
 
 def _group_text(group: MetricGroup) -> str:
-    """Write the value of a group that was tried and what had no part in it, or why it has none."""
+    """Write the value of a group with the metrics that it lacks, or the reason why it has none."""
     if group.value is None:
         return f"{group.name} {format_figure(None)} ({group.reason})"
     lacking = [metric.name for metric in group.metrics if metric.value is None]
@@ -357,7 +364,7 @@ def _group_text(group: MetricGroup) -> str:
 
 
 def _total_notes(scorecard: Scorecard) -> Iterator[str]:
-    """Say what the total is and what it is made of, or which groups it lacks."""
+    """Write the total as the sum of its parts, or say which groups it lacks."""
     total = scorecard.total
     if total is None:
         return
@@ -389,11 +396,14 @@ def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
         rows = [row for row in board.standings if row.scorecard]
         for name in _group_names(rows):
             groups = _groups(rows, name)
+            # A newer version of a benchmark may have a group that older runs lack.
             decided = [group for group in groups if group]
             if not any(metric.tasks for group in decided for metric in (group.total, *group.beside)):
                 continue
             own = dict.fromkeys(metric.name for group in decided for metric in group.metrics)
             beside = dict.fromkeys(metric.name for group in decided for metric in group.beside)
+            # The group's own metrics are one block of columns and those beside it another, so that a table
+            # that is too wide is split between them.
             columns = (
                 *_metric_columns([group.total if group else None for group in groups]),
                 *(
@@ -408,7 +418,6 @@ def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
 
 
 def board_lines(boards: Iterable[Leaderboard], width: int) -> Iterator[StyledLine]:
-    """Give the tables of boards as lines of a terminal."""
     return stacked_lines((table for board in boards for table in leaderboard_tables(board)), width)
 
 
@@ -418,6 +427,7 @@ def _by_group(board: Leaderboard) -> ReportTable:
         _column(name, [group.total if group else None for group in _groups(rows, name)])
         for name in _group_names(rows)
     )
+    # The first column is what rows are ordered by: the total, or the score where a benchmark has no total.
     figure = next((row.total.name for row in rows if row.total), "")
     figures = [_format_total(row.scorecard) if figure else mean_cell(row.view.total) for row in rows]
     intervals = [
@@ -456,12 +466,13 @@ def _groups(rows: Sequence[LeaderboardRow], name: str) -> list[MetricGroup | Non
 
 
 def _by_bucket(board: Leaderboard) -> ReportTable:
-    """Give a row for each bucket and a column for each standing: there are more buckets than runs."""
+    """Give a row for each bucket and a column for each standing, as there are more buckets than runs."""
     rows = board.standings
     # Runs of different versions of a suite may have different buckets: all of them get a row.
     buckets = dict.fromkeys(bucket.name for row in rows for bucket in row.view.rows)
     titles = _names(rows)
     legend: tuple[str, ...] = ()
+    # Long titles would make their columns wider than the figures are: numbers stand for all of them.
     if max(map(len, titles)) > WIDEST_TITLE:
         numbers = tuple(map(str, range(1, len(titles) + 1)))
         legend = tuple(f"{number}: {name}" for number, name in zip(numbers, titles, strict=True))
@@ -491,7 +502,7 @@ def _title(board: Leaderboard) -> str:
 
 
 def _names(rows: Sequence[LeaderboardRow]) -> tuple[str, ...]:
-    """Name rows by model and variant, with the run where that alone is not enough."""
+    """Name rows by model and variant, with the run too where several have the same."""
     times = Counter(row.view.who for row in rows)
     names = [row.view.who if times[row.view.who] == 1 else f"{row.view.who} {row.run}" for row in rows]
     return tuple(one_line(name, MOST_NAME) for name in names)
@@ -511,7 +522,7 @@ def _bucket_cell(row: LeaderboardRow, name: str) -> str:
 
 
 def _scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """Say how the total is worked out, in the same way for all rows, and what each row's scorecard notes."""
+    """Give the formula of the total, which all rows share, what rows lack for it, and their own notes."""
     total = next((row.total for row in rows if row.total), None)
     if total is not None:
         means = [
@@ -529,7 +540,7 @@ def _scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
 
 
 def _remarks(board: Leaderboard) -> Iterator[str]:
-    """Say what stands beside the figures: what is in no average, and what makes rows hard to compare."""
+    """Say which trials are in no average, and what makes rows hard to compare."""
     for name, row in zip(_names(board.standings), board.standings, strict=True):
         total = row.view.total
         counts = [(total.errors, "errored"), (total.not_run, "not run")]

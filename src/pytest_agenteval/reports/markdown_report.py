@@ -70,10 +70,10 @@ def summary_markdown(
     totals: Sequence[StyledLine] = (),
     footer: Sequence[StyledLine] = (),
 ) -> str:
-    """Give a run as its screen does: suites, worst buckets and doubts; all tables and misses folded away.
+    """Give a run as its screen does: suites, worst buckets and warnings; all tables and misses are folded.
 
-    ``headline`` is a comparison's verdict, ``totals`` what benchmarks make of suites, ``footer`` the gates:
-    a paragraph for each line.
+    ``headline`` is a comparison's verdict, ``totals`` are the results of benchmarks, ``footer`` those of
+    gates: a paragraph for each line.
     """
     columns = suite_columns(view)
     names = [view.label(suite) for suite in view.suites]
@@ -108,11 +108,12 @@ def _buckets(suite: WorstBuckets) -> str:
 
 
 def append_summary(path: Path, text: str) -> str:
-    """Add a text to a summary file, unless GitHub would then drop the whole of it.
+    """Add a text to a summary file, unless GitHub would then drop all of it.
 
-    Gives a sentence where the file cannot be written, which spoils nothing else; else an empty text.
+    Returns a sentence where the file cannot be written, which is no error of the run; else an empty text.
     """
-    text = KNOWN_SECRETS.text(text)  # a run may be older than what is known of secrets now
+    # The run may have been stored before the secrets were known that are known now.
+    text = KNOWN_SECRETS.text(text)
     try:
         present = path.stat().st_size if path.exists() else 0
         if present + len(text.encode()) > MOST_BYTES:
@@ -125,7 +126,7 @@ def append_summary(path: Path, text: str) -> str:
 
 
 def code_block(lines: Iterable[str]) -> str:
-    """Put lines into a summary as they are, in columns; nothing in them can end the block."""
+    """Put lines into a summary as they are, in columns; backticks become quotes, so none ends the block."""
     return "\n```text\n" + "\n".join(line.replace("`", "'") for line in lines) + "\n```\n"
 
 
@@ -135,16 +136,16 @@ def _miss_item(miss: Miss) -> str:
     if not miss.traceback:
         return line
     last = code_block(printable(miss.traceback).splitlines()[-MOST_TRACEBACK_LINES:])
+    # Indented, so that Markdown takes the block for a part of the list item.
     return line + "\n" + "\n".join(f"  {line}" if line else "" for line in last.splitlines())
 
 
 def write_markdown(path: Path, source: ReportSource) -> None:
-    """Write the tables of runs as Markdown."""
     replace_text(path, KNOWN_SECRETS.text(report_markdown(source)))
 
 
 def report_markdown(source: ReportSource) -> str:
-    """Give one run with its tables; two as what became of each suite; more side by side."""
+    """Give one run with its tables, two runs as a comparison, more of them side by side."""
     runs, comparison = source.all_runs, source.comparison
     parts = [comparison_markdown(comparison)] if comparison else []
     if len(source.runs) == 1 and (comparison is None or source.old_run is None):
@@ -154,7 +155,7 @@ def report_markdown(source: ReportSource) -> str:
 
 
 def boards_beside(boards: Sequence[Leaderboard], source: ReportSource) -> list[Leaderboard]:
-    """Give the boards to draw: a suite that is compared needs none, unless a benchmark has more to say."""
+    """Give the boards to draw: a suite that is compared needs none, unless it has a benchmark's scorecard."""
     compared = {suite.name for suite in source.comparison.suites} if source.comparison else set()
     return [board for board in boards if board.suite not in compared or board.has_scorecard]
 
@@ -191,8 +192,8 @@ def annotation_lines(
 ) -> Iterator[str]:
     """Give a run's annotations as workflow commands, a task each; the rest is counted.
 
-    Misses are warnings, failed and errored trials errors; misses too where ``strict`` fails them. What fell
-    furthest since the baseline comes first, then what is worst. ``root`` is pytest's rootdir.
+    Misses are warnings; failed and errored trials are errors, and misses too where ``strict`` fails them.
+    Tasks that fell furthest since the baseline come first, then the worst. ``root`` is pytest's rootdir.
     """
     task_lines, fallen = TaskFileLines(root), fallen_tasks(comparison)
     trials = Counter(entry.key[:3] for entry in run.entries)
@@ -204,6 +205,7 @@ def annotation_lines(
         MissedTask(level, not_passed[0], len(not_passed), trials[task])
         for (level, task), not_passed in by_level.items()
     ]
+    # Sorting is stable: tasks that did not fall stay in the order of worst_first.
     missed_tasks.sort(key=lambda task: fallen.get(task.worst.key[:2], 0.0))
     left_out = 0
     for level in (ERROR, WARNING):
@@ -233,6 +235,8 @@ def _path_in_repository(root: Path, file: str) -> str:
     workspace = os.environ.get("GITHUB_WORKSPACE", "")
     if not (file and workspace):
         return file
+    # GitHub wants paths from the checked-out repository, in which pytest's rootdir may be a folder. Links are
+    # followed on both sides, so that both paths are spelt alike.
     path = Path(os.path.realpath(root / file))
     top = os.path.realpath(workspace)
     return path.relative_to(top).as_posix() if path.is_relative_to(top) else file
@@ -257,8 +261,8 @@ def comment_markdown(
 ) -> str:
     """Give the comment, of at most ``MOST_CHARACTERS``; where something was cut, it says so.
 
-    Below the table stands what makes figures doubtful. ``comparison`` is that with the run's baseline,
-    ``remarks`` are what came of gates, and what benchmarks make of suites: a paragraph for each.
+    Below the table stand the warnings about its figures. ``comparison`` is that with the run's baseline,
+    ``remarks`` are the results of gates and of benchmarks: a paragraph for each.
     """
     verdict = headline(comparison) if comparison is not None else _totals_text(view)
     parts = [f"### {_plain(verdict)}"]
@@ -275,10 +279,12 @@ def comment_markdown(
     table = markdown_rows([["suite", *columns], *rows[:MOST_SUITES]])
     remaining = len(rows) - MOST_SUITES
     parts.append(f"{table}\n\nand {pluralize(remaining, 'more suite')}" if remaining > 0 else table)
-    parts += [_plain(line) for line in islice(remarks_on_all(view), 1)]  # who acted
+    # Of the remarks only the first, which says who acted: a comment has less room than a page.
+    parts += [_plain(line) for line in islice(remarks_on_all(view), 1)]
     if notes := [f"- {_plain(note.text)}" for note in islice(run_warnings(view), MOST_NOTES)]:
         parts.append("\n".join(notes))
     parts += _worst(run, task_lines, comparison)
+    # The long part comes last and gets the room that the others leave; 2 is the empty line between parts.
     room = MOST_CHARACTERS - sum(len(part) + 2 for part in parts)
     if comparison is not None:
         lines = basis_lines(comparison)
@@ -293,7 +299,7 @@ def comment_markdown(
 
 
 def _plain(text: str, *, links: bool = False) -> str:
-    """Give a text that is no markup, and mentions nobody."""
+    """Give a text in which nothing is markup, and no ``@name`` is a mention."""
     return escape_markdown(text, MOST_VERDICT, links=links)
 
 
@@ -303,7 +309,7 @@ def code(text: str, most: int) -> str:
 
 
 def _totals_text(view: RunView) -> str:
-    """Say how many tasks passed, of how many that were decided, and what was not: without a baseline."""
+    """Say how many of the decided tasks passed, and how many trials errored or did not run."""
     totals = [suite.total for suite in view.suites]
     passed = sum(total.tasks_passed for total in totals)
     parts = [f"{passed} of {pluralize(sum(total.tasks_decided for total in totals), 'task')} passed"]
@@ -315,7 +321,7 @@ def _totals_text(view: RunView) -> str:
 
 
 def _before(suite: SuiteView, comparison: RunComparison | None) -> tuple[str, str, str]:
-    """Give what a suite scored before, by how much that changed, and the verdict."""
+    """Give a suite's old score, its change and the verdict; dashes where it is not compared."""
     part = suite_comparison(comparison, suite)
     if part is None or part.suite is None:
         return NOT_KNOWN, NOT_KNOWN, NOT_KNOWN
@@ -326,6 +332,7 @@ def _before(suite: SuiteView, comparison: RunComparison | None) -> tuple[str, st
 
 def _worst(run: Run, task_lines: TaskFileLines, comparison: RunComparison | None) -> Iterator[str]:
     by_task: dict[tuple[str, ...], JournalEntry] = {}
+    # The first that is set stays: the worst trial of each task, over all models and repetitions.
     for entry in worst_first(run.entries):
         by_task.setdefault(entry.key[:3], entry)
     fallen = fallen_tasks(comparison)

@@ -84,15 +84,18 @@ class Progress(FrozenValue, frozen=True):
 
 
 def panel_lines(progress: Progress, columns: int, *, ascii_only: bool = False) -> list[PanelLine]:
-    """Give the panel for a terminal of so many columns, of which the last stays empty; none if narrow."""
+    """Give the lines of the panel for a terminal of so many columns; none if it is too narrow."""
     if columns < NARROWEST:
         return []
+    # Some terminals wrap a line that fills the last column, so that column stays empty.
     width = min(columns, WIDEST) - 1
     more = f" to {progress.most:,}" if progress.most > progress.planned else ""
     planned = f"{progress.planned:,}"
+    # Padded to the width of the plan, so that the numbers behind it do not jump as it grows.
     counts = [f"{progress.ended:>{len(planned)},} of {planned}{more}", f"{progress.in_flight:,} in flight"]
     figures = _spaced(map(Piece, counts))
     left = [] if progress.seconds_left is None else [time_left(progress.seconds_left)]
+    # Room for the longest texts and not for those of now: the bar's length stays the same all the time.
     room = width - LABEL - GAP - len(counts[0]) - GAP - len("100 in flight") - GAP - TIME_ROOM
     bar = _bar(progress, min(LONGEST_BAR, room), ascii_only)
     lines = [
@@ -106,6 +109,7 @@ def panel_lines(progress: Progress, columns: int, *, ascii_only: bool = False) -
 def _bar(progress: Progress, room: int, ascii_only: bool) -> list[Piece]:
     if room < SHORTEST_BAR:
         return []
+    # More than was planned may end, where repetitions are added while the run goes on.
     share = min(progress.ended / progress.planned, 1.0) if progress.planned else 0.0
     full, empty = ("#", "-") if ascii_only else ("━", "─")
     filled = int(share * room)
@@ -132,6 +136,7 @@ def _endings(progress: Progress, width: int) -> PanelLine:
 
 def _scores(progress: Progress, width: int) -> PanelLine:
     texts = [f"{shorten_middle(name, NAME_ROOM)} {format_figure(mean)}" for name, mean in progress.scores]
+    # Whole figures only, and a count of the others: a line that wraps would break the panel.
     count = len(texts)
     while count > 1 and cell_width(_first(texts, count)) > width - LABEL:
         count -= 1
@@ -144,6 +149,7 @@ def _first(texts: Sequence[str], count: int) -> str:
 
 
 def _slowest(progress: Progress, width: int) -> PanelLine:
+    # The names of trials that end soon would flicker.
     if progress.slowest is None or progress.slowest.seconds < SHORTEST_WAIT_S:
         return _line("slowest", [Piece("-", "dim")], [], width)
     seconds = whole_seconds(progress.slowest.seconds)
@@ -152,7 +158,10 @@ def _slowest(progress: Progress, width: int) -> PanelLine:
 
 
 def _line(label: str, left: PanelLine, right: Sequence[str], width: int) -> PanelLine:
-    """Put figures behind a label and texts at the end of the line, as many as there is room for."""
+    """Put figures behind a label and texts at the end of the line, as many as there is room for.
+
+    Of the figures the last give way first, of the texts the first.
+    """
     while _columns(left) > width - LABEL:
         left = left[:-1]
     end = (" " * GAP).join(right)
@@ -173,7 +182,8 @@ def _columns(pieces: Sequence[Piece]) -> int:
 
 
 def time_left(seconds: float) -> str:
-    """Say about how long a run will go on: in tens of seconds, minutes, or five minutes from an hour on."""
+    """Say about how long a run still takes: in tens of seconds, minutes, or five minutes from an hour on."""
+    # A figure that changed with every look would say more than anybody knows.
     if seconds < 10:
         return "a few seconds left"
     if seconds < 55:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FileKind(NamedTuple):
-    """The function that writes a kind of file, by its place, and the library and the extra that it takes."""
+    """The place of the function that writes a kind of file, with the library and the extra that it needs."""
 
     place: str
     library: str = ""
@@ -23,7 +23,6 @@ class FileKind(NamedTuple):
 
     @property
     def write(self) -> Callable[[Path, ReportSource], None]:
-        """The function itself."""
         # Imported here: most runs write no file, and each kind brings libraries of its own.
         module, _, function = self.place.partition(":")
         write: Callable[[Path, ReportSource], None] = getattr(import_module(module), function)
@@ -43,13 +42,14 @@ EXPECTED = f"a file that ends in {', '.join(FILE_KINDS)}"
 
 
 def listed_files(text: str) -> list[str]:
-    """Give the files of a comma list; a text in which not each part ends as a report does names one file."""
+    """Split a list of files at commas; a text with a part that has no report's ending is one file."""
+    # A file's name may hold a comma itself.
     parts = [part.strip() for part in text.split(",")]
     return parts if all(Path(part).suffix.lower() in FILE_KINDS for part in parts) else [text]
 
 
 def check_report_path(path: Path) -> None:
-    """Raise UsageMistake where no such file can be written: before a run, not after it."""
+    """Raise UsageMistake where no such file can be written; called before a run, which takes long."""
     kind = FILE_KINDS.get(path.suffix.lower())
     if kind is None:
         raise UsageMistake(f"{path}: expected {EXPECTED}")
@@ -61,7 +61,7 @@ def check_report_path(path: Path) -> None:
 
 
 def write_report(path: Path, source: ReportSource) -> None:
-    """Write a report in the form that the file's name asks for, in folders that need not be there.
+    """Write a report in the form that the file's ending names; missing folders are made.
 
     Raises UsageMistake where that cannot be done.
     """

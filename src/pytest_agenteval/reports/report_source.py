@@ -12,11 +12,11 @@ from pytest_agenteval.store.run_reader import Run
 
 
 class ReportSource(FrozenValue, frozen=True):
-    """One run or several and, where the last is compared, what with.
+    """One run or several, and the comparison where one of them is compared.
 
-    ``old`` is the old side of the comparison, ``old_run`` its run, which is in ``runs`` no more; None where
-    the old side is a baseline's file, which has no transcripts. ``scorecards`` are those of benchmarks.
-    ``rows`` says what a table is of: trials, grades, calls, messages or runs.
+    ``old`` is the old side of the comparison and ``old_run`` its run, which is not in ``runs``. It is None
+    where the old side is a baseline's file, which has no transcripts. ``scorecards`` are those of benchmarks.
+    ``rows`` names the kind of rows of a table: trials, grades, calls, messages or runs.
     """
 
     runs: tuple[Run, ...]
@@ -33,7 +33,7 @@ class ReportSource(FrozenValue, frozen=True):
 
 
 def report_source(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard] = ()) -> ReportSource:
-    """Take two runs with anything in common for old and new, and any other number as they are."""
+    """Make a comparison of two runs that share a suite; other runs stand side by side."""
     if len(runs) == 2:
         old, new = runs
         comparison = compare_runs(compared_run(old), compared_run(new))

@@ -86,7 +86,6 @@ class WorstMisses(FrozenValue, frozen=True):
 
     @property
     def title(self) -> str:
-        """What the lines are, and how to see the others."""
         if self.shown == self.tasks:
             return "misses, the worst first" if self.at_length else "misses, the worst first (-v says more)"
         return f"misses, the worst {self.shown} of {pluralize(self.tasks, 'task')} (-v shows all)"
@@ -97,16 +96,17 @@ def worst_misses(
 ) -> WorstMisses | None:
     """Give the worst miss of each of the worst tasks in ``room`` lines, None where nothing missed.
 
-    All of them at length where they fit, and always a single one, which is what somebody works on; else in
-    brief, the worst three whatever the room.
+    They are given at length where all of them fit, else in brief, but the worst three in any case.
     """
     not_passed = [entry for entry in worst_first(run.entries) if entry.ending in endings]
+    # A task counts once, whatever its other repetitions, models and variants did.
     by_task: dict[tuple[str, str, str], JournalEntry] = {}
     for entry in not_passed:
         by_task.setdefault((entry.key.suite, entry.key.task, entry.key.agent), entry)
     worst = list(by_task.values())
     if len(worst) <= SHOWN:
         at_length = [line for entry in worst for line in _miss_block(run, entry, width)]
+        # A single miss is what somebody works on: it is explained even where that takes more room.
         if len(worst) == 1 or len(at_length) <= room:
             return WorstMisses(tuple(at_length), len(worst), len(worst), at_length=True) if worst else None
     briefs = [list(_in_brief(entry, width)) for entry in worst[:SHOWN]]
@@ -137,19 +137,22 @@ def _miss_block(run: Run, entry: JournalEntry, width: int) -> Iterator[StyledLin
     head = f"{ending_word(entry.ending, entry.score)}  {trial_name(entry.key)}"
     yield from (StyledLine(piece, _style(entry)) for piece in wrap(head, width))
     trial = run.trial_if_readable(entry)
+    # A trial whose transcript is lost has what the journal knows of it.
     lines = explain_trial(trial, width - len(INDENT)) if trial else [short_reason(entry), *grade_lines(entry)]
-    if entry.ending != "errored":  # the first line says in brief what the others say at length
+    # The first line says in brief what the others say at length, but for an error.
+    if entry.ending != "errored":
         lines = lines[1:]
     yield from (StyledLine(piece) for line in lines for piece in wrap(INDENT + line, width))
 
 
 def unrecorded_lines(run: Run, most: int, width: int) -> Iterator[str]:
-    """Name what the trials of a run missed, the most often missed first."""
+    """Name the calls that were not recorded, with ways to record them; what most trials missed is first."""
     times: Counter[UnrecordedCall] = Counter()
     trials: Counter[UnrecordedCall] = Counter()
     for entry in run.entries:
+        # The journal knows which trials missed anything: reading transcripts takes long.
         has_misses = entry.tool_tape.misses or entry.chat_tape.misses
-        if has_misses and (trial := run.trial_if_readable(entry)):  # transcripts take long to read
+        if has_misses and (trial := run.trial_if_readable(entry)):
             counts = count_unrecorded(trial.transcript.events)
             times.update(counts)
             trials.update(counts.keys())
@@ -159,7 +162,8 @@ def unrecorded_lines(run: Run, most: int, width: int) -> Iterator[str]:
         yield from wrap(f"{often if times[call] > 1 else 'once'}: {call.name}", width)
         found, *commands = call.ways
         yield from (f"  {piece}" for piece in wrap(found, width - 2))
-        yield from (f"  {command}" for command in commands)  # whole: they are there to be copied
+        # Commands are never wrapped: they are there to be copied.
+        yield from (f"  {command}" for command in commands)
     if len(ranked) > most:
         yield f"and {len(ranked) - most} more"
 
@@ -178,11 +182,11 @@ EMPTY = StyledLine("")
 
 
 class ScreenParts(FrozenValue, frozen=True):
-    """What others put on a run's screen.
+    """Parts of a run's screen that its view does not have.
 
-    ``headline`` stands above the suites: the verdict of a comparison. ``totals`` are what benchmarks make of
-    suites, in brief or as tables. Below the warnings stand ``remarks`` and ``footer``: gates. ``place`` is
-    where the run is stored, ``next_steps`` are commands that go on from there.
+    ``headline``, the verdict of a comparison, stands above the suites. ``totals`` are the results of
+    benchmarks, in brief or as tables. ``remarks`` and ``footer``, which are those of gates, stand below the
+    warnings. ``place`` is where the run is stored, ``next_steps`` are commands to go on with.
     """
 
     headline: Sequence[StyledLine] = ()
@@ -214,6 +218,7 @@ def screen_lines(
     end += [*parts.remarks, *parts.footer]
     if verbosity >= 0:
         end += _where(parts, width)
+    # With -q no line is empty.
     lines: list[StyledLine] = []
     for block in filter(None, [*blocks, end]):
         lines += [EMPTY, *block] if lines and verbosity >= 0 else block
@@ -221,13 +226,14 @@ def screen_lines(
 
 
 def fold_rows(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """Put cells below each other, the first two to the left; what has no room goes on in a line below.
+    """Align cells in columns, the first two to the left; columns without room go on in a line below.
 
     A name that is wider than the terminal stays whole.
     """
     if not rows:
         return
     widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
+    # What a suite took (time, tokens, cost) stays on one line where that is wide enough.
     joined = sum(widths[SPENT:]) + len(GAP) * len(widths[SPENT:])
     together = joined <= width
     folds, used = [[0]], widths[0]
@@ -245,6 +251,7 @@ def fold_rows(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 
 
 def _bucket_blocks(suites: Sequence[WorstBuckets], width: int) -> Iterator[Sequence[StyledLine]]:
+    # Aligned over all suites at once, so that figures of all of them stand below each other.
     rows = [row for suite in suites for row in suite.rows]
     columns = [
         ["score", *even_marks([row.score for row in rows])],
@@ -287,10 +294,12 @@ def _beside(
 
 
 def _packed(names: Sequence[str], width: int, indent: str) -> list[str]:
-    """Put as many whole names on a line as there is room for, the later lines hung below the first."""
+    """Put as many whole names on a line as there is room for; later lines are indented."""
+    # Names of buckets are never cut or broken: they are there to be pasted into -k.
     lines, line = [], indent + names[0]
     for name in names[1:]:
-        if cell_width(line) + cell_width(name) + 3 <= width:  # two before it, and the comma after it
+        # A comma and a space before the name, and perhaps a comma after it.
+        if cell_width(line) + cell_width(name) + 3 <= width:
             line += f", {name}"
         else:
             lines.append(f"{line},")
@@ -332,9 +341,10 @@ class ListedRun(FrozenValue, frozen=True):
 
 
 def listed_run(run: Run, unreadable: tuple[str, ...] = ()) -> ListedRun:
-    """Work out what a list says of a run; ``unreadable`` says what could not be read."""
+    """Make the entry of a run in a list; ``unreadable`` says what could not be read before."""
     suites, groups = tuple(suite_views(run)), entries_by_group(run)
     comparison, problem = read_comparison(run.folder)
+    # From the last to the first: where a suite has several verdicts, the first one counts.
     verdicts = {(each.suite, *each.who): each for each in (comparison.verdicts if comparison else ())[::-1]}
     return ListedRun(
         name=run.folder.name,
@@ -359,6 +369,7 @@ def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> Repo
     columns = [
         TableColumn(title, column, spare.get(title, 0)) for title, column in zip(titles, cells, strict=True)
     ]
+    # Without a baseline no run has a verdict.
     if all(cell == NOT_KNOWN for cell in columns[-1].cells):
         columns.pop()
     some = f", {len(runs)} of {stored:,} (--all, -n)" if len(runs) < stored else ""
@@ -374,6 +385,7 @@ def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
     for at, suite in enumerate(run.suites):
         first = (name, when) if at == 0 else ("", "")
         total = suite.total
+        # Where no tokens were seen there is no cost, as on the other screens.
         spent = total.spent.tokens or total.spent.cost
         yield (
             *first,
@@ -389,9 +401,10 @@ def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
 
 
 def _word(verdict: StoredVerdict | None) -> str:
-    """Say what became of a suite; where one cannot tell of it as a whole, what became of its buckets."""
+    """Write the verdict on a suite or, where there is none on the whole of it, that on its buckets."""
     if verdict is None:
         return NOT_KNOWN
+    # Verdicts are stored with the run, and the rules for them may have changed since.
     older = "" if verdict.rules == RULES else ", by older rules"
     for word, buckets in (("worse", verdict.buckets_worse), ("better", verdict.buckets_better)):
         if verdict.verdict != word and buckets and verdict.verdict not in ("worse", "better"):
@@ -447,7 +460,7 @@ class RunListDocument(Document, frozen=True, kw_only=True):
 
 
 def run_list_document(runs: Sequence[ListedRun], stored: int) -> RunListDocument:
-    """Give the same with all digits."""
+    """Give the list as a document, with all digits."""
     return RunListDocument(stored=stored, runs=tuple(map(_run_figures, runs)))
 
 

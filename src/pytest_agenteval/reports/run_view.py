@@ -51,20 +51,18 @@ class ActingDecisions(FrozenValue, frozen=True):
 
 
 def _decisions_of(entries: Iterable[JournalEntry]) -> ActingDecisions | None:
-    """Count the decisions of labelled trials by what agents did, whatever they scored; None where no task is.
-
-    A trial that errored is no decision: what the agent had not yet done it might have done.
-    """
+    """Count decisions of labelled trials by what agents did, not by their scores; None without a label."""
     labelled = [entry for entry in entries if entry.label]
     if not labelled:
         return None
+    # A trial that errored is no decision: the agent might still have done what it had not done by then.
     averaged = [entry for entry in labelled if entry.averaged]
     counts = classify((entry.label == "positive", entry.acted) for entry in averaged)
     return ActingDecisions(counts, len(labelled) - len(averaged))
 
 
 def decisions_text(decisions: ActingDecisions) -> str:
-    """Say it in one line: the figures, what they are over, and what is left out."""
+    """Write decisions in one line: the figures, what they are over, and what is left out."""
     counts = decisions.counts
     ways = (
         f"{counts.true_positives} acted rightly, {counts.false_positives} wrongly, "
@@ -78,7 +76,7 @@ def decisions_text(decisions: ActingDecisions) -> str:
 
 
 def decision_figures(decisions: ActingDecisions) -> str:
-    """Give precision, recall and their mean alone."""
+    """Write precision, recall and F1, without the counts."""
     counts = decisions.counts
     shares = {"precision": counts.precision, "recall": counts.recall, "F1": counts.f1}
     return ", ".join(f"{name} {format_figure(share)}" for name, share in shares.items())
@@ -114,11 +112,11 @@ _DOUBTFUL, _SIMULATING = attrgetter("doubtful_events"), attrgetter("simulating")
 class SuiteView(FrozenValue, frozen=True):
     """One suite with one model and variant: a row for each bucket, and all of them together.
 
-    ``note`` says what an offline model is.
-    ``promoted`` counts the tasks whose trials are of kind regression, as those of the suite are not.
-    ``decisions`` say whether the agent acted where it should, where tasks are labelled. ``own_models`` are
-    those that an agent asked by itself where no real one was named, or the named one was never asked.
-    It ``is_without_requests`` where no request of a model was seen, and the agent is not an offline one.
+    ``note`` says what an offline model does. ``promoted`` counts the tasks whose trials are of kind
+    regression in a suite of another kind. ``decisions`` say whether the agent acted where it should, where
+    tasks are labelled. ``own_models`` are those that an agent called by itself where no real one was named,
+    or the named one was never called. It ``is_without_requests`` where no request to a model was seen, and
+    the agent is not an offline one.
     """
 
     suite: str
@@ -135,17 +133,16 @@ class SuiteView(FrozenValue, frozen=True):
 
     @property
     def group(self) -> Group:
-        """The suite, the model and the variant."""
         return self.suite, self.model, self.variant
 
     @property
     def kinds(self) -> str:
-        """The suite's kind, and how many of its tasks are of another: ``capability, 3 tasks regression``."""
+        """The suite's kind, with the number of promoted tasks: ``capability, 3 tasks regression``."""
         return f"{self.kind}, {pluralize(self.promoted, 'task')} regression" if self.promoted else self.kind
 
     @property
     def who(self) -> str:
-        """The model with its variant: ``claude@short``; of an agent that asks its own, ``own: gpt-6``."""
+        """The model with its variant: ``claude@short``; of an agent with its own models: ``own: gpt-6``."""
         return model_label(own_label(self.model, self.own_models), self.variant)
 
 
@@ -163,9 +160,10 @@ class Miss(FrozenValue, frozen=True):
 class RunView(FrozenValue, frozen=True):
     """Everything a report says of a run; ``misses`` are worst first, errored trials last.
 
-    ``warnings`` say what makes the figures doubtful; ``doubtful_events`` counts what does so in a trial, by
-    its kind, over all trials. ``simulating`` is what models took that played users. ``not_run`` counts the
-    trials that were held back, by the reason; ``lost`` says at which trials processes died, and how often.
+    ``warnings`` say what makes the figures doubtful; ``doubtful_events`` counts what does so in single
+    trials, by kind, over all of them. ``simulating`` is what models took that played users. ``not_run``
+    counts the trials that were held back, by reason; ``lost`` names the trials at which processes died, and
+    how often.
     """
 
     name: str
@@ -184,14 +182,14 @@ class RunView(FrozenValue, frozen=True):
     lost: tuple[tuple[TrialKey, int], ...] = ()
 
     def label(self, suite: SuiteView) -> str:
-        """Give what a suite is called in this run: its name, with the model where there are several."""
+        """Name a suite of this run, with its model where the run has several."""
         name = one_line(suite.suite, MOST_NAME) or NOT_KNOWN
         several = len({other.who for other in self.suites}) > 1
         return f"{name}[{one_line(suite.who, MOST_NAME)}]" if several else name
 
 
 class LazySequence(Sequence[ItemT], Generic[SourceT, ItemT]):
-    """A sequence whose items are made when they are looked at: few misses are, and transcripts are large."""
+    """A sequence whose items are made each time they are read: few misses are, and transcripts are large."""
 
     def __init__(self, sources: Sequence[SourceT], make: Callable[[SourceT], ItemT]) -> None:
         self._sources: Sequence[SourceT] = sources
@@ -211,7 +209,7 @@ class LazySequence(Sequence[ItemT], Generic[SourceT, ItemT]):
 
 
 def view_of(run: Run) -> RunView:
-    """Work out the view of a run; transcripts are read only of prompts without effect."""
+    """Make the view of a run; transcripts are read only to find prompts without effect."""
     header = run.header
     doubtful_events: Counter[str] = Counter()
     for events in filter(None, map(_DOUBTFUL, run.entries)):
@@ -230,7 +228,8 @@ def view_of(run: Run) -> RunView:
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
         not_run=Counter(trial.reason for trial in run.not_run),
         lost=tuple(Counter(attempt.key for attempt in run.lost).most_common()),
-        unreadable=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
+        # The last one: reading transcripts, as the warnings above do, adds what cannot be read.
+        unreadable=tuple(first_unreadable(run.odd)),
     )
 
 
@@ -240,7 +239,7 @@ def _miss(entry: JournalEntry) -> Miss:
 
 
 def suite_views(run: Run) -> tuple[SuiteView, ...]:
-    """Work out the suites of a run, each with one model and variant, once; no transcript is read."""
+    """Make the views of a run's suites, once for each run in memory; no transcript is read."""
     if run not in _suite_views:
         groups = entries_by_group(run).items()
         _suite_views[run] = tuple(_suite_view(run, group, entries) for group, entries in groups)
@@ -256,7 +255,8 @@ def _part(header: RunHeader) -> Iterator[str]:
 
 
 def _self_judged(header: RunHeader) -> Iterator[str]:
-    """Name each model that judges its own trials, unless the run was started with --agent-self-judge."""
+    """Name each model that judged its own trials, unless the run was started with --agent-self-judge."""
+    # By id and not by alias: two aliases may be the same model.
     judges = {judge.id: judge.name for judge in header.judges}
     for model in header.models:
         if model.id in judges and not header.self_judge:
@@ -267,22 +267,23 @@ def _self_judged(header: RunHeader) -> Iterator[str]:
 
 
 def chose_by_itself(model: str, own_models: Sequence[str]) -> bool:
-    """Whether the agent used models of its own choice, and no real one was named."""
+    """Whether the agent called models of its own choice, and no real one was named."""
     return bool(own_models) and model in (OWN_MODEL, *OFFLINE_NOTES)
 
 
 def acting_model(model: str, own_models: Sequence[str]) -> str:
-    """Name the model; where the agent chose it and no real one was named, as its replies name it."""
+    """Name the model that acted: the one in the replies where the agent chose it, else the named one."""
     return own_label(model, own_models) if chose_by_itself(model, own_models) else model
 
 
 def model_note(model: RunModel) -> str:
-    """Say what an offline model does; nothing for a real one."""
+    """Say what an offline model does; empty for a real one."""
     return printable(model.note) or (OFFLINE_NOTES.get(model.id, "offline, no LLM") if model.offline else "")
 
 
 def worst_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """Give the trials that did not pass: failed before missed, by score; then the errored ones."""
+    """Give the trials that did not pass: failed, then missed, each by score, then errored."""
+    # Keys decide between equal scores, so that every report has one order.
     order = ("failed", "missed", "errored")
     not_passed = [entry for entry in entries if entry.ending in order]
     return sorted(not_passed, key=lambda entry: (order.index(entry.ending), entry.score or 0.0, entry.key))
@@ -323,7 +324,9 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
     only_other_models = bool(asking) and all(used_other_models(entry.doubtful_events) for entry in asking)
     is_own = model == OWN_MODEL or is_offline or only_other_models
     own_models = own_models_of(entries) if is_own else ()
-    if len(rows) == 1 and not unended:  # what was said of its only bucket holds for the suite
+    # The figures of an only bucket are those of the suite, and need not be made again. A trial that never
+    # ended is known to belong to the suite, but not to a bucket.
+    if len(rows) == 1 and not unended:
         total = replace(rows[0], name="all")
     else:
         whole = GroupScope(0, 0, k, threshold, len(unended), is_offline)
@@ -371,18 +374,20 @@ MOST_SENT = 60
 
 
 def _prompt_warnings(run: Run) -> Iterator[str]:
-    """Name prompts that no trial of a suite and its agent has read; else variants that sent the same."""
+    """Name prompts that no trial of a suite and its agent has read, then variants that sent the same."""
+    # A variant whose prompt nobody read sent the same for that reason: it is named once.
     unread = dict.fromkeys(unread_prompts(run))
     yield from (line for line, _ in unread)
     yield from identical_prompt_warnings(run, {variant for _, variant in unread})
 
 
 def unread_prompts(run: Run) -> Iterator[tuple[str, str]]:
-    """Say which prompts no trial of a suite, its model and variant has read, each with its variant."""
+    """Give a line for each prompt that no trial of a suite, model and variant has read, with its variant."""
     for (suite, _, variant), entries in entries_by_group(run).items():
         ended = [entry for entry in entries if entry.ending != "errored"]
         if not ended or not all(entry.doubtful_events.get(UNREAD_PROMPT) for entry in ended):
             continue
+        # The journal counts such events by kind; which prompts they name is only in the transcripts.
         transcripts = [trial.transcript for entry in ended if (trial := run.trial_if_readable(entry))]
         events = [
             {event.text: event.details["of"] for event in transcript.events if event.kind == UNREAD_PROMPT}
@@ -399,10 +404,11 @@ def unread_prompts(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def identical_prompt_warnings(run: Run, named: Collection[str] = ()) -> Iterator[str]:
-    """Name each two variants whose trials sent the same messages; transcripts are read only of several.
+    """Name each pair of variants whose trials sent the same messages.
 
-    Those that are ``named`` already are left out; the one without a name never is.
+    Variants that are ``named`` already are left out, but never the unnamed one of the agent's own prompts.
     """
+    # With one variant there is nothing to compare, and no transcript is read.
     variants = [variant for variant in run.header.variants if not variant or variant not in named]
     if len(variants) < 2:
         return
@@ -421,6 +427,8 @@ def identical_prompt_warnings(run: Run, named: Collection[str] = ()) -> Iterator
             by_variant.setdefault(key.variant, {})[key.task, key.repetition] = json_digest(texts)
     for (suite, _, model), by_variant in sent.items():
         for first, second in combinations(filter(by_variant.__contains__, variants), 2):
+            # A prompt that matters in one task of many is worth having, and a task that one variant alone
+            # tried says nothing: all trials that both have must be alike.
             both = by_variant[first].keys() & by_variant[second].keys()
             if both and all(by_variant[first][key] == by_variant[second][key] for key in both):
                 names = f"{printable(model_label(model, first))} and {printable(model_label(model, second))}"

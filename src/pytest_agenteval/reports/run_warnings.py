@@ -33,7 +33,7 @@ Count = Callable[[GroupStatistics], int]
 
 
 def run_warnings(view: RunView) -> Iterator[TableNote]:
-    """Give what has to be known of the figures, the gravest first; with nothing to say there is none."""
+    """Give the warnings about a run's figures, the gravest first; none where nothing is wrong."""
     yield from (TableNote(printable(line), bad=True) for line in view.unreadable)
     if errored := _shares(view, "trial", lambda total: total.errors, _planned):
         by_cause = _sum(suite.total.errored for suite in view.suites)
@@ -41,10 +41,12 @@ def run_warnings(view: RunView) -> Iterator[TableNote]:
     if not_run := _shares(view, "trial", lambda total: total.not_run - total.interrupted, _planned):
         why = f": {_reasons(view)}" if view.not_run else ""
         yield TableNote(f"{not_run} not run{why}", bad=True)
-    elif view.not_run:  # of tests that have trials run by code: nobody has planned them
+    # Tests may run trials by code, which nobody has planned: these have no share to name.
+    elif view.not_run:
         yield _held_back(view)
     if interrupted := _shares(view, "trial", lambda total: total.interrupted, _planned):
-        how = "interrupted" if view.ended_at else "not ended"  # of a run that may still go on
+        # A run without an end may still be going on.
+        how = "interrupted" if view.ended_at else "not ended"
         yield TableNote(f"{interrupted} begun and {how}: what they took is unknown", bad=True)
     yield from _lost_trials(view)
     if misses := _shares(view, "call", lambda total: total.tools.misses, _tool_calls):
@@ -61,7 +63,7 @@ def run_warnings(view: RunView) -> Iterator[TableNote]:
 
 
 def whole_run_warnings(view: RunView) -> Iterator[TableNote]:
-    """Give those of them that no suite's own table has."""
+    """Give the warnings of ``run_warnings`` that no suite's own table has."""
     yield from (TableNote(printable(line), bad=True) for line in view.unreadable)
     if view.not_run:
         yield _held_back(view)
@@ -71,7 +73,7 @@ def whole_run_warnings(view: RunView) -> Iterator[TableNote]:
 
 
 def _lost_trials(view: RunView) -> Iterator[TableNote]:
-    """Name the trials of which one may have ended its process; first the one at which most processes died."""
+    """Name the trials of which one may have ended its process, the one at which most processes died first."""
     if view.lost:
         most = view.lost[:MOST_NAMED]
         names = [trial_name(key) + (f" ({times} times)" if times > 1 else "") for key, times in most]
@@ -118,11 +120,13 @@ MOST_NAMED = 5
 
 
 def _doubtful_events(view: RunView) -> Iterator[TableNote]:
-    """Say what was seen in trials that makes them doubtful, or in no trial of a suite."""
+    """Give the warnings about events that make trials doubtful, and about suites without any request."""
+    # A request that could not be read was seen: the line for it below says enough.
     without = dict.fromkeys(view.label(suite) for suite in view.suites if suite.is_without_requests)
     if without and not view.doubtful_events.get(UNREAD_REQUEST):
         names = ", ".join(without)
         yield TableNote(f"no model request was seen in {names}: if an agent sent one, these figures lack it")
+    # The next four are counted by what their events name, such as a program.
     if programs := _event_names(view, STARTED_PROGRAM):
         yield TableNote(f"agents started a program ({programs}): what it sends is not seen", bad=True)
     if places := _event_names(view, UNTAPED_CONNECTION):
@@ -140,7 +144,8 @@ def _doubtful_events(view: RunView) -> Iterator[TableNote]:
 
 
 def _event_names(view: RunView, kind: str) -> str:
-    """List what events of a kind name, the most frequent first, and how many trials name it."""
+    """List what the events of a kind name, the most frequent first, each with its number of trials."""
+    # Such events are counted by kind and name in one: "started_program: curl".
     start = f"{kind}: "
     counts = {key.removeprefix(start): n for key, n in view.doubtful_events.items() if key.startswith(start)}
     most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -164,7 +169,7 @@ def _undecided_grades(view: RunView) -> Iterator[TableNote]:
 
 
 def _shares(view: RunView, thing: str, count: Count, whole: Count) -> str:
-    """Write the share of each suite that has any: ``85 of ko's 91 trials, 58 of pkm's 82``; or nothing."""
+    """Write the share of each suite that has any, ``85 of ko's 91 trials, 58 of pkm's 82``; empty if none."""
     shares = [
         (f"{number:,} of {view.label(suite)}'s", whole(suite.total))
         for suite in view.suites
@@ -189,11 +194,12 @@ def _tool_calls(total: GroupStatistics) -> int:
 
 
 def _unjudged_trials(total: GroupStatistics) -> int:
+    # As in judge_caveat: a grade without weight leaves the score alone but may undo the pass, or the reverse.
     return max(total.unscored, total.unproven) if total.lacking else 0
 
 
 def look_lines(run: Run) -> Iterator[str]:
-    """Say how many repetitions were not made; nothing where they were fixed, and before that was decided."""
+    """Say how many repetitions were not needed; nothing where their number was fixed or is undecided."""
     rule, extra = run.header.repetition_rule, read_extra(run.folder) if run.looks else None
     if rule is None or extra is None:
         return

@@ -128,8 +128,8 @@ class ReportOption(msgspec.Struct, frozen=True):
 class RegisteredScorecard(msgspec.Struct, frozen=True):
     """A scorecard by its name; nothing of it is imported before ``load`` or ``options`` is called.
 
-    It is asked for suites in which a grade has one of the labels ``graders``. ``settings`` is what the
-    command line says for its options.
+    It is made for suites in which a grade has one of the labels ``graders``. ``settings`` are the values
+    that the command line gives for its options.
     """
 
     name: str
@@ -142,7 +142,8 @@ class RegisteredScorecard(msgspec.Struct, frozen=True):
 def relevant_scorecards(
     entries: Iterable[JournalEntry], scorecards: Iterable[RegisteredScorecard]
 ) -> list[RegisteredScorecard]:
-    """Give the scorecards that some grade of these trials has a label of; none of them is imported."""
+    """Give the scorecards that know the label of some grade of these trials; none of them is imported."""
+    # A run of somebody's own suite must not pay for the import of a benchmark.
     labels = {grade.grader for entry in entries for grade in entry.grades}
     return [registered for registered in scorecards if not labels.isdisjoint(registered.graders)]
 
@@ -156,7 +157,7 @@ def scorecard_of(
 ) -> Scorecard | None:
     """Give the first scorecard that some benchmark makes of a suite's trials with one model, else None.
 
-    Raises BrokenScorecard where a benchmark's own code raises, or gives what is no scorecard.
+    Raises BrokenScorecard where a benchmark's own code raises, or returns something else.
     """
     for registered in relevant_scorecards(entries, scorecards):
         try:
@@ -165,9 +166,11 @@ def scorecard_of(
             raise BrokenScorecard(str(lost)) from None
         try:
             made = maker(entries, **registered.settings)
-        except AgentEvalError:  # of what the command line says for its options
+        # A value on the command line is wrong, which is the user's mistake and not the benchmark's.
+        except AgentEvalError:
             raise
-        except Exception as raised:  # an author's code may raise anything
+        # An author's code may raise anything.
+        except Exception as raised:
             last = extract_tb(raised.__traceback__)[-1]
             reason = f"{type(raised).__name__}: {exception_text(raised)} ({last.filename}:{last.lineno})"
             raise BrokenScorecard(f"the scorecard {registered.name!r} cannot be made: {reason}") from raised
@@ -179,7 +182,8 @@ def scorecard_of(
 
 
 def _mistakes(made: object) -> Iterator[str]:
-    """Say what is wrong with what a maker gave: drawn all the same, it would take a run's tables with it."""
+    """Say what is wrong with a scorecard that a benchmark returned."""
+    # Checked before anything is drawn: a wrong one would take all tables of the run with it.
     if made is None:
         return
     if not isinstance(made, Scorecard):

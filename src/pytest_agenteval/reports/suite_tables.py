@@ -39,7 +39,7 @@ MARK = "*"
 
 
 def suite_table(suite: SuiteView) -> ReportTable:
-    """Give the table of a suite: a row for each bucket and, where there are several, all together."""
+    """Give the table of a suite: a row for each bucket and, where there are several, one for all."""
     rows = [*suite.rows, suite.total] if len(suite.rows) != 1 else list(suite.rows)
     note = f": {suite.note}" if suite.note else ""
     return ReportTable(
@@ -53,7 +53,7 @@ def suite_table(suite: SuiteView) -> ReportTable:
 
 
 def _figure_columns(rows: Sequence[GroupStatistics], k: int) -> Iterator[TableColumn]:
-    """Give the columns, in their order; with one repetition there is nothing to say of k."""
+    """Give the columns in their order; those about k repetitions only where tasks have several."""
     yield TableColumn("tasks", tuple(str(row.tasks) for row in rows), spare=4)
     passed = tuple(mark_unjudged(str(row.tasks_passed), row.unproven) for row in rows)
     yield TableColumn("passed", passed, spare=2)
@@ -69,7 +69,7 @@ def _figure_columns(rows: Sequence[GroupStatistics], k: int) -> Iterator[TableCo
 
 
 def mark_unjudged(cell: str, lacking: int) -> str:
-    """Mark a figure that rests on trials which lack what only a judge decides."""
+    """Mark a figure over trials of which ``lacking`` lack a grade that only a judge gives; a dash stays."""
     return f"{cell}{MARK}" if lacking and cell != NOT_KNOWN else cell
 
 
@@ -79,12 +79,11 @@ def mean_cell(row: GroupStatistics) -> str:
 
 
 def interval_cell(row: GroupStatistics) -> str:
-    """Write the interval of a group's mean score."""
     return format_interval(row.interval)
 
 
 def trials_cell(row: GroupStatistics) -> str:
-    """Write over how many trials the averages are: ``13 of 15``."""
+    """Write how many of the planned trials are averaged: ``13 of 15``."""
     return f"{row.averaged} of {row.planned}"
 
 
@@ -93,7 +92,8 @@ def _rate(row: GroupStatistics, rate: Rate | None) -> str:
 
 
 def judge_caveat(total: GroupStatistics) -> str:
-    """Say how many trials lack a judge's grade, and whose."""
+    """Say how many trials lack a judge's grade, and of which graders."""
+    # A grade without weight leaves the score alone but may undo the pass, or the reverse: the larger count.
     trials = max(total.unscored, total.unproven)
     without = f"{trials} of {pluralize(total.averaged, 'trial')} without what only a judge decides"
     meaning = "scores are those of the other grades, passes may be fewer; --agent-judge=MODEL decides"
@@ -101,7 +101,7 @@ def judge_caveat(total: GroupStatistics) -> str:
 
 
 def _suite_notes(suite: SuiteView) -> Iterator[TableNote]:
-    """Give what there is to say, the results first, then what is missing, then what it took."""
+    """Give the notes of a suite's table: results, then what is missing or doubtful, then what it took."""
     total = suite.total
     passed = mark_unjudged(str(total.tasks_passed), total.unproven)
     full = mark_unjudged(format_figure(total.full), total.unscored)
@@ -114,6 +114,7 @@ def _suite_notes(suite: SuiteView) -> Iterator[TableNote]:
         yield TableNote(decisions_text(suite.decisions))
     if errors := total.errors:
         yield TableNote(f"{errors} errored, in no average: {tally(total.errored)}", bad=True)
+    # Interrupted trials are part of those that are not run, and have a line of their own below.
     if total.not_run > total.interrupted:
         yield TableNote(f"{total.not_run - total.interrupted} not run", bad=True)
     if total.interrupted:
@@ -143,7 +144,7 @@ def undecided_beside(total: GroupStatistics) -> Counter[str]:
 
 
 def judge_hint(grades: int, unjudged: int) -> str:
-    """Say how many of some undecided grades a judge would decide; nothing where it is none."""
+    """Say how many of some undecided grades a judge would decide; empty for none."""
     if not unjudged:
         return ""
     return f"; --agent-judge=MODEL decides {'them' if unjudged == grades else f'{unjudged} of them'}"
@@ -158,6 +159,7 @@ def _resources(total: GroupStatistics) -> Iterator[str]:
     spent = total.spent
     known = spent.seconds.known_part is not None
     yield f"{format_seconds(spent.seconds)} of agent time" if known else "agent time unknown"
+    # Free and unknown are different things: an offline model, which takes nothing, has no cost at all.
     if spent.tokens or spent.cost:
         yield format_tokens(spent.tokens)
         yield format_cost(spent.cost)
@@ -173,7 +175,7 @@ def _resources(total: GroupStatistics) -> Iterator[str]:
 
 
 def suite_columns(view: RunView) -> list[TableColumn]:
-    """Give the columns of figures, a cell for each row: no tokens and cost where nothing was spent."""
+    """Give the columns of figures, a cell for each suite; no tokens and cost where nothing was spent."""
     totals = [suite.total for suite in view.suites]
     columns = [
         TableColumn("score", tuple(mean_cell(total) for total in totals)),
@@ -190,7 +192,7 @@ def suite_columns(view: RunView) -> list[TableColumn]:
 
 
 def suite_cells(view: RunView) -> Iterator[list[str]]:
-    """Give a row of cells for each suite that explain themselves: the first two to the left, others right."""
+    """Give a row of cells for each suite; without a head above them, their words explain them."""
     score, interval, passed, trials, *spent = (column.cells for column in suite_columns(view))
     for at, (suite, mean) in enumerate(zip(view.suites, even_marks(score), strict=True)):
         planned = "trial" if suite.total.planned == 1 else plural("trial")
@@ -213,14 +215,17 @@ def tasks_passed(row: GroupStatistics) -> str:
 
 
 def even_marks(cells: Sequence[str]) -> list[str]:
-    """Fill figures without a mark where others have one: their digits stand below each other."""
+    """Add a space to figures without a mark where others have one, so that digits stay in line."""
     if not any(cell.endswith(MARK) for cell in cells):
         return list(cells)
     return [cell if cell.endswith(MARK) else f"{cell} " for cell in cells]
 
 
 def remarks_on_all(view: RunView) -> Iterator[str]:
-    """Give what stands below the suites: who acted, pass^k, whether they acted rightly, what judges took."""
+    """Give the lines below the suites: who acted, pass^k, decisions, what judges and simulated users took.
+
+    The first line, who acted, is empty where the rows name their models and none of them is offline.
+    """
     whos = {suite.who for suite in view.suites}
     # An offline model is named with what it does; a real one where no row names it.
     alone = f"model: {' '.join(whos)}" if len(whos) == 1 else ""
@@ -255,9 +260,9 @@ def _simulating(view: RunView) -> Iterator[str]:
 
 
 def brief_remarks(view: RunView) -> Iterator[str]:
-    """Give those of them that a short screen has too: what agents asked by themselves, what users took.
+    """Give the remarks of a short screen: what simulated users took, and which models agents chose.
 
-    Nothing is said of agents where each row names its own, or where all is planned.
+    Models are left out where each row names its own, and where all were planned.
     """
     yield from _simulating(view)
     if any(suite.own_models for suite in view.suites):
@@ -294,10 +299,8 @@ class WorstBuckets(FrozenValue, frozen=True):
 
 
 def worst_buckets(view: RunView) -> list[WorstBuckets]:
-    """Give the worst buckets of each suite that has several, some of which missed.
-
-    The more suites there are the fewer rows each has.
-    """
+    """Give the worst buckets of each suite that has several, some of which missed."""
+    # The more suites there are, the fewer rows each has: the end of a run is one screen.
     suites = [suite for suite in view.suites if len(suite.rows) > 1 and any(map(_misses, suite.rows))]
     most = max(1, min(MOST_ROWS, MOST_OF_ALL // max(1, len(suites))))
     most_large = MOST_LARGE if len(suites) <= FEW_SUITES else most
@@ -306,6 +309,7 @@ def worst_buckets(view: RunView) -> list[WorstBuckets]:
 
 def _worst_of(label: str, suite: SuiteView, most: int, most_large: int) -> WorstBuckets:
     missed = sorted((row for row in suite.rows if _misses(row)), key=lambda row: row.score or 0.0)
+    # Small buckets are often the worst ones: a large one that misses is named all the same.
     large = [row for row in missed if row.tasks >= LARGE][:most_large]
     small = [row for row in missed if row.tasks < LARGE][: max(1, most - len(large))]
     chosen = sorted((*large, *small), key=lambda row: row.score or 0.0)
@@ -331,7 +335,7 @@ def _name(bucket: GroupStatistics) -> str:
 
 
 def _cells(bucket: GroupStatistics) -> tuple[str, str, str, str]:
-    """Give the figures of a bucket as they are printed: small ones that look equal share a line."""
+    """Give the figures of a bucket as they are printed; small buckets with equal ones share a line."""
     between = interval_cell(bucket) if bucket.interval else ""
     alone = _name(bucket) if bucket.tasks >= LARGE else ""
     return mean_cell(bucket), between, tasks_passed(bucket), alone

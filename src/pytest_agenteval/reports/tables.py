@@ -43,17 +43,17 @@ class TableColumn(NamedTuple):
 
 
 class TableNote(NamedTuple):
-    """One thing to know about a table; ``bad`` when figures are incomplete for it."""
+    """One thing to know about a table; it is ``bad`` where figures are incomplete because of it."""
 
     text: str
     bad: bool = False
 
 
 class ReportTable(FrozenValue, frozen=True):
-    """A title, a name for each row below the head ``head``, groups of columns, and what is said around them.
+    """A title, a name for each row below the head ``head``, groups of columns, and the texts around them.
 
-    ``caveats`` stand above the figures: what has to be known before these are read. ``notes`` stand below.
-    ``names_beside`` says that spare columns give way before names go to lines of their own.
+    ``caveats`` stand above the figures: readers need them first. ``notes`` stand below. ``names_beside`` says
+    that spare columns give way before names go to lines of their own.
     """
 
     title: str
@@ -66,7 +66,6 @@ class ReportTable(FrozenValue, frozen=True):
 
     @property
     def columns(self) -> list[TableColumn]:
-        """The columns of all groups, in their order."""
         return [column for group in self.groups for column in group]
 
 
@@ -111,6 +110,7 @@ def body_lines(table: ReportTable, width: int, indent: str = INDENT) -> Iterator
         body += [[name, *(column.cells[at] for column in block.columns)] for at, name in enumerate(beside)]
         top, *lines = align_columns(body, block.gap)
         table_rows = [top]
+        # A name that has no room beside its figures stands above them, whole: it is there to be pasted.
         for name, short, line in zip(table.names, beside, lines, strict=True):
             table_rows += [line] if short or not name else [*wrap(name, room), line]
         # Only spare columns are left out: what is missing of the others stands in the next block.
@@ -122,7 +122,8 @@ def body_lines(table: ReportTable, width: int, indent: str = INDENT) -> Iterator
 
 
 def table_markdown(table: ReportTable) -> str:
-    """Give a table in Markdown, with its title and caveats above and its notes below: a page scrolls."""
+    """Give a table in Markdown, with its title and caveats above and its notes below."""
+    # All columns, also spare ones: a page scrolls.
     columns = table.columns
     rows = [[table.head, *(column.title for column in columns)]]
     rows += [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(table.names)]
@@ -142,6 +143,7 @@ def markdown_rows(rows: Sequence[Sequence[str]]) -> str:
 
 def folded_markdown(head: str, body: str) -> str:
     """Give a text that GitHub shows folded away below its head."""
+    # GitHub renders Markdown within HTML only after an empty line.
     return f"<details><summary>{head}</summary>\n\n{body}\n\n</details>"
 
 
@@ -160,6 +162,7 @@ def _blocks(table: ReportTable, room: int) -> Iterator[_Block]:
             columns = list(group)
             while columns:
                 many = len(columns)
+                # As many columns side by side as there is room for; a single one always stands.
                 while many > 1 and _name_room(columns[:many], room) < narrowest:
                     many -= 1
                 yield _Block(columns[:many], GAP, max(narrowest, _name_room(columns[:many], room)))
@@ -167,10 +170,8 @@ def _blocks(table: ReportTable, room: int) -> Iterator[_Block]:
 
 
 def _without_spare(columns: Sequence[TableColumn], room: int, longest: int, narrowest: int) -> _Block:
-    """Give the columns that have room.
-
-    Gaps give way first, then the room for names, which may stand on lines of their own; then columns.
-    """
+    """Give the columns that have room."""
+    # Gaps give way first, then the room for names, which may stand on lines of their own, and columns last.
     spare = sorted((column for column in columns if column.spare), key=lambda column: column.spare)
     for dropped in range(len(spare) + 1):
         here = [column for column in columns if column not in spare[:dropped]]
@@ -181,5 +182,5 @@ def _without_spare(columns: Sequence[TableColumn], room: int, longest: int, narr
 
 
 def _name_room(columns: Sequence[TableColumn], room: int, gap: int = GAP) -> int:
-    """Give how many columns of a terminal are left for names; less than 0 where not even figures fit."""
+    """Give the columns of a terminal that are left for names; below 0 where not even the figures fit."""
     return room - sum(max(map(cell_width, (column.title, *column.cells))) + gap for column in columns)

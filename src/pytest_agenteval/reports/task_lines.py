@@ -30,8 +30,8 @@ class TaskFileLines:
     def line_of(self, trial: Trial | JournalEntry) -> int | None:
         """Give the line, from 1, of the grader that a trial missed most, else of its task's ``id``.
 
-        A trial that a grader broke has that grader's line. None where the file, or the task in it, is no
-        longer there.
+        For a trial that a grader broke it is that grader's line. None where the file no longer exists, or no
+        longer holds the task.
         """
         document = self._document(self._root / trial.file) if trial.file else None
         task_path = None if document is None else _path_of(document.value, trial.key.task)
@@ -47,7 +47,8 @@ class TaskFileLines:
 def _readable_document(path: Path) -> ParsedDocument | None:
     try:
         return read_document(path)
-    except ProblemsFound:  # it was changed, or taken away, after the run
+    # The file was changed or deleted after the run, which costs a report its line and nothing more.
+    except ProblemsFound:
         return None
 
 
@@ -59,6 +60,7 @@ def _path_of(value: Any, id: str) -> KeyPath | None:
 
 
 def _has_id(task: Any, id: str) -> bool:
+    # YAML reads an id such as 12 as a number.
     return isinstance(task, Mapping) and str(task.get("id")) == id
 
 
