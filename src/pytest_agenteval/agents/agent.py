@@ -57,7 +57,7 @@ class AgentContext(FrozenValue, frozen=True):
 
 AgentAnswer: TypeAlias = Answer | str | Mapping[str, Any] | None
 """What an agent returns: an answer, its text alone, a map ``{"answer", "state", "messages", "usage"}``, or
-None where it worked on files and said nothing."""
+None where it worked on files and has no text."""
 
 AgentFunction: TypeAlias = Callable[[Mapping[str, Any], AgentContext], AgentAnswer | Awaitable[AgentAnswer]]
 """A function that acts as an agent: called with the task's input and the context, as ``Agent.run`` is."""

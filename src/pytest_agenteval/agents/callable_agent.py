@@ -45,7 +45,7 @@ FILLED: Mapping[str, Callable[[Mapping[str, Any], AgentContext], Any]] = {
 """What a parameter of this name is given in each trial; any other is one of the suite's settings."""
 
 INPUTS = frozenset({"question", "content", "messages", "task_input", "turns", "ctx"})
-"""Those of them by which a function learns what the task asks."""
+"""Those parameters by which a function gets the user's message."""
 
 
 def model_url(model: Model) -> str:

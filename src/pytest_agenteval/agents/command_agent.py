@@ -172,14 +172,14 @@ def _text(value: Any) -> str:
 
 
 GRACE_S = 5.0
-"""Seconds that a program, and whatever it started, has to end once it is asked to."""
+"""Seconds that a program, and whatever it started, has to end once it is requested to."""
 MOST_BYTES = 10_000_000
 """What a program may write to its standard output, and to its standard error, until the rest is cut."""
 LAST_LINES = 20
-"""Lines of standard error that are told of a program that failed."""
+"""How many of the last lines of standard error are reported of a program that failed."""
 CHUNK = 65536
 LEFT_OPEN_S = 2.0
-"""Seconds in which output is waited for once all are ended: what got away may hold it open for ever."""
+"""Seconds to wait for output once all are ended: a process that left the group may hold it open for ever."""
 
 TakeLine = Callable[[str], object]
 

@@ -17,7 +17,7 @@ KEYS_OF_KINDS: Mapping[str, Collection[str]] = {
     "command": ("output", "env", "env_pass", "proxy"),
     "http": ("as", "headers", "body", "answer", "state", "calls", "usage", "request_seconds"),
 }
-"""The keys that say something of one kind alone; in a form of another nothing would look at them."""
+"""The keys that only one kind of form has; in a form of another kind nothing would read them."""
 
 
 def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Callable[..., Agent]:

@@ -59,10 +59,10 @@ MOST_BYTES = 10_000_000
 """What a reply may hold; of a larger one the trial is errored."""
 
 RETRY = "endpoint_retry"
-"""The kind of event that tells of an attempt that failed."""
+"""The kind of event that reports an attempt that failed."""
 
 BUSY = frozenset({425, 429, 502, 503, 504, 529})
-"""Statuses after which the same request is sent again: nothing was done with it, its server says."""
+"""Statuses after which the same request is sent again: by them a server says that it did nothing with it."""
 
 _ADVICE: Mapping[int, str] = {
     401: "look at agent.headers in suite.yaml",
@@ -393,7 +393,7 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "openai.responses": {"model": "{model=agent}", "input": "{turns}"},
     "anthropic": {"model": "{model=agent}", "max_tokens": MOST_TOKENS, "messages": "{turns}"},
 }
-"""What is sent where the form says nothing of it; what it says is laid over those of OpenAI and Anthropic."""
+"""Bodies that are sent by default; the ``body`` of a form is laid over those of OpenAI's and Anthropic's."""
 
 
 class HttpFactory:

@@ -31,7 +31,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 """The variables of keys, for each wire."""
 
 DUMMY_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
-"""Keys without which clients do not even begin."""
+"""Keys without which clients refuse to send anything."""
 
 # All places where clients put a key: the dummies there are left out before the real key is put on.
 _SIGNED = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "key")

@@ -25,7 +25,7 @@ TOOL, CHAT = "tool://", "chat://"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked; the body is text wherever it is UTF-8, and headers have tuples of values."""
+    """A request; the body is text wherever it is UTF-8, and headers have tuples of values."""
 
     method: str
     uri: str

@@ -33,7 +33,7 @@ _MOST_UNREADABLE = 100
 _lenient_decoder = json.JSONDecoder(strict=False)
 _LOGPROBS = ("logprobs", "logprobsResult")
 _PLACES = ("index", "output_index", "content_index", "summary_index", "contentBlockIndex", "thought")
-"""What says which of several texts of a document a piece belongs to."""
+"""Keys whose values say which of several texts of a document a piece belongs to."""
 _NO_TEXT = re.compile(
     r"(?:.*[_-])?id|.*Id|object|model|role|type|event|name|.*reason|created.*|.*_at|.*fingerprint|.*[sS]ignature"
     r"|obfuscation|p|service_tier|status|url|.*Version|encrypted.*"
@@ -476,7 +476,7 @@ _PATTERNS: Mapping[re.Pattern[str], Callable[[str], bool]] = {
     _PART: lambda folded: "content-disposition" in folded,
     _ELEMENT: lambda folded: "<" in folded and _TAG.search(folded) is not None,
 }
-"""Patterns that keep their first group, each with what says of a folded text whether it may match."""
+"""Patterns, each with a quick test whether it may match a text in small letters; the first group stays."""
 
 
 def _json_values(text: str) -> str:

@@ -22,7 +22,7 @@ from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.text.errors import RequestRefused, exception_text
 
 FAILURE, CAUSE = "failure", "cause"
-"""Keys of a recorded response that was none: what the client raised, and what the system had raised."""
+"""Keys of a recording without a response: what the client raised, and what the system had raised."""
 
 BuildException: TypeAlias = Callable[[str, str, Exception], Exception]
 """Makes a client's exception of its class (``httpx.ConnectError``), its text and the system's exception."""

@@ -212,7 +212,7 @@ def refusal(status: int, kind: str, message: str, request: Request | None = None
 
 LONGEST_LINE = 65536
 MOST_BYTES = 1_000_000_000
-"""The longest body that is taken, or part of one: it is held in memory."""
+"""The longest body, or part of one, that is read, in bytes: it is held in memory."""
 AROUND = (
     "this goes around the addresses that agenteval gives, and is refused; "
     "`proxy: {VARIABLE: base}` in suite.yaml gives a tool's one"

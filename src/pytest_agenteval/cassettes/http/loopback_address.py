@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 SILENCE_S = 600.0
-"""Seconds of silence after which a provider is taken for gone, as with the clients of the large ones."""
+"""Seconds of silence after which a provider counts as gone, as with OpenAI's and Anthropic's own clients."""
 
 CHUNK = 65536
 # These headers hold for one connection only, or are written anew for the next one.
@@ -41,7 +41,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _STALE = (HTTPException, ConnectionError)
 
 Unanswered = (OSError, HTTPException, ValueError)
-"""What is raised where a request gets no response, or no whole one; ValueError by what was shut meanwhile."""
+"""What is raised where a request gets no response, or no whole one; ValueError by a file closed meanwhile."""
 
 
 class IncomingResponse:
@@ -184,10 +184,10 @@ def _tls() -> SSLContext:
 HOST = "127.0.0.1"
 USER = "agenteval"
 GRACE_S = 2.0
-"""Seconds in which a response that has begun to come when its trial ends may come to its own end."""
+"""Seconds that a response which is arriving when its trial ends has to come to its own end."""
 CUT_S, CUTTING_S = 0.05, 5.0
 MOST_REFUSED = 20
-"""How often a program may go on asking after a limit of its trial was reached."""
+"""How many more requests a program may make after a limit of its trial was reached."""
 
 
 class Upstream(FrozenValue, frozen=True):
@@ -227,7 +227,7 @@ class Upstream(FrozenValue, frozen=True):
 
 
 ANY_UPSTREAM = "model"
-"""The name of an address at which the path of a request tells which upstream it is for."""
+"""The name of the address that stands for all upstreams: a request's path says which one it is for."""
 
 
 class Mounted(Protocol):

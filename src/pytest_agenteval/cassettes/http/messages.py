@@ -24,7 +24,7 @@ _LINES = frozenset(
 _AMAZON = "application/vnd.amazon.eventstream"
 _EVENTS = _LINES | {_SERVER_SENT, _AMAZON}
 _WHOLE = frozenset({"application/json", "text/html", "text/xml", "application/xml"})
-"""What is of no use before its end, whether or not its length is told."""
+"""Bodies of these types are of no use before their end, whether or not the headers state a length."""
 
 _SERVER_SENT_EVENT = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r|\Z)", re.S)
 
@@ -84,7 +84,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _CHUNKED = ("Transfer-Encoding", "chunked")
 _GZIP = b"\x1f\x8b"
 ENCODED, _BARE_DEFLATE = "encoded", "bare-deflate"
-"""The key of a recorded response that names the encodings of its body; deflate without a head of zlib's."""
+"""The key of a recorded response that names the encodings of its body; deflate without zlib's header."""
 
 _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I)
 

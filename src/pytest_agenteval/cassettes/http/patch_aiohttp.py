@@ -243,7 +243,7 @@ _SETTINGS = (
     "_local_addr_infos", "_happy_eyeballs_delay", "_interleave", "_socket_factory",
     "_ssl_shutdown_timeout", "_use_dns_cache",
 )  # fmt: skip
-"""What of a connector belongs to no loop."""
+"""Attributes of a connector that belong to no loop, and are copied."""
 
 
 def _copied_session(aiohttp: Any, session: Any) -> Any:

@@ -175,7 +175,7 @@ async def _of_this_loop(transport: Any) -> Any:
 
 
 _POOLS = {"_connections", "_requests", "_optional_thread_lock"}
-"""What a pool of httpcore consists of, be it one to a proxy, besides its settings."""
+"""The attributes of a pool of httpcore, also of one to a proxy, that are no settings."""
 
 
 def _with_empty_pool(transport: Any) -> Any:

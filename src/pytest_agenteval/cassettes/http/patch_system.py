@@ -36,7 +36,7 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 _TABLES = "_agenteval_audit_tables"
 
 Watchers: TypeAlias = Mapping[str, Callable[..., None]]
-"""What is called with an event's arguments, by the event's name; what it raises forbids the event."""
+"""Functions by the name of an audit event: each is called with its arguments, and forbids it by raising."""
 
 
 def watch(watchers: Watchers) -> None:
@@ -66,7 +66,7 @@ def stop_watching(watchers: Watchers) -> None:
 
 
 _accepted: WeakSet[Any] = WeakSet()
-"""Connections that somebody else opened, such as a process that an agent started: these it may answer."""
+"""Connections that another process opened, such as one that an agent started: these may be answered."""
 
 
 def socket_patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
@@ -245,13 +245,13 @@ def without_socket_guard() -> Iterator[None]:
 
 _OURS = ("pytest_agenteval.",)
 _SEEN_BEFORE = ("multiprocessing.", "subprocess")
-"""Modules whose starts are seen where they are asked for."""
+"""Modules whose starts of processes are seen by patches of their own."""
 
 _ABOUT_THE_MACHINE = ("platform", "uuid", "ctypes.util", "distro", "distro.distro", "sysconfig")
 """Modules that start ``uname`` and the like, as the first request of OpenAI's client makes them do."""
 
 _POOLS = ("concurrent.", "multiprocessing.", "loky.", "joblib.")
-"""Modules whose processes work for whoever asks next, be it another trial."""
+"""Modules whose processes work for whoever gives them work next, which may be another trial."""
 
 
 def program_patch_points(module: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
@@ -359,7 +359,7 @@ PROCESS_WATCHERS: Watchers = {
     "os.unsetenv": _note_variable,
     "os.chdir": _note_folder,
 }
-"""Events of this process that are looked at."""
+"""Events of programs that this process starts, and of changes that all of its trials see."""
 
 
 def _called_by(modules: tuple[str, ...], depth: int) -> bool:

@@ -180,7 +180,7 @@ class _ExitCall(_ThreadTarget):
 _GIVERS = "_agenteval_givers"
 
 Givers: TypeAlias = dict[int, deque[tuple[Any, Scope | None]]]
-"""Who put what lies in a queue, by the identity of the work, which is held so that it stays the same."""
+"""Who put each item into a queue, by its ``id``; the item is held too, so that no other gets that id."""
 
 
 def queue_patch_points(queue: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:

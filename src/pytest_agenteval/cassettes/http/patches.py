@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.tape import Tape
 
 PatchPoints: TypeAlias = Iterator[tuple[Any, str, Callable[[Any], Any]]]
-"""Owner and name of a function, and what makes ours of it."""
+"""Functions to patch: owner and name of each, and what makes our function of the real one."""
 MakePoints: TypeAlias = Callable[[Any], PatchPoints]
 
 
@@ -55,7 +55,7 @@ LIBRARIES: Mapping[str, MakePoints | str] = {
     "subprocess": patch_system.program_patch_points,
     "multiprocessing.process": patch_system.multiprocessing_patch_points,
 }
-"""What says which functions of a library are patched: loaded once the library is, where it is a text."""
+"""Functions that give the patch points of a library; one named by a text is loaded once the library is."""
 
 _lock = threading.Lock()
 _patches: list[Patch] = []

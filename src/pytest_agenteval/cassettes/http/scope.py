@@ -110,10 +110,10 @@ _OF_NOBODY = (
 )
 
 GIVEN_UP = "given up by who asked"
-"""Why no response came where nobody waited for it any more, as for the slower of two replies."""
+"""Why no response came: the client no longer waited for it, as for the slower of two replies."""
 
 BROKE_OFF = "broke off"
-"""Why a response that had begun is not whole, where it was not closed by who asked."""
+"""Why a response is not whole that had started to arrive, and that its client did not close."""
 
 
 class NotRecorded(RequestRefused):
@@ -385,7 +385,7 @@ class Scope:
 
 
 _scope: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http")
-"""Whose the requests of this context are; None where they are nobody's, unset where the context is empty."""
+"""The scope of this context's requests; None where they belong to no trial, unset in an empty context."""
 
 _open: WeakSet[Scope] = WeakSet()
 _trials: WeakSet[Scope] = WeakSet()
@@ -403,10 +403,10 @@ _home: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http_home", defau
 """The scope that this thread or task was started in, whomever it serves."""
 
 _may_serve: ContextVar[bool] = ContextVar("pytest_agenteval_http_may_serve", default=True)
-"""Whether this is a thread of its own, which may work for several trials, and not a trial's course."""
+"""Whether this is a thread that may work for several trials, and not the course of one trial."""
 
 _serves: ContextVar[bool] = ContextVar("pytest_agenteval_http_serves", default=False)
-"""Whether it does what a queue gave it."""
+"""Whether this thread or task does work that it took from a queue."""
 
 
 _sending: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http_sending", default=None)

@@ -118,7 +118,7 @@ class Place:
 
 
 UNKNOWN_USAGE = Usage(None, None, None, None, None, asks=1, attempts=None)
-"""Of a reply of which nobody says what it took."""
+"""The usage of a reply for which nothing states it."""
 
 UNFINISHED = ToolError(NOT_FINISHED, "the call did not end")
 

@@ -117,7 +117,7 @@ RULES = (
     _rule(r"/api/chat/?$", "ollama.chat", _has_named_messages),
     _rule(r"/model/[^/]+/converse(?:-stream)?$", "bedrock.converse", _has_messages),
 )
-"""Formats by path; the first whose path and body fit is spoken."""
+"""Formats by path; the first rule whose path and body fit holds."""
 
 BY_BODY = (
     ("gemini", _has_contents),
@@ -125,20 +125,20 @@ BY_BODY = (
     ("openai.chat", _has_named_messages),
     ("openai.responses", _has_input),
 )
-"""How an ask is known at a path of a server's own, where the user says that models are served there."""
+"""Formats by body alone, for paths at hosts of which the user says that they serve models."""
 
 _SERVES_MODELS = re.compile(
     r"/(?:embeddings|moderations|messages/count_tokens|responses/(?:input_tokens|compact))/?$"
     r"|:(?:countTokens|embedContent|batchEmbedContents|computeTokens)$|/model/[^/]+/count-tokens$|/api/embed$"
 )
-"""What is no ask at whatever host: the words are those of model APIs."""
+"""Paths that are no asks at any host: the words are those of model APIs."""
 
 _AT_MODEL_HOSTS = re.compile(
     r"/(?:models|files|uploads|batches|vector_stores|containers|conversations|fine_tuning|traces|cachedContents"
     r"|messages/batches|rerank|tokenize|detokenize|health|version|key|credits|generation)(?:[/:]|$)"
     r"|/api/(?:tags|show|ps|version|pull|embeddings|event_logging(?:/\w+)*)$|:predict$|/responses/[^/]+(?:/\w+)?$"
 )
-"""What is no ask at the host of a model; anywhere else it may be anything."""
+"""Paths that are no asks at the host of a model; at another host they have nothing to do with models."""
 
 _COUNTS_TOKENS = re.compile(r'"usage(?:Metadata)?"\s*:\s*\{[^{}]*"\w*token\w*"\s*:\s*\d', re.I)
 _STREAMED = re.compile(

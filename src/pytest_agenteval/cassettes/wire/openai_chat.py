@@ -97,7 +97,7 @@ _FINISHES = {
     "tool_use": "tool_calls",
     "model_length": "length",
 }
-"""Words of other servers, and of those that pass on another provider's."""
+"""Words of other servers, and of gateways that pass on those of another provider."""
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:

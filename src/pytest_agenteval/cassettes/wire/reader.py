@@ -45,7 +45,7 @@ IGNORED_SETTINGS = frozenset({
     "user", "metadata", "store", "safety_identifier", "service_tier",
     "prompt_cache_key", "prompt_cache_retention",
 })  # fmt: skip
-"""Settings that clients make up anew for each run, or that change nothing of what is asked."""
+"""Settings that clients make up anew for each run, or that have no effect on the reply."""
 
 # A body may hold anything, at any depth: whatever a reader raises means that it is not in the format.
 _STUMBLES = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError, StructError)

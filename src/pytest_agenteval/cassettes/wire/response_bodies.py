@@ -30,7 +30,7 @@ from pytest_agenteval.text.json_values import compact_json
 _PRELUDE = Struct(">III")
 _U32, _U16 = Struct(">I"), Struct(">H")
 _FIXED_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
-"""How long the values of header types are that have one length; 6 and 7, bytes and text, say theirs."""
+"""Lengths of values, by type of header; values of the types 6 and 7, bytes and text, state their own."""
 _SMALLEST = _PRELUDE.size + _U32.size
 
 
