@@ -77,7 +77,6 @@ def mcp_url(ctx: AgentContext) -> str:
 
 
 def user_messages(task_input: Mapping[str, Any]) -> list[str]:
-    """Give everything that the user says in a task, in order."""
     turns = task_input.get("turns")
     if not turns:
         return [turn_text(task_input)]
@@ -139,7 +138,6 @@ class CallableFactory:
 
     @property
     def prompt_hint(self) -> str:
-        """How the function gets the text of a prompt."""
         return (
             "give it a parameter `system_prompt`, which is given the text of the prompt `system` (its "
             "default is the agent's own), or `ctx`, and call ctx.prompts.render('system')"

@@ -244,7 +244,6 @@ class CommandProcess:
         return self._process.returncode
 
     def wait(self) -> int:
-        """Wait until it has ended, and give its exit status."""
         return self._process.wait()
 
     def write_line(self, text: str) -> None:

@@ -85,7 +85,6 @@ def tool_interaction(
 
 
 def tool_call(request: Request) -> tuple[str, dict[str, Any]]:
-    """Read back the tool's name and its arguments."""
     return unquote(request.uri.removeprefix(TOOL)), json.loads(text_of(request.body))
 
 

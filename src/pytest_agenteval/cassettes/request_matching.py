@@ -86,7 +86,6 @@ class ParamMatchers:
         return canonical_json(shared)
 
     def accepts(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
-        """Does the recorded call answer the one that is made?"""
         return all(self._same(name, recorded, args) for name in recorded.keys() | args.keys())
 
     def nearness(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> Nearness:

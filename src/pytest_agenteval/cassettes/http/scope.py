@@ -49,7 +49,6 @@ def is_shared(loop: asyncio.AbstractEventLoop | None) -> bool:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Give the loop that runs in this thread, if there is one."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -200,7 +200,6 @@ class TranscriptBuilder:
         self._calls.append(replace(call, error=UNFINISHED) if result is None else _ended(call, result))
 
     def offer(self, tools: Sequence[ToolSpec]) -> None:
-        """Set the tools that the model was offered."""
         self._tools = tuple(tools) or self._tools
 
     def transcript(self, total: Usage | None = None) -> Transcript:

@@ -54,7 +54,6 @@ class SpanCall(FrozenValue, frozen=True):
 
 
 def is_reply(span: TraceSpan) -> bool:
-    """Whether a span stands for a request to a model."""
     attributes = span.attributes
     return attributes.get(names.OPERATION) in MODEL_OPERATIONS or attributes.get(OPENINFERENCE_KIND) == "LLM"
 

@@ -23,6 +23,7 @@ from pytest_agenteval.cassettes.wire.usage import as_count, read_usage
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.text.json_values import compact_json
 
+# ``NUMBERED`` and the functions ``read_request``, ``read_reply`` and ``join`` are those of ``WireFormat``.
 FORMAT = "anthropic.messages"
 NUMBERED = False
 
@@ -36,7 +37,6 @@ _FINISHES = {
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
-    """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
     conversation = Conversation()
     if system := text_of(body.get("system")):
         conversation.add("system", system)
@@ -129,7 +129,6 @@ def _unsealed(content: Any) -> Any:
 
 
 def read_reply(body: Json) -> ReplyParts:
-    """Read a whole reply."""
     if not isinstance(body.get("content"), list):
         raise UnreadableTraffic("the reply holds no content")
     blocks, reason = maps_in(body["content"]), as_text(body.get("stop_reason"))
@@ -148,7 +147,6 @@ def read_reply(body: Json) -> ReplyParts:
 
 
 def join(events: Iterable[Json]) -> Json:
-    """Give the whole reply that a stream's events make."""
     whole: dict[str, Any] = {"stop_reason": "incomplete", "usage": {}}
     # A list for each number, as some servers give each block the number 0.
     blocks: dict[int, list[dict[str, Any]]] = {}

@@ -22,6 +22,7 @@ from pytest_agenteval.cassettes.wire.usage import as_count, read_usage
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.text.json_values import compact_json
 
+# ``NUMBERED`` and the functions ``read_request``, ``read_reply`` and ``join`` are those of ``WireFormat``.
 FORMAT = "bedrock.converse"
 NUMBERED = False
 
@@ -37,7 +38,6 @@ _FINISHES = {
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
-    """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
     conversation = Conversation()
     if system := text_of(maps_in(body.get("system"))):
         conversation.add("system", system)
@@ -107,7 +107,6 @@ def _calls(blocks: Sequence[Json]) -> list[WireCall]:
 
 
 def read_reply(body: Json) -> ReplyParts:
-    """Read a whole reply."""
     message = as_map(as_map(body.get("output")).get("message"))
     if not isinstance(message.get("content"), list):
         raise UnreadableTraffic("the reply holds no message")
@@ -127,7 +126,6 @@ def read_reply(body: Json) -> ReplyParts:
 
 
 def join(events: Iterable[Json]) -> Json:
-    """Give the whole reply that a stream's events make."""
     whole: dict[str, Any] = {}
     blocks: dict[int, dict[str, Any]] = {}
     for event in events:

@@ -199,7 +199,6 @@ def model_in_path(uri: str) -> str:
 
 
 def streamed_by_path(uri: str) -> bool:
-    """Whether a path asks for a stream."""
     return _STREAMED.search(urlsplit(uri).path) is not None
 
 

@@ -24,6 +24,7 @@ from pytest_agenteval.cassettes.wire.usage import as_count, read_usage
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolError
 
+# ``NUMBERED`` and the functions ``read_request``, ``read_reply`` and ``join`` are those of ``WireFormat``.
 FORMAT = "gemini"
 NUMBERED = True
 
@@ -37,7 +38,6 @@ _TIERS = {"ON_DEMAND_PRIORITY": "priority", "ON_DEMAND_FLEX": "flex", "FLEX": "f
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
-    """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
     conversation = Conversation(numbered=True)
     system = _either(body, "systemInstruction")
     if instructions := text_of(_parts(system)):
@@ -161,7 +161,6 @@ def read_reply(body: Json) -> ReplyParts:
 
 
 def join(events: Iterable[Json]) -> Json:
-    """Give the whole reply that a stream's pieces make."""
     whole: dict[str, Any] = {}
     candidate: dict[str, Any] = {"finishReason": "incomplete"}
     parts: list[Json] = []

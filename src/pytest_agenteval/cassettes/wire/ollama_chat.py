@@ -19,6 +19,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
 )
 from pytest_agenteval.cassettes.wire.usage import read_usage
 
+# ``NUMBERED`` and the functions ``read_request``, ``read_reply`` and ``join`` are those of ``WireFormat``.
 FORMAT = "ollama.chat"
 NUMBERED = True
 
@@ -70,7 +71,6 @@ def read_reply(body: Json) -> ReplyParts:
 
 
 def join(events: Iterable[Json]) -> Json:
-    """Give the whole reply that a stream's lines make."""
     whole: dict[str, Any] = {}
     message: dict[str, Any] = {"content": "", "thinking": "", "tool_calls": []}
     for event in events:

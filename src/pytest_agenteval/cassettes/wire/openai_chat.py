@@ -83,6 +83,7 @@ def _begins_another(started: Json, written: Json) -> bool:
     return True
 
 
+# ``NUMBERED`` and the functions ``read_request``, ``read_reply`` and ``join`` are those of ``WireFormat``.
 FORMAT = "openai.chat"
 NUMBERED = False
 
@@ -101,7 +102,6 @@ _FINISHES = {
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
-    """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
     conversation = Conversation()
     for message in maps_in(body.get("messages")):
         role, content = normal_role(as_text(message.get("role"))), message.get("content")
@@ -203,7 +203,6 @@ def _thoughts(message: Json) -> str:
 
 
 def join(events: Iterable[Json]) -> Json:
-    """Give the whole reply that a stream's events make."""
     message = _StreamedMessage()
     whole: dict[str, Any] = {}
     choice: dict[str, Any] = {}

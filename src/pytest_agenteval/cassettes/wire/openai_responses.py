@@ -111,6 +111,7 @@ def _error(item: Json) -> ToolError | None:
     return ToolError(as_text(as_map(error).get("type")) or "tool_error", message)
 
 
+# ``NUMBERED`` and the functions ``read_request``, ``read_reply`` and ``join`` are those of ``WireFormat``.
 FORMAT = "openai.responses"
 NUMBERED = False
 
@@ -123,7 +124,6 @@ _ENDINGS = ("response.completed", "response.incomplete", "response.failed", "res
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
-    """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
     conversation = Conversation()
     instructions = body.get("instructions")
     if isinstance(instructions, str):
@@ -166,7 +166,6 @@ def _is_model_item(item: Json) -> bool:
 
 
 def read_reply(body: Json) -> ReplyParts:
-    """Read a whole reply."""
     if not isinstance(body.get("output"), list):
         raise UnreadableTraffic("the reply holds no output")
     if (status := as_text(body.get("status"))) in ("failed", "cancelled"):
@@ -201,7 +200,6 @@ def _thought(item: Json) -> str:
 
 
 def join(events: Iterable[Json]) -> Json:
-    """Give the whole reply that a stream's events make."""
     whole: dict[str, Any] = {}
     items: dict[int, Json] = {}
     for event in events:

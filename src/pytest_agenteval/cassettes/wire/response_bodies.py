@@ -61,7 +61,6 @@ def aws_frames(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def aws_frame(headers: bytes, payload: bytes) -> bytes:
-    """Write a frame, with its lengths and checksums."""
     length = _SMALLEST + len(headers) + len(payload)
     lengths = _U32.pack(length) + _U32.pack(len(headers))
     frame = lengths + _U32.pack(crc32(lengths)) + headers + payload
