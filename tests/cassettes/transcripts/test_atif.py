@@ -189,6 +189,12 @@ def _broken(path: str, value: Any) -> Any:
             "steps[2].message: expected a text or a list of parts, found nothing",
         ),
         ("steps", "none", "steps: expected a list, found 'none'"),
+        # Of several wrong values of one call, that of ``place`` is named first.
+        (
+            "steps.1.observation.results.0.extra",
+            {"agenteval": {"place": "first", "ended_at": "noon"}},
+            "steps[1].observation.results[0].extra.agenteval.place: expected a number, found 'first'",
+        ),
         (
             "steps.1.metrics.cost_usd",
             "1",

@@ -276,6 +276,7 @@ class _TrajectoryReader:
         failed = None if error is None else ToolError(error.text_of("type"), error.text_of("message"))
         own_value = json.loads(content) if ours.value.get("json") is True else content
         value = own_value if self.is_ours else shown_value(content)
+        place = place_in(ours, self._calls)
         call = replace(
             request,
             result=ours.value.get("result", value) if failed is None else None,
@@ -285,7 +286,7 @@ class _TrajectoryReader:
             tape=ours.text_of("tape") or "none",
             **differences_of(ours),
         )
-        self._calls.append((place_in(ours, self._calls), call))
+        self._calls.append((place, call))
 
     def _seconds(self, place: Place, key: str) -> float:
         """Give a time as seconds since the start; 0 where there is none."""
