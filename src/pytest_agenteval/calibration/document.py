@@ -32,7 +32,7 @@ class Figure(FrozenValue, frozen=True):
 
 
 class LabelsRead(FrozenValue, frozen=True):
-    """The labelled examples: their file, how many there are, and who said the labels."""
+    """The labelled examples: their file, how many there are, and who gave the labels."""
 
     file: str
     examples: int
@@ -100,7 +100,7 @@ class Confusion(FrozenValue, frozen=True):
 
 
 class JudgeNoise(FrozenValue, frozen=True):
-    """How far a judge is from itself, over examples that it was asked about several times."""
+    """How far a judge is from itself, over examples that it judged several times."""
 
     examples: int
     spread: Figure
@@ -156,7 +156,7 @@ class JudgeVote(FrozenValue, frozen=True):
 
 
 class JudgedAsk(FrozenValue, frozen=True):
-    """One time that judges were asked about an example."""
+    """One judgement of an example."""
 
     repetition: int
     prompt: str
@@ -166,7 +166,7 @@ class JudgedAsk(FrozenValue, frozen=True):
 
 
 class JudgedExample(FrozenValue, frozen=True):
-    """An example with its labels, and each time that judges were asked about it."""
+    """An example with its labels, and each judgement of it."""
 
     id: str
     source: str
@@ -202,9 +202,10 @@ class CalibrationFigures(FrozenValue, frozen=True):
 
 
 class CalibrateDocument(Document, frozen=True, kw_only=True):
-    """What a run of pytest found of judges; ``run`` is its folder, null where none was begun.
+    """What a run of pytest found of judges; ``run`` is its folder, null where none was started.
 
-    ``exit_status`` is pytest's: 1 where a threshold is not reached. Without a judge nothing is calibrated.
+    ``exit_status`` is pytest's: 1 where a threshold is not reached. Without a judge nothing is
+    calibrated.
     """
 
     run: str | None

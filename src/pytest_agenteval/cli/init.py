@@ -370,7 +370,7 @@ class ListedImporter(FrozenValue, frozen=True):
 
 
 class Import(FrozenValue, frozen=True):
-    """What an importer was asked for and printed; its exit status is 0 where all of it can be used."""
+    """The arguments of an importer, and what it printed; its exit status is 0 where all of it can be used."""
 
     importer: str
     arguments: tuple[str, ...]

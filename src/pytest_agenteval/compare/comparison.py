@@ -195,16 +195,17 @@ class Sensitivity(FrozenValue, frozen=True):
 class SuiteComparison(FrozenValue, frozen=True):
     """One suite with its model and variant on both sides.
 
-    ``suite`` is None where no task has scores on both sides. ``obstacles`` say which tasks are not compared.
-    ``repetitions`` are the fewest and most trials of a task, old and new. ``broken_by_chance`` is how many
-    broken tasks are to be expected if nothing changed. ``judge_share`` is how much of the trial-to-trial
-    variance is the judges' own; None where nobody knows. Costs are means over trials. ``look`` says how it
-    was decided how often the new side's tasks are repeated, where that was against this old side: verdicts
-    are at its ``levels``, or stricter where held-out tasks are compared: ``held_out_looks`` says the
-    how-manieth comparison of them this is. ``looks_elsewhere`` were against other runs and do not count.
-    ``own_models`` are those that an agent asked by itself, old and new. ``baseline_runs`` are the runs of the
-    old side, where there are several, each beside the others. ``sent`` says what of that which ``differs``
-    models were told, and what of it is another in each trial.
+    ``suite`` is None where no task has scores on both sides. ``obstacles`` name the tasks that are not
+    compared. ``repetitions`` are the fewest and most trials of a task, old and new. ``broken_by_chance``
+    is how many broken tasks are to be expected if nothing changed. ``judge_share`` is the part of the
+    trial-to-trial variance that comes from the judges; None where it is unknown. Costs are means over
+    trials. ``look`` describes how the number of repetitions of the new side's tasks was decided, where
+    that was against this old side. Verdicts then use its ``levels``. They are stricter where held-out
+    tasks are compared: ``held_out_looks`` is the number of this comparison among all comparisons of these
+    tasks. ``looks_elsewhere`` were against other runs and do not count. ``own_models`` are those that an
+    agent called by itself, old and new. ``baseline_runs`` are the runs of the old side, where there are
+    several, each beside the others. ``sent`` names the parts of ``differs`` that models received, and the
+    parts that differ from trial to trial.
     """
 
     name: str

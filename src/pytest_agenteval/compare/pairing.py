@@ -190,11 +190,11 @@ Trials = tuple[tuple[JournalEntry, ...], tuple[JournalEntry, ...]]
 
 
 class SentDifference(FrozenValue, frozen=True):
-    """A part of what models are told that is another on both sides.
+    """A part of what models receive that differs between both sides.
 
-    ``old`` and ``new`` are digests of one task's, ``old_line`` and ``new_line`` the first line that is not
-    the same, where texts are known; ``…`` in it stands for words that are others in each trial. ``varies``
-    says that nothing but such words differs: a date, an id.
+    ``old`` and ``new`` are digests of one task's text, ``old_line`` and ``new_line`` the first line that
+    is not the same, where texts are known; ``…`` in it stands for words that differ from trial to trial.
+    ``varies`` is true where nothing but such words differs: a date, an id.
     """
 
     part: str

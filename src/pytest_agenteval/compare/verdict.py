@@ -178,15 +178,16 @@ AT_WORST, AT_BEST = (1.0, 0.0), (0.0, 1.0)
 
 
 class Change(FrozenValue, frozen=True):
-    """What became of the mean over tasks of mean scores, of a suite or of a bucket.
+    """The change of the mean over tasks of mean scores, of a suite or of a bucket.
 
-    ``p`` is that of the test on these tasks, ``p_like_these`` that of tasks like these, None where that is
-    not asked: of buckets and of suites of fewer than 7 tasks. What is not ``testable`` could not have been
-    significant. ``of_these_tasks`` says that the verdict speaks of these tasks alone; ``like_these`` is then
-    what is said of tasks like these, and None where that is not asked. ``undone`` says that the scores alone
-    gave another verdict, which errored trials, taken as 0 and as 1, undo. ``interval`` is that of the mean
-    change of tasks like these, ``floor`` its lower end with errored trials at their worst. ``share`` says
-    which bucket has most of a suite's change.
+    ``p`` is that of the test on these tasks, ``p_like_these`` that of tasks like these. The latter is
+    None where it is not tested: for buckets, and for suites of fewer than 7 tasks. A change that is not
+    ``testable`` could not have been significant. ``of_these_tasks`` is true where the verdict is about
+    these tasks alone; ``like_these`` is then the verdict about tasks like these, and None where that is
+    not tested. ``undone`` is true where the scores alone gave another verdict, which does not stand when
+    errored trials are taken as 0 and as 1. ``interval`` is that of the mean change of tasks like these,
+    ``floor`` its lower end with errored trials at their worst. ``share`` names the bucket that has most
+    of a suite's change.
     """
 
     name: str

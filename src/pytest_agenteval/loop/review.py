@@ -291,7 +291,7 @@ def _typed_score(answer: str, scale: Scale) -> float | None:
 
 
 class LabelledTrial(FrozenValue, frozen=True):
-    """A trial that was labelled: ``id`` is its line's in the file; None is what cannot be told."""
+    """A trial with a label: ``id`` is that of its line in the file; None stands for what is unknown."""
 
     id: str
     suite: str

@@ -79,7 +79,7 @@ TapeStatus = Literal["hit", "miss", "live", "none"]
 
 
 class ToolError(Record, frozen=True):
-    """Why a tool call gave no result, as the agent was told."""
+    """Why a tool call gave no result, as the agent received it."""
 
     type: str
     message: str

@@ -22,15 +22,15 @@ class Digests(Record, frozen=True, gc=False):
 
     The agent sees ``input``, ``fixture``, ``prompt``, ``settings`` and ``tools``; ``ruler`` covers every
     grader with its configuration, version, judge and rubric; ``model`` the model with its parameters.
-    ``code`` covers the source files of the agent's own code, empty where there are none. ``graders`` says for
-    each grade's label what ``ruler`` covers of it, with the grader's version in front: ``"3:0a1b2c3d4e5f"``.
-    ``offered`` covers the tools that there were before the agent acted, where it has offered others since:
-    ``NO_TOOLS`` where there were none. ``tool_code`` covers the files in which tools are written,
-    ``acted_out`` what an offline model acts out, ``grader_code`` for each label the source files of
-    somebody's own grader: they say whether a stored trial is what today's would be, and keep no two
-    trials from being compared. ``sent`` covers what models were really told, whoever asked them: the
-    ``system prompt``, the ``first message`` where it is not the task's own words, and the ``list of tools``
-    where these are the agent's own.
+    ``code`` covers the source files of the agent's own code, empty where there are none. ``graders``
+    holds for each grade's label what ``ruler`` covers of it, with the grader's version in front:
+    ``"3:0a1b2c3d4e5f"``. ``offered`` covers the tools that there were before the agent acted, where it
+    has offered others since: ``NO_TOOLS`` where there were none. ``tool_code`` covers the files in which
+    tools are written, ``acted_out`` what an offline model acts out, ``grader_code`` for each label the
+    source files of somebody's own grader. These three decide whether a stored trial is what a new one
+    would be, and keep no two trials from being compared. ``sent`` covers what models really received,
+    whoever called them: the ``system prompt``, the ``first message`` where it is not the task's own
+    words, and the ``list of tools`` where these are the agent's own.
     """
 
     input: str = ""

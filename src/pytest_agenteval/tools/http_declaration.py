@@ -54,7 +54,7 @@ class RequestSpec(Spec, frozen=True, kw_only=True):
 
 
 class TokenSpec(Spec, frozen=True, kw_only=True):
-    """The request that gives the token for all others; what it gave is kept until it expires."""
+    """The request that returns the token for all others; the token is reused until it expires."""
 
     url: Annotated[Named, expects("an address, or a path below `base`")]
     method: Annotated[Method, expects("GET, POST, PUT, PATCH, DELETE or HEAD")] = "POST"
@@ -77,7 +77,7 @@ class ErrorSpec(Spec, frozen=True, kw_only=True):
 
 
 class Starts(Spec, frozen=True, kw_only=True):
-    """Which items of a list are kept: those that start with a text."""
+    """Which items of a list remain: those that start with a text."""
 
     path: Annotated[Named, expects("where in the item the text stands")]
     starts: Annotated[Any, expects("a text, `{parameter}`, or {param, table}")]
@@ -120,7 +120,7 @@ class ResultSpec(PartSpec, frozen=True, kw_only=True):
 
 
 class ToolDeclaration(Spec, frozen=True, kw_only=True):
-    """One tool: what the agent is told of it, what is sent, and what is shown of the response."""
+    """One tool: its description for the agent, the request, and what is shown of the response."""
 
     name: Annotated[ToolName, expects("1 to 64 letters, digits, _ or -")]
     description: Annotated[Named, expects("a text: what the tool is for")]

@@ -138,7 +138,7 @@ class BucketFeedback(Record, frozen=True):
 
 
 class BucketLine(Record, frozen=True):
-    """A bucket of which no more than its figures are told."""
+    """A bucket of which only the figures are shown."""
 
     suite: str
     bucket: str
@@ -172,12 +172,12 @@ class Cut(Record, frozen=True):
 class Feedback(Document, frozen=True, kw_only=True):
     """What a run teaches whoever changes the prompts.
 
-    ``buckets`` are those with failing trials, worst first; ``in_brief`` those below for which there was no
-    room, ``passed`` those that passed in full. ``graders`` counts over all of them. ``errored`` and
-    ``left_out`` say in words which trials are in no figure. ``prompt_reads`` says what is known of which
-    prompts were read. ``guide`` and ``template`` are texts; the template is empty where it is ours.
-    ``grader`` is the one whose failing trials alone are shown; empty for all. ``own_models`` are those that
-    the agent asked by itself.
+    ``buckets`` are those with failing trials, worst first; ``in_brief`` those below for which there was
+    no room, ``passed`` those that passed in full. ``graders`` counts over all of them. ``errored`` and
+    ``left_out`` describe the trials that are in no figure. ``prompt_reads`` describes which prompts were
+    read, as far as it is known. ``guide`` and ``template`` are texts; the template is empty where it is
+    ours. ``grader`` is the one whose failing trials alone are shown; empty for all. ``own_models`` are
+    those that the agent called by itself.
     """
 
     run: str

@@ -209,7 +209,7 @@ class HeldOutTest(FrozenValue, frozen=True):
 
 
 class Confirmation(FrozenValue, frozen=True):
-    """What held-out tasks say of all that was kept: ``level`` is that of each test's two-sided p."""
+    """The result of held-out tasks for all accepted changes: ``level`` is that of each test's two-sided p."""
 
     confirmed: bool
     reason: str

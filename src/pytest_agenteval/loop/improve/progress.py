@@ -76,11 +76,12 @@ class TriedPair(FrozenValue, frozen=True):
 
 
 class Round(FrozenValue, frozen=True):
-    """One round: the change, what was said of it, and why.
+    """One round: the change, the decision on it, and why.
 
-    ``base`` and ``commit`` are commits, the latter empty until a change is made. ``last_line`` is the last
-    that the coding agent printed. ``leaks`` are quoted as ``file:line: what``. ``meanwhile`` names files of
-    the user's own checkout that were changed while the coding agent worked: by it, or by anybody else.
+    ``base`` and ``commit`` are commits, the latter empty until a change is made. ``last_line`` is the
+    last that the coding agent printed. ``leaks`` are quoted as ``file:line: what``. ``meanwhile`` names
+    files of the user's own checkout that were changed while the coding agent worked: by it, or by anybody
+    else.
     """
 
     number: int
@@ -110,7 +111,8 @@ class StartRun(FrozenValue, frozen=True):
 
 
 class HeldOut(FrozenValue, frozen=True):
-    """What held-out tasks say of the start against what was kept; None where they were not tried."""
+    """The result of held-out tasks at the start against all accepted changes; None where they were not run.
+    """
 
     reason: str
     confirmation: Confirmation | None = None
@@ -118,12 +120,13 @@ class HeldOut(FrozenValue, frozen=True):
 
 
 class Improvement(Document, frozen=True, kw_only=True):
-    """How prompts were improved: what was asked, what each round did, and what held-out tasks confirm.
+    """How prompts were improved: the request, the result of each round, and what held-out tasks confirm.
 
-    ``folder`` is where the user stood, ``suite_file`` which suite it is, both from the top of the repository.
-    ``globs`` say which files are prompts, from that folder. ``start`` and ``kept`` are commits; ``branch``
-    points to the second as soon as a round is kept. ``feedback_run`` and ``feedback_variant`` are what the
-    next feedback is about. ``ended`` says why no further round began.
+    ``folder`` is where the user stood, ``suite_file`` which suite it is, both from the top of the
+    repository. ``globs`` match the files that are prompts, from that folder. ``start`` and ``kept`` are
+    commits; ``branch`` points to the second as soon as a round is accepted. ``feedback_run`` and
+    ``feedback_variant`` are what the next feedback is about. ``ended`` is the reason why no further round
+    began.
     """
 
     name: str
