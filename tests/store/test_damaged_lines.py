@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.store.journal_tail import paid_so_far
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_folder import RunHeader, new_run
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -79,6 +80,17 @@ def test_a_line_that_stands_twice_is_counted_once(folder: Path) -> None:
 
     assert run.entries == before
     assert run.odd
+
+
+def test_a_budget_counts_the_lines_that_a_report_counts(folder: Path) -> None:
+    """What was paid before is the sum over the lines that are left: no damaged one, and none of them twice."""
+    journal = folder / "journal-main.jsonl"
+    lines, paid = journal.read_bytes().splitlines(keepends=True), paid_so_far(folder)
+    damaged = next(line for line in lines if b'"in":' in line).replace(b'"in":', b'"in":9')
+    journal.write_bytes(b"".join([*lines, *lines, damaged]))
+
+    assert paid.input_tokens
+    assert paid_so_far(folder) == paid
 
 
 def test_a_damaged_transcript_is_lost_and_not_another_one(folder: Path) -> None:

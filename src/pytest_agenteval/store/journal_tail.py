@@ -14,6 +14,7 @@ import msgspec
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
+from pytest_agenteval.store.record_files import is_intact
 
 MOST_READ = 4 * 1024 * 1024
 """Bytes of one journal that are read in one look."""
@@ -136,10 +137,12 @@ _PAID_DECODER = msgspec.json.Decoder(_PaidLine)
 def paid_so_far(folder: Path, offline: Collection[str] = ()) -> Usage:
     """Add up what was paid for all finished attempts in a run's folder.
 
-    Models that ``offline`` names cost nothing: an agent's usage of one is left out if its cost is 0.
+    As in ``Journal``, a damaged line is left out, and a line that stands there twice counts once. Models that
+    ``offline`` names cost nothing: an agent's usage of one is left out if its cost is 0.
     """
     paid = NO_USAGE
     for file in sorted(folder.glob("journal-*.jsonl")):
+        seen: set[bytes] = set()
         with file.open("rb") as journal:
             for raw in journal:
                 try:
@@ -147,7 +150,8 @@ def paid_so_far(folder: Path, offline: Collection[str] = ()) -> Usage:
                 # A line that a crash cut: the run's report names it.
                 except _UNREADABLE:
                     continue
-                if line.kind == "finished":
+                if line.kind == "finished" and raw not in seen and is_intact(raw) is not False:
+                    seen.add(raw)
                     paid = paid + _paid(line, offline)
     return paid
 
