@@ -42,9 +42,9 @@ DigestsByTask = Mapping[str, Mapping[str, str]]
 
 
 class TaskTally(FrozenValue, frozen=True):
-    """How a task's trials in one run ended: ``averaged`` of ``trials`` were graded, so many of them passed.
+    """How a task's trials in one run ended: ``averaged`` of ``trials`` were graded, and ``passed`` passed.
 
-    Of ``judged`` trials, which several judges voted on, ``split`` had judges who disagree whether it passes.
+    Several judges voted on ``judged`` trials; on ``split`` of them they disagreed whether the trial passes.
     """
 
     bucket: str
@@ -60,8 +60,8 @@ class Sample(FrozenValue, frozen=True):
 
     ``planned`` counts trials, ``k`` is the number of repetitions of the task that has fewest. ``score`` and
     ``buckets`` are mean scores, 0 to 1, as every report of the run has them; None where no trial is averaged.
-    ``held_out`` says that it is of held-out tasks alone; ``own_models`` are those that an
-    agent asked by itself.
+    ``held_out`` says that all of its tasks are held out; ``own_models`` are those that an agent called by
+    itself.
     """
 
     run: str
@@ -79,12 +79,11 @@ class Sample(FrozenValue, frozen=True):
 
     @property
     def offline(self) -> bool:
-        """Whether no LLM was asked: what such a model misses says nothing of a task."""
+        """Whether no LLM was called: what such a model misses says nothing about a task."""
         return self.model.offline and not self.own_models
 
     @property
     def note(self) -> str:
-        """What an offline model does; empty for a real one."""
         return model_note(self.model)
 
     @property
@@ -96,8 +95,8 @@ class Sample(FrozenValue, frozen=True):
 def _samples_of(run: Run, suite: str, models: Sequence[str], variants: Sequence[str]) -> Iterator[Sample]:
     """Give a sample for each model and variant with which the run tried the suite.
 
-    ``models`` and ``variants`` name those that are wanted; none means all. Transcripts are read only of
-    trials that several judges voted on.
+    ``models`` and ``variants`` name the wanted ones; empty means all. Transcripts are read only of trials
+    that several judges voted on.
     """
     groups: dict[tuple[str, str], list[JournalEntry]] = {
         (group.model, group.variant): [] for group in run.planned if group.suite == suite
@@ -146,18 +145,20 @@ def _mean(entries: Iterable[JournalEntry]) -> float | None:
 
 
 def _digests(entries: Iterable[JournalEntry]) -> DigestsByTask:
-    """Give what the trials of each task were made of; what is not known of any is left out."""
+    """Give the digests of each task by the digest's name; an unknown one is left out."""
     by_name: dict[str, dict[str, str]] = {name: {} for names in CHANGES.values() for name in names}
     for entry in entries:
         for name, by_task in by_name.items():
             digest = getattr(entry.digests, name)
+            # Most digests are the same in every run: of equal texts one stays in memory.
             if digest:
-                by_task[entry.key.task] = intern(digest)  # most are the same in every run
+                by_task[entry.key.task] = intern(digest)
     return by_name
 
 
 def _tally(run: Run, trials: Sequence[JournalEntry]) -> TaskTally:
     averaged = [entry for entry in trials if entry.averaged]
+    # Only several judges can disagree, and only for their votes a transcript is read.
     judged = [entry for entry in averaged if len(run.header.judges) > 1 and entry.judging.asks]
     splits = Counter(filter(None, (_vote(run, entry) for entry in judged)))
     return TaskTally(
@@ -171,7 +172,7 @@ def _tally(run: Run, trials: Sequence[JournalEntry]) -> TaskTally:
 
 
 def _vote(run: Run, entry: JournalEntry) -> str:
-    """Say whether judges ``agreed`` on a trial or ``split``; nothing where fewer than two could tell."""
+    """Say whether judges ``agreed`` on a trial or ``split``; empty where fewer than two could tell."""
     trial = run.trial_if_readable(entry)
     verdicts = [
         _judges_verdicts(grade.details["judgement"], grade.threshold)
@@ -185,12 +186,12 @@ def _vote(run: Run, entry: JournalEntry) -> str:
 
 
 def _judges_verdicts(judgement: Mapping[str, Any], threshold: float) -> list[bool]:
-    """Say of each judge who could tell whether the grade would have passed, had nobody else been asked.
+    """Give for each judge that could tell whether the grade would pass with this judge alone.
 
-    ``judgement`` is what ``Judgement.as_details`` gives. What judges think of candidates that are compared is
-    no verdict on one of them: none is given.
+    ``judgement`` is what ``Judgement.as_details`` gives.
     """
     votes = [vote["scores"].values() for vote in judgement["votes"]]
+    # Scores of several candidates that were compared are no verdict on one of them.
     of_one = [vote for vote in votes if not any(isinstance(score, Mapping) for score in vote)]
     means = [mean_of_known(vote) for vote in of_one]
     return [mean >= threshold - ROUNDING for mean in means if mean is not None]
@@ -246,12 +247,13 @@ Tried = Sequence[tuple[Sample, TaskTally]]
 
 
 def _suspects_among(samples: Sequence[Sample]) -> Suspects:
-    """Look at every task of these samples, be they of whole runs or of parts."""
+    """Look at every task of these samples, which may be of whole runs or of parts."""
     by_task: dict[str, list[tuple[Sample, TaskTally]]] = {}
     for sample in samples:
         for task, tally in sample.tasks.items():
             if tally.averaged:
                 by_task.setdefault(task, []).append((sample, tally))
+    # Rule-based models that miss every task prove nothing against one.
     real = {task: [pair for pair in tried if not pair[0].offline] for task, tried in by_task.items()}
     enough = trials_that_exclude_chance(sum(map(bool, real.values())))
     counted = {task: tried for task, tried in real.items() if _trials(tried) >= enough}
@@ -281,11 +283,12 @@ def _suspects_among(samples: Sequence[Sample]) -> Suspects:
 
 
 def trials_that_exclude_chance(tasks: int) -> int:
-    """Give in how many trials a task has to miss, each time, for chance to be excluded among so many tasks.
+    """Give how many trials of a task must all miss to exclude chance, where this many tasks are looked at.
 
-    A task that passes in half of its trials misses n of n with the chance 1 / 2^n; that any of the tasks does
-    is to have a chance of BY_CHANCE at most (Bonferroni): 7 trials of 4 tasks, 10 of 41, 11 of 91.
+    That is 7 trials of 4 tasks, 10 of 41, 11 of 91.
     """
+    # A task that passes in half of its trials misses n of n with the chance 1 / 2^n. The chance that any of
+    # the tasks does so is at most the sum over all of them (Bonferroni), which must not exceed BY_CHANCE.
     return math.ceil(math.log2(max(tasks, 1) / BY_CHANCE))
 
 
@@ -303,7 +306,7 @@ def _split(task: str, tried: Tried) -> Suspect | None:
 
 
 def _unsteady(task: str, tried: Tried) -> Suspect | None:
-    """Count, of models whose trials of a task do not all end alike in one run, all runs and those."""
+    """Count the runs in which repetitions of a task with one model end differently, of all with the model."""
     unlike = [(sample, tally) for sample, tally in tried if 0 < tally.passed < tally.averaged]
     models = _models(pair[0] for pair in unlike)
     repeated = [pair for pair in tried if pair[1].averaged > 1 and pair[0].model.name in models]
@@ -314,7 +317,7 @@ def _unsteady(task: str, tried: Tried) -> Suspect | None:
 
 
 def _with_remark(suspect: Suspect, tried: Tried) -> Suspect:
-    """Add what offline models made of the task: they prove nothing against it, but may speak for it."""
+    """Add how offline models did: they prove nothing against a task, but may speak for it."""
     offline: dict[str, list[tuple[Sample, TaskTally]]] = defaultdict(list)
     for sample, tally in tried:
         if sample.offline:
@@ -439,6 +442,7 @@ def last_runs(
 
     ``folders`` come newest first. Of ``last`` runs only those count that tried agents.
     """
+    # Counted while going back from the newest: regraded runs in between are named, but are none of the N.
     chosen: list[RunFolder] = []
     tried = 0
     for folder in folders:
@@ -459,7 +463,8 @@ def trend_of(
     samples: list[Sample] = []
     unreadable: list[str] = []
     for folder in folders:
-        if not folder.header.regraded:  # it has the trials of another run again
+        # A regraded run has the trials of another run again, which would count twice.
+        if not folder.header.regraded:
             run = load_run(folder.path)
             samples += _samples_of(run, suite, models, variants)
             unreadable += [f"{run.folder.name}: {line}" for line in run.odd]
@@ -474,6 +479,7 @@ def trend_of(
 
 
 def _all_series(samples: Sequence[Sample]) -> Iterator[Series]:
+    # The largest set of tasks that a run tried stands for the suite; of equally large ones the newest.
     tasks = max((set(sample.tasks) for sample in reversed(_to_work_with(samples))), key=len, default=set())
     groups: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples:
@@ -495,12 +501,14 @@ def _all_series(samples: Sequence[Sample]) -> Iterator[Series]:
 
 
 def _to_work_with(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """Leave out those of held-out tasks, unless there are no others."""
+    """Leave out the samples of held-out tasks, unless there are no others."""
+    # `agenteval improve` leaves such runs behind: they may be the newest, and have other tasks than a series.
     return [sample for sample in samples if not sample.held_out] or samples
 
 
 def _too_little(sample: Sample, tasks: set[str]) -> str:
-    """Say why a sample tells too little of a suite to be part of its series; empty where it does not."""
+    """Say why a sample covers too little of a suite to be part of its series; empty where it is enough."""
+    # Both of tasks, as after -k, and of planned trials: one trial of three that is left of each is no score.
     tried, averaged = len(sample.tried & tasks), sum(tally.averaged for tally in sample.tasks.values())
     if sample.held_out and not tasks & set(sample.tasks):
         return "held-out tasks only"
@@ -513,6 +521,7 @@ def _too_little(sample: Sample, tasks: set[str]) -> str:
 
 def _points(samples: Sequence[Sample], tasks: set[str], k: int) -> Iterator[Point]:
     for number, sample in enumerate(samples):
+        # What a sample lacks of the suite: tasks that others tried, and trials without a grade.
         finished = sum(tally.trials for tally in sample.tasks.values())
         errored = finished - sum(tally.averaged for tally in sample.tasks.values())
         tried, not_run = len(tasks & set(sample.tasks)), sample.planned - finished
@@ -535,7 +544,7 @@ def _points(samples: Sequence[Sample], tasks: set[str], k: int) -> Iterator[Poin
 
 
 def _pass_hat_k(sample: Sample, k: int, bucket: str | None = None) -> float | None:
-    """Give the mean over those tasks that have ``k`` averaged trials; None where there is none."""
+    """Give the mean over the tasks that have ``k`` averaged trials; None without such a task."""
     rates = [
         pass_hat_k(tally.averaged, tally.passed, k)
         for tally in sample.tasks.values()
@@ -545,9 +554,10 @@ def _pass_hat_k(sample: Sample, k: int, bucket: str | None = None) -> float | No
 
 
 def _changes_between(before: Sample, after: Sample) -> Iterator[Change]:
-    """Say what of the tasks that both tried is not as it was, what spoils the comparison first."""
+    """Give what changed in the tasks that both samples tried, first what makes them incomparable."""
     for what, names in CHANGES.items():
         old, new = _together(before, names), _together(after, names)
+        # Another number of tasks alone is no other prompt.
         both = sorted(old.keys() & new.keys())
         changed = sum(old[task] != new[task] for task in both)
         if changed:
@@ -562,13 +572,13 @@ def _changes_between(before: Sample, after: Sample) -> Iterator[Change]:
 
 
 def _together(sample: Sample, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Give the digests of each task by which something is known; a task without any is left out."""
+    """Give these digests of each task; a task of which none is known is left out."""
     digests = {task: tuple(sample.digests[name].get(task, "") for name in names) for task in sample.tasks}
     return {task: each for task, each in digests.items() if any(each)}
 
 
 def _of_all(digests: Mapping[str, tuple[str, ...]], tasks: Sequence[str]) -> str:
-    """Give the digest that the tasks have in common, else one of all of theirs."""
+    """Give the digest that all tasks share, else one digest over all of theirs."""
     distinct = {digests[task] for task in tasks}
     if len(distinct) == 1 and len(only := distinct.pop()) == 1:
         return only[0]

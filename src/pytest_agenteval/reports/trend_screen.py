@@ -31,7 +31,7 @@ ASCII_LEGEND = "a digit is a score in tenths: 0 below 0.10, 9 from 0.90 on; . no
 
 
 def sparkline(scores: Sequence[float | None], ascii_only: bool, breaks: Collection[int] = ()) -> str:
-    """Draw scores, 0 to 1, one character each; None is a gap, and before each of ``breaks`` stands a bar."""
+    """Draw scores, 0 to 1, one character each; None is a gap, and a bar stands before each of ``breaks``."""
     levels, gap = (TENTHS, ASCII_GAP) if ascii_only else (LEVELS, GAP)
     marks = [gap if score is None else levels[_step(score, len(levels))] for score in scores]
     return _with_breaks(marks, breaks)
@@ -42,7 +42,7 @@ def _with_breaks(marks: Sequence[str], breaks: Collection[int]) -> str:
 
 
 def _step(score: float, steps: int) -> int:
-    """Give the step of the scale; what rounding took from a score on a border is given back."""
+    # A mean on a border may be a hair too low as a float: (0.1 + 0.7) / 2 would fall a step without the 1e-9.
     return min(max(int(score * steps + 1e-9), 0), steps - 1)
 
 
@@ -61,7 +61,7 @@ class _Kind(NamedTuple):
 
 
 def _suspect_lines(trend: Trend, width: int) -> Iterator[StyledLine]:
-    """Give the tasks that are suspect by each kind of evidence; kinds without any stand in one line."""
+    """Give the suspect tasks by kind of evidence; kinds without any share one line."""
     suspects = trend.suspects
     runs = pluralize(len(trend.runs), "run")
     title = f"suspects among the tasks of {trend.suite}, in {runs}"
@@ -83,7 +83,7 @@ def _suspect_lines(trend: Trend, width: int) -> Iterator[StyledLine]:
 
 
 def _counted(suspects: Suspects) -> Iterator[str]:
-    """Say whose trials were counted, and whose could not be."""
+    """Say which trials were counted, and of which models they were not."""
     offline = ", ".join(suspects.offline)
     if not suspects.real:
         yield f"no real model ran: what {offline or 'nobody'} misses or passes says nothing of a task"
@@ -114,6 +114,7 @@ def _kinds(suspects: Suspects) -> Iterator[_Kind]:
     )
     unsteady = "repetitions in one run, with one model, passed and missed"
     yield _Kind("repetitions disagree", unsteady, suspects.unsteady, _unsteady)
+    # As above: without a real model neither misses nor passes say anything about a task.
     if suspects.real:
         saturated = "saturated, candidates for agenteval promote"
         yield _Kind("always passes", saturated, suspects.saturated, _passes)
@@ -143,7 +144,7 @@ NOTHING_KNOWN = Figures(None, None)
 
 
 def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[StyledLine]:
-    """Give a table for each series, then the suspects; ``ascii_only`` where the terminal knows no blocks."""
+    """Give a table for each series, then the suspects; ``ascii_only`` where blocks cannot be printed."""
     for series in trend.series:
         yield from _series_lines(trend.suite, series, width, ascii_only)
         yield StyledLine("")
@@ -160,6 +161,7 @@ def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[
 def _series_lines(suite: str, series: Series, width: int, ascii_only: bool) -> Iterator[StyledLine]:
     if series.points:
         drawing, rows = _Drawing(series, ascii_only), list(_rows(series))
+        # The heads are rows of the table too: so each mark stands right above the character of its run.
         heads = drawing.heads()
         blank = ("",) * len(heads)
         lines = (*(line for _, line in heads), *(drawing.sparkline(row.scores) for row in rows))
@@ -182,7 +184,7 @@ def _series_lines(suite: str, series: Series, width: int, ascii_only: bool) -> I
 
 
 class _Row(NamedTuple):
-    """A figure of all tasks or of a bucket in every run of a series, and pass^k beside it."""
+    """A figure of all tasks or of a bucket in every run of a series, and pass^k in every run."""
 
     name: str
     scores: Sequence[float | None]
@@ -199,7 +201,8 @@ class _Drawing:
         self._breaks = {at for at, point in enumerate(self._points) if at and _spoiling(point.changes)}
 
     def heads(self) -> list[tuple[str, str]]:
-        """Give the lines above the figures: the runs' numbers and, where there are any, their marks."""
+        """Give the lines above the figures: the runs' numbers and, if any run has one, their marks."""
+        # One character for each run: of its number the last digit.
         numbers = [str((self._first + at) % 10) for at in range(len(self._points))]
         marks = [_mark(point) or (ASCII_GAP if self._ascii_only else GAP) for point in self._points]
         noted = any(map(_mark, self._points))
@@ -217,11 +220,12 @@ class _Drawing:
 
 
 def _rows(series: Series) -> Iterator[_Row]:
-    """Give all tasks together, their pass^k, and each bucket where there are several, as the newest run."""
+    """Give rows for all tasks, for their pass^k, and for each bucket where there are several."""
     totals = [point.total for point in series.points]
     scores, rates = [total.score for total in totals], [total.pass_hat_k for total in totals]
     yield _Row("all", scores, rates)
     yield _Row(f"all: pass^{series.k}", rates, ())
+    # In the order of the newest run; buckets that it lacks come last.
     names = dict.fromkeys(name for point in reversed(series.points) for name in point.buckets)
     for name in names if len(names) > 1 else ():
         figures = [point.buckets.get(name, NOTHING_KNOWN) for point in series.points]
@@ -229,7 +233,7 @@ def _rows(series: Series) -> Iterator[_Row]:
 
 
 def _decided(figures: Sequence[float | None]) -> list[float | None]:
-    """Give the figures that there are, else one that is not known."""
+    """Give the known figures, else a single None."""
     return [figure for figure in figures if figure is not None] or [None]
 
 
@@ -246,7 +250,7 @@ def _spoiling(changes: Sequence[Change]) -> bool:
 
 
 def _mark(point: Point) -> str:
-    """Give the character that marks a run: the one of its most important note."""
+    """Give the character that marks a run, that of its most important note; empty without a note."""
     if _spoiling(point.changes):
         return "!"
     if any(change.what == "prompt" for change in point.changes):

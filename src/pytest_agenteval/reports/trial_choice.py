@@ -40,15 +40,16 @@ def parse_query(text: str) -> TrialQuery:
     """Read what the user typed: ``latest:worst``, ``worst``, a trial's name, or an item's id."""
     text = text.strip()
     run, colon, word = text.rpartition(":")
+    # Behind two colons stands an item's name, as in `task.json::worst`.
     if word in WORDS and not run.endswith(":"):
         return TrialQuery(word=word, run=run) if run or not colon else TrialQuery(name=text)
     return TrialQuery(name=text)
 
 
 def choose_trials(entries: Sequence[JournalEntry], query: TrialQuery) -> list[JournalEntry]:
-    """Give the trials that are matches: one, or with a word for an ending all of them, worst first.
+    """Give the trial that a query names, or with a word for an ending all trials that ended so, worst first.
 
-    Raises UsageMistake, listing the candidates or the nearest names, where none or more than one is matches.
+    Raises UsageMistake, with the candidates or the nearest names, where several trials or none match a name.
     """
     if not entries:
         raise UsageMistake("no trial of this run has ended")
@@ -71,9 +72,9 @@ def choose_trials(entries: Sequence[JournalEntry], query: TrialQuery) -> list[Jo
 
 
 def best_matches(entries: Iterable[JournalEntry], name: str) -> list[JournalEntry]:
-    """Give the trials that a name fits best: whole before in part, as it is written before in any case.
+    """Give the trials that a name fits best: a whole name before a part of one, exact case before any.
 
-    A name is ``suite/task[model@variant-1]``, without the suite or what stands in brackets, a part of it, the
+    A name is ``suite/task[model@variant-1]``, the same without the suite or the brackets, a part of it, the
     task's file, or pytest's item id with or without its file.
     """
     entries, name = list(entries), PROGRAM.sub("", name.strip())
@@ -81,6 +82,7 @@ def best_matches(entries: Iterable[JournalEntry], name: str) -> list[JournalEntr
         # A task's file may hold a `::` in its path; its id, which pytest puts behind the last, holds none.
         file, _, item = name.rpartition("::")
         of_item = [entry for entry in entries if item in (*_item_names(entry), entry.key.task)]
+        # The file may be left out, or typed as seen from another folder than pytest's rootdir.
         in_file = [entry for entry in of_item if not file or _is_file(entry.file, file)]
         return in_file if in_file or not file else _of_python_item(entries, name)
     for fits in _tiers(name):
@@ -90,9 +92,9 @@ def best_matches(entries: Iterable[JournalEntry], name: str) -> list[JournalEntr
 
 
 def counterpart(entries: Sequence[JournalEntry], entry: JournalEntry) -> JournalEntry:
-    """Give the same trial of another run: with its own model and prompt, else with the only ones there are.
+    """Give the same trial of another run, with its model and prompt, else with the only ones of that run.
 
-    Raises UsageMistake where there is none, or where several could be it.
+    Raises UsageMistake where there is none, or where several fit.
     """
     key, of_task = entry.key, [other for other in entries if _task(other) == _task(entry)]
     # From the same model and prompt to any: a comparison of models has no trial with the same one.
@@ -113,7 +115,6 @@ def counterpart(entries: Sequence[JournalEntry], entry: JournalEntry) -> Journal
 
 
 def _tiers(name: str) -> Iterator[Callable[[JournalEntry], bool]]:
-    """Give ever wider readings of a name."""
     # From exact to loose: a name that is also a part of others must find its own trial.
     whole, folded = {name, one_line(name, MOST_TEXT)}, name.casefold()
     yield lambda entry: trial_name(entry.key) in whole
@@ -124,7 +125,10 @@ def _tiers(name: str) -> Iterator[Callable[[JournalEntry], bool]]:
 
 
 def _of_python_item(entries: Sequence[JournalEntry], name: str) -> list[JournalEntry]:
-    """Give the trials of an item in a Python file, whose id holds a suite's variable, or a test's classes."""
+    """Give the trials of an item in a Python file.
+
+    Between file and name, its id holds the variable of a suite, or the classes of a test.
+    """
     file, _, below = name.partition("::")
     names = {below.replace("::", "."), below.rpartition("::")[2]}
     of_file = (entry for entry in entries if _is_file(entry.file, file))
@@ -132,8 +136,9 @@ def _of_python_item(entries: Sequence[JournalEntry], name: str) -> list[JournalE
 
 
 def _item_names(entry: JournalEntry) -> tuple[str, str]:
-    """Give how the item is called below its file; pytest writes what is not ASCII in brackets as escapes."""
+    """Give the item's name below its file, as we write it and as pytest does."""
     name = trial_name(entry.key).removeprefix(f"{one_line(entry.key.suite, MOST_TEXT)}/")
+    # pytest writes characters in brackets that are not ASCII as escapes.
     case = name.removeprefix(entry.key.task)
     return name, entry.key.task + case.encode("unicode_escape").decode("ascii")
 
@@ -143,7 +148,8 @@ def _task(entry: JournalEntry) -> str:
 
 
 def _is_file(file: str, typed: str) -> bool:
-    """Tell whether a path is that of a file, which is known from pytest's rootdir, seen from anywhere."""
+    """Whether a typed path means a file; ``file`` is from pytest's rootdir, ``typed`` from any folder."""
+    # Users paste Windows paths too, and type from below the rootdir or from above it.
     path = posixpath.normpath(typed.replace("\\", "/"))
     while path.startswith("../"):
         path = path.removeprefix("../")
@@ -151,13 +157,13 @@ def _is_file(file: str, typed: str) -> bool:
 
 
 def _worst_of_all_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """Give trials worst first as every report does, and below them those that passed, by score."""
+    """Give trials worst first as every report does, then those that passed, by score."""
     passed = [entry for entry in entries if entry.ending == "passed"]
     return [*worst_first(entries), *sorted(passed, key=lambda entry: (entry.score or 0.0, entry.key))]
 
 
 def _several(name: str, matches: Sequence[JournalEntry]) -> Iterator[str]:
-    """List the trials that a name could mean, worst first, each as it can be typed."""
+    """List the trials that a name could mean, worst first, each in a form that can be typed."""
     yield f"{pluralize(len(matches), 'trial')} could be {name!r}; name one:"
     ordered = _worst_of_all_first(matches)
     words = [ending_word(entry.ending, entry.score) for entry in ordered[:MOST_LISTED]]
@@ -175,7 +181,7 @@ def _unknown(entries: Sequence[JournalEntry], name: str) -> str:
 
 
 def _nearest(entries: Sequence[JournalEntry], name: str) -> list[str]:
-    """Give the names most like this one: a trial's where brackets were typed, else a task's."""
+    """Give the names most like this one: of trials where brackets were typed, else of tasks."""
     tasks = [key.task for key in dict.fromkeys(entry.key._replace(repetition=1) for entry in entries)]
     bare = re.sub(r"\[[^\[\]]*\]$", "", name.rpartition("::")[2])
     near = difflib.get_close_matches(bare.rpartition("/")[2], list(dict.fromkeys(tasks)), MOST_NEAR, NEAR)

@@ -58,29 +58,32 @@ MOST_LINES = 40
 
 
 def is_wide(detail: Detail) -> bool:
-    """Whether both sides stand beside each other."""
+    """Whether there is room for both sides beside each other; what is shown in full never is."""
     return detail.width >= SIDE_BY_SIDE and not detail.full
 
 
 def _one_side(detail: Detail) -> Detail:
+    # Half of the width where both sides stand beside each other, else the width without a mark before lines.
     columns = (detail.width - len(BETWEEN)) // 2 if is_wide(detail) else max(20, detail.width - len(INDENT))
     return Detail(columns, detail.full)
 
 
 def _is_hidden(old: Lines, new: Lines, detail: Detail) -> bool:
-    """Whether folding hides in what two sides differ: what is visible of them is the same."""
+    """Whether folding hides the difference of two sides: the visible parts are the same."""
     texts = [list(map(_look, side(_one_side(detail)))) for side in (old, new)]
     return not detail.full and texts[0] == texts[1] != []
 
 
 def _look(line: StyledLine) -> str:
-    """Give what a line shows of a text: how long it is, and how long it took, says nothing of where."""
+    """Give a line as it counts for equality of visible parts."""
+    # Numbers in a head, or in a line about what is left out, are lengths and times. They may show that two
+    # texts differ, but not where.
     of_text = line.style not in ("cyan", "dim") and not line.text.endswith("(--full)")
     return line.text if of_text else re.sub(r"\d[\d,.]*", "", line.text)
 
 
 def sides(old: Lines, new: Lines, detail: Detail) -> Iterator[StyledLine]:
-    """Give both sides beside each other or, where folding hides in what they differ, just that."""
+    """Give both sides beside each other or, where folding hides their difference, the lines that differ."""
     if _is_hidden(old, new, detail):
         yield next(iter(old(detail)))._replace(style="dim")
         whole = Detail(detail.width, full=True)
@@ -108,7 +111,8 @@ def beside(old: Iterable[StyledLine], new: Iterable[StyledLine], detail: Detail)
     for left, right in zip_longest(old, new):
         texts = [cut(line.text, half) if line else "" for line in (left, right)]
         text = f"{pad(texts[0], half)}{BETWEEN}{texts[1]}"
-        styles = {line.style for line in (left, right) if line}  # a line of the terminal has one style
+        # A line of the terminal has one style: it is plain where the sides have different ones.
+        styles = {line.style for line in (left, right) if line}
         yield StyledLine(text.rstrip(), styles.pop() if len(styles) == 1 else "")
 
 
@@ -160,11 +164,11 @@ class Stretch(FrozenValue, frozen=True):
 
 
 class TrialDifference(FrozenValue, frozen=True):
-    """What is not the same in two trials.
+    """The differences between two trials.
 
     ``ingredients`` are those that differ. ``grades`` have changed, ``same_grades`` counts the others. The
-    first ``same_steps`` of the conversations are equal; ``stretches`` is what comes then, empty where nothing
-    does.
+    first ``same_steps`` of the conversations are equal; ``stretches`` holds the rest, empty where there is
+    none.
     """
 
     ingredients: tuple[str, ...]
@@ -175,7 +179,7 @@ class TrialDifference(FrozenValue, frozen=True):
 
 
 def trial_difference(old: TrialView, new: TrialView) -> TrialDifference:
-    """Compare two trials, as a rule of one task."""
+    """Compare two trials, usually of one task."""
     olds, news = ({grade.grader: grade for grade in view.grades} for view in (old, new))
     changes = [
         GradeChange(grader, olds.get(grader), news.get(grader), _checks(olds.get(grader), news.get(grader)))
@@ -192,6 +196,7 @@ def trial_difference(old: TrialView, new: TrialView) -> TrialDifference:
     old_steps, new_steps = (tuple(_steps(view.messages)) for view in (old, new))
     pairs = enumerate(zip(old_steps, new_steps, strict=False))
     shorter = min(len(old_steps), len(new_steps))
+    # The screen begins where the conversations part; only what follows is aligned.
     same = next((at for at, (before, after) in pairs if before.mark != after.mark), shorter)
     old_left, new_left = old_steps[same:], new_steps[same:]
     alignment = Alignment([step.mark for step in old_left], [step.mark for step in new_left])
@@ -199,6 +204,7 @@ def trial_difference(old: TrialView, new: TrialView) -> TrialDifference:
         ingredients=tuple(
             words
             for name, words in INGREDIENTS.items()
+            # What was sent is unknown of older runs, and unknown is no difference.
             if getattr(old.digests, name) != getattr(new.digests, name)
             and (name != "sent" or (old.digests.sent and new.digests.sent))
         ),
@@ -213,7 +219,7 @@ def trial_difference(old: TrialView, new: TrialView) -> TrialDifference:
 
 
 def _checks(old: GradeView | None, new: GradeView | None) -> tuple[CheckChange, ...]:
-    """Give the checks that flipped, and those of a failed side that the other does not have."""
+    """Give the checks that flipped, and failed ones that the other side does not have."""
     changes: list[CheckChange] = []
     olds, news = map(_by_claim, (old, new))
     for claim in dict.fromkeys((*news, *olds)):
@@ -225,7 +231,8 @@ def _checks(old: GradeView | None, new: GradeView | None) -> tuple[CheckChange, 
 
 
 def _by_claim(grade: GradeView | None) -> dict[tuple[str, int], Check]:
-    """Give a grade's checks by what they claim; where several claim the same, by their number too."""
+    """Give a grade's checks by claim and number."""
+    # A grader that asks one question of each file makes several checks with the same claim.
     numbers: Counter[str] = Counter()
     checks: dict[tuple[str, int], Check] = {}
     for check in grade.checks if grade else ():
@@ -236,6 +243,7 @@ def _by_claim(grade: GradeView | None) -> dict[tuple[str, int], Check]:
 
 def _steps(messages: Sequence[MessageView]) -> Iterator[DifferenceStep]:
     for message in messages:
+        # A message and its calls are steps of their own. Times and ids are in no mark: they differ always.
         if message.content or not message.calls:
             yield DifferenceStep(json_digest([message.role, message.content]), message)
         for call in message.calls:
@@ -306,7 +314,7 @@ def _check_word(check: Check | None) -> str:
 
 
 def _conversation(difference: TrialDifference, detail: Detail) -> Iterator[StyledLine]:
-    """Say how long the conversations are the same, then show how they go on."""
+    """Say how many steps are the same, then show how the conversations go on."""
     same = difference.same_steps
     if not difference.stretches:
         if same:
@@ -346,7 +354,7 @@ def _stretch(stretch: Stretch, room: int, detail: Detail) -> Iterator[StyledLine
 def _apart(
     pairs: Sequence[tuple[DifferenceStep | None, DifferenceStep | None]], detail: Detail
 ) -> Iterator[StyledLine]:
-    """Give steps of both sides beside each other; below each other, all old ones come first."""
+    """Give steps of both sides beside each other or, in a narrow terminal, all old ones above new ones."""
     groups = [[pair] for pair in pairs] if is_wide(detail) else [pairs]
     column = _one_side(detail)
     for group in groups:
@@ -370,7 +378,7 @@ def _answer(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
 
 
 def _workspace(old: TrialView, new: TrialView, detail: Detail) -> Iterator[StyledLine]:
-    """Give the files that were changed in two ways, or on one side only."""
+    """Give the files that the trials changed differently, or that only one of them changed."""
     olds, news = ({file.path: file for file in view.files} for view in (old, new))
     paths = sorted({*olds, *news})
     alike = [path for path in paths if olds.get(path) == news.get(path)]

@@ -51,9 +51,9 @@ MOST_KEY, LEAST_VALUE = 40, 8
 
 
 class Detail(FrozenValue, frozen=True):
-    """How much is visible: in ``width`` columns what tells most or, where ``full``, everything and uncut.
+    """How much is shown: the most telling parts in ``width`` columns or, where ``full``, everything, uncut.
 
-    What is full is not broken into lines: a terminal does that, and a copy is what was written.
+    Full texts are not wrapped: a terminal does that, and so a copy of a text is the text.
     """
 
     width: int
@@ -61,7 +61,7 @@ class Detail(FrozenValue, frozen=True):
 
 
 def _safe_lines(text: str) -> Iterator[str]:
-    """Give the lines of a text, which can neither paint nor act, with tabs as spaces."""
+    """Give the lines of a text with control characters escaped and tabs as spaces."""
     for line in text.splitlines():
         yield printable(line.expandtabs(TAB))
 
@@ -69,11 +69,15 @@ def _safe_lines(text: str) -> Iterator[str]:
 def block_lines(
     text: str, detail: Detail, indent: str = "", most: int = FOLDED_LINES, unfolded_by: str = "--full"
 ) -> Iterator[str]:
-    """Give a text as indented lines: the first ``most`` of them, and what shows the rest; or all."""
+    """Give a text as indented lines: all, or the first ``most`` with a line about the rest.
+
+    That line names the size of the text and ``unfolded_by``, the way to see all of it.
+    """
     if detail.full:
         yield from (f"{indent}{line}".rstrip() for line in _safe_lines(text))
         return
     text = text.strip("\n")
+    # Cut before anything else: wrapping ten megabytes in one word would take hours.
     lines = list(_safe_lines(text[:FOLDED_CHARACTERS]))
     visible = [piece for line in lines[:most] for piece in wrap(indent + line, detail.width)]
     yield from (piece.rstrip() for piece in visible[: 2 * most])
@@ -88,11 +92,12 @@ def _first_line(text: str, most: int) -> str:
 
 
 def compact_json(value: Any) -> str:
-    """Write a JSON value on one line; a text in quotes, and what is no JSON as Python shows it."""
+    """Write a JSON value on one line; a text is in quotes, any other object is its ``repr``."""
     return json.dumps(value, ensure_ascii=False, default=repr)
 
 
 def _indented_json(value: Any) -> str:
+    # A text stands as it is, without quotes and escapes.
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=repr)
 
 
@@ -104,6 +109,7 @@ def arguments_text(args: Mapping[str, Any], raw_args: str | None, most: int) -> 
     for name, value in args.items():
         text = compact_json(value[:MOST_SHORT] if isinstance(value, str) else value)
         values[one_line(name, MOST_KEY)] = one_line(text, MOST_SHORT)
+    # Going from the shortest value to the longest, each gets an equal part of the room that is left.
     room = most - sum(cell_width(name) + len("=, ") for name in values)
     widest = dict.fromkeys(values, LEAST_VALUE)
     for remaining, name in zip(
@@ -128,7 +134,7 @@ MOST_CALLS = 40
 
 
 def conversation_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
-    """Give the conversation: system prompts and seeded messages in a line each, unless all is shown."""
+    """Give the conversation; system prompts and seeded messages take a line each, unless all is shown."""
     phase = 1
     for message in view.messages:
         if message.phase != phase:
@@ -138,7 +144,7 @@ def conversation_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
 
 
 def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
-    """Give one message: who, what, and its calls."""
+    """Give one message: a head with its role, time and tokens, then its text and its calls."""
     given = message.seeded and message.role != "system"
     who = f"{message.role}, given" if given else message.role
     if (message.role == "system" or (message.seeded and not message.calls)) and not detail.full:
@@ -174,7 +180,7 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
 
 
 def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
-    """Give a call: ``tool(args) -> result`` and whether it was played, or all of it on lines of their own."""
+    """Give a call as ``tool(args) -> result`` with its mark at the right edge, or in full on more lines."""
     mark = ", ".join(filter(None, ("given" if call.by == "seed" else "", MARKS[call.tape])))
     if not detail.full:
         room = detail.width - len(INDENT) * 2 - (cell_width(mark) + 2 if mark else 0)
@@ -196,16 +202,14 @@ def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
 
 
 def _call_text(call: CallView, room: int) -> str:
-    """Write a call and what came of it on one line of at most ``room`` columns.
-
-    Where both do not fit, arguments get what the result leaves, and at least half.
-    """
+    """Write a call and its result on one line of at most ``room`` columns."""
     tool = one_line(call.tool, MOST_TOOL)
     result = call.failure
     if call.error is None:
         value = call.result[:MOST_RESULT] if isinstance(call.result, str) else call.result
         result = _no_result(call) if value is None else compact_json(value)
     result = _first_line(result, room)
+    # Where both do not fit, arguments get what the result leaves, and at least half.
     room_for_both = room - cell_width(f"{tool}(){ARROW}")
     for_args = max(LEAST_ARGUMENTS, room_for_both - cell_width(result), room_for_both // 2)
     text = f"{tool}({arguments_text(call.args, call.raw_args, for_args)}){ARROW}"
@@ -217,7 +221,6 @@ def _no_result(call: CallView) -> str:
 
 
 def _call_style(call: CallView) -> Style:
-    """Give the look of a call: one that failed or was not recorded stands out."""
     return "red" if call.tape == "miss" else "yellow" if call.error else ""
 
 
@@ -246,7 +249,7 @@ def _workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
 
 
 def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
-    """Give the diff of one file below its name."""
+    """Give the diff of one file below its name, change and note."""
     note = f", {printable(file.note)}" if file.note else ""
     # Blanks that come together are part of a path; a tab or a line break in it is written out.
     path = cut(printable(file.path).replace("\t", "\\t").replace("\n", "\\n"), MOST_PATH)
@@ -262,11 +265,13 @@ def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
 
 
 def hunk_lines(hunks: Sequence[Hunk]) -> Iterator[StyledLine]:
-    """Give hunks as a unified diff."""
+    """Give hunks as a unified diff, as ``patch`` takes it."""
     for hunk in hunks:
         old = _range(hunk.old_start, sum(row[1] is not None for row in hunk.rows))
         new = _range(hunk.new_start, sum(row[2] is not None for row in hunk.rows))
         yield StyledLine(f"@@ -{old} +{new} @@", "cyan")
+        # A unified diff has all removed lines of a stretch before the added ones, where rows have pairs. The
+        # last row, which is made up, ends the last stretch.
         removed: list[str] = []
         added: list[str] = []
         for tag, before, after in (*hunk.rows, (" ", None, None)):
@@ -282,7 +287,7 @@ def hunk_lines(hunks: Sequence[Hunk]) -> Iterator[StyledLine]:
 
 
 def _range(start: int, lines: int) -> str:
-    """Write a range as unified diffs do: of no lines, the one before it is named."""
+    """Write a range as unified diffs do: an empty one has the number of the line before it."""
     return f"{start if lines else start - 1},{lines}"
 
 
@@ -293,10 +298,11 @@ SIDE = len("expected  ")
 
 
 def reason_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
-    """Give what went wrong, the grades that are not passed with their checks and votes, then the others."""
+    """Give the error and the limit of a trial, its failed and undecided grades, then the others."""
     if view.cause:
         yield StyledLine(f"{INDENT}{one_line(view.cause, MOST_GRADER_NAME)}", "red")
     yield from map(StyledLine, block_lines(view.message, detail, INDENT * 2))
+    # The end of a traceback names the error, so its beginning is left out.
     trace = view.traceback.splitlines()
     visible = trace if detail.full else trace[-MOST_TRACEBACK:]
     if len(visible) < len(trace):
@@ -326,12 +332,13 @@ def reason_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
 
 
 def _is_bare(grade: GradeView) -> bool:
-    """Whether a grade could not tell, and has no more to say than why."""
+    """Whether a grade is undecided and has nothing but the reason for it."""
     return grade.passed is None and not grade.checks and not grade.votes
 
 
 def _in_a_line(view: TrialView) -> Iterator[str]:
-    """Name the grades of which there is no more to say: passed ones, and those that no score can fail."""
+    """Name the passed grades without votes, those that no score can fail apart from the others."""
+    # At a threshold of 0 every score passes: to call such a measure passed would say too much.
     unremarkable = [grade for grade in view.grades if grade.passed and not grade.votes]
     measures = [grade for grade in unremarkable if grade.threshold <= 0 and not grade.checks]
     passed = [grade for grade in unremarkable if grade not in measures]
@@ -342,13 +349,14 @@ def _in_a_line(view: TrialView) -> Iterator[str]:
 
 
 def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
-    """Give what one grader found: score, failed checks with both sides, votes with their reasons."""
+    """Give one grade: score, failed checks with what was expected and found, votes with their reasons."""
     failed = failed_checks(grade.checks)
     style: Style = "yellow" if grade.passed is None else "dim" if grade.passed else "red"
     head = f"{INDENT}{one_line(grade.grader, MOST_GRADER_NAME)}  {_score(grade)}{_grade_settings(grade)}"
     if failed:
         head += f"  {len(failed)} of {pluralize(len(grade.checks), 'check')} failed"
     yield from (StyledLine(line, style) for line in wrap(head, detail.width))
+    # `Grade.from_checks` writes the failed checks into the rationale: they need not stand there twice.
     if not failed or detail.full:
         yield from map(StyledLine, block_lines(grade.rationale, detail, INDENT * 2))
     for check in grade.checks if detail.full else failed[:MOST_CHECKS]:
@@ -373,7 +381,7 @@ def _check(check: Check, detail: Detail) -> Iterator[str]:
 
 
 def labelled(label: str, text: str, detail: Detail, indent: str, most: int = 6) -> Iterator[str]:
-    """Give a label with the text behind it, whose later lines stand below its first."""
+    """Give a label with the text behind it; later lines of the text are aligned with its first."""
     hung = indent + " " * SIDE
     lines = list(block_lines(text, detail, hung, most=most)) or [hung]
     yield f"{indent}{label:<{SIDE}}{lines[0][len(hung) :]}".rstrip()
@@ -410,13 +418,14 @@ class TrialPlace(FrozenValue, frozen=True):
 
 
 def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
-    """Give all that is known of a trial, the reason first."""
+    """Give everything that is known of a trial, the reason first; sections without a line are left out."""
     head = f"{ending_word(view.ending, view.score)}  {one_line(view.name, MOST_TRIAL_NAME)}"
     yield from (StyledLine(line, ending_style(view)) for line in wrap(head, detail.width))
     for facts in (who_facts(view, place), resource_facts(view), _trial_facts(view)):
         yield from map(StyledLine, flow(facts, detail.width, INDENT))
     yield from section("why", reason_lines(view, detail))
     yield from section("conversation", conversation_lines(view, detail))
+    # Most answers are the last message, which stands right above.
     last_text = view.messages[-1].content if view.messages else ""
     answer = "" if last_text.strip() == view.answer.strip() else view.answer
     yield from section("answer", map(StyledLine, block_lines(answer, detail, INDENT)))
@@ -433,7 +442,7 @@ def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[
 
 
 def section(title: str, lines: Iterator[StyledLine]) -> Iterator[StyledLine]:
-    """Give lines below a title, and nothing where there are no lines."""
+    """Give lines below an empty one and a title; nothing where there are no lines."""
     first = next(lines, None)
     if first is not None:
         yield from (StyledLine(""), StyledLine(title, "bold"), first)
@@ -441,12 +450,11 @@ def section(title: str, lines: Iterator[StyledLine]) -> Iterator[StyledLine]:
 
 
 def ending_style(view: TrialView) -> Style:
-    """Give the colour of how a trial ended."""
     return {"passed": "green", "missed": "yellow"}.get(view.ending, "red")  # type: ignore[return-value]
 
 
 def who_facts(view: TrialView, place: TrialPlace) -> Iterator[str]:
-    """Say with what and when a trial was made; parts that are empty are to be left out."""
+    """Give the model, prompt, run and time of a trial; callers leave out texts that are empty."""
     model = one_line(view.model, MOST_TRIAL_NAME)
     yield f"{model} ({place.model_note})" if place.model_note else model
     yield f"prompt {one_line(view.variant, MOST_TRIAL_NAME)}" if view.variant else ""
@@ -455,7 +463,8 @@ def who_facts(view: TrialView, place: TrialPlace) -> Iterator[str]:
 
 
 def resource_facts(view: TrialView) -> Iterator[str]:
-    """Say what the agent took, and what its judges."""
+    """Give the time, tokens and cost of the agent, and the tokens and cost of its judges."""
+    # The limit counts the agent's own time. It is shown only where waiting and retries took notably more.
     charged = view.seconds - view.uncharged_seconds
     part = f" (limit counts {format_duration(charged)})" if view.seconds > charged * ELAPSED_MORE else ""
     yield f"{format_duration(view.seconds)}{part}"
@@ -506,7 +515,7 @@ def _digests(view: TrialView) -> Iterator[StyledLine]:
 
 
 def _where(view: TrialView, place: TrialPlace) -> Iterator[StyledLine]:
-    """Give paths whole: they are there to be copied."""
+    # Paths are never cut: they are there to be copied.
     paths = {"task": view.file, "transcript": place.transcript, "workspace": view.workspace}
     for label, path in paths.items():
         if path:

@@ -43,8 +43,8 @@ Place: TypeAlias = tuple[int, int]
 class ConversationCall(FrozenValue, frozen=True):
     """A call as a message requests it.
 
-    ``execution`` is the same call with what came of it, None where it was never carried out. ``answer`` is
-    the message that tells its result in the conversation, None where there is none.
+    ``execution`` is the same call with its result, None where it was never carried out. ``answer`` is the
+    message that holds the result in the conversation, None where there is none.
     """
 
     request: ToolCall
@@ -53,7 +53,7 @@ class ConversationCall(FrozenValue, frozen=True):
 
     @property
     def reply(self) -> str | None:
-        """The text of its result in the conversation, None where there is none."""
+        """The text of the result in the conversation; None without one, which is not the same as empty."""
         return None if self.answer is None else self.answer.content
 
     @property
@@ -65,11 +65,11 @@ class ConversationCall(FrozenValue, frozen=True):
 
 
 class ConversationStep(FrozenValue, frozen=True):
-    """One message with what belongs to it; without a message, calls that no message asked for.
+    """One message with what belongs to it; without a message, calls that no message requested.
 
-    ``ask`` is there where the message is a model's reply. A message that ``is_context`` was not said at this
-    place: the task gave it, the agent put it into a model's mouth, or it stood in an earlier conversation of
-    the trial too, as where an agent starts anew with what it takes along.
+    ``ask`` is set where the message is a model's reply. A message that ``is_context`` was not produced at
+    this place: the task holds it, the agent wrote it in a model's name, or it was part of an earlier
+    conversation of the trial too, as when an agent starts a new one with messages of the last.
     """
 
     message: Message | None
@@ -87,7 +87,9 @@ def conversation_steps(transcript: Transcript) -> tuple[ConversationStep, ...]:
     repeated = _repeated(messages)
     steps: list[ConversationStep] = []
     for number, message in enumerate(messages):
+        # Calls of an agent's own code stand where their turn ends.
         steps += _steps_of_turns(unclaimed, before=message.turn)
+        # A tool's message stands with its call.
         if number in answers:
             continue
         calls = [
@@ -101,7 +103,7 @@ def conversation_steps(transcript: Transcript) -> tuple[ConversationStep, ...]:
 
 
 def result_text(call: ToolCall) -> str:
-    """Give what came of a call as the text that a model is shown, where nothing else writes it."""
+    """Give the result of a call as the text that a model is shown by default."""
     return ToolResult(call.result, call.error).content
 
 
@@ -113,9 +115,10 @@ def call_requests(message: Message) -> tuple[ToolCall, ...]:
 def reply_asks(transcript: Transcript) -> Mapping[int, Ask]:
     """Give the number of each message that is a model's reply, with its ask.
 
-    From the end: before a reply stand the messages of its turn that were given with the request, also by
-    assistants. Of asks that overlapped, all replies bear the last turn: there they stand in the asks' order.
+    Requests that overlapped have replies that all bear the last turn: these are in the order of the asks.
     """
+    # From the end: in front of a reply stand the messages of its turn that were sent with the request, which
+    # may be an assistant's too.
     candidates = [
         number
         for number, message in enumerate(transcript.messages)
@@ -144,6 +147,8 @@ def _reply_messages(messages: Sequence[Message]) -> tuple[Mapping[Place, Message
     for number, message in enumerate(messages):
         for at, call in enumerate(call_requests(message)):
             waiting[message.phase, call.id].append((number, at))
+        # Some models number the calls of each reply from 1 again, and some give parallel calls one id: an
+        # answer belongs to the last message that requested this id, and there to the first call without one.
         if message.role == "tool" and (places := waiting[message.phase, message.call_id]):
             last = places[-1][0]
             place = next(place for place in places if place[0] == last)
@@ -162,6 +167,7 @@ def _executions(
     for place, call in remaining.items():
         alike[call.id, call.tool].append(place)
     executions: dict[Place, ToolCall] = {}
+    # Replies of models claim their calls first, before messages that were only sent along with a request.
     for number in sorted(range(len(transcript.messages)), key=lambda number: number not in replies):
         message = transcript.messages[number]
         for at, request in enumerate(call_requests(message)):
@@ -173,7 +179,7 @@ def _executions(
 
 
 def _steps_of_turns(unclaimed: list[ToolCall], before: int | None = None) -> Iterator[ConversationStep]:
-    """Take calls that no message requested out of the list, up to a turn; a step for each turn."""
+    """Take calls that no message requested out of ``unclaimed``, up to a turn; gives a step for each turn."""
     while unclaimed and (before is None or unclaimed[0].turn < before):
         turn, calls = unclaimed[0].turn, []
         while unclaimed and unclaimed[0].turn == turn:
@@ -182,7 +188,7 @@ def _steps_of_turns(unclaimed: list[ToolCall], before: int | None = None) -> Ite
 
 
 def _repeated(messages: Iterable[Message]) -> set[int]:
-    """Give the numbers of messages that stood in an earlier phase too."""
+    """Give the numbers of messages that an earlier phase has too."""
     first_phases: dict[tuple[str, str, tuple[str, ...], str], int] = {}
     repeated = set()
     for number, message in enumerate(messages):
@@ -371,6 +377,7 @@ def _explaining_order(grade: Grade) -> tuple[int, float, float]:
 def _grade(grade: Grade) -> GradeView:
     judgement = grade.details.get("judgement")
     details = dict(grade.details)
+    # The votes have a field of their own, and need not stand there twice.
     if isinstance(judgement, Mapping):
         details["judgement"] = {name: value for name, value in judgement.items() if name != "votes"}
     return GradeView(
@@ -391,6 +398,7 @@ def _grade(grade: Grade) -> GradeView:
 
 def _votes_of(grade: Grade) -> Iterator[VoteView]:
     judgement = grade.details.get("judgement")
+    # Details are an author's own JSON: anybody's grader may have a "judgement" of another shape.
     votes = judgement.get("votes") if isinstance(judgement, Mapping) else None
     for vote in votes if isinstance(votes, Sequence) else ():
         scores = vote.get("scores")
@@ -426,7 +434,8 @@ def _conversation(transcript: Transcript) -> Iterator[MessageView]:
 def _call(step: ConversationCall) -> CallView:
     call, reply = step.execution or step.request, step.reply or ""
     result = jsonable(call.result)
-    if step.execution is None:  # of a given conversation only the messages are there
+    # Calls that a task's history holds were not carried out here: only messages tell their results.
+    if step.execution is None:
         result, reply = _parsed(reply), ""
     return CallView(
         tool=call.tool,
@@ -455,7 +464,7 @@ def _repeats_result(reply: str, call: ToolCall, result: Any) -> bool:
 
 
 def _parsed(reply: str) -> Any:
-    """Give the JSON value that a reply is, else its text; None for an empty one."""
+    """Give the value of a reply in JSON, else its text; None for an empty one."""
     try:
         return json.loads(reply)
     except (ValueError, RecursionError):
@@ -494,8 +503,9 @@ class TrialsDocument(Document, frozen=True, kw_only=True):
 
 
 def trials_document(sides: Sequence[tuple[Side | None, Side]]) -> TrialsDocument:
-    """Give trials, old and new, each read when it is looked at; None where no old one was named."""
+    """Make the document of trials, each old one beside its new one; None where no old one was named."""
 
+    # Each is read when it is written: transcripts of a run may be larger than memory.
     def document(of_sides: tuple[Side | None, Side]) -> ShownTrial:
         old, new = of_sides
         return ShownTrial(**_facts(*new), old=StoredTrial(**_facts(*old)) if old else None)

@@ -33,12 +33,13 @@ Fields: TypeAlias = dict[str, Any]
 
 
 def filled(**fields: Any) -> Fields:
-    """Leave out what is not known; 0 and False are known."""
+    """Leave out fields that are unknown or empty; 0 and False are values."""
     return {name: value for name, value in fields.items() if value is not None and value not in ("", {}, [])}
 
 
 def ours(**fields: Any) -> Fields | None:
-    """Give what is known of these as ``extra`` has it, None where that is nothing."""
+    """Give an ``extra`` with these fields under our name; None where all of them are unknown."""
+    # What the format has no field for stands in `extra`, under one key of our own.
     known = filled(**fields)
     return {OURS: known} if known else None
 
@@ -46,6 +47,7 @@ def ours(**fields: Any) -> Fields | None:
 def _answer_extra(
     answer: Message | None, asking: Message | None, ask: Ask | None, places: Mapping[int, int]
 ) -> Fields | None:
+    # Reading the file back must give an equal transcript. Only what differs from the usual is written.
     if answer is None or asking is None:
         return None
     usual = asking.turn + 1 if ask else asking.turn
@@ -58,7 +60,7 @@ def _answer_extra(
 
 
 def tool_call(call: ConversationCall, at: int, step: ConversationStep) -> Fields:
-    """Write a call as its step asks for it, with what its place in that does not tell."""
+    """Write a call as its step requests it; ``extra`` has what its place in the step does not show."""
     request = call.request
     fields = {"tool_call_id": request.id, "function_name": request.tool, "arguments": dict(request.args)}
     turn = step.message.turn if step.message else step.calls[0].request.turn
@@ -74,7 +76,7 @@ def tool_call(call: ConversationCall, at: int, step: ConversationStep) -> Fields
 
 
 def differences(execution: ToolCall, request: ToolCall) -> Fields:
-    """Give what a call that was carried out has otherwise than the request for it."""
+    """Give the fields in which a call that was carried out differs from the request for it."""
     names = {"turn": "turn", "index": "index", "args": "arguments", "raw_args": "raw_arguments"}
     return {
         name: getattr(execution, field)
@@ -93,7 +95,8 @@ def trajectory(run: Run, trial: Trial) -> Fields:
     """Give a trial as an ATIF trajectory, in JSON values."""
     name = run_name(run)
     steps = _Steps(trial).all_fields()
-    if not steps:  # no model spoke: its answer, else what kept it from any
+    # The format demands a step. Without a message it is the agent's answer, else the reason for none.
+    if not steps:
         answer = trial.outcome.answer.text
         nothing = trial.message or f"{trial.ending}: nothing was said"
         steps = [{"source": "agent" if answer else "system", "message": answer or nothing}]
@@ -105,6 +108,7 @@ def trajectory(run: Run, trial: Trial) -> Fields:
         trajectory_id=trial_id(name, trial),
         agent=filled(
             name=trial.key.agent or "unknown",
+            # The digest of the agent's own code, where it has any: a built-in agent has our version.
             version=trial.digests.code or run.header.package or "unknown",
             model_name=model.id,
             extra=ours(model=model.name, offline=model.offline or None, variant=trial.key.variant),
@@ -142,6 +146,7 @@ class _Steps:
         return list(map(self._fields, self._steps))
 
     def _fields(self, step: ConversationStep) -> Fields:
+        # Calls that the agent's code made, and no model: the format calls it deterministic dispatch.
         if step.message is None:
             executions = [call.execution for call in step.calls if call.execution]
             started = [execution.started for execution in executions if execution.by == "agent"]
@@ -154,7 +159,8 @@ class _Steps:
                 extra=ours(turn=step.calls[0].request.turn, requested=False),
             )
         message, ask = step.message, step.ask
-        orphan = message.role == "tool"  # it answers nothing that was asked for
+        # A tool's message with a step of its own answers no call that was requested.
+        orphan = message.role == "tool"
         observation = [{"content": message.content}] if orphan else list(self._results(step))
         required = {"source": SOURCES[message.role], "message": "" if orphan else message.content}
         return required | filled(
@@ -194,7 +200,7 @@ class _Steps:
         )
 
     def _timestamp(self, step: ConversationStep) -> str | None:
-        """Give when a reply had come, and when anything else was first sent to the model."""
+        """Give the time at which a reply ended, or at which any other message was first sent to the model."""
         if step.ask:
             return self._at(step.ask.ended)
         message = step.message
@@ -217,7 +223,8 @@ class _Steps:
         execution = call.execution
         if execution is None:
             return ours(message=message)
-        real = execution.by != "seed"  # what a task says was called before has no times
+        # Calls of a task's history have no times.
+        real = execution.by != "seed"
         is_shown = result_text(execution) == call.content
         is_text = isinstance(execution.result, str) or execution.error is not None
         facts = filled(
@@ -231,7 +238,8 @@ class _Steps:
             place=self._places.get(id(execution)),
             **differences(execution, call.request),
         )
-        if not is_shown and execution.error is None:  # also where it is empty, or null
+        # Set after `filled`, as a result that is empty or null is a result.
+        if not is_shown and execution.error is None:
             facts["result"] = execution.result
         return {OURS: (facts or {"executed": True}) | filled(message=message)}
 
@@ -277,7 +285,7 @@ def _about(run: Run, trial: Trial) -> Fields:
 
 
 def write_trajectories(runs: Sequence[Run], folder: Path) -> Iterator[Path]:
-    """Write the trials of runs, one after the other, and give each file's path when it is there.
+    """Write the trials of runs, one after the other, and give each file's path once it is written.
 
     A trial whose transcript cannot be read is left out, and ``Run.odd`` says so. Raises UsageMistake where a
     file cannot be written.

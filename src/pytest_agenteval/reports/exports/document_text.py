@@ -19,10 +19,8 @@ _ACTING = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\ud
 
 
 def document_text(document: Document | Mapping[str, Any]) -> Iterator[str]:
-    """Give a document without secrets, in pieces: of a list, one item at a time.
-
-    So a list whose items are made when they are looked at is never in memory as a whole.
-    """
+    """Give a document as JSON without secrets, in pieces: of a list, one item at a time."""
+    # So a list whose items are made when they are read is never in memory as a whole.
     if not isinstance(document, Mapping):
         document = {name: getattr(document, name) for name in document.__struct_fields__}
     before = "{"
@@ -47,14 +45,15 @@ def _list_text(items: Sequence[Any]) -> Iterator[str]:
 def _value_text(value: Any, indent: str) -> str:
     form = jsonable(value)
     text = json.dumps(form, ensure_ascii=False, indent=2)
-    if KNOWN_SECRETS.dirty(text):  # few are, and to look into every value takes five times as long
+    # Few texts hold a secret, and to look into every value takes five times as long.
+    if KNOWN_SECRETS.dirty(text):
         text = json.dumps(KNOWN_SECRETS.value(form), ensure_ascii=False, indent=2)
     text = _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     return text.replace("\n", f"\n{indent}")
 
 
 def document_schema(verb: str, kind: type[Document]) -> Schema:
-    """Give the JSON Schema of what a verb writes with ``--json``, where every key is written."""
+    """Give the JSON Schema of what a verb writes with ``--json``; every key is required: all are written."""
     definitions = type_definitions(kind)
     whole = definitions.pop(kind.__name__)
     (version,) = whole["properties"]["v"].pop("enum")
@@ -67,7 +66,8 @@ def type_definitions(kind: type[msgspec.Struct]) -> dict[str, Schema]:
     """Give the JSON Schema of a type as we write it and of all types in it, by their names."""
     definitions: dict[str, Schema] = msgspec.json.schema(kind)["$defs"]
     for definition in definitions.values():
-        definition.pop("title", None)  # it only repeats the name
+        # msgspec's title only repeats the name.
+        definition.pop("title", None)
         definition["description"] = " ".join(definition.get("description", "").split())
         for shape in (properties := definition.get("properties", {})).values():
             shape.pop("default", None)

@@ -93,7 +93,7 @@ _TYPES: Mapping[ColumnType, Schema] = {
 
 
 def report_schema() -> Schema:
-    """Give the schema of a report's file in JSON, and of its figures alone, as ``--json`` writes them."""
+    """Give the schema of a report's file in JSON, and of its figures alone, which ``--json`` writes."""
     comparison, definitions = _comparison()
     grades = list_schema(object_schema(_columns(OWN_GRADE_COLUMNS), {}, "a grade; see docs/data.md"))
     trial = object_schema({**_columns(TRIALS), "grades": grades}, {}, "a trial; see docs/data.md")
@@ -114,7 +114,6 @@ def report_schema() -> Schema:
 
 
 def comparison_schema() -> Schema:
-    """Give the schema of a comparison in JSON."""
     comparison, definitions = _comparison()
     head = {"$id": f"urn:pytest-agenteval:compare:{COMPARISON_FORMAT}"}
     return published("agenteval compare --json", {**head, **comparison, "$defs": definitions})
@@ -129,7 +128,7 @@ def _columns(columns: Iterable[Column]) -> dict[str, Schema]:
 
 
 def _comparison() -> tuple[Schema, dict[str, Schema]]:
-    """Describe a comparison as its types do, and give the definitions that this refers to."""
+    """Give the schema of a comparison, and the definitions that it refers to."""
     # The published name of the type is older than that of its class.
     published_names = {RunComparison.__name__: "Comparison"}
     definitions = {published_names.get(k, k): v for k, v in type_definitions(RunComparison).items()}
@@ -153,7 +152,7 @@ def write_json(path: Path, source: ReportSource) -> None:
 
 
 def _report_json(source: ReportSource) -> Iterator[str]:
-    """Give the document piece by piece: a run of many trials is never in memory twice."""
+    """Give the document piece by piece, so that a run of many trials is not in memory twice."""
     runs, comparison = source.all_runs, source.comparison
     boards = leaderboards_json(leaderboards_of(runs, source.scorecards))
     yield f'{{\n"v": {FORMAT},\n"runs": {_text([_run(run) for run in runs])},\n'
@@ -168,13 +167,14 @@ def _report_json(source: ReportSource) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
-    """Write what may hold numbers that JSON does not know, such as infinity."""
+    """Write a value that may hold numbers which JSON does not have, such as infinity."""
     return _clean_text(jsonable(value))
 
 
 def _clean_text(form: Any) -> str:
     text = json.dumps(form, ensure_ascii=False)
-    if KNOWN_SECRETS.dirty(text):  # few are, and to look into every value takes five times as long
+    # Few texts hold a secret, and to look into every value takes five times as long.
+    if KNOWN_SECRETS.dirty(text):
         text = json.dumps(KNOWN_SECRETS.value(form), ensure_ascii=False)
     return text
 

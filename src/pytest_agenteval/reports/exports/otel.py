@@ -66,9 +66,9 @@ FAMILIES: Mapping[str, str] = {"gpt-": "openai", "o1": "openai", "o3": "openai",
 
 
 def provider_name(model: RunModel) -> str:
-    """Give who serves a model, as far as its id tells: else ``litellm``, which asks it.
+    """Give the provider in an id, by the conventions' name; ``litellm`` where the id does not show one.
 
-    An offline model is served by ``agenteval``.
+    The provider of an offline model is ``agenteval``.
     """
     if model.offline:
         return "agenteval"
@@ -79,6 +79,7 @@ def provider_name(model: RunModel) -> str:
 
 
 def _chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str]:
+    # The input is the whole conversation up to the reply, but no message of an earlier one.
     reply_message = transcript.messages[reply]
     history = [message for message in transcript.messages[:reply] if message.phase == reply_message.phase]
     output = _message(reply_message)
@@ -91,6 +92,7 @@ def _chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str
 
 
 def _trial_content(trial: Trial) -> dict[str, str]:
+    # The input of a trial is what its agent started with: the messages before the first reply.
     messages, replies = trial.transcript.messages, reply_asks(trial.transcript)
     prompt = messages[: min(replies, default=len(messages))]
     answer = {"role": "assistant", "parts": [{"type": "text", "content": trial.outcome.answer.text}]}
@@ -143,9 +145,11 @@ class _Trace:
         self._package = run.header.package
         self._trace_id = trial_id(self._run, trial)
         self._started = moment(trial.started_at, 0) or moment(run.header.started_at, 0) or EPOCH
+        # Calls of a task's history were not made in this trial, and those of a provider it made by itself.
         self._tool_calls = [call for call in trial.transcript.calls if call.by == "agent"]
         asks = [max(ask.started, ask.ended) for ask in trial.transcript.asks]
-        # A call that was broken off has no end.
+        # A call that was broken off has no end, and a limit may be noticed after the trial's own seconds: the
+        # root's end is the last of all times, so that every span lies within it.
         calls = [max(call.started, call.ended) for call in self._tool_calls]
         self._end_s = max(0.0, trial.seconds, *asks, *calls)
 
@@ -188,7 +192,7 @@ class _Trace:
             yield self._span(name, f"chat/{place}", times, attributes, kind=kind)
 
     def tools(self) -> Iterator[TraceSpan]:
-        """Give a span for each call that was made; what a task says was called before is none."""
+        """Give a span for each call that the agent made."""
         for place, call in enumerate(self._tool_calls):
             attributes = {
                 names.OPERATION: names.TOOL,
@@ -216,11 +220,13 @@ class _Trace:
         error: str | None = None,
     ) -> TraceSpan:
         parent = "" if place == "agent" else self._span_id("agent")
+        # Never before the trial's start, and never an end before its start.
         start, end = self._ns(max(0.0, times[0])), self._ns(max(0.0, *times))
         ids, values = (self._trace_id, self._span_id(place), parent), _without_blanks(attributes)
         return TraceSpan(*ids, name, kind, start, end, values, events, error)
 
     def _span_id(self, place: str) -> str:
+        # Not random, so that a second export of a run gives the same spans.
         return hashlib.sha256(f"{self._trace_id}/{place}".encode()).hexdigest()[:16]
 
     def _ns(self, offset_s: float) -> int:
@@ -259,7 +265,7 @@ class _Trace:
     def _events(self) -> Iterator[SpanEvent]:
         trial, end_ns = self._trial, self._ns(self._end_s)
         for event in trial.transcript.events:
-            # What judges brought about came after the agent's end: it stands there, as grades do.
+            # Judges are called after the agent's end: their events stand at that end, as grades do.
             at_ns = self._ns(min(max(event.at, 0.0), self._end_s))
             yield SpanEvent(f"agenteval.{event.kind}", at_ns, {"agenteval.text": event.text})
         if trial.ending == "errored":
@@ -290,7 +296,7 @@ def _without_blanks(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """Give tokens, with cached ones among the input's and reasoning's among the output's, and the price."""
+    """Give tokens and price; cached tokens are part of the input's, reasoning's are part of the output's."""
     return {
         names.INPUT_TOKENS: usage.input_tokens,
         names.OUTPUT_TOKENS: usage.output_tokens,
@@ -309,11 +315,12 @@ BATCH = 512
 
 
 def export_traces(runs: Sequence[Run], folder: Path | None) -> Iterator[Path | str]:
-    """Send each trial of runs as a trace, or write a file for each run; say, or give the path of, each.
+    """Send each trial of runs as a trace, or write a file for each run; gives a line or a path for each run.
 
     A trial whose transcript cannot be read is left out, and ``Run.odd`` says so. Raises UsageMistake where
     OpenTelemetry is not installed, where a collector takes nothing and where a file cannot be written.
     """
+    # Whoever does not export traces never imports OpenTelemetry.
     try:
         from pytest_agenteval.reports.exports import otel_sdk  # noqa: F401
     except ImportError as missing:
@@ -324,7 +331,8 @@ def export_traces(runs: Sequence[Run], folder: Path | None) -> Iterator[Path | s
 
 
 def _traces(run: Run) -> Iterator[tuple[TraceSpan, ...]]:
-    """Give the spans of each trial, one after the other, without what is secret and what is no text."""
+    """Give the spans of each trial, one after the other, without secrets and half surrogate pairs."""
+    # By the conventions content is recorded only on request, as it may be private and large.
     content = os.environ.get(CONTENT, "").strip().lower() in CONTENT_WORDS
     for entry in run.entries:
         trial = run.trial_if_readable(entry)

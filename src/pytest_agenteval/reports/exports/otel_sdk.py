@@ -34,13 +34,15 @@ SCOPE = InstrumentationScope("pytest_agenteval", __version__)
 
 
 def service() -> Resource:
-    """Describe who speaks: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, else ``agenteval``."""
+    """Describe the sender of spans: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, else ``agenteval``."""
+    # In a merge of resources the argument's attributes win: the variables override our name.
     ours = Resource({"service.name": "agenteval", "service.version": __version__})
     return ours.merge(OTELResourceDetector().detect())
 
 
 def sdk_span(span: TraceSpan, resource: Resource) -> ReadableSpan:
-    """Make a span of the SDK's, ended long ago."""
+    """Make the SDK's form of a span, which ended in the past."""
+    # Not by a tracer, which makes ids of its own.
     parent = _context(span.trace_id, span.parent_id) if span.parent_id else None
     return ReadableSpan(
         span.name,
@@ -67,7 +69,8 @@ def otlp_json(spans: Iterable[TraceSpan], resource: Resource) -> str:
     data = MessageToDict(request, use_integers_for_enums=True)
     for span in _spans_of(data):
         for name in ("traceId", "spanId", "parentSpanId"):
-            if name in span:  # protobuf's JSON has base64 there, and OTLP's has hex digits
+            # Protobuf's JSON has base64 for bytes; OTLP's JSON has hex digits for ids.
+            if name in span:
                 span[name] = b64decode(span[name]).hex()
     return compact_json(data) + "\n"
 
@@ -79,9 +82,9 @@ def _spans_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 class Collector:
-    """An OTLP collector over HTTP, where OTEL_EXPORTER_OTLP_* say; ``exporter`` may stand in its place.
+    """An OTLP collector over HTTP, as the variables OTEL_EXPORTER_OTLP_* configure it.
 
-    ``endpoint`` is its address, as messages show it.
+    Tests give another ``exporter``. ``endpoint`` is the collector's address, as messages show it.
     """
 
     def __init__(self, exporter: SpanExporter | None = None) -> None:
@@ -93,11 +96,12 @@ class Collector:
         self._resource = service()
 
     def send(self, spans: Sequence[TraceSpan]) -> None:
-        """Send spans in one request; raises UsageMistake with what the exporter says where it fails."""
+        """Send spans in one request; raises UsageMistake with the exporter's reason where it fails."""
         with _complaints() as complaints:
             result = self._exporter.export([sdk_span(span, self._resource) for span in spans])
         if result is not SpanExportResult.SUCCESS:
-            # The first complaint: others tell of further attempts. Of errors of the system, only these.
+            # The first complaint: later ones are about further attempts. Of an error of the system only that
+            # part, and not what three libraries have wrapped around it.
             first = complaints[0] if complaints else "no reason was given"
             error = re.search(r"\[Errno -?\d+\] [^\"')]+", first)
             reason = one_line(error[0] if error else first, 200)
@@ -107,13 +111,13 @@ class Collector:
             )
 
     def close(self) -> None:
-        """Close the connection."""
         self._exporter.shutdown()
 
 
 @contextmanager
 def _complaints() -> Iterator[list[str]]:
-    """Collect what the exporter logs, which is all that it says of why it failed."""
+    """Collect what the exporter logs."""
+    # Its result says only that it failed: the reason is in its log and nowhere else.
     texts: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]

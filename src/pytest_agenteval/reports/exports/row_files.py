@@ -37,13 +37,15 @@ OneRun = TypeVar("OneRun", bound=RowContext)
 
 @contextmanager
 def export_file(path: Path) -> Iterator[Path]:
-    """Give a place to write to, which becomes the file when all is written; what was there stays until then.
+    """Give a path to write to, which replaces the file once everything is written.
 
     Raises UsageMistake where the file cannot be written.
     """
+    # Resolved, so that a link stays and the file that it leads to is replaced.
     path = path.resolve()
     try:
-        if path.exists() and not path.is_file():  # a pipe, or the terminal: there is nothing to replace
+        # A pipe or a terminal is written to as it is: there is nothing to replace.
+        if path.exists() and not path.is_file():
             yield path
         else:
             with replacing(path) as beside:
@@ -53,10 +55,8 @@ def export_file(path: Path) -> Iterator[Path]:
 
 
 def _distinct_runs(runs: Iterable[OneRun]) -> Iterator[OneRun]:
-    """Give runs one after the other, each once; raises UsageMistake for two that share a name.
-
-    Rows say by their run's name whose they are.
-    """
+    """Give runs one after the other, each once; raises UsageMistake for two that share a name."""
+    # A row names its run and nothing else: those of a run and of its copy could not be told apart.
     folders: dict[str, Path] = {}
     for run in runs:
         other = folders.get(run.name)
@@ -69,7 +69,7 @@ def _distinct_runs(runs: Iterable[OneRun]) -> Iterator[OneRun]:
 
 
 def _clean_rows(kind: RowKind, runs: Iterable[RowContext]) -> Iterator[Row]:
-    """Give rows without what is known to be secret now: runs may be older than what is known."""
+    """Give rows without the secrets that are known now, of which some may be newer than the run."""
     for row in kind.rows(_distinct_runs(runs)):
         # One look at the whole row, not one at each cell: it is a fifth of the time.
         texts = (cell if isinstance(cell, list) else [cell] for cell in row if isinstance(cell, str | list))
@@ -83,11 +83,11 @@ _FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
 
 
 def write_csv(path: Path, source: ReportSource) -> None:
-    """Write the rows of all runs, of the kind that is asked for, below one line with their columns' names.
+    """Write the rows of all runs, of the source's kind, below one line with the names of their columns.
 
-    No value is an empty cell, true and false are words, times are ISO 8601 in UTC, lists are JSON. A text at
-    which a spreadsheet would begin to calculate has an apostrophe before it. Raises UsageMistake where the
-    file cannot be written, and for rows that there are not.
+    A missing value is an empty cell, true and false are words, times are ISO 8601 in UTC, lists are JSON. A
+    text that a spreadsheet would take for a formula has an apostrophe before it. Raises UsageMistake where
+    the file cannot be written, and for an unknown kind of rows.
     """
     kind = row_kind(source.rows)
     with export_file(path) as place, place.open("w", encoding="utf-8", newline="") as file:
@@ -110,8 +110,9 @@ def _cell(column: Column, value: Any) -> Any:
 
 
 def _spreadsheet_text(text: str) -> str:
-    """Give a text so that spreadsheets show it and do not calculate: with an apostrophe where one is due."""
-    text = text.replace("\0", "\\x00")  # at which many readers take a text for ended
+    """Give a text with an apostrophe before it where a spreadsheet would calculate in place of showing it."""
+    # Many readers of CSV end a text at a NUL.
+    text = text.replace("\0", "\\x00")
     return f"'{text}" if _FORMULA.match(text) else text
 
 
@@ -121,18 +122,19 @@ MOST_CHARACTERS = 8_000_000
 
 
 def write_parquet(path: Path, source: ReportSource) -> None:
-    """Write the rows of all runs, of the kind that is asked for, with their types also where there are none.
+    """Write the rows of all runs, of the source's kind; a file without rows has their types all the same.
 
-    Raises UsageMistake where pyarrow is not installed, where the file cannot be written, and for rows that
-    there are not.
+    Raises UsageMistake where pyarrow is not installed, where the file cannot be written, and for an unknown
+    kind of rows.
     """
     kind = row_kind(source.rows)
     schema = _schema(kind, "a Parquet file", "parquet")
     from pyarrow import parquet
 
+    # Opened here: Python's error gives the reason in a few words, where pyarrow's is a sentence of its own.
     with (
         export_file(path) as place,
-        place.open("wb") as file,  # whose error says why in words, where pyarrow's has a sentence of its own
+        place.open("wb") as file,
         parquet.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         for batch in _batches(schema, _clean_rows(kind, source.all_runs)):
@@ -140,7 +142,7 @@ def write_parquet(path: Path, source: ReportSource) -> None:
 
 
 def _arrow_rows(kind: RowKind, runs: Iterable[Run]) -> RecordBatchReader:
-    """Give the rows of runs batch by batch, to be read once; raises UsageMistake without pyarrow."""
+    """Give a reader over the rows of runs, which can be read once; raises UsageMistake without pyarrow."""
     schema = _schema(kind, "SQL", "sql")
     from pyarrow import RecordBatchReader
 
@@ -148,6 +150,7 @@ def _arrow_rows(kind: RowKind, runs: Iterable[Run]) -> RecordBatchReader:
 
 
 def _schema(kind: RowKind, what: str, extra: str) -> Schema:
+    # Types are those of the kind and not of its values: whoever reads files of many runs meets one schema.
     try:
         import pyarrow
     except ImportError as missing:
@@ -206,7 +209,8 @@ class QueryResult(FrozenValue, frozen=True):
 
 def json_value(value: Any) -> Any:
     """Give a value of a database as one of JSON: times are ISO 8601, decimals numbers, bytes hexadecimal."""
-    if isinstance(value, Decimal):  # what SQL's sum gives for whole numbers, among others
+    # SQL's sum of whole numbers is a decimal, among others.
+    if isinstance(value, Decimal):
         exponent = value.as_tuple().exponent
         return int(value) if isinstance(exponent, int) and exponent >= 0 else float(value)
     if isinstance(value, datetime | date | time):
@@ -215,7 +219,8 @@ def json_value(value: Any) -> Any:
         return str(value)
     if isinstance(value, bytes):
         return value.hex()
-    if hasattr(value, "nanoseconds"):  # an interval, in Arrow's form
+    # An interval in Arrow's form; a month has no fixed number of days, so months stay months.
+    if hasattr(value, "nanoseconds"):
         months = f"{pluralize(value.months, 'month')} " if value.months else ""
         return f"{months}{timedelta(days=value.days, microseconds=value.nanoseconds // 1000)}"
     if isinstance(value, Mapping):
@@ -233,7 +238,6 @@ class QueryDocument(Document, frozen=True, kw_only=True):
 
 
 def query_document(result: QueryResult) -> QueryDocument:
-    """Give the rows for programs."""
     rows = (dict(zip(result.columns, row, strict=True)) for row in result.rows)
     return QueryDocument(columns=result.columns, rows=tuple(rows))
 
@@ -256,7 +260,7 @@ def _csv_cell(value: Any) -> Any:
 def result_lines(result: QueryResult, width: int | None) -> Iterator[StyledLine]:
     """Give an aligned table: figures to the right with four digits, texts to the left and on one line.
 
-    Texts give way where there is no room in ``width`` columns; None is room for everything.
+    Texts are cut where there is no room in ``width`` columns; with None nothing is cut.
     """
     rows = [list(map(_result_cell, row)) for row in result.rows]
     table = [[one_line(name, MOST_CELL) for name in result.columns], *rows]
@@ -340,11 +344,10 @@ MOST_ERROR, MOST_QUERY = 1000, 80
 
 
 def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
-    """Ask one query of the tables ``runs``, ``trials``, ``grades``, ``calls`` and ``messages``.
+    """Run one query over the tables ``runs``, ``trials``, ``grades``, ``calls`` and ``messages``.
 
-    Only tables that the query names are filled, so that only those who ask for calls or messages wait for
-    transcripts; one run is in memory at a time. Raises UsageMistake for a query that DuckDB refuses, in its
-    words, and where duckdb or pyarrow is not installed.
+    One run is in memory at a time. Raises UsageMistake for a query that DuckDB refuses, in its words, and
+    where duckdb or pyarrow is not installed.
     """
     with _database() as database:
         import duckdb
@@ -361,7 +364,8 @@ def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
             words = set(re.findall(r"\w+", query.lower()))
             if "tasks" in words:
                 words.add("trials")
-            # Kinds whose names stand in the query as something else do no harm.
+            # Only tables that the query names are filled: calls and messages make it wait for transcripts. A
+            # name that stands in the query as something else does no harm.
             tables = [kind for kind in ROW_KINDS.values() if kind.name in words]
             database.begin()
             for run in _distinct_runs(runs):
@@ -370,21 +374,24 @@ def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
                     database.execute(f"insert into {kind.name} select * from rows_of_a_run")
                     database.unregister("rows_of_a_run")
             database.commit()
-            table = database.sql(query).to_arrow_table()  # DuckDB's own way to Python needs pytz for times
+            # By way of Arrow: DuckDB's own way to Python needs pytz for times.
+            table = database.sql(query).to_arrow_table()
             try:
                 columns = [list(map(json_value, column.to_pylist())) for column in table.columns]
-            except OverflowError as late:  # Python knows no year 10000, and no infinity among times
+            # Python has no year 10000, and no infinity among times.
+            except OverflowError as late:
                 hint = "write it as text, as in t::varchar"
                 raise UsageMistake(f"a time outside of the years 1 to 9999: {hint}") from late
             return QueryResult(tuple(_unique_names(table.column_names)), tuple(zip(*columns, strict=True)))
         except duckdb.Error as refused:
+            # DuckDB shows the query below its message, which whoever typed it has before their eyes.
             message = re.split(r"\n+LINE \d+:", str(refused), maxsplit=1)[0]
             raise UsageMistake(one_line(message, MOST_ERROR)) from None
 
 
 @contextmanager
 def _database() -> Iterator[Database]:
-    """Give a database with empty tables, in a file that is gone afterwards: memory may not hold them."""
+    """Give a database with empty tables in a temporary file, as memory may not hold the rows."""
     try:
         import duckdb
     except ImportError as missing:
@@ -404,7 +411,8 @@ def _database() -> Iterator[Database]:
 
 
 def _unique_names(names: Iterable[str]) -> Iterator[str]:
-    """Number columns of one name, ``run`` and ``run_2``: a JSON object would hold the last alone."""
+    """Number columns that share a name: ``run`` and ``run_2``."""
+    # A JSON object would hold only the last of two columns with one name.
     unique: set[str] = set()
     for name in names:
         candidates = (name if number == 1 else f"{name}_{number}" for number in count(1))

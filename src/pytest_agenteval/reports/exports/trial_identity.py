@@ -19,26 +19,26 @@ LONGEST = 180
 
 
 def run_name(run: Run) -> str:
-    """Give the name that a run was made under, which stays when its folder is moved."""
+    """Give the name under which a run was made, which does not change when its folder is moved."""
     return run.header.name or run.folder.name
 
 
 def run_model(run: Run, name: str) -> RunModel:
-    """Give what the run says of a model; where it says nothing, its id is its name."""
+    """Give the run's entry of a model; for a model without one, its name is taken for its id."""
     return next((model for model in run.header.models if model.name == name), RunModel(name, name))
 
 
 def requested_model(run: Run, trial: Trial) -> RunModel:
-    """Give what the run says of a trial's model; if the agent used only other models, the first of those."""
+    """Give the model of a trial; if the agent called only others, the first of those."""
     if used_other_models(trial.transcript.doubtful_events):
         return RunModel(trial.transcript.models[0], trial.transcript.models[0])
     return run_model(run, trial.key.model)
 
 
 def trial_id(run: str, trial: Trial) -> str:
-    """Give 32 hex digits that are the same at every export, and another trial's or attempt's never.
+    """Give 32 hex digits that are the same at every export, and differ for every trial and attempt.
 
-    They are the beginning of a SHA-256, and may be a trace's id: never all zero.
+    They are the beginning of a SHA-256, and serve as a trace's id, which must not be all zeros.
     """
     name = canonical_json([run, *trial.key, trial.attempt])
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -50,11 +50,11 @@ def session_name(run: str, key: TrialKey) -> str:
 
 
 def trial_path(run: str, trial: Trial, suffix: str) -> Path:
-    """Give a file for a trial, below whichever folder: ``RUN/SUITE/TASK-MODEL-1-0a1b2c3d.json``.
+    """Give a trial's path within a folder: ``RUN/SUITE/TASK-MODEL-1-0a1b2c3d.json``.
 
-    Whatever names hold, the path stays within the folder, and no two trials have one that any file system
-    takes for the same.
+    Whatever the names hold, the path does not lead out of the folder, and no two trials share one.
     """
+    # The digest tells apart names that some file systems take for the same, as those that differ in case.
     key = trial.key
     name = file_name("-".join(filter(None, (key.task, key.model, key.variant, str(key.repetition)))))
     file = f"{name}-{trial_id(run, trial)[:8]}{suffix}"
@@ -62,7 +62,8 @@ def trial_path(run: str, trial: Trial, suffix: str) -> Path:
 
 
 def file_name(text: str) -> str:
-    """Give a name that any file system takes, and that leads nowhere; empty where nothing is left of it."""
+    """Give a name that every file system allows; empty where the text has no usable character."""
+    # Without dots at its ends, the name is no `..` and no hidden file.
     plain = re.sub(r"[^\w.-]+", "_", text).strip("._")
     return plain.encode()[:LONGEST].decode(errors="ignore")
 
