@@ -134,7 +134,6 @@ class CalibrationAnalysis(FrozenValue, frozen=True):
 
 
 def analyze_calibration(plan: CalibrationPlan, answers: CalibrationAnswers) -> CalibrationAnalysis:
-    """Work out every figure of a calibration."""
     bootstrap = BootstrapSettings(seed=plan.seed)
     judges = [judge.name for judge in answers.judges]
     panel = [PANEL] if len(judges) > 1 else []

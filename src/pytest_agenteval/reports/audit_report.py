@@ -60,9 +60,9 @@ class SuiteAudit(FrozenValue, frozen=True):
     """What an audit shows of a suite.
 
     ``spoilers`` are those that code can decide, by name; ``unseen`` were seen by no grader, and
-    ``for_judges`` stand apart: what they change is looked at by judges alone, who were not asked. ``below``
-    are references that did not reach 1.0: their spoilt forms show nothing, and are in no figure. ``idle`` are
-    tasks that are passed by doing nothing, ``broken`` trials without a verdict.
+    ``for_judges`` stand apart: what they change is looked at by judges alone, and an audit calls none.
+    ``below`` are references that did not reach 1.0: their spoilt forms show nothing, and are in no figure.
+    ``idle`` are tasks that are passed by doing nothing, ``broken`` trials without a verdict.
     """
 
     suite: str
@@ -77,7 +77,6 @@ class SuiteAudit(FrozenValue, frozen=True):
 
     @property
     def sight(self) -> Sight:
-        """The sum over all spoilers."""
         sights = self.spoilers.values()
         return Sight(sum(each.seen for each in sights), sum(each.tried for each in sights))
 
@@ -109,7 +108,7 @@ class RubricAudit(FrozenValue, frozen=True):
 class Audit(Document, frozen=True):
     """Which graders of which suites saw which spoilt references.
 
-    ``rubrics`` are those by which judges grade, whether one was asked or not. ``unaudited`` names tasks, by
+    ``rubrics`` are those by which judges grade, whether one was called or not. ``unaudited`` names tasks, by
     suite, that have no reference solution to act out; ``unfinished`` counts trials that never ended.
     """
 
@@ -127,7 +126,6 @@ class Audit(Document, frozen=True):
 
 
 def audit_of(run: Run, audited: RunAudit, least: float = LEAST) -> Audit:
-    """Work out what an audited run shows."""
     unaudited: dict[str, tuple[str, ...]] = {}
     for task in audited.unaudited:
         unaudited[task.suite] = (*unaudited.get(task.suite, ()), task.task)

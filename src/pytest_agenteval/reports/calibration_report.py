@@ -115,7 +115,6 @@ def format_shortfall(threshold: JsonObject) -> str:
 
 
 def format_unreadable(judge: JsonObject) -> str:
-    """Say how many of a judge's replies could not be read, and why."""
     unread = judge["unread"]
     replies = pluralize(unread["asks"], "reply")
     problem = one_line(unread["problem"], MOST_REASON)

@@ -122,7 +122,6 @@ def alike_text(runs: Sequence[RunDrift]) -> str:
 
 
 def drift_text(suite: SuiteComparison) -> Iterator[str]:
-    """Say that the runs of the baseline differ, where they do."""
     if any(run.drifted for run in suite.baseline_runs):
         yield f"In the baseline {apart_text(suite.baseline_runs)}: the verdict may be wrong."
 

@@ -186,7 +186,6 @@ def grades_lacking_judge(entry: JournalEntry) -> list[Grade]:
 
 
 def group_by_task(entries: Iterable[JournalEntry]) -> dict[TaskName, list[JournalEntry]]:
-    """Put the trials of each task together."""
     tasks: dict[TaskName, list[JournalEntry]] = {}
     for entry in entries:
         key = entry.key

@@ -73,7 +73,6 @@ def _written_out(value: Any) -> Any:
 
 
 def page_file(name: str) -> str:
-    """Read a script or a style of the pages."""
     return files("pytest_agenteval").joinpath(f"reports/html/page/{name}").read_text(encoding="utf-8")
 
 
@@ -191,7 +190,6 @@ class ChunkWriter:
         return self._chunk, len(self._waiting) - 1
 
     def flush(self) -> None:
-        """Write the waiting trials as one chunk."""
         if self._waiting:
             data = b"[" + b",".join(self._waiting) + b"]"
             packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)

@@ -73,7 +73,6 @@ def prefix_endings(cases: Iterable[Element]) -> None:
 
 
 def suite_properties(view: RunView) -> list[Property]:
-    """Give the figures of every suite and model, for the whole file."""
     run = ("agenteval.run", bounded(view.path, MOST_PATH))
     return [run] + [
         (f"agenteval.{bounded(suite.suite, MOST_LABEL)}[{bounded(suite.who, MOST_LABEL)}].{name}", value)

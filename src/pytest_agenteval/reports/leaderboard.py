@@ -61,7 +61,6 @@ class LeaderboardRow(FrozenValue, frozen=True):
 
     @property
     def total(self) -> Total | None:
-        """The scorecard's total, None where there is no scorecard or it has no total."""
         return self.scorecard.total if self.scorecard else None
 
     @property
@@ -78,7 +77,6 @@ class Leaderboard(FrozenValue, frozen=True):
 
     @property
     def has_scorecard(self) -> bool:
-        """Whether a benchmark makes a scorecard of the suite's grades."""
         return any(standing.scorecard for standing in self.standings)
 
 
@@ -122,7 +120,6 @@ def _standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> I
 
 
 def suite_entries(run: Run, suite: SuiteView) -> list[JournalEntry]:
-    """Give the entries of a suite with one model and variant."""
     return entries_by_group(run)[suite.group]
 
 
@@ -327,7 +324,6 @@ def _format_total(scorecard: Scorecard | None) -> str:
 
 
 def _beside_metric(group: MetricGroup | None, name: str) -> Metric | None:
-    """Give a metric that is shown beside a group; None where the group has none of this name."""
     return _metric_named(name, group.beside if group else ())
 
 

@@ -460,7 +460,6 @@ class RunListDocument(Document, frozen=True, kw_only=True):
 
 
 def run_list_document(runs: Sequence[ListedRun], stored: int) -> RunListDocument:
-    """Give the list as a document, with all digits."""
     return RunListDocument(stored=stored, runs=tuple(map(_run_figures, runs)))
 
 

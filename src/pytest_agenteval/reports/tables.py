@@ -170,7 +170,6 @@ def _blocks(table: ReportTable, room: int) -> Iterator[_Block]:
 
 
 def _without_spare(columns: Sequence[TableColumn], room: int, longest: int, narrowest: int) -> _Block:
-    """Give the columns that have room."""
     # Gaps give way first, then the room for names, which may stand on lines of their own, and columns last.
     spare = sorted((column for column in columns if column.spare), key=lambda column: column.spare)
     for dropped in range(len(spare) + 1):

@@ -374,7 +374,7 @@ class Change(Record, frozen=True):
 
 
 class Figures(Record, frozen=True):
-    """The mean score and pass^k of a bucket or of all tasks, 0 to 1; None where nothing can be told."""
+    """The mean score and pass^k of a bucket or of all tasks, 0 to 1; None where it is unknown."""
 
     score: float | None
     pass_hat_k: float | None

@@ -179,7 +179,6 @@ class TrialDifference(FrozenValue, frozen=True):
 
 
 def trial_difference(old: TrialView, new: TrialView) -> TrialDifference:
-    """Compare two trials, usually of one task."""
     olds, news = ({grade.grader: grade for grade in view.grades} for view in (old, new))
     changes = [
         GradeChange(grader, olds.get(grader), news.get(grader), _checks(olds.get(grader), news.get(grader)))
@@ -231,7 +230,6 @@ def _checks(old: GradeView | None, new: GradeView | None) -> tuple[CheckChange, 
 
 
 def _by_claim(grade: GradeView | None) -> dict[tuple[str, int], Check]:
-    """Give a grade's checks by claim and number."""
     # A grader that asks one question of each file makes several checks with the same claim.
     numbers: Counter[str] = Counter()
     checks: dict[tuple[str, int], Check] = {}

@@ -249,7 +249,6 @@ def _workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
 
 
 def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
-    """Give the diff of one file below its name, change and note."""
     note = f", {printable(file.note)}" if file.note else ""
     # Blanks that come together are part of a path; a tab or a line break in it is written out.
     path = cut(printable(file.path).replace("\t", "\\t").replace("\n", "\\n"), MOST_PATH)

@@ -226,7 +226,7 @@ class CallView(FrozenValue, frozen=True):
 
 
 class MessageView(FrozenValue, frozen=True):
-    """A message with the calls that it asked for, and what the model took to write it."""
+    """A message with the calls that it requested, and what the model took to write it."""
 
     role: Role
     content: str
@@ -346,7 +346,6 @@ SAME_IN_TRIAL = (
 
 
 def trial_view(trial: Trial) -> TrialView:
-    """Give one trial as reports see it."""
     key, diff = trial.key, trial.outcome.diff
     changed = len(diff.created) + len(diff.modified) + len(diff.deleted)
     return TrialView(

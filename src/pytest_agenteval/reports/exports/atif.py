@@ -92,7 +92,6 @@ SOURCES: Mapping[str, str] = {"system": "system", "user": "user", "assistant": "
 
 
 def trajectory(run: Run, trial: Trial) -> Fields:
-    """Give a trial as an ATIF trajectory, in JSON values."""
     name = run_name(run)
     steps = _Steps(trial).all_fields()
     # The format demands a step. Without a message it is the agent's answer, else the reason for none.

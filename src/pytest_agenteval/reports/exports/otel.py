@@ -192,7 +192,6 @@ class _Trace:
             yield self._span(name, f"chat/{place}", times, attributes, kind=kind)
 
     def tools(self) -> Iterator[TraceSpan]:
-        """Give a span for each call that the agent made."""
         for place, call in enumerate(self._tool_calls):
             attributes = {
                 names.OPERATION: names.TOOL,

@@ -116,7 +116,6 @@ class Collector:
 
 @contextmanager
 def _complaints() -> Iterator[list[str]]:
-    """Collect what the exporter logs."""
     # Its result says only that it failed: the reason is in its log and nowhere else.
     texts: list[str] = []
     handler = logging.Handler()

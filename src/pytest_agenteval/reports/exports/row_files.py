@@ -56,7 +56,7 @@ def export_file(path: Path) -> Iterator[Path]:
 
 def _distinct_runs(runs: Iterable[OneRun]) -> Iterator[OneRun]:
     """Give runs one after the other, each once; raises UsageMistake for two that share a name."""
-    # A row names its run and nothing else: those of a run and of its copy could not be told apart.
+    # A row names its run and nothing else: those of a run and of its copy could not be distinguished.
     folders: dict[str, Path] = {}
     for run in runs:
         other = folders.get(run.name)
