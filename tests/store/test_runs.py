@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path, PurePath
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.store.imported_runs import ImportedRun, replace_imported_runs
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.merging import find_parts
 from pytest_agenteval.store.run_folder import (
@@ -243,3 +246,20 @@ def test_runs_that_another_run_holds_are_left_out_the_largest_first(root: Path) 
 
     assert [run.name for run in parts.runs] == ["whole"]
     assert [run.name for run in parts.repeated] == ["large", "small"]
+
+
+def test_an_import_that_fails_leaves_the_earlier_one(tmp_path: Path) -> None:
+    """What was imported before goes when all that takes its place is written, and gives it its name."""
+    command = ("agenteval", "import", "x")
+    first = ImportedRun("m", "s", "capability", "card", "2026-11-21T09:30:15", "", (trial(),))
+    (folder,) = replace_imported_runs(tmp_path, command, [first], command)
+    root, no_trial = folder.parent, cast(Trial, None)
+
+    with pytest.raises(AttributeError):
+        replace_imported_runs(tmp_path, command, [first, replace(first, trials=(no_trial,))], command)
+    assert [run.path for run in list_runs(root)] == [folder]
+    assert sorted(path.name for path in root.parent.iterdir()) == [".gitignore", "runs"]
+
+    assert replace_imported_runs(tmp_path, command, [first], [*command, "again"]) == [folder]
+    assert [run.header.command[-1] for run in list_runs(root)] == ["again"]
+    assert find_run(root, "latest") == folder

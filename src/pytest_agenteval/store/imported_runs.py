@@ -6,15 +6,16 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from pytest_agenteval import __version__
 from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.interaction import Interaction, Response, tool_interaction
-from pytest_agenteval.processes.files import read_pointer
+from pytest_agenteval.processes.files import read_pointer, replace_file
 from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Trial
@@ -169,26 +170,32 @@ def imported_runs(target: Path, command: Sequence[str]) -> list[Path]:
 def replace_imported_runs(
     target: Path, begin: Sequence[str], runs: Sequence[ImportedRun], command: Sequence[str]
 ) -> list[Path]:
-    """Remove what a command that begins with ``begin`` imported before, write these runs; give their folders.
+    """Write runs in place of those that a command beginning with ``begin`` imported; return their folders.
 
     ``command`` is what was typed now, stored in each run's header. If ``latest`` points to a run that was
     made here, it still does afterwards: no import counts as newer.
     """
-    earlier = imported_runs(target, begin)
-    # Looked up before the runs are written: each of them becomes the latest for a moment.
-    root = target / ROOT
-    name = read_pointer(root / LATEST)
-    own = name and name not in {folder.name for folder in earlier} and (root / name).is_dir()
-    latest = name if own else ""
+    root, earlier = target / ROOT, imported_runs(target, begin)
+    root.mkdir(parents=True, exist_ok=True)
+    others = {path.name for path in root.iterdir()}.difference(folder.name for folder in earlier)
+    place = Path(mkdtemp(prefix="importing-", dir=root.parent))
+    # Written before the earlier ones go: a full disk or Ctrl-C leaves those as they are.
+    try:
+        written = [_write(place, run, command, others) for run in runs]
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
     for folder in earlier:
-        shutil.rmtree(folder)
-    folders = [_write(target / ROOT, run, command) for run in runs]
-    if folders and latest:
-        replace_link(target / ROOT / LATEST, latest)
-    return folders
+        replace_file(folder, place / f"earlier-{folder.name}")
+    for folder in written:
+        replace_file(folder, root / folder.name)
+    shutil.rmtree(place, ignore_errors=True)
+    if written and read_pointer(root / LATEST) not in others:
+        replace_link(root / LATEST, written[-1].name)
+    return [root / folder.name for folder in written]
 
 
-def _write(root: Path, run: ImportedRun, command: Sequence[str]) -> Path:
+def _write(root: Path, run: ImportedRun, command: Sequence[str], taken: Collection[str]) -> Path:
     header = RunHeader(
         started_at=run.started_at,
         command=tuple(command),
@@ -199,7 +206,7 @@ def _write(root: Path, run: ImportedRun, command: Sequence[str]) -> Path:
         package=__version__,
         judges=tuple(RunModel(name, name, note=note) for name, note in run.judges),
     )
-    folder = new_run(root, header)
+    folder = new_run(root, header, taken)
     write_planned(folder, planned_groups((trial.key, trial.bucket) for trial in run.trials))
     journal = JournalWriter(folder, "import")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -243,8 +243,8 @@ def open_run(folder: Path, header: RunHeader) -> None:
     replace_link(folder.parent / LATEST, folder.name)
 
 
-def new_run(root: Path, header: RunHeader) -> Path:
-    """Create a folder that no other run gets, and let ``latest`` point to it.
+def new_run(root: Path, header: RunHeader, taken: Collection[str] = ()) -> Path:
+    """Create a folder that no other run gets and with no ``taken`` name, and let ``latest`` point to it.
 
     Whoever needs the previous run must look it up first: afterwards ``latest`` is the new one.
     """
@@ -259,12 +259,11 @@ def new_run(root: Path, header: RunHeader) -> Path:
     # check.
     while True:
         folder = root / (stem if number == 1 else f"{stem}-{number}")
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            break
+        number += 1
+        if folder.name not in taken:
+            with suppress(FileExistsError):
+                folder.mkdir()
+                break
     _write_header(folder, replace(header, name=folder.name))
     replace_link(root / LATEST, folder.name)
     return folder
