@@ -221,7 +221,6 @@ def calibrate_document(
     The figures are those that ``read_calibrations`` gives.
     """
     pages = ({**data, "page": str(page)} for page, data in calibrations)
-    # Not strict: JSON files have lists where the types have tuples, and whole numbers where they have floats.
     figures = tuple(from_builtins(CalibrationFigures, data, strict=False) for data in pages)
     run = str(folder) if folder else None
     return CalibrateDocument(run=run, exit_status=exit_status, calibrations=figures)

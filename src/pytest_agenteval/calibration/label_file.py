@@ -131,7 +131,7 @@ class LabelFile:
             if not data or data.endswith(b"\n"):
                 return
             start = data.rfind(b"\n") + 1
-            # An editor may have saved a whole line without its line break: that is a label, and stays.
+            # A whole line that lacks only its line break is a label, and stays.
             if _object_in(data[start:]) is not None:
                 file.write(b"\n")
             else:
@@ -217,7 +217,7 @@ def agreement_with_others(file: Path, rubric: Rubric) -> Iterator[PeopleAgreemen
     """
     mine = _labels_by_content(file, rubric)
     for other in sorted(file.parent.glob(f"{rubric.name}*{file.suffix}")) if mine else ():
-        # By content and not by id: whoever labels may give the same example another id.
+        # By content: an example without an id is named by its line, which differs from file to file.
         theirs = {} if other.name == file.name else _labels_by_content(other, rubric)
         for name in rubric.names:
             pairs = [
