@@ -172,18 +172,30 @@ class Queueing:
             await asyncio.sleep(0)
 
 
+class GroupQueueing(Queueing):
+    """The same in a task group, which raises what its tasks raise as one group."""
+
+    async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> str:
+        """Let one task of a group wait for another."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(2):
+                group.create_task(self.hold())
+        return "Mina"
+
+
 class SharedQueueing(Queueing):
     """The same on one loop for all."""
 
     loop = "shared"
 
 
-def test_what_belongs_to_another_loop_is_told_with_the_setting_that_helps() -> None:
-    """Agents that hold locks for all trials share a loop, if their class says so."""
-    first, second = one_after_the_other(Queueing)
+@pytest.mark.parametrize("queueing", [Queueing, GroupQueueing])
+def test_what_belongs_to_another_loop_is_told_with_the_setting_that_helps(queueing: type[Queueing]) -> None:
+    """Agents that hold locks for all trials share a loop, if their class says so; in task groups, too."""
+    first, second = one_after_the_other(queueing)
 
     assert (first.ending, second.cause) == ("passed", "crash")
-    assert "is bound to a different event loop" in second.message
+    assert "is bound to a different event loop" in second.traceback
     assert '`loop = "shared"`' in second.message
 
     assert all_passed(one_after_the_other(SharedQueueing))

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -15,7 +15,7 @@ from typing import Any
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE
-from pytest_agenteval.text.errors import AgentEvalError, NotInstalled
+from pytest_agenteval.text.errors import AgentEvalError, NotInstalled, with_causes
 from pytest_agenteval.text.redaction import KNOWN_SECRETS, Secrets
 
 LONGEST_MESSAGE = 300
@@ -190,7 +190,7 @@ def _litellm_cause(raised: Exception, words: str, *, answered: bool) -> str:
             return "auth"
         from httpx import TransportError
 
-        lost = any(isinstance(each, OSError | TransportError) for each in _causes_of(raised))
+        lost = any(isinstance(each, OSError | TransportError) for each in with_causes(raised))
         return "connection" if lost else "provider"
     return cause
 
@@ -208,7 +208,7 @@ NEEDED = ("litellm", "mcp")
 def import_failure(raised: BaseException) -> NotInstalled | None:
     """Give the advice for an import that failed on the way to this exception; None if none failed."""
     # litellm wraps whatever is raised while it sends, so the failed import may be a cause several steps back.
-    failed = next((error for error in _causes_of(raised) if isinstance(error, ImportError)), None)
+    failed = next((error for error in with_causes(raised) if isinstance(error, ImportError)), None)
     if failed is None:
         return None
     installed = ", ".join(f"{name} {_installed_version(name)}" for name in NEEDED)
@@ -220,16 +220,6 @@ def import_failure(raised: BaseException) -> NotInstalled | None:
     return NotInstalled(
         f"{failed}; a real model needs other versions than are installed ({installed}): pip install {needed}"
     )
-
-
-def _causes_of(raised: BaseException) -> Iterator[BaseException]:
-    """Give an exception with its causes and contexts, back to the first."""
-    seen: set[int] = set()
-    reason: BaseException | None = raised
-    while reason is not None and id(reason) not in seen:
-        seen.add(id(reason))
-        yield reason
-        reason = reason.__cause__ or reason.__context__
 
 
 def _installed_version(name: str) -> str:

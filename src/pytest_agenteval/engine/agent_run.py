@@ -38,7 +38,14 @@ from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import NO_ANSWER
-from pytest_agenteval.text.errors import LimitIgnored, LimitReached, NotInstalled, TrialBroken, exception_text
+from pytest_agenteval.text.errors import (
+    LimitIgnored,
+    LimitReached,
+    NotInstalled,
+    TrialBroken,
+    exception_text,
+    with_causes,
+)
 from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
@@ -228,7 +235,7 @@ class AgentThread:
             # finished.
             return await asyncio.shield(self._answer)
         except Exception as raised:
-            texts = map(exception_text, _with_causes(raised))
+            texts = map(exception_text, with_causes(raised))
             if any(words in text for text in texts for words in _OF_OTHER_LOOPS):
                 raise LoopMixup(f"{type(raised).__name__}: {exception_text(raised)}: {_SETTING}") from raised
             raise
@@ -349,15 +356,6 @@ async def _end_tasks() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     await loop.shutdown_asyncgens()
     await loop.shutdown_default_executor()
-
-
-def _with_causes(raised: BaseException) -> Iterator[BaseException]:
-    part: BaseException | None = raised
-    seen: set[int] = set()
-    while part is not None and id(part) not in seen:
-        seen.add(id(part))
-        yield part
-        part = part.__cause__ or part.__context__
 
 
 class ChatOfTrials:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pluggy
 
-from pytest_agenteval.text.errors import exception_text
+from pytest_agenteval.text.errors import exception_text, with_causes
 
 OURS = str(Path(__file__).parent.parent) + os.sep
 # Frames of pluggy, which calls hooks, are not the user's code either.
@@ -25,8 +25,8 @@ def user_frames_first(raised: BaseException) -> str:
     """
     # If all frames are ours, all are shown: then it is our mistake.
     trace = TracebackException.from_exception(raised)
-    if any(_is_theirs(frame) for part in _with_causes(trace) for frame in part.stack):
-        for part in _with_causes(trace):
+    if any(_is_theirs(frame) for part in with_causes(trace) for frame in part.stack):
+        for part in with_causes(trace):
             part.stack = _Folded(_without_ours(part.stack))
     return "".join(trace.format())
 
@@ -45,19 +45,6 @@ class _Folded(StackSummary):
         if frame_summary.filename == OURS:
             return f"  ... {frame_summary.name}\n"
         return super().format_frame_summary(frame_summary, **options)
-
-
-def _with_causes(trace: TracebackException) -> Iterator[TracebackException]:
-    """Yield a traceback with those of its causes and contexts, and of the members of a group."""
-    left, seen = [trace], set()
-    while left:
-        part = left.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        yield part
-        linked = (part.__cause__, part.__context__, *(part.exceptions or ()))
-        left.extend(other for other in linked if other is not None)
 
 
 def _is_theirs(frame: FrameSummary) -> bool:

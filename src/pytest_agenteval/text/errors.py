@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from traceback import TracebackException
+from typing import TypeVar
 
 KeyPath = tuple[str | int, ...]
 MOST_LISTED = 12  # names beyond which a list is shortened
@@ -55,6 +57,26 @@ def exception_text(raised: BaseException) -> str:
     # Also SystemExit: else nobody would learn what was raised.
     except BaseException as worse:
         return f"(its text cannot be had: {type(worse).__name__})"
+
+
+RaisedT = TypeVar("RaisedT", BaseException, TracebackException)
+
+
+def with_causes(raised: RaisedT) -> Iterator[RaisedT]:
+    """Yield an exception or a traceback, with its causes and contexts and the members of groups."""
+    waiting: list[RaisedT] = [raised]
+    seen: set[int] = set()
+    while waiting:
+        part = waiting.pop()
+        # Causes may lead in a circle.
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        if isinstance(part, BaseExceptionGroup | TracebackException):
+            waiting += part.exceptions or ()
+        if (cause := part.__cause__ or part.__context__) is not None:
+            waiting.append(cause)
 
 
 def nearest_names(name: str, names: Collection[str]) -> str:
