@@ -87,7 +87,7 @@ def panel_lines(progress: Progress, columns: int, *, ascii_only: bool = False) -
     """Give the lines of the panel for a terminal of so many columns; none if it is too narrow."""
     if columns < NARROWEST:
         return []
-    # Some terminals wrap a line that fills the last column, so that column stays empty.
+    # Terminals differ in what they do behind the last column: it stays empty.
     width = min(columns, WIDEST) - 1
     more = f" to {progress.most:,}" if progress.most > progress.planned else ""
     planned = f"{progress.planned:,}"
