@@ -153,6 +153,31 @@ def test_what_held_out_tasks_confirm_is_left_as_a_branch(
     assert not [path for path in log.rglob("*") if path.name in ("kept", "tree", "start")]
 
 
+def test_tasks_that_share_a_file_are_tried_without_a_screen(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pytest runs whole files: a screen would be all of the dev split, which has no room in --max-trials."""
+    root = bakery(tmp_path)
+    for split in ("dev", "held_out"):
+        # The first letter of each kind, all in one file.
+        for file in root.glob(f"evals/bakery/*_{split}_*.yaml"):
+            if file.stem.endswith("_1"):
+                with (root / f"evals/bakery/{split}.yaml").open("a", encoding="utf-8") as letters:
+                    letters.write(f"- {file.read_text(encoding='utf-8')}\n")
+            file.unlink()
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "All letters in one file")
+    monkeypatch.chdir(root)
+    agent = f"printf '%s\n' '{PRICES}' >> prompts/system.md"
+    most = 3 + 2 * 3 + 2 * 3
+    asked = (*ASK, "--coding-agent", agent, "--focus=thanks", "--repetitions=1", f"--max-trials={most}")
+    main([*asked, "--json", "-"])
+
+    document = valid_document("improve", capsys.readouterr().out)
+    assert [(each["decision"], each["screen"]) for each in document["rounds"]] == [("kept for now", None)]
+    assert document["trials"] == most
+
+
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [

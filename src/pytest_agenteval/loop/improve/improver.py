@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec.structs import replace
 
-from pytest_agenteval.loop.improve.acceptance import NO_CHANGE, decide_round, decide_screen
+from pytest_agenteval.loop.improve.acceptance import decide_round, decide_screen
 from pytest_agenteval.loop.improve.attempts import (
     Attempts,
     TrialNeeds,
@@ -45,6 +45,7 @@ from pytest_agenteval.loop.improve.progress import (
 )
 from pytest_agenteval.loop.improve.repository import Repository
 from pytest_agenteval.processes.process_groups import end_processes_with_variable, is_running
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_text import NO_BUCKET
 from pytest_agenteval.store.record_files import replace_text
@@ -400,7 +401,7 @@ class Improver:
             focus = kept.dev.focus_new if kept and kept.dev else None
             if rounds and rounds[-1].decision == "nothing changed":
                 self._save(ended="the coding agent changed nothing more")
-            elif focus is not None and focus > 1 - NO_CHANGE:
+            elif focus is not None and focus > 1 - ROUNDING:
                 self._save(ended="the focus passed in full")
             elif self._state.rounds_without_keep >= WITHOUT_KEEP:
                 self._save(ended=f"{WITHOUT_KEEP} rounds in a row without a keep")
@@ -455,7 +456,8 @@ class Improver:
 
     def _screen(self, current: Round, tasks: WorktreeSuite) -> Round:
         """Try the focus alone, old and new: a change that does not raise its mean costs no whole split."""
-        if len(tasks.focus(self._state.focus)) == len(tasks.dev):
+        # Where the focus's files hold all tasks of the dev split, a screen would be all of it.
+        if self._needs(tasks).screen == 0:
             return self._put(current, step="screened")
         self._progress.begin(f"round {current.number}", "screen ...")
         outcome = self._try(current, tasks, "screen")
