@@ -298,7 +298,7 @@ class ReplyReader:
         self._may_be_text = shape == "json" and not any(form.get(key) for key in PATHS)
 
     def read(self, request: Request, response: Response) -> EndpointReply:
-        """Give what a reply tells; raises UnreadableReply or UnreadableTranscript, which name the place."""
+        """Read a reply; raises UnreadableEndpointReply or UnreadableTranscript, which name the place."""
         shaped = EndpointReply()
         if self._shape != "json":
             try:
