@@ -130,15 +130,20 @@ def test_a_prompt_that_moves_adds_nothing(project: Path, capsys: pytest.CaptureF
     assert leaks(capsys, "--prompt", "prompts/*.md", "--since", "HEAD~1")[0] == 1
 
 
+@pytest.mark.parametrize("suite", ["evals", "ferries", "evals/more"])
 def test_a_task_that_moves_to_another_file_still_leaks(
-    project: Path, capsys: pytest.CaptureFixture[str]
+    project: Path, capsys: pytest.CaptureFixture[str], suite: str
 ) -> None:
-    """Its old file is gone, and was no prompt."""
+    """Its old file is gone and was no prompt: also of the second suite of a name, or outside a named part."""
+    write(
+        project,
+        {"apps/suite.yaml": "name: ferries", "apps/a.json": task("a"), "evals/more/b.json": task("b")},
+    )
     text = (project / "evals" / "ferry.json").read_text()
     (project / "evals" / "ferry.json").rename(project / "evals" / "moved.json")
     (project / "prompts" / "system.md").write_text(text)
 
-    assert leaks(capsys)[0] == 1
+    assert leaks(capsys, "--prompt", "prompts/*.md", "--suite", suite)[0] == 1
 
 
 def test_code_is_read_without_its_names(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

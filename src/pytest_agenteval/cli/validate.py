@@ -330,7 +330,8 @@ def leaks(args: argparse.Namespace) -> int:
     # A task with problems raises here: its texts could not be searched for, and would leak unseen.
     suites = [each for place in places for each in read_suites(place)]
     new = read_files(globs)
-    old = files_at_commit(globs, new, args.since, places[0])
+    # A place may be a part of a suite, or hold several.
+    old = files_at_commit(globs, new, args.since, [*places, *(each.file for each in suites)])
     document = LeaksDocument(
         since=old.commit,
         files=tuple(new),

@@ -56,12 +56,12 @@ def read_files(globs: Iterable[str]) -> dict[str, str]:
 
 
 def files_at_commit(
-    globs: Sequence[str], new: Mapping[str, str], since: str | None, suites: Path
+    globs: Sequence[str], new: Mapping[str, str], since: str | None, suites: Iterable[Path]
 ) -> FilesAtCommit:
     """Give the files that the globs named at a commit, and those that have since moved to where they name.
 
     ``since`` is HEAD where it is None. Without git, and before the first commit, nothing is old. Raises
-    UsageMistake for a commit that there is not. What lay below the suites was no prompt.
+    UsageMistake for a commit that there is not. What lay in the folders of ``suites`` was no prompt.
     """
     top = _git(["rev-parse", "--show-toplevel"], Path.cwd())
     rev = since or "HEAD"
@@ -78,12 +78,12 @@ def files_at_commit(
     # git names files from the top of the repository.
     patterns = [os.path.relpath(os.path.abspath(pattern), root) for pattern in globs]
     known = [name for name in names if any(matches(pattern, name) for pattern in patterns)]
-    below = os.path.abspath(suites if suites.is_dir() else suites.parent)
+    folders = {os.path.abspath(place if place.is_dir() else place.parent) for place in suites}
     # A prompt may have been renamed since. What lay below the suites was a task and no prompt.
     gone = [
         name
         for name in set(names).difference(known)
-        if not os.path.lexists(root / name) and not (root / name).is_relative_to(below)
+        if not os.path.lexists(root / name) and folders.isdisjoint(map(str, (root / name).parents))
     ]
     texts = dict(_texts_at_commit(root, commit, known))
     new_lines = [{line.strip() for line in text.splitlines()} for text in new.values()]

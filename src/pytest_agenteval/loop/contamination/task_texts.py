@@ -134,8 +134,9 @@ def _joined_piece(piece: list[str]) -> Iterator[str]:
 
 
 class SuiteWithTasks(FrozenValue, frozen=True):
-    """A suite and all of its tasks, each with the folders that make its starting workspace."""
+    """A suite, its file, and all of its tasks, each with the folders that make its starting workspace."""
 
+    file: Path
     suite: Suite
     tasks: tuple[LoadedTask, ...]
     layers: tuple[tuple[Path, ...], ...]
@@ -164,7 +165,7 @@ def read_suites(place: Path) -> list[SuiteWithTasks]:
     for file, suite in files_and_suites:
         tasks = tuple(tasks_of_suite(suites, file, suite))
         layers = (workspace_layers(each.task, file.parent, each.file, root) for each in tasks)
-        loaded.append(SuiteWithTasks(suite, tasks, tuple(layers)))
+        loaded.append(SuiteWithTasks(file, suite, tasks, tuple(layers)))
     return loaded
 
 
