@@ -146,6 +146,22 @@ def test_a_scorecard_that_raises_takes_no_table_away(capsys: pytest.CaptureFixtu
     assert printed.out.splitlines()[-len(screen) :] == screen
 
 
+@pytest.mark.parametrize(("ending", "status"), [(".html", 1), (".md", 1), (".json", 1), (".csv", 0)])
+def test_a_scorecard_that_raises_is_missing_in_files_too(
+    ending: str, status: int, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where only files are written that hold scorecards, the line and the status say that one is missing."""
+    run = store_run(Path(RUNS), MIXED, PLANNED)
+    args = arguments("latest", "-o", f"report{ending}")
+    args.registry, args.scorecard_options = Registry(), {"bad": []}
+    labels = {grade.grader for entry in run.entries for grade in entry.grades}
+    args.registry.scorecard("bad", lambda entries: 1 / 0, graders=labels)
+
+    assert report(args) == status
+    assert ("the scorecard 'bad' cannot be made" in capsys.readouterr().err) == bool(status)
+    assert (here / f"report{ending}").is_file()
+
+
 def _write_half(runs: Sequence[Run], folder: Path) -> Sequence[Path]:
     return [Path(path) for path in json.loads("{half")]
 

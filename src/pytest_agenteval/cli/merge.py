@@ -20,7 +20,7 @@ from pytest_agenteval.cli.console import (
     terminal_width,
     write_document,
 )
-from pytest_agenteval.cli.report import next_commands, one_run_lines
+from pytest_agenteval.cli.report import next_commands, one_run_lines, print_broken_scorecards
 from pytest_agenteval.compare.baseline_file import find_baseline, read_baseline_run
 from pytest_agenteval.records.record import Document
 from pytest_agenteval.registry.installed import installed_registry
@@ -181,9 +181,10 @@ def _write_reports(
         StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
         for line in (verdict.lines if verdict is not None else ())
     ]
+    boards = leaderboards_of((run,), scorecards)
+    print_broken_scorecards(boards)
     if args.json != STDOUT:
         width, verbosity = terminal_width(), args.verbose - args.quiet
-        boards = leaderboards_of((run,), scorecards)
         headline = [*verdict_lines(comparison, width, verbosity), StyledLine("")] if comparison else []
         commands = next_commands(run, run.name, args.results)
         print_lines(one_run_lines(run, boards, commands, width, verbosity, headline, gate_lines))

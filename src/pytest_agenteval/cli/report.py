@@ -68,6 +68,7 @@ from pytest_agenteval.text.formatting import StyledLine, ending_word, printable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 ROW_FILES = (".csv", ".parquet")
+NO_BOARDS = (*ROW_FILES, ".xml")
 """Report files with a row for each thing, of which there are several kinds."""
 
 
@@ -259,7 +260,9 @@ def _write_reports(
     if args.rows and not any(path.suffix.lower() in ROW_FILES for path in paths):
         raise UsageMistake(f"--rows {args.rows} belongs to -o FILE that ends in {' or '.join(ROW_FILES)}")
     source = replace(report_source(runs, scorecards), rows=args.rows or "trials")
-    status = 0 if paths and not (args.json or args.markdown) else _print_runs(source, args)
+    # Rows and JUnit files hold no scorecards.
+    has_boards = args.json or args.markdown or not all(path.suffix.lower() in NO_BOARDS for path in paths)
+    status = _print_runs(source, args) if has_boards or not paths else 0
     for path in paths:
         write_report(path, source)
         print(path)
@@ -268,16 +271,22 @@ def _write_reports(
 
 def _print_runs(source: ReportSource, args: argparse.Namespace) -> int:
     boards = leaderboards_of(source.all_runs, source.scorecards)
-    broken = {standing.broken for board in boards for standing in board.standings if standing.broken}
-    for line in sorted(broken):
-        _print_warning(line)
+    has_broken = print_broken_scorecards(boards)
     if args.json:
         write_document(args.json, leaderboards_json(boards))
     if args.markdown:
         write_text(args.markdown, report_markdown(source))
     if STDOUT not in (args.json, args.markdown) and not args.output:
         print_lines(_screen_lines(source, boards, args))
-    return 1 if broken else 0
+    return 1 if has_broken else 0
+
+
+def print_broken_scorecards(boards: Sequence[Leaderboard]) -> bool:
+    """Name the scorecards that could not be made, on the standard error; whether there are any."""
+    broken = {standing.broken for board in boards for standing in board.standings if standing.broken}
+    for line in sorted(broken):
+        _print_warning(line)
+    return bool(broken)
 
 
 def _screen_lines(
