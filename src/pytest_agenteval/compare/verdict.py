@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.pairing import TaskPair
 from pytest_agenteval.compare.scoring.exact_tests import (
-    SAME,
     ExactTest,
     PairedScores,
     label_test,
@@ -32,6 +31,7 @@ from pytest_agenteval.compare.scoring.exact_tests import (
 )
 from pytest_agenteval.compare.scoring.intervals import Interval, difference_interval
 from pytest_agenteval.compare.scoring.power import mean
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import Levels
@@ -345,6 +345,6 @@ def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[ChangeF
 def _is_same(old: Sequence[float], new: Sequence[float]) -> bool:
     # Different numbers of trials are alike only where the task always scores the same.
     if len(old) != len(new):
-        return max(*old, *new) - min(*old, *new) < SAME
+        return max(*old, *new) - min(*old, *new) < ROUNDING
     # In any order, and give or take rounding: 0.1 + 0.2 is not quite 0.3.
-    return all(abs(before - after) < SAME for before, after in zip(sorted(old), sorted(new), strict=True))
+    return all(abs(before - after) < ROUNDING for before, after in zip(sorted(old), sorted(new), strict=True))

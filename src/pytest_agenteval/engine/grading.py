@@ -30,7 +30,7 @@ from pytest_agenteval.graders.grader import (
     own_threshold,
 )
 from pytest_agenteval.processes.threads import DaemonThread
-from pytest_agenteval.records.evidence import CRASH, UNDECIDED, Check, Evidence, Grade, Outcome
+from pytest_agenteval.records.evidence import CRASH, ROUNDING, UNDECIDED, Check, Evidence, Grade, Outcome
 from pytest_agenteval.records.plan import Kind, PlannedGrader, PlannedTask
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.transcript import Transcript
@@ -62,7 +62,6 @@ def has_acted(task: PlannedTask, transcript: Transcript, outcome: Outcome) -> bo
 
 
 _EXPECTED = "expected a Grade, a bool or a number from 0 to 1"
-ROUNDING = 1e-9
 REASONS = UNDECIDED.keys() | CAUSES.keys()
 
 _short = reprlib.Repr()

@@ -128,8 +128,8 @@ class Answer(Record, frozen=True):
     transcript: Any = None
 
 
+# Why the text of a file is missing; empty where it is there.
 Why: TypeAlias = Literal["", "binary", "too large", "link", "unreadable", "too deep", "too many"]
-"""Why a file's text is not there; empty where it is."""
 
 
 class FileText(Record, frozen=True):
@@ -227,8 +227,8 @@ UNDECIDED: Mapping[str, str] = {
 }
 """Why there may be no score, and what it means; where a grader broke, it is one of ``CAUSES``."""
 
+# The reason for a missing score where a grader raised an error, or returned something that is no grade.
 CRASH = "grader_crash"
-"""Why there is no score where a grader raised, or returned something that is no grade."""
 
 
 class Check(Record, frozen=True, gc=False):
@@ -243,6 +243,11 @@ class Check(Record, frozen=True, gc=False):
         if self.passed:
             return f"ok: {self.claim}"
         return f"no: {self.claim} (expected {self.expected}, found {self.found})"
+
+
+# By how much scores or means that are equal may differ: as floats, the mean of 0, 0 and 0.3 is
+# 0.09999999999999999.
+ROUNDING = 1e-9
 
 
 class Grade(Record, frozen=True, gc=False):
@@ -286,7 +291,7 @@ class Grade(Record, frozen=True, gc=False):
     def passed(self) -> bool | None:
         """Whether the score reached the threshold; None when the grade is undecided."""
         # A mean that rounding lowers in its last digits still reaches its threshold.
-        return None if self.score is None else self.score >= self.threshold - 1e-9
+        return None if self.score is None else self.score >= self.threshold - ROUNDING
 
     @property
     def crashed(self) -> bool:
@@ -296,4 +301,4 @@ class Grade(Record, frozen=True, gc=False):
     @property
     def full(self) -> bool:
         """Whether the score is 1."""
-        return self.score is not None and self.score >= 1.0 - 1e-9
+        return self.score is not None and self.score >= 1.0 - ROUNDING

@@ -13,6 +13,7 @@ from pytest_agenteval.compare.comparison import Pair, RunComparison, RunDrift, S
 from pytest_agenteval.compare.pairing import MUST_EQUAL
 from pytest_agenteval.compare.scoring.aggregates import LEAST_TRIALS
 from pytest_agenteval.compare.verdict import LEAST_SHOWN, Change
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.comparison_text import (
     MOST_NAME,
@@ -65,7 +66,6 @@ MOST_EACH_WAY = 5
 """Small buckets, and tasks, that are named of those that rose, and of those that fell."""
 
 MOST_OBSTACLES = 10
-UNCHANGED = 1e-9
 
 
 def comparison_lines(
@@ -149,7 +149,7 @@ def _score_text(suite: SuiteComparison, change: Change) -> str:
 
 def _remedy_text(suite: SuiteComparison) -> str:
     # Repetitions may help where tasks were tried once and all changes are in one direction.
-    changes = [task.change for task in suite.tasks if task.change and abs(task.change) > UNCHANGED]
+    changes = [task.change for task in suite.tasks if task.change and abs(task.change) > ROUNDING]
     if len({change > 0 for change in changes}) != 1 or max(most for _, most in suite.repetitions) > 1:
         return ""
     # The fewest that can give a verdict: three where two tasks change, five where one does.
@@ -196,7 +196,7 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
     # Buckets that could be tested come first, the surest first: those are what a verdict rests on.
     testable = sorted((change for change in suite.buckets if change.testable), key=lambda change: change.p)
     others = [change for change in suite.buckets if not change.testable]
-    moved = [change for change in others if abs(change.change) > UNCHANGED]
+    moved = [change for change in others if abs(change.change) > ROUNDING]
     moved_most = sorted(moved, key=lambda change: -change.change) if whole else _furthest(moved)
     # The others are counted in a line below: a suite may have dozens of buckets of one task each.
     if testable or moved:
@@ -234,13 +234,13 @@ def _furthest(changes: Iterable[Change]) -> list[Change]:
 
 def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
     changes = [(task, task.change) for task in suite.tasks if task.change is not None]
-    up = sum(change > UNCHANGED for _, change in changes)
-    down = sum(change < -UNCHANGED for _, change in changes)
+    up = sum(change > ROUNDING for _, change in changes)
+    down = sum(change < -ROUNDING for _, change in changes)
     yield StyledLine("")
-    # Equal means may differ in the last bit of a float, as 0.3 and 0.1 + 0.2 do: hence UNCHANGED.
+    # Equal means may differ in the last bit of a float, as 0.3 and 0.1 + 0.2 do: hence ROUNDING.
     same = len(changes) - up - down
     yield from wrapped_lines(f"{pluralize(same, 'task')} as before, {up} up, {down} down", width)
-    moved = sorted((pair for pair in changes if abs(pair[1]) > UNCHANGED), key=lambda pair: pair[1])
+    moved = sorted((pair for pair in changes if abs(pair[1]) > ROUNDING), key=lambda pair: pair[1])
     if whole:
         for task, _ in moved:
             yield from wrapped_lines(_task_text(task), width, indent="    ")

@@ -15,6 +15,7 @@ from pytest_agenteval.compare.pairing import group_of
 from pytest_agenteval.compare.scoring.aggregates import decided_scores
 from pytest_agenteval.compare.scoring.power import mean
 from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Ending
@@ -29,9 +30,6 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 
 FORMAT = 1
-
-NO_CHANGE = 1e-9
-"""What means of equal scores may differ by, for the order in which they were added."""
 
 
 class RunHead(FrozenValue, frozen=True):
@@ -186,8 +184,8 @@ def row_filters(index: ReportIndex) -> dict[str, int]:
 
     counts: dict[str, int] = {}
     if index.compared:
-        counts["better"] = sum((task.change or 0) > NO_CHANGE for task in index.tasks)
-        counts["worse"] = sum((task.change or 0) < -NO_CHANGE for task in index.tasks)
+        counts["better"] = sum((task.change or 0) > ROUNDING for task in index.tasks)
+        counts["worse"] = sum((task.change or 0) < -ROUNDING for task in index.tasks)
     counts["missed"] = count(lambda trial: trial.ending in ("missed", "failed"))
     counts["errored"] = count(lambda trial: trial.ending == "errored")
     counts["disagree"] = count(lambda trial: trial.disagree)
@@ -465,6 +463,6 @@ def _rank(task: TaskRow, trials: Sequence[TrialRow]) -> tuple[int, float]:
     change = task.change or 0.0
     if any(trials[at].ending == "errored" for at in task.trials):
         return 0, 0.0
-    if abs(change) > NO_CHANGE:
+    if abs(change) > ROUNDING:
         return (1, change) if change < 0 else (2, -change)
     return 3, 2.0 if task.score is None else task.score

@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import FrozenValue
-
-# As floats, the mean of 0, 0 and 0.3 is 0.09999999999999999.
-ROUNDING = 1e-9
 
 
 def trial_score(grades: Iterable[tuple[float | None, float]]) -> float | None:

@@ -17,6 +17,7 @@ from pytest_agenteval.compare.scoring.intervals import (
     corner_scores,
     point_estimate,
 )
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import UndefinedStatistic
 
@@ -206,8 +207,6 @@ def weighted_kappa(pairs: Sequence[CategoryPair], weights: Weights) -> float:
 
 
 TOLERANCE = 0.15
-# As floats, 0.4 is farther from 0.25 than 0.15.
-ROUNDING = 1e-9
 
 METRICS: Mapping[str, str] = {
     "spearman": "Spearman's rank correlation, -1 to 1",

@@ -22,6 +22,7 @@ from itertools import combinations, pairwise
 from operator import mul
 from typing import NamedTuple, TypeAlias
 
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 
 NEAR = 1e-5
@@ -172,7 +173,6 @@ COARSE_GRID, FINE_GRID = 100, 100_000
 """Steps of the largest score when approximating: of tasks with many different sums, and of others."""
 
 LARGEST_DENOMINATOR = 1_000_000
-SAME = 1e-9
 GOLDEN = (math.sqrt(5) - 1) / 2
 ALMOST_ONE = 1 - 1e-3
 
@@ -319,7 +319,7 @@ def _blocks(alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int]) ->
     return [
         (_Block(old, new, shares[len(old), len(new)]), count)
         for (old, new), count in alike.items()
-        if max(*old, *new) - min(*old, *new) > SAME
+        if max(*old, *new) - min(*old, *new) > ROUNDING
     ]
 
 
@@ -374,7 +374,7 @@ def _common_denominator(blocks: _Blocks) -> int | None:
     for value in {score for block, _ in blocks for score in block.scores}:
         exact = Fraction(value).limit_denominator(LARGEST_DENOMINATOR)
         common = math.lcm(common, exact.denominator)
-        if abs(exact - Fraction(value)) > SAME or common > LARGEST_DENOMINATOR:
+        if abs(exact - Fraction(value)) > ROUNDING or common > LARGEST_DENOMINATOR:
             return None
     return common
 
@@ -485,7 +485,7 @@ def _tested(ways: Mapping[frozenset[tuple[int, int]], int], observed: int, is_sy
         down = SumTail(mirrored, lattice)
 
     def share(distance: float) -> float:
-        if distance <= SAME:
+        if distance <= ROUNDING:
             return 1.0
         # A set: equal tails are computed once, and counted twice.
         sides = [side.at_least(side.next_from(side.mean + distance)) for side in {up, down}]
@@ -494,7 +494,8 @@ def _tested(ways: Mapping[frozenset[tuple[int, int]], int], observed: int, is_sy
     return ExactTest(share(abs(observed - up.mean)), share(max(up.highest - up.mean, up.mean - up.lowest)))
 
 
-ROUNDING = 1e-12
+# By how much a p-value may differ from what it would be without rounding.
+P_ROUNDING = 1e-12
 
 
 class FamilyTest(FrozenValue, frozen=True):
@@ -523,5 +524,5 @@ def tarone_holm(tests: Sequence[ExactTest], level: float) -> list[FamilyTest]:
 
 def _significant(p: float, tests: Sequence[ExactTest], remaining: Collection[int], level: float) -> bool:
     """Say whether tests that can reach ``p`` may share the level with it: each would be wrong that often."""
-    able = sum(tests[at].smallest_p <= p + ROUNDING for at in remaining)
-    return p * able <= level + ROUNDING
+    able = sum(tests[at].smallest_p <= p + P_ROUNDING for at in remaining)
+    return p * able <= level + P_ROUNDING

@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from pytest_agenteval.compare.scoring.aggregates import ROUNDING, pass_hat_k
+from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores
 from pytest_agenteval.compare.scoring.intervals import beta_cdf, log_beta, normal_quantile, t_quantile
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 
 POWER = 0.80
@@ -235,9 +236,9 @@ def null_mean(tasks: Sequence[Sequence[float]], repetitions: int) -> NullMean | 
     scatter = _scatter(tasks)
     if scatter is None:
         return None
-    mean = math.fsum(math.fsum(task) / len(task) for task in tasks) / len(tasks)
+    stored_mean = math.fsum(math.fsum(task) / len(task) for task in tasks) / len(tasks)
     steps = len(tasks) * repetitions * _denominator(score for task in tasks for score in task)
-    return _null_mean(mean, scatter.variance, scatter.trials, len(tasks) * repetitions, steps)
+    return _null_mean(stored_mean, scatter.variance, scatter.trials, len(tasks) * repetitions, steps)
 
 
 def null_pass_hat_k(tasks: Sequence[Sequence[bool]], k: int) -> NullMean | None:
@@ -250,10 +251,10 @@ def null_pass_hat_k(tasks: Sequence[Sequence[bool]], k: int) -> NullMean | None:
     able = [(len(task), sum(task)) for task in tasks if len(task) >= k]
     if rates is None or scatter is None or 2 * len(able) < len(tasks):
         return None
-    mean = math.fsum(pass_hat_k(trials, passed, k) for trials, passed in able) / len(able)
+    stored_mean = math.fsum(pass_hat_k(trials, passed, k) for trials, passed in able) / len(able)
     all_pass, twice = (1 - rates.chance_of_a_miss([(0, 0)], times) for times in (k, 2 * k))
     # Whether all k trials of a task pass varies by p^k - p^2k at a rate p. This is its mean over all rates.
-    return _null_mean(mean, all_pass - twice, scatter.trials / k, len(tasks), len(tasks))
+    return _null_mean(stored_mean, all_pass - twice, scatter.trials / k, len(tasks), len(tasks))
 
 
 def pass_rates(tasks: Sequence[Sequence[bool]]) -> PassRates | None:
@@ -266,21 +267,21 @@ def pass_rates(tasks: Sequence[Sequence[bool]]) -> PassRates | None:
     null, scatter = null_mean(tasks, 1), _scatter(tasks)
     if null is None or scatter is None:
         return None
-    mean, most = null.passes / (null.passes + null.misses), scatter.trials
+    rate, most = null.passes / (null.passes + null.misses), scatter.trials
     counts = Counter((sum(task), len(task) - sum(task)) for task in tasks)
     if not any(missed for _, missed in counts):
-        return PassRates(mean, most)
+        return PassRates(rate, most)
     weights = [2.0**power for power in range(-2, max(0, math.frexp(most)[1]))]
 
     def log_likelihood(weight: float) -> float:
         """Give how well a beta distribution of pass rates explains the passes and misses of the tasks."""
-        a, b = mean * weight, (1 - mean) * weight
+        a, b = rate * weight, (1 - rate) * weight
         return math.fsum(
             times * (log_beta(a + passed, b + missed) - log_beta(a, b))
             for (passed, missed), times in counts.items()
         )
 
-    return PassRates(mean, max(weights, key=log_likelihood))
+    return PassRates(rate, max(weights, key=log_likelihood))
 
 
 class _Scatter(FrozenValue, frozen=True):
@@ -299,8 +300,8 @@ def _scatter(tasks: Sequence[Sequence[float]]) -> _Scatter | None:
         return None
     squares = 0.0
     for task in tasks:
-        mean = math.fsum(task) / len(task)
-        squares += math.fsum((score - mean) ** 2 for score in task)
+        task_mean = math.fsum(task) / len(task)
+        squares += math.fsum((score - task_mean) ** 2 for score in task)
     # As if half a jump more had been seen, the largest within a task: so the variance is never 0.
     jump = max(max(task) - min(task) for task in tasks) or 1.0
     freedom = sum(map(len, tasks)) - len(tasks)
@@ -309,12 +310,13 @@ def _scatter(tasks: Sequence[Sequence[float]]) -> _Scatter | None:
     return _Scatter((squares + jump**2 * (1 - 1 / typical) / 2) / (freedom + 1), len(tasks) * typical)
 
 
-def _null_mean(mean: float, variance: float, stored: float, new: int, steps: int) -> NullMean:
+def _null_mean(stored_mean: float, variance: float, stored: float, new: int, steps: int) -> NullMean:
     """Predict the mean of ``new`` trials from that of ``stored`` ones of one rate, with this variance."""
     # A score that varies less than passes and misses do counts as several of them.
-    per_trial = max(1.0, mean * (1 - mean) / variance)
+    per_trial = max(1.0, stored_mean * (1 - stored_mean) / variance)
     known = stored * per_trial
-    return NullMean(max(1, round(new * per_trial)), mean * known + 0.5, (1 - mean) * known + 0.5, steps)
+    passes, misses = stored_mean * known, (1 - stored_mean) * known
+    return NullMean(max(1, round(new * per_trial)), passes + 0.5, misses + 0.5, steps)
 
 
 def _denominator(scores: Iterable[float]) -> int:

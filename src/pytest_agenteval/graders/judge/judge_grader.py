@@ -14,7 +14,7 @@ from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.graders.judge.panel import ask_judges, compare
 from pytest_agenteval.graders.judge.rubric import Rubric, packaged_rubric, read_rubric
 from pytest_agenteval.graders.judge.verdicts import Judgement
-from pytest_agenteval.records.evidence import Check, Evidence, Grade, Tree, unified
+from pytest_agenteval.records.evidence import ROUNDING, Check, Evidence, Grade, Tree, unified
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import Message, ToolCall
 from pytest_agenteval.text.errors import Problem, ProblemsFound, key_path_text
@@ -82,10 +82,10 @@ def conversation(evidence: Evidence) -> str:
     return join_within(_message(message) for message in evidence.messages if message.role != "system")
 
 
+# What a rubric can show to judges, by name.
 SHOWABLE: Mapping[str, Callable[[Evidence], str]] = MappingProxyType(
     {"task": task, "answer": answer, "calls": calls, "changes": changes, "conversation": conversation}
 )
-"""What a rubric may show, by name."""
 
 
 def _call(call: ToolCall) -> str:
@@ -111,10 +111,6 @@ def _value(value: Any) -> str:
 
 def _plain(value: object) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
-
-
-# A mean over judges or dimensions may lie a rounding below the threshold that it reaches.
-ROUNDING = 1e-9
 
 
 class RubricGrader(ABC):

@@ -21,6 +21,7 @@ from pytest_agenteval.graders.judge.verdicts import (
     parse_comparison,
     parse_reply,
 )
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import ToolSpec
@@ -84,7 +85,6 @@ Parsed = TypeVar("Parsed")
 # Keyed by identity: a chat class of a user may define equality, or have no hash. Who waits holds the chat, so
 # no other object can have its id meanwhile.
 _turns: dict[int, tuple[asyncio.Lock, int]] = {}
-SAME = 1e-9
 
 
 async def ask_judges(
@@ -222,7 +222,7 @@ class CandidateComparison(FrozenValue, frozen=True):
         if own is None:
             return None
         best = max(others)
-        return 0.5 if abs(own - best) <= SAME else float(own > best)
+        return 0.5 if abs(own - best) <= ROUNDING else float(own > best)
 
     def as_details(self) -> dict[str, Any]:
         """Give everything about the comparison as JSON; a judge's replies appear once."""

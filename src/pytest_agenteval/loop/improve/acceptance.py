@@ -23,6 +23,7 @@ from pytest_agenteval.compare.verdict import (
     share_of_look,
     suite_findings,
 )
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_text import NO_BUCKET, bucket_name, format_p
 from pytest_agenteval.store.run_folder import Levels
@@ -33,8 +34,6 @@ MOST_NAME = 200
 
 FocusBuckets: TypeAlias = Collection[str]
 """The names of the buckets that are to rise."""
-
-NO_CHANGE = 1e-9
 
 LEVEL = 0.05
 """How often, one-sided, something that is no better may be confirmed: at all looks at the held-out split."""
@@ -152,9 +151,9 @@ def decide_screen(comparison: RunComparison, focus: FocusBuckets) -> RoundDecisi
     if change.change is None or change.change_at_worst is None:
         return RoundDecision("discarded", "no task of the focus has scores on both sides", change)
     # Means of floats: a difference of less than this is rounding, and equal has not risen.
-    if change.change <= NO_CHANGE:
+    if change.change <= ROUNDING:
         return RoundDecision("discarded", f"the focus did not rise ({change.figures})", change)
-    if change.change_at_worst <= NO_CHANGE:
+    if change.change_at_worst <= ROUNDING:
         trials = f"{pluralize(change.errored, 'trial')} of the focus errored"
         reason = f"{trials}: nobody can tell whether it rose ({change.figures} without)"
         return RoundDecision("discarded", reason, change)
