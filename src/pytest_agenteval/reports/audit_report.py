@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines, table_markdown
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -83,7 +84,7 @@ class SuiteAudit(FrozenValue, frozen=True):
     def is_sound(self, least: float) -> bool:
         """Whether references reach 1.0, doing nothing misses, nothing broke, and enough spoilers are seen."""
         # A broken trial is no miss: a grader that crashes at every answer but the reference has seen nothing.
-        return not (self.below or self.idle or self.broken) and self.sight.share >= least - 1e-9
+        return not (self.below or self.idle or self.broken) and self.sight.share >= least - ROUNDING
 
     @property
     def misses_idle(self) -> int:

@@ -9,6 +9,7 @@ from pytest_agenteval.compare.comparison import RunComparison, RunDrift, Sensiti
 from pytest_agenteval.compare.pairing import SentDifference
 from pytest_agenteval.compare.scoring.intervals import tasks_to_exclude
 from pytest_agenteval.compare.verdict import Change, share_of_look
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.reports.run_view import SuiteView, acting_model
 from pytest_agenteval.store.run_documents import Reading, SuiteLook
 from pytest_agenteval.text.formatting import NOT_KNOWN, format_figure, one_line, pluralize
@@ -30,7 +31,7 @@ At 0.05 a third of true rises of a few tasks in 8 buckets would be doubted, at 0
 
 def format_change(change: float) -> str:
     """Write a change with its sign: ``+0.02``; one that is not 0 is never rounded to it."""
-    if abs(change) < 1e-9:
+    if abs(change) < ROUNDING:
         return "0.00"
     return f"{'+' if change > 0 else '-'}{format_figure(abs(change))}"
 

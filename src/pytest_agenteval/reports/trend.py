@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
 from pytest_agenteval.compare.scoring.intervals import mean_over_tasks
 from pytest_agenteval.graders.judge.verdicts import mean_of_known
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import Document, FrozenValue, Record
 from pytest_agenteval.reports.run_view import chose_by_itself, model_note
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
@@ -25,7 +26,6 @@ from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.json_values import json_digest
 
-ROUNDING = 1e-9
 CHANGES = {
     "graders": ("ruler",),
     "tasks": ("input", "fixture"),
