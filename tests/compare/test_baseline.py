@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pytest_agenteval.compare.baseline_file import (
     baseline_text,
@@ -18,11 +19,11 @@ from pytest_agenteval.compare.baseline_file import (
     read_baseline,
     write_baseline,
 )
-from pytest_agenteval.compare.comparison import compare_runs
+from pytest_agenteval.compare.comparison import Pair, compare_runs
 from pytest_agenteval.compare.pairing import ComparedRun, pool_runs
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.transcript import UNSEEN_USAGE, Usage
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 from pytest_agenteval.store.run_folder import RunHeader, RunModel, RunSuite
@@ -101,6 +102,18 @@ def test_what_is_read_back_compares_like_the_run(seed: int) -> None:
     assert [each.key for each in baseline.entries] == [each.key for each in old]
     assert compare_runs(baseline, other) == compare_runs(run, other)
     assert compare_runs(other, baseline) == compare_runs(other, run)
+
+
+def test_seconds_that_nobody_measured_are_unknown(tmp_path: Path) -> None:
+    """A trial whose process died took no 0 seconds, in a run as in a baseline's file."""
+    died, *others = (replace(each, seconds=9.0) for each in entry("a", None, 1.0, 1.0))
+    trials = (replace(died, seconds=0.0, usage=UNSEEN_USAGE), *others)
+    write_baseline(tmp_path / "s.json", baseline_text(HEADER, trials))
+
+    (suite,) = compare_runs(read_baseline(tmp_path / "s.json"), ComparedRun("new", trials)).suites
+    assert suite.seconds == Pair(None, None)
+    (suite,) = compare_runs(ComparedRun("old", tuple(others)), ComparedRun("new", trials)).suites
+    assert suite.seconds == Pair(9.0, None)
 
 
 @settings(max_examples=10)

@@ -180,8 +180,11 @@ def _entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, st
         # A file that was edited by hand may lack this line.
         usage = UNSEEN_USAGE
         if spent:
-            # The file has only the sum of tokens, which takes the place of those of the input.
-            usage = replace(NO_USAGE, input_tokens=spent.tokens[at], cost_usd=spent.cost_usd[at])
+            # The file has only the sum of tokens, which takes the place of those of the input. It is unknown
+            # for a trial whose process died, of which nothing is known.
+            tokens = spent.tokens[at]
+            known = UNSEEN_USAGE if tokens is None else NO_USAGE
+            usage = replace(known, input_tokens=tokens, cost_usd=spent.cost_usd[at])
         yield JournalEntry(
             key=TrialKey(line.suite, line.task, line.agent, line.model, line.variant, number),
             attempt=1,

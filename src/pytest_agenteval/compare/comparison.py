@@ -342,7 +342,7 @@ def _compare_suite(
         errored=(sum(not entry.averaged for entry in old), sum(not entry.averaged for entry in new)),
         broken_by_chance=expected_broken((task.old_passes, task.new_passes) for task in tasks),
         tokens=Pair(*(_mean([entry.usage.tokens for entry in side]) for side in (old, new))),
-        seconds=Pair(*(_mean([entry.seconds for entry in side]) for side in (old, new))),
+        seconds=Pair(*(_mean([entry.elapsed_seconds for entry in side]) for side in (old, new))),
         cost_usd=Pair(*(_mean([entry.usage.cost_usd for entry in side]) for side in (old, new))),
         levels=levels,
         held_out_looks=held_out_looks,
