@@ -83,7 +83,7 @@ def test_a_line_that_stands_twice_is_counted_once(folder: Path) -> None:
 
 
 def test_a_budget_counts_the_lines_that_a_report_counts(folder: Path) -> None:
-    """What was paid before is the sum over the lines that are left: no damaged one, and none of them twice."""
+    """What was paid before is the sum over lines that are intact, each of them once."""
     journal = folder / "journal-main.jsonl"
     lines, paid = journal.read_bytes().splitlines(keepends=True), paid_so_far(folder)
     damaged = next(line for line in lines if b'"in":' in line).replace(b'"in":', b'"in":9')
