@@ -72,8 +72,8 @@ from pytest_agenteval.text.formatting import (
 WORSE = 1
 REFUSED = 2
 MOST_OBSTACLES = 20
+# Characters of the line about the results of gates.
 MOST_LINE = 1000
-"""Characters of the line that says what came of gates."""
 
 BASELINES = Path("evals") / "baselines"
 MOST_NAMED = 5

@@ -25,21 +25,22 @@ if TYPE_CHECKING:
 
 RUNS_FOLDER = ".agenteval/runs"
 RESULTS_HELP = f"the folder that keeps runs (default: {RUNS_FOLDER}, here or above in the repository)"
+# Explains, below a verb's options, how a run can be named.
 RUN_HELP = "RUN is a run's folder, its name or how that begins, latest, or MODEL@YYYYMMDD."
-"""What may stand for a run, below a verb's options."""
 
 MODEL_HELP = "this model's trials only"
 VARIANT_HELP = "this prompt variant's trials only"
 AGAIN_HELP = "; may be given again"
 
+# What a user writes instead of a file's name.
 STDOUT = "-"
-"""What a user writes in the place of a file's name."""
 
 ANSI_STYLES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "green": "32", "cyan": "36"}
 
 PAGER = "less"
+# Settings of pagers, unless the user's environment has others: show colours, and end at once if everything
+# fits.
 PAGER_SETTINGS = {"LESS": "FRX", "LV": "-c"}
-"""What pagers get unless the user's environment has it: colours, and to end where all fits."""
 
 
 def add_results_option(parser: argparse.ArgumentParser) -> None:

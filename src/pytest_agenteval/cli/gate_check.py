@@ -57,8 +57,9 @@ from pytest_agenteval.text.formatting import (
 )
 
 LAST_RUNS = 10
+# Digests that must be equal for two trials to be of the same agent on the same task, with the authors' words
+# for them.
 ALIKE = {**MUST_EQUAL, **MAY_DIFFER}
-"""Digests that make two trials trials of the same agent on the same task, and what authors call them."""
 
 _agent_digests = attrgetter(*(f"digests.{name}" for name in ALIKE))
 ONE_IN_100 = "1 in 100: the floor that one in 100 runs in which nothing changed is below"

@@ -47,11 +47,11 @@ WIDTH, STEP = 100, 9
 MOST_LINE = 1000
 
 NOTHING_BETTER = 1
+# After this many questions in a row that COMMAND does not answer, no more money is spent.
 MOST_UNANSWERED = 3
-"""Questions in a row that COMMAND does not answer, after which nothing is spent on more."""
 MOST_GEPA_LINE = 200
+# After this many refused candidates in a row the optimizer is ended.
 MOST_REFUSED = 5
-"""Candidates refused one after the other, after which the optimizer is ended."""
 
 
 def improve_arguments(parser: argparse.ArgumentParser) -> None:

@@ -41,11 +41,11 @@ from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import printable
 
 AGENT_KINDS = ("python", "command", "tools", "workspace")
+# If a folder has more files than this, they are counted instead of named.
 MOST_FILES_NAMED = 12
-"""Files of a folder beyond which they are counted, not named."""
 
+# The folder of a kind's templates that is not copied into the suite.
 RECORDINGS = "cassettes"
-"""The folder of a kind's templates that does not go into the suite."""
 
 _SUITE_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 

@@ -46,6 +46,7 @@ VERBS: Mapping[str, str] = {
     "gepa": "have gepa's optimizer rewrite prompts on the dev split",
 }
 
+# Verbs that share another verb's module.
 MODULES: Mapping[str, str] = {
     "audit": "validate",
     "baseline": "compare",
@@ -60,16 +61,15 @@ MODULES: Mapping[str, str] = {
     "sql": "runs",
     "trend": "runs",
 }
-"""Verbs that share the module of another verb."""
 
+# Verbs without ``--json``, and why.
 WITHOUT_JSON: Mapping[str, str] = {"schema": "what it prints is JSON"}
-"""Verbs that have no ``--json``, and why."""
 
+# The exit status that shells report for a command that Ctrl-C ended.
 INTERRUPTED = 130
-"""What shells give for a command that Ctrl-C has ended."""
 
+# The argument that holds what follows ``--``, for verbs that declare a default for it.
 AFTER_DASHES = "pytest_options"
-"""The argument that holds what stands behind ``--``, of verbs that declare a default for it."""
 
 
 def verb_function(verb: str, part: str = "") -> Callable[..., Any]:

@@ -44,11 +44,11 @@ from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, one_line
 
 MOST_OBSTACLES = 10
+# The width of what is written anywhere but into a terminal.
 WIDE = 120
-"""Columns of what is not written into a terminal."""
 
+# pytest's exit status for a run of which something is missing.
 INCOMPLETE = 2
-"""pytest's exit status of a run of which something is missing."""
 
 
 class MergeDocument(Document, frozen=True, kw_only=True):

@@ -76,19 +76,19 @@ def _commands(markdown: str) -> Iterator[str]:
 
 
 OWN_CONFIGS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
+# Files that configure pytest only if they have this section.
 SHARED_CONFIGS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
-"""Files that configure pytest only where they have this section."""
 
 NO_PACKAGES = (
     "ci bin debian doc docs documentation manpages news newsfragments changelog test tests unit_test "
     "unit_tests example examples scripts tools util utils python build dist venv env requirements tasks "
     "fabfile site_scons benchmark benchmarks exercise exercises htmlcov"
 )
+# Top-level folders and modules that setuptools leaves out of a flat layout (setuptools.discovery).
 NO_MODULES = (
     "setup conftest test tests example examples build toxfile noxfile pavement dodo tasks fabfile conanfile "
     "manage benchmark benchmarks exercise exercises SConstruct sconstruct"
 )
-"""Top-level folders and modules that setuptools leaves out of a flat layout (setuptools.discovery)."""
 
 GUIDE_MARK = "printed by `agenteval guide`"
 RESULTS_FOLDER = ".agenteval/"
@@ -96,10 +96,10 @@ PACKAGE = "pytest-agenteval"
 PYTEST_INI = "[pytest]\ntestpaths = {evals}\n"
 
 FILL_IN = "PYTEST_AGENTEVAL"
+# The one line of a workflow that its author has to fill in: where this package comes from.
 FILL_IN_LINE = (
     f'env: {{{FILL_IN}: ""}}  # fill in what pip installs: a wheel in this repository, git+https://...\n'
 )
-"""The one line of a workflow that nobody but its author can know: where this package comes from."""
 
 
 class NewFile(FrozenValue, frozen=True):

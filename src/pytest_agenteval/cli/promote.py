@@ -55,11 +55,11 @@ from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import StyledLine, pluralize
 
+# How many groups are listed with what they lack.
 MOST_ROWS = 30
-"""Lines of groups with what they lack."""
 
+# How many names the command to be pasted holds in full.
 MOST_NAMES = 3
-"""Names that the command to be pasted says in full."""
 
 
 def _suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:

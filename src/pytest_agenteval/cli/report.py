@@ -306,8 +306,8 @@ def _screen_lines(
 
 
 TRANSCRIPT_LOST = 2
+# In how many of the newest runs a trial is searched for that the named run does not have.
 MOST_LOOKED_AT = 10
-"""Newest runs in which a trial is looked up that the run does not have."""
 
 TRIAL = (
     "TRIAL is a trial as reports name it, suite/task[model-1], or a part of that; pytest's item id; worst "

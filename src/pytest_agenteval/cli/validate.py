@@ -204,20 +204,21 @@ def _collect_files(paths: Sequence[str]) -> CollectedFiles:
 LEAST_SHARE = 0.9
 AUDIT_RUN = "audit"
 PYTEST_OUTPUT = "pytest.txt"
+# How many lines of pytest's own output are shown if it left nothing to read.
 MOST_SHOWN = 30
-"""Lines of pytest's own output that are shown where it left nothing to read."""
+# Exit statuses of a pytest that completed: all passed, or some failed.
 COMPLETED = (0, 1)
-"""Exit statuses of a pytest that came to its end: all passed, or some failed."""
 
+# The exit status if something was added that leaks.
 ADDED = 1
-"""The exit status where something was added that leaks."""
 
+# How many warnings are shown: nobody reads more.
 MOST_BEFORE = 20
-"""Warnings beyond which nobody reads on."""
 
 MOST_QUOTED = 160
 MOST_NAME = 200
 
+# The parts of a task that may be found in a prompt, in words.
 LEAK_KINDS: dict[LeakKind, str] = {
     "task_id": "the id",
     "expected_value": "what is expected",
@@ -225,7 +226,6 @@ LEAK_KINDS: dict[LeakKind, str] = {
     "input": "the input",
     "workspace": "the starting workspace",
 }
-"""Which part of a task stands in a prompt, in words."""
 
 
 def audit_arguments(parser: argparse.ArgumentParser) -> None:

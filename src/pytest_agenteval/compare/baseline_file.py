@@ -26,14 +26,15 @@ from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.json_values import plain_json
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
+# A baseline holds no transcripts.
 NOWHERE = TranscriptLocation("", 0, 0)
-"""A baseline holds no transcripts."""
 
+# Digests that are usually the same for all tasks of an agent and model: they are written once, above the
+# tasks.
 SHARED = ("prompt", "settings", "tools", "model", "code")
-"""Digests that the tasks of an agent and model have in common as a rule: written once, above the tasks."""
 
+# A suite, an agent, a model and a variant.
 Owner: TypeAlias = tuple[str, str, str, str]
-"""Suite, agent, model and variant."""
 
 
 class TaskLine(Record, frozen=True, kw_only=True, omit_defaults=True):

@@ -68,8 +68,8 @@ def _was_against(look: SuiteLook, group: ComparedGroup, old: ComparedRun) -> boo
     return look.baseline in (old.name, *old.name.split(", "))
 
 
+# The share of comparisons of equal runs in which some run may be reported as different.
 MOST_FALSE = 0.05
-"""How often any run may be reported as different where all of them are alike."""
 
 
 class RunDrift(FrozenValue, frozen=True):

@@ -17,11 +17,11 @@ from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.suite_spec import Gate
 
+# How many reasons the line names.
 MOST_REASONS = 6
-"""Reasons that the line names."""
 
+# The outcome of a rule, in words.
 RuleFinding: TypeAlias = tuple[Literal["held", "broken", "not judged"], str]
-"""What became of a rule, in words."""
 
 
 class Recheck(FrozenValue, frozen=True):

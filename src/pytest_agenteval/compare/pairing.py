@@ -20,14 +20,14 @@ from pytest_agenteval.store.run_documents import SuiteLook
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
 
+# A model and a variant.
 ModelVariant: TypeAlias = tuple[str, str]
-"""A model and a variant."""
 
+# What differs between the sides on purpose, because it is what is compared.
 Compared: TypeAlias = Literal["", "model", "variant"]
-"""What is not the same on both sides because it is what is compared."""
 
+# Names the variant without prompt files of its own, which has no name itself.
 BASE = "base"
-"""How the variant without prompt files of its own is called, which has no name."""
 
 
 class ComparedRun(FrozenValue, frozen=True):
@@ -179,10 +179,11 @@ def _matching_groups(old: ComparedRun, new: ComparedRun, compared: Compared = ""
             yield ComparedGroup(suite, left_before[0], left_after[0])
 
 
+# How many trials of a side are read to find words that differ in each of them.
 MOST_READ = 5
-"""Trials of a side whose texts are read, to see which words are another in each."""
+# Common words are searched between the beginning and the end that two texts share, if no more words than this
+# are there.
 MOST_WORDS = 2_000
-"""Words between the common beginning and end of two texts, up to which common ones are looked for in them."""
 VARYING = "…"
 
 Trials = tuple[tuple[JournalEntry, ...], tuple[JournalEntry, ...]]
@@ -303,15 +304,16 @@ def _stands_for(line: str, other: str) -> bool:
     return other.endswith(last) and at <= len(other) - len(last)
 
 
+# A task's id and its agent.
 TaskKey = tuple[str, str]
-"""A task's id and its agent."""
 
+# Digests that must be equal for scores to be comparable, with the authors' words for them.
 MUST_EQUAL = {"input": "input", "fixture": "starting workspace", "ruler": "graders"}
-"""What has to be the same for scores to be of one kind: digests, and what authors call them."""
 
+# Digests that may be empty because a trial has no such thing. Then it differs from a trial that has one.
 MAY_BE_NONE = ("fixture", "tools")
-"""Empty where a trial has none of it, which is a difference to a trial that has."""
 
+# Digests of what a comparison may be about.
 MAY_DIFFER = {
     "prompt": "prompt",
     "settings": "settings",
@@ -319,7 +321,6 @@ MAY_DIFFER = {
     "code": "agent code",
     "model": "model",
 }
-"""What may be the very thing that is compared."""
 
 
 class Obstacle(FrozenValue, frozen=True):

@@ -54,8 +54,9 @@ def share_of_look(look: int) -> float:
     return 6 / (math.pi * look) ** 2 if look else 1.0
 
 
+# The fewest tasks for which the sign-flip test can be significant: with 6, of 2^6 cases, the smallest p is
+# 3.1 %.
 FEWEST_FOR_SIGNS = 7
-"""Tasks from which on the sign-flip test can be significant: of 2^6 cases the least p is 3.1 %."""
 
 
 class ChangeFinding(FrozenValue, frozen=True):
@@ -170,11 +171,12 @@ Buckets: TypeAlias = Mapping[str, Sequence[PairedScores]]
 
 WORDS: Mapping[int, Verdict] = {1: "better", -1: "worse", 0: "cannot tell"}
 
+# The interval of a significant change excludes 0 by at least this much, or by half the change if that is
+# less.
 LEAST_SHOWN = 1e-4
-"""Where a change is significant, its interval leaves out 0: at least by so much, or by half the change."""
 
+# The scores of an errored trial on the old side and on the new one.
 AT_WORST, AT_BEST = (1.0, 0.0), (0.0, 1.0)
-"""What an errored trial counts as, on the old side and on the new one."""
 
 
 class Change(FrozenValue, frozen=True):

@@ -32,8 +32,8 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 if TYPE_CHECKING:
     from gepa import EvaluationBatch  # type: ignore[attr-defined]  # it has no __all__
 
+# How often tasks are run again if all their trials errored, before the evaluation ends.
 ATTEMPTS = 3
-"""How often tasks are tried whose every trial errored, before the evaluation is given up."""
 
 
 class CandidateRefused(AgentEvalError):

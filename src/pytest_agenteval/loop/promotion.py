@@ -19,11 +19,11 @@ from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.text.formatting import pluralize
 
+# A task without a pass in this many trials is listed: the reason may be the agent, the task or a grader.
 STRAGGLER_TRIALS = 10
-"""From so many trials on, a task that none passes is listed: agent, task or grader may be the reason."""
 
+# The share of unchanged runs that may have a miss, from which the number of passes needed is computed.
 MOST_NULL_MISSES = 0.05
-"""The share of runs in which nothing changed that may have a miss, by which the passes needed are counted."""
 
 
 class SuiteTask(FrozenValue, frozen=True):

@@ -35,8 +35,8 @@ from pytest_agenteval.text.formatting import (
     wrapped_lines,
 )
 
+# How many lines of what judges see, and of what they judge, are shown before ``v`` shows the rest.
 FOLDED_VALUE, FOLDED_OUTPUT = 10, 40
-"""Lines of what judges are shown, and of what is judged, before only ``v`` shows the rest."""
 MOST_NAME, MOST_SAID = 200, 600
 
 KEYS = {

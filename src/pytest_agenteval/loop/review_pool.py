@@ -35,13 +35,13 @@ UNDECIDED = "undecided"
 ENDING_WORDS = ("passed", "missed", "failed", "errored", "limited", UNDECIDED)
 MOST_LISTED = 1000
 
+# What trials can be filtered by, each with the trial's values for it.
 FILTERS: Mapping[str, Callable[[JournalEntry], str]] = {
     "bucket": lambda entry: entry.bucket,
     "task": lambda entry: entry.key.task,
     "model": lambda entry: entry.key.model,
     "variant": lambda entry: entry.key.variant,
 }
-"""What trials are chosen by, each with what a trial has of it."""
 
 
 class PlannedTasks:

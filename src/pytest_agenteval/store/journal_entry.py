@@ -37,8 +37,8 @@ class TranscriptLocation(NamedTuple):
         return f"{self.file}:{self.offset}"
 
 
+# The counts of a line that does not mention a tape, as most lines do not.
 NO_TAPE = TapeCounts()
-"""Of a line that says nothing of it, as most do of judges and tapes."""
 
 
 class JournalEntry(Record, frozen=True, gc=False):
@@ -150,8 +150,8 @@ class NotRunTrial(NamedTuple):
 
 _ENDINGS, _KINDS, _LABELS, _SPLITS = map(get_args, (Ending, Kind, Label, Split))
 _NUMBERS = (int, float)
+# Larger whole numbers cannot be converted to a float, with which reports compute.
 _MOST = sys.float_info.max
-"""Reports reckon with floats: a whole number may be larger than any."""
 
 
 def check_entry(entry: JournalEntry) -> None:
@@ -262,11 +262,11 @@ def _check_usage(usage: Usage) -> None:
     _check_amounts(amount for amount in (cost, partial_cost) if amount is not None)
 
 
+# Reasons for a missing score that earlier versions wrote, with their present names.
 EARLIER_WORDS = {"not in the code": "not_defined", "resp_schema": "not_applicable"}
-"""Reasons for no score that earlier versions wrote, and what they are called today."""
 
+# Digests that many tasks of a suite have in common.
 ALIKE = frozenset({"fixture", "prompt", "settings", "tools", "ruler", "model", "code", "tool_code"})
-"""Digests that are the same for many tasks of a suite."""
 
 _KEYS = {
     schema["properties"]["kind"]["const"]: frozenset(schema["properties"])
@@ -274,8 +274,8 @@ _KEYS = {
 }
 SHORT_RATIONALE = 160
 SHORT_MESSAGE = 300
+# How many characters of a traceback's end are stored: where it was raised, and what.
 SHORT_TRACEBACK = 600
-"""Characters of a traceback's last lines: where it was raised, and what."""
 
 
 def started_line(plan: Plan, at: str) -> Line:

@@ -46,12 +46,12 @@ from pytest_agenteval.store.record_files import (
 )
 
 SCALARS = frozenset({str, int, float, bool, type(None)})
+# A column is written as a table if each of its values occurs at least this often on average.
 FEW = 4
-"""A column is written as a table where every value stands at least so often in it."""
 
 LISTS: Mapping[str, type] = {"tuple": tuple, "list": list}
+# What lists and maps are turned into when they are read. All empty maps become one object.
 SHAPES: Mapping[str, Callable[[Any], Any]] = {**LISTS, "map": lambda value: value or NOTHING}
-"""What lists and maps become again: a map that is empty is the one that all records share."""
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
@@ -61,8 +61,8 @@ class Unpackable(ValueError):
     """A value that cannot be stored exactly: a whole number of more than 64 bits, half a surrogate pair."""
 
 
+# The form in which a column is written, and its contents.
 PackedColumn = tuple[str, Any]
-"""The way in which a column is written, and what it is written of."""
 
 
 def pack(values: Sequence[Any], kinds: Mapping[str, type]) -> bytes:
@@ -172,8 +172,8 @@ def _is_same(column: Sequence[Any]) -> bool:
     return way == "same" or (way in SHAPES and parts[0] == "same")
 
 
+# A journal that grew by this many bytes beyond its index gets a new index. Less is read as quickly without.
 WORTH_BYTES = 256 * 1024
-"""Bytes of a journal beyond its index that are worth a new index: shorter ones are read as quickly."""
 
 CHUNK = 1 << 20
 
@@ -301,8 +301,8 @@ def _checksum(path: Path, end: int) -> int:
     return found
 
 
+# How a line begins that says that a trial started for the first time. Half the lines of most runs do.
 FIRST_START = encode_line({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
-"""How the line starts that says a trial began for the first time: half of all lines of most runs."""
 
 HALF = "half a line, which a crash left behind, or no JSON object"
 

@@ -16,8 +16,8 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.store.record_files import is_intact
 
+# How many bytes of a journal are read at a time.
 MOST_READ = 4 * 1024 * 1024
-"""Bytes of one journal that are read in one look."""
 
 JOURNAL = re.compile(r"journal-(?P<worker>[^-]+)-.+\.jsonl")
 

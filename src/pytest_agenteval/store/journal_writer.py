@@ -36,10 +36,10 @@ from pytest_agenteval.store.record_files import (
 from pytest_agenteval.text.errors import UsageMistake, exception_text
 from pytest_agenteval.text.json_values import text_digest
 
+# A longer text is stored once, beside the transcripts, and the line refers to it by its digest.
 INLINE_CHARS = 1024
-"""A longer text is stored beside the transcripts, once, and referred to by its digest."""
+# Stores a text and returns its digest. If that is already known, it is the second argument.
 Keep = Callable[[str, str], str]
-"""Stores a text and gives its digest, which is the second argument where it is already known."""
 
 
 class JournalWriter:

@@ -122,8 +122,8 @@ def are_equal(entry: JournalEntry, other: JournalEntry | None) -> bool:
     return other is not None and replace(entry, location=NOWHERE) == replace(other, location=NOWHERE)
 
 
+# Digests of a task that must be equal in two runs, with the authors' words for them.
 SAME = {"input": "input", "fixture": "starting workspace", "ruler": "graders", "settings": "settings"}
-"""What two runs must have alike of one task: digests, and what authors call them."""
 
 
 def obstacles(runs: Sequence[Run]) -> Iterator[str]:
@@ -339,8 +339,8 @@ def _versions(run: Run) -> Mapping[str, set[str]]:
     return versions
 
 
+# A suite, a model, a variant and a bucket.
 Group = tuple[str, str, str, str]
-"""A suite, a model, a variant and a bucket."""
 
 
 def _joined_plan(runs: Sequence[Run]) -> tuple[PlannedGroup, ...]:
@@ -381,8 +381,9 @@ def _joined_plan(runs: Sequence[Run]) -> tuple[PlannedGroup, ...]:
 
 
 T = TypeVar("T")
+# Kinds of files that each process writes. What follows the kind in a name says which transcripts belong to
+# which journal.
 LINES = ("journal", "transcripts", "texts")
-"""The files of each process; what follows these words says which transcripts belong to a journal."""
 
 
 def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[str]) -> Path:

@@ -14,8 +14,9 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.run_documents import COMPARISON
 from pytest_agenteval.store.run_folder import HEADER, LATEST, RunFolder, list_runs, read_json
 
+# The prefix of a folder that is being removed, so that a remainder of an interrupted removal does not look
+# like a run.
 GOING = ".going-"
-"""Before the name of a folder that is being removed: what an interrupted removal leaves is no run."""
 
 
 class Pruning(FrozenValue, frozen=True):

@@ -21,8 +21,8 @@ from pytest_agenteval.text.json_values import compact_json, jsonable
 ColumnType = Literal["text", "texts", "json", "integer", "number", "flag", "time"]
 """What a column holds: ``texts`` are lists of texts, ``json`` is a JSON value as text, ``time`` is in UTC."""
 
+# The largest whole number in tables: 64 bits with a sign.
 _LARGEST = 2**63 - 1
-"""The largest whole number that tables know: 64 bits, with a sign."""
 
 
 class Column(FrozenValue, frozen=True):
@@ -115,6 +115,7 @@ class TrialSource(NamedTuple):
     position: int = 0
 
 
+# The columns that rows of trials, grades, calls and messages share, and by which they can be joined.
 TRIAL_KEY: tuple[Column, ...] = (
     column("run", "text", "run", "the run's name, as `agenteval runs` lists it"),
     column("trial", "text", "entry.key.label", "which trial: `suite/task[model@variant-repetition]`"),
@@ -128,7 +129,6 @@ TRIAL_KEY: tuple[Column, ...] = (
     optional("attempt", "integer", "entry.attempt", "which attempt it was that counts, from 1"),
     column("ending", "text", "entry.ending", "`passed`, `missed`, `failed` or `errored`"),
 )
-"""What the rows of trials, grades, calls and messages have in common, by which they are joined."""
 
 
 # Errored trials are in no average, so their scores are in no column either.
@@ -215,6 +215,7 @@ def _ruler(source: TrialSource) -> str:
     return str(source.entry.digests.graders.get(source.part.grader, ""))
 
 
+# The columns of a grade, without those that name its trial.
 OWN_GRADE_COLUMNS: tuple[Column, ...] = (
     column("position", "integer", "position", "which of the trial's grades, from 1"),
     column("grader", "text", "part.grader", "the grader's label"),
@@ -228,7 +229,6 @@ OWN_GRADE_COLUMNS: tuple[Column, ...] = (
     column("rationale", "text", "part.rationale", "the reason, cut at 160 characters"),
     column("grader_digest", "text", _ruler, "its version, a colon, a digest of its settings and judges"),
 )
-"""The columns of a grade, beside those that name its trial."""
 
 GRADES = (*TRIAL_KEY, *OWN_GRADE_COLUMNS)
 
@@ -296,8 +296,8 @@ RUNS: tuple[Column, ...] = (
 )
 
 
+# The values of one row, in the order of its kind's columns.
 Row = tuple[Any, ...]
-"""The values of one row, in the order of its kind's columns."""
 
 
 class RowContext(Protocol):
@@ -366,6 +366,7 @@ def _grades(run: RowContext) -> Iterator[TrialSource]:
             yield TrialSource(run.name, entry, grade, position)
 
 
+# The kinds of rows, by name.
 ROW_KINDS: Mapping[str, RowKind] = {
     kind.name: kind
     for kind in (
@@ -378,7 +379,6 @@ ROW_KINDS: Mapping[str, RowKind] = {
         RowKind("messages", "one row for each message of a trial", MESSAGES, _parts("messages"), True),
     )
 }
-"""What is offered as rows, by name."""
 
 
 if TYPE_CHECKING:
@@ -387,6 +387,7 @@ if TYPE_CHECKING:
 
     PandasFrame: TypeAlias = pandas.DataFrame
     PolarsFrame: TypeAlias = polars.DataFrame
+# Types that know missing values, so that a column of whole numbers does not become one of floats.
 _TYPES = {
     "text": "string",
     "texts": "object",
@@ -396,7 +397,6 @@ _TYPES = {
     "flag": "boolean",
     "time": "datetime64[us, UTC]",
 }
-"""Those that know of a missing value: a column of whole numbers does not turn into one of floats."""
 
 
 def pandas_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PandasFrame:

@@ -27,8 +27,8 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.record_files import Line, read_intact_line, read_usage
 from pytest_agenteval.text.errors import TranscriptLost
 
+# Returns the text that was stored under a digest.
 TextOf = Callable[[str], str]
-"""Gives the text that was stored under a digest."""
 
 
 def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:

@@ -127,11 +127,12 @@ def _check_counts(n: int, c: int) -> None:
         raise ValueError(f"of {n} trials, {c} cannot have passed")
 
 
+# Whether each trial of one task passed, in the old run and in the new one.
 PairedPasses: TypeAlias = tuple[Sequence[bool], Sequence[bool]]
-"""Whether each trial of one task passed, old and new."""
 
+# The fewest trials on each side. With two, most comparisons of some 40 tasks would name one that did not
+# change at all.
 LEAST_TRIALS = 3
-"""On both sides: with two, most comparisons of some 40 tasks would name one that did not change at all."""
 
 
 def is_broken(old: Sequence[bool], new: Sequence[bool]) -> bool:

@@ -21,16 +21,16 @@ from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import UndefinedStatistic
 
+# A label and the score that is compared with it.
 Pair: TypeAlias = tuple[float, float]
-"""A label and the score that is compared with it."""
 
 FEWEST = 2
 MeasurementLevel: TypeAlias = Literal["nominal", "ordinal", "interval"]
+# The values that several coders gave one thing; None where a coder gave none.
 Unit: TypeAlias = Sequence["float | None"]
-"""The values that coders gave one thing; None where a coder gave none."""
 Weights: TypeAlias = Literal["linear", "quadratic"]
+# The indexes of a pair's two values in an ordered list of categories.
 CategoryPair: TypeAlias = tuple[int, int]
-"""Where a pair stands in a row of categories."""
 STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -208,6 +208,8 @@ def weighted_kappa(pairs: Sequence[CategoryPair], weights: Weights) -> float:
 
 TOLERANCE = 0.15
 
+# Every metric by name, with its description. For those of categories, labels and scores are sorted into
+# categories first.
 METRICS: Mapping[str, str] = {
     "spearman": "Spearman's rank correlation, -1 to 1",
     "pearson": "Pearson's correlation, -1 to 1",
@@ -220,10 +222,9 @@ METRICS: Mapping[str, str] = {
     "alpha_nominal": "Krippendorff's alpha of the categories as mere names, at most 1",
     "decided": "share of asks that brought a score, 0 to 1",
 }
-"""Every figure by name, with what it says; those of categories are put into them first."""
 
+# Metrics whose lower values are better.
 AT_MOST = frozenset({"mae"})
-"""Figures that are the better the less they are."""
 
 
 class Agreement(FrozenValue, frozen=True):

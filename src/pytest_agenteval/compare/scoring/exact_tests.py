@@ -25,13 +25,14 @@ from typing import NamedTuple, TypeAlias
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 
+# Closer to the mean than this, in standard deviations, half of all cases lie beyond, with an error below this
+# number.
 NEAR = 1e-5
-"""So near to the mean, in standard deviations, half of all cases lie beyond, give or take less than this."""
 
 MOST_STEPS = 200
 ALMOST = 1e-6
+# The largest argument for which the hyperbolic sine is still a finite number.
 LARGEST = 700
-"""What the hyperbolic sine is still a number of."""
 LOG_2 = math.log(2)
 
 
@@ -160,43 +161,46 @@ def part_of(ways: Mapping[float, int], count: int = 1) -> Part:
     return Part(count, tuple(ways), tuple(number / cases for number in ways.values()))
 
 
+# The old and the new scores of one task, each one or more.
 PairedScores: TypeAlias = tuple[Sequence[float], Sequence[float]]
-"""The scores of one task's trials, old and new; either may have any number of them, 1 or more."""
 
+# In how many ways each sum can come about. Sums are 0 or more.
 Ways: TypeAlias = Mapping[int, int]
-"""In how many ways a sum can come about, by sum; sums are 0 or more."""
 
+# How many steps the largest score has when cases are counted: at least, and at most for tasks of 20
+# labellings or fewer.
 GRID, GRID_OF_FEW = 250, 20_000
-"""Steps of the largest score at least, when counting; and at most, for tasks of 20 labellings or fewer."""
 
+# How many steps the largest score has in an approximation: for tasks with many different sums, and for
+# others.
 COARSE_GRID, FINE_GRID = 100, 100_000
-"""Steps of the largest score when approximating: of tasks with many different sums, and of others."""
 
 LARGEST_DENOMINATOR = 1_000_000
 GOLDEN = (math.sqrt(5) - 1) / 2
 ALMOST_ONE = 1 - 1e-3
 
+# How a probability is written when cases are counted: 1 is 2^90, and the other bits of a digit leave room to
+# multiply.
 DIGIT_BITS, WHOLE_BITS = 128, 90
-"""How a share is written when counting: certainty is 2^90, and the rest of a digit is room to multiply."""
 
 MOST_WORK = 5_000_000
+# To multiply numbers of n and m digits, n the longer one, takes about n m^0.585 steps.
 KARATSUBA = math.log2(3) - 1
-"""Multiplying two numbers of n and m digits, n the longer one, takes about n m^0.585 steps."""
 
+# By what share of its standard deviation rounding may move the sum: usually, and where sums are lumpy.
 FINE, COARSE = 0.004, 0.03
-"""Of the standard deviation of the sum, what rounding may move it by: as a rule, and where sums are lumpy."""
 
+# Sums are lumpy if some tasks move them this many times as far as all others.
 GAP = 4
-"""How many times as far as all others some tasks move the sum, where it is lumpy."""
 
 FEW_TRIALS = math.comb(6, 3)
+# Up to this many labellings of a task are listed, so that its different sums enter the approximation.
 FEW_LABELLINGS = 1_000
-"""Up to how many labellings of a task are written out, and its different sums approximated with."""
 
 MOST_LABELLINGS = 1 << (DIGIT_BITS - WHOLE_BITS - 2)
 
+# With more tasks of different scores than this, scores are rounded to 3 digits, so that more tasks are alike.
 MOST_DISTINCT = 2_000
-"""Tasks with different scores from which on scores are rounded to 3 digits, so that more tasks are alike."""
 
 
 class ExactTest(FrozenValue, frozen=True):
@@ -306,8 +310,8 @@ class _Block:
         return {total: count for total, count in enumerate(ways) if count}
 
 
+# Tasks whose trials do not all have the same score, each with the number of tasks that are like it.
 _Blocks: TypeAlias = Sequence[tuple[_Block, int]]
-"""Tasks whose trials do not all score the same, each with the number of tasks that are alike."""
 
 
 def _blocks(alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int]) -> _Blocks:

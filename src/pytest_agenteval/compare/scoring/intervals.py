@@ -197,8 +197,9 @@ def format_interval(interval: Interval | None) -> str:
     return NOT_KNOWN if interval is None else format_ends(interval.low, interval.high)
 
 
+# For fewer tasks no interval is given: it would be correct and so wide (0.24-0.99, for instance) that it is
+# useless.
 FEWEST_TASKS = 5
-"""Below so many an interval would be true and say nothing, 0.24-0.99 perhaps: none is given."""
 
 
 class Interval(FrozenValue, frozen=True):
@@ -294,12 +295,12 @@ def _checked_level(level: float) -> float:
     return level
 
 
+# How exactly the ends are computed: half of what five digits show.
 CLOSE = 1e-5
-"""How near the ends are worked out: half of what five digits show."""
 
 GRID = 1_000
+# With more different differences than this, they are rounded to the grid.
 MOST_DISTINCT = 1_000
-"""Differences that are not alike, beyond which they are rounded to the grid."""
 
 
 def difference_interval(differences: Sequence[float], level: float) -> Interval:
@@ -365,8 +366,9 @@ def _share_below(weighed: Sequence[tuple[float, int]], mean: float) -> float:
 
 T = TypeVar("T")
 
+# Intervals hold what they promise from this many examples on, as simulations in
+# ``tests/extended/simulations`` show.
 FEWEST = 8
-"""Examples from which on intervals hold what they say, simulated in ``tests/extended/simulations``."""
 
 
 class BootstrapSettings(FrozenValue, frozen=True):

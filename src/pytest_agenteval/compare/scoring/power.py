@@ -24,14 +24,13 @@ from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 
 POWER = 0.80
+# From this many tasks on, the change that ``smallest_visible_change`` names is detected about as often as it
+# says. Of 7 tasks all would have to rise, which happens 6 times of 10; with 9 it is 7.6 times, with 12 and
+# more 8 times.
 FEWEST_FOR_POWER = 10
-"""Tasks from which on the change that ``smallest_visible_change`` names is seen about that often.
 
-Of 7 tasks all have to rise, which happens 6 times of 10; with 9 it is 7.6 times, with 12 and more 8 times.
-"""
-
+# Beyond this many repetitions, more tasks are the cheaper way to detect more.
 MOST_REPETITIONS = 50
-"""Beyond these, tasks are the cheaper way to see more."""
 
 
 class DifferenceNoise(FrozenValue, frozen=True):
@@ -127,11 +126,11 @@ def _reach(tasks: int, level: float) -> float:
     return t_quantile((1 + level) / 2, tasks - 1) + normal_quantile(POWER)
 
 
+# Up to this many trials all cases are summed. For more, a beta distribution is as good.
 MOST_UNITS = 1_000
-"""Trials up to which the sum over all cases is made; of more, a beta distribution is as good."""
 
+# The largest common denominator of scores with which means lie on steps. Means of other scores lie anywhere.
 FINEST = 100
-"""The largest common denominator of scores that lets means lie on steps; scores with others fill the gaps."""
 
 
 class NullMean(FrozenValue, frozen=True):

@@ -25,29 +25,29 @@ from urllib.parse import unquote
 from pytest_agenteval.loop.contamination.task_texts import Spelling
 from pytest_agenteval.records.record import FrozenValue
 
+# Accents of Latin, Greek and Cyrillic, vowel signs of Hebrew and Arabic, and variants of one sign. Vowel
+# signs of India's scripts, of Thai and of kana are not among them, since they distinguish words.
 _ACCENTS = re.compile(
     "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\U000e0100-\U000e01ef"
     "\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u02b0-\u02ff]"
 )
-"""Accents of Latin, Greek and Cyrillic, vowel signs of Hebrew and Arabic, and variants of one sign.
 
-Vowel signs of India's scripts, of Thai and of kana are not among them: these tell words apart.
-"""
-
+# Fillers of Hangul, which Unicode counts as letters although they are invisible.
 _INVISIBLE_LETTERS = frozenset((0x115F, 0x1160, 0x3164, 0xFFA0))
-"""Fillers of Hangul: letters by their category, and empty to the eye."""
 
 _ESCAPED = re.compile(
     r"\\u\{([0-9A-Fa-f]{1,6})\}|\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})|\\x([0-9A-Fa-f]{2})|\\([abfnrtv])"
     r"|(&(?:\#\d+|\#[xX][0-9A-Fa-f]+|\w+);)|((?:%[0-9A-Fa-f]{2})+)"
 )
+# Signs that compatibility decomposition turns into letters, although nobody reads them as letters.
 _SIGNS = str.maketrans("№℠™", "   ")
-"""What compatibility makes letters of, and nobody reads as such."""
 
 _KATAKANA = range(0x30A1, 0x30F7)
 _TO_HIRAGANA = -0x60
 _MOST_CODE = 0x10FFFF
 
+# Letters with a stroke, and letters of Cyrillic and Greek that look like Latin ones, small or capital. Most
+# are confusable by Unicode's list, too (UTS 39). Both sides are folded, so nothing is lost.
 _LOOK_ALIKE: dict[int, str | None] = {
     ord(letter): latin
     for letters, latins in (
@@ -57,17 +57,13 @@ _LOOK_ALIKE: dict[int, str | None] = {
     )
     for letter, latin in zip(letters, latins, strict=True)
 }
-"""Letters with a stroke, and those of Cyrillic and Greek that are drawn like Latin ones, small or capital.
-
-Most are confusable by Unicode's list too (UTS 39). Both sides are folded, so nothing is lost.
-"""
 
 _LEAST_DIGITS, _MOST_DIGITS = 3, 4
+# A number of four digits must be written with this many characters, separators included.
 _LEAST_WRITTEN = 5
-"""Characters, with what separates its digits, that a number of four digits has to be written with."""
 
+# Longer numbers may have other signs between their digits, as telephone numbers have brackets.
 _MOST_PLAIN_DIGITS = 7
-"""Longer numbers may have other signs between their digits, as telephone numbers have brackets."""
 
 _TWO_NUMBERS = re.compile(r"\d[^\w*`\u00ad\u200b-\u200f\u2060]{2,}\d")
 _NUMBER = re.compile(
@@ -75,12 +71,12 @@ _NUMBER = re.compile(
 )
 _YEAR = re.compile("(?:19|20)..")
 
+# Eight words with fewer letters than this (``a b c d e f g h``) identify no text.
 LEAST_SIGNS = 10
-"""Signs below which eight words (``a b c d e f g h``) are nobody's."""
 
 _COPY_WORDS = 8
+# Each word is counted as this many parts.
 _PARTS_OF_WORD = 60
-"""In so many parts a word is counted."""
 
 _UNIT = re.compile(
     "(?P<han>[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])"
@@ -298,20 +294,20 @@ def known_pieces(text: Passage, known: Collection[str]) -> Iterator[str]:
             yield compact[place:end]
 
 
+# A text with fewer letters and digits than this is too short to be searched for.
 LEAST_VALUE = 5
-"""Letters and digits below which a text says too little to be looked for."""
 
+# As many signs of Han or Hangul are enough.
 LEAST_DENSE = 3
-"""Signs of Han or Hangul that say as much."""
 
+# A text of this many letters and digits is also found within a longer word.
 SURE_VALUE = 8
-"""From so many on a text is found within a longer word too."""
 
+# How many letters a language may append to a word: phones, Anna's.
 MOST_ENDING = 2
-"""Letters that a language may put behind a word: phones, Anna's."""
 
+# Words of a title that have this many letters begin with a capital.
 LEAST_LONG_WORD = 4
-"""Letters from which on a word within a title has a capital."""
 
 _WORD = re.compile(r"[^\W_]+")
 

@@ -20,11 +20,11 @@ from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.globs import matches
 from pytest_agenteval.text.errors import UsageMistake
 
+# If a new file holds this share of a file's lines, the file has moved there.
 MOVED_SHARE = 0.5
-"""The share of a file's lines that stand in a new file, from which on it has moved there."""
 
+# Two ordinary words are a leak together if at most this many letters and digits separate them.
 NEAR = 40
-"""Letters and digits, at most, between two ordinary words that are a leak together."""
 
 
 class FilesAtCommit(FrozenValue, frozen=True):

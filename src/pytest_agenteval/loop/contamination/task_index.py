@@ -40,52 +40,52 @@ from pytest_agenteval.loop.contamination.task_texts import (
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.task_spec import Task
 
+# Two words with this many letters, or signs that say as much, do not count as ordinary. A single word may be
+# as long in Russian or Finnish, and still be ordinary.
 ENOUGH = 12
-"""Letters from which on two words, or signs that say as much, are taken for no ordinary ones.
 
-One word may be as long in Russian or Finnish, and say nothing.
-"""
-
+# A number or code is specific to its task from this many letters on, each digit counted as three: ``6 more``
+# is not.
 ENOUGH_WITH_DIGITS = 9
-"""Letters, with each digit for three, from which on a number or a code is nobody else's: not `6 more`."""
 
+# A single word needs this many letters, if an answer must hold it and no other task mentions it.
 ENOUGH_ALONE = 7
-"""Letters of a word that an answer has to hold, and no other task speaks of."""
 
+# Three words in a row with this many letters are no coincidence.
 ENOUGH_WORDS, ENOUGH_OF_WORDS = 3, 10
-"""Three words in a row, with so many letters, are no chance."""
 
+# Common names that English writes with a capital although they belong to no one.
 _CALENDAR = re.compile(
     "(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august"
     "|(?:septem|octo|novem|decem)ber"
 )
-"""Names that everybody has to write: what English gives a capital that is nobody's own."""
 
+# If more words within sentences than this share begin with a capital, capitals do not mark names, as in
+# German.
 _CAPITALS_OF_NOUNS = 0.2
-"""The share of words with a capital within sentences from which on it makes no name, as in German."""
 
+# How many Latin letters a sign counts for: of Han and Hangul, of kana and of scripts that leave vowels out,
+# of India and its neighbours.
 _WORTH = (
     (re.compile("[\u3005-\u3007\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"), 1.5),
     (re.compile("[\u0590-\u08ff\u3040-\u30ff]"), 0.5),
     (re.compile("[\u0900-\u109f\u1780-\u17ff]"), 0.35),
 )
-"""How much more than a Latin letter a sign says: of Han and Hangul, of kana and of scripts that leave vowels
-out, of India and its neighbours."""
 
 _WORD = re.compile(r"\w+")
 _BEGINNING = re.compile(r"""(?:^|[.!?:;…\n\r\-*#>•"'“”‘’(\[{/|])\s*$""")
 
+# What this many tasks ask or expect is a category, and not specific to one of them.
 COMMON = 3
-"""What so many tasks ask or expect is a category, and no case."""
 
+# A path with this many words names a file, and not a folder that agents have to know.
 LEAST_FILE_WORDS = 3
-"""Words from which on a path names a file, and no folder that agents have to know."""
 
+# An input that is too short for a piece of eight words is searched for as a whole if it has this many.
 LEAST_INPUT_WORDS = 4
-"""Words of an input that is too short for a piece of eight: from so many on it is looked for as a whole."""
 
+# How many tasks are read to learn how a suite uses capitals.
 MOST_SAMPLED = 100
-"""Tasks whose texts tell how a suite uses capitals."""
 
 _KINDS: Sequence[LeakKind] = ("task_id", "expected_value", "reference_solution", "input", "workspace")
 

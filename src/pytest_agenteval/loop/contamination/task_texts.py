@@ -33,29 +33,29 @@ _MAY_BE_MISSING = re.compile(r"[*?]|\{0?,")
 _HOLDS_LETTERS = re.compile(r"\\[wWdDS]|[^\W_]")
 _MARKS = re.compile(r"\\[a-zA-Z.]|\(\?")
 
+# Files of a starting workspace with more bytes than this are not read: nobody copies from them.
 MOST_WORKSPACE_TEXT = 200_000
-"""Bytes of a file of a starting tree beyond which it is no text that anybody copies from."""
 
 _ROOT_MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
 
+# Metadata keys whose values are searched for; other values are labels.
 OWN_METADATA = re.compile("needle|marker|canary|expected|answer|secret|gold")
-"""Keys of metadata whose values are no labels, but something that is looked for."""
 
+# Keys of an input that name our own folders, which the agent does not see.
 _PLACES = ("base_fixture", "fixture_dir")
-"""Keys of an input that name folders of ours: the agent is not given them."""
 
 _ID_WORD = re.compile(r"[^\W_]+")
 _LEAST_ID_WORDS = 3
 _DAY = re.compile(r"(\d{4})\D(\d\d)\D(\d\d)")
 _IS_TYPE = re.compile("(?:^t|_t|T)ype$")
+# How many letters all forms of a word have in common at their beginning.
 LEAST_STEM = 5
-"""Letters that all forms of a word begin with."""
 
 _FILE_NAME = re.compile(r"[^*?{}\[\]]+\.\w{1,5}")
 
+# How a prompt must write a text for it to be this one: in any way; with capitals, or as one word; as one
+# word, with hyphens or the like.
 Spelling = Literal["any", "title", "joined"]
-"""How a prompt has to write a text for it to be this one: in any way; with capitals, or as one word; as one
-word, with hyphens or the like."""
 
 
 class Leak(Record, frozen=True):

@@ -23,34 +23,31 @@ from pytest_agenteval.loop.feedback.content import (
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
 
+# ASCII characters for each token, as offline models count too.
 ASCII_CHARACTERS = 4
-"""Characters of a token where all is ASCII: what offline models count too."""
 
 _ALPHABETS = re.compile("[\x80-\u0dff\u10a0-\u10ff\u1e00-\u2e7f]")
 _WIDE = re.compile("[\u0e00-\u109f\u1100-\u1dff\u2e80-\uffff]")
 _RARE = re.compile("[\U00010000-\U0010ffff]")
 
+# Tokens of a character that is not ASCII: half a token for a letter of other alphabets (accents, Greek,
+# Cyrillic, Arabic, Devanagari) and for signs, one for a character of Chinese, Japanese, Korean, Thai or
+# Ethiopic, two for others, such as emoji. Today's tokenizers need fewer for all of them.
 TOKENS_OF_CHARACTERS = ((_ALPHABETS, 0.5), (_WIDE, 1.0), (_RARE, 2.0))
-"""Tokens of a character that is not ASCII.
 
-Half a token for a letter of other alphabets (accents, Greek, Cyrillic, Arabic, Devanagari) and signs, one for
-a character of Chinese, Japanese, Korean, Thai or Ethiopic, two beyond, where emoji are. Tokenizers of today
-need fewer for all of them.
-"""
-
+# With fewer tokens than this, a bucket is shown by its figures alone, and a trial or a line is left out.
 LEAST_BUCKET, LEAST_TRIAL, LEAST_LINE = 450, 220, 10
-"""Tokens below which a bucket is shown by its figures alone, and a trial or a line is left out."""
 
+# Tokens of the surroundings: of a title, and of the mark before each line.
 TITLE, LINE = 6, 2
-"""Tokens of what stands around: a title, and the mark before each line."""
 
+# The share of a shortened input that is taken from its end.
 END_SHARE = 0.7
-"""How much of an input that is too long is its end."""
 
 GAP = "(…)"
 
+# How many graders of a bucket, and of all buckets, Markdown names.
 MOST_GRADERS = 6
-"""Graders of a bucket, and of all of them, that are named in Markdown."""
 
 SECTION_WEIGHTS: dict[SectionKind, float] = {
     "checks": 4, "input": 4, "calls": 3, "reasons": 2, "reference": 2, "files": 2, "answer": 1.5,
@@ -58,25 +55,25 @@ SECTION_WEIGHTS: dict[SectionKind, float] = {
 TRIAL_WEIGHTS = (4.0, 2.0, 1.5)
 PASSING_WEIGHT = 1.5
 
+# This many repeated lines in a row are not shown again.
 REPEATED_LINES = 4
-"""So many repeated lines in a row are not shown again."""
 
+# All sequences of ``REPEATED_LINES`` lines that a suite's inputs contained so far.
 LineWindows = set[tuple[str, ...]]
-"""Every ``REPEATED_LINES`` lines in a row that inputs of a suite had so far."""
 
+# With fewer tokens for buckets than this, there is no feedback.
 LEAST_ROOM = 250
-"""Tokens for buckets below which feedback says nothing."""
 
+# For each of this many tokens of the budget, one more bucket is named.
 TOKENS_OF_A_NAME = 120
-"""One bucket more is named for so many tokens of the budget."""
 
 LEAST_NAMES = 5
 TOKENS_OF_A_GRADER, LEAST_GRADERS = 700, 2
+# The shares of buckets, guide and earlier rounds in the rest of the budget.
 PART_WEIGHTS = (10.0, 2.0, 2.0)
-"""How buckets, guide and earlier rounds share what is left of the budget."""
 
+# How many steps a bisection of the remaining room takes.
 BISECTIONS = 7
-"""How often half of the room that is left in doubt is looked at."""
 
 
 def estimate_tokens(text: str) -> int:

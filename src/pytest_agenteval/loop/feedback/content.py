@@ -31,8 +31,8 @@ LEAST_BUDGET = 1_500
 TRIALS = 3
 
 SectionKind = Literal["input", "checks", "reasons", "calls", "reference", "files", "answer"]
+# What shows which decision went wrong first; ``nothing`` if nothing does.
 Basis = Literal["check", "tool error", "passing trial", "reference", "limit", "nothing"]
-"""What tells which decision went wrong first; ``nothing`` where nobody can tell."""
 
 
 class FeedbackOptions(FrozenValue, frozen=True):

@@ -57,18 +57,19 @@ from pytest_agenteval.text.formatting import one_line, pluralize
 from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
+# The folder beside an agent's module from which ``read_templates`` reads its prompts.
 PROMPT_FOLDER = "prompts"
-"""The folder beside an agent's module from which ``read_templates`` reads its prompts."""
 
 SETTINGS = "settings."
 NOT_RECORDED = "not recorded: the run was made before reads of prompts were events, or its agent reads none"
 
+# How many tasks' descriptions make up a bucket's rule.
 MOST_TASKS = 3
-"""Tasks whose descriptions make a bucket's rule."""
 
 MOST_RULE, MOST_ASKS = 220, 160
 _FIRST_SENTENCE = re.compile(r"(?<=[.?!])\s")
 
+# Rules for whoever changes prompts because of feedback.
 RULES = (
     "Make the smallest change that could mend a category of failures; do not rewrite what works.",
     "Change one component at a time: one prompt file, one idea.",
@@ -81,7 +82,6 @@ RULES = (
     "nothing for it and say so. `not_recorded` and `bad_arguments` are no broken tool: the agent sent what "
     "no recording, or no schema, knows.",
 )
-"""What holds for whoever changes prompts because of feedback."""
 
 
 class PromptText(FrozenValue, frozen=True):

@@ -27,27 +27,28 @@ from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.formatting import format_figure, one_line, printable
 from pytest_agenteval.text.json_values import canonical_json, compact_json, jsonable
 
+# Characters of a call's arguments: in the list of calls, and beside that list.
 MOST_ARGS, MOST_ARGS_BESIDE = 200, 100
-"""Characters of a call's arguments: in the list of calls, and where the list stands beside."""
 
 MOST_TOOL = 80
 REFERENCE = "the reference solution, one way of many,"
 
+# A new line of a file is recognized in a call's arguments if it has this many characters.
 SHORTEST_LINE = 4
-"""Characters from which on a line that came into a file is known again in a call."""
 
+# How an argument of a reference solution refers to the result of an earlier call.
 _EARLIER_RESULT = re.compile(r"\$\d")
-"""How an argument of a reference solution refers to what an earlier call gave."""
 
 MOST_SIDE, MOST_CLAIM = 120, 160
+# A text that a check found is recognized elsewhere if it has this many characters: as a whole, and as a part
+# of another.
 SHORTEST, SHORTEST_PART = 4, 6
-"""Characters from which on a text that a check found is known again: whole, and as a part of another."""
 
+# Findings of checks that name no call.
 _WORDS = re.compile(r"(?:yes|no|none|never|nothing|no such file|no calls?|once|true|false|[\d.,\s]+)$", re.I)
-"""What checks find that names no call."""
 
+# What separates the items of a list that a check found.
 _LIST = re.compile(r",\s|\s\|\s")
-"""What stands between the parts of a list that a check found."""
 
 
 class ComparedCall(FrozenValue, frozen=True):
@@ -344,18 +345,18 @@ def quotes(answer: str, found: str) -> bool:
 
 MOST_RESULT, MOST_CHECK_SIDE, MOST_CHECK_CLAIM, MOST_REASON = 120, 200, 200, 600
 MOST_LINE = 400
+# Lines of a section before anything is cut for lack of room.
 MOST_LINES = 60
-"""Lines of a section before anything is cut for want of room."""
 
+# Sections of a trial that passed, which needs no explanation.
 OF_PASSING: tuple[SectionKind, ...] = ("input", "calls", "files", "answer")
-"""Sections of a trial that passed: there is nothing to explain."""
 
+# How graders begin to say that they expected a pattern.
 PATTERN = "a match of "
-"""How graders begin to say that a pattern was expected."""
 
 MOST_MARK = 80
+# How many unchanged lines of a file are shown around changed ones.
 UNCHANGED = 1
-"""Unchanged lines of a file around changed ones."""
 
 
 def trial_feedback(

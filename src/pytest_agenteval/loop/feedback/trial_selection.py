@@ -27,11 +27,11 @@ from pytest_agenteval.tasks.task_spec import Task, Turn
 from pytest_agenteval.text.errors import AgentEvalError, ProblemsFound, UsageMistake, nearest_names
 from pytest_agenteval.text.formatting import one_line, pluralize, tally
 
+# A text of a held-out task reveals that task if it has this many characters; shorter ones are common words.
 SHORTEST_TEXT = 12
-"""Characters from which on a text of a held-out task tells of it, and is no common word."""
 
+# A text among an agent's settings counts as an instruction if it has this many characters.
 SHORTEST_INSTRUCTION = 60
-"""Characters from which on a text among an agent's settings is taken for an instruction."""
 
 ROUND_TEXTS = ("summary", "decision", "diff", "sentence")
 HIDDEN = "(a line that quotes a held-out task)"
@@ -211,11 +211,11 @@ def _held_out_leaks(texts: Mapping[str, str], suites: Sequence[SuiteWithTasks]) 
 
 MOST_NAMES = 10
 
+# How many failing trials of a bucket are read to choose among them.
 MOST_READ = 40
-"""Failing trials of a bucket whose transcripts are read to choose among them."""
 
+# The graders of a trial that did not pass, each with its failed checks.
 Failures = frozenset[tuple[str, str]]
-"""What failed in a trial: each grader that was not passed, with each of its checks that failed."""
 
 
 class BucketTrials(FrozenValue, frozen=True):

@@ -32,11 +32,12 @@ from pytest_agenteval.text.formatting import format_figure, one_line, pluralize
 MOST_NAMES = 5
 MOST_NAME = 200
 
+# The names of the buckets that should rise.
 FocusBuckets: TypeAlias = Collection[str]
-"""The names of the buckets that are to rise."""
 
+# The one-sided probability with which a change that improves nothing may be confirmed, over all looks at the
+# held-out split.
 LEVEL = 0.05
-"""How often, one-sided, something that is no better may be confirmed: at all looks at the held-out split."""
 
 
 def paired_scores(

@@ -49,32 +49,30 @@ from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import format_duration, one_line, pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
+# Seconds that the command has to end after it was asked to end.
 AGENT_GRACE_S = 5.0
-"""Seconds that the command has to end after a request to end."""
 POLL_S = 0.1
+# How much a command may print. One that prints without end would fill the disk before its time is over.
 MOST_OUTPUT_BYTES = 50_000_000
-"""What a command may print: one that prints without end would fill the disk before its time is over."""
 LAST_CHARACTERS = 8_000
 AGENT_MARK = "AGENTEVAL_CODING_AGENT"
 _ASSIGNMENT, _PLAIN = re.compile(r"\w+="), re.compile(r"[\w./+-]+")
 
 MOST_PATHS = 4
 MOST_PATH = 200
+# A larger file is no prompt.
 MOST_PROMPT_BYTES = 1_000_000
-"""A prompt that is larger is none."""
 
+# Settings and files of a repository that make git run programs, overlook files or look elsewhere. What git's
+# own maintenance writes beside them is not included, since that may happen at any time.
 WATCHED = (
     "config", "config.worktree", "hooks", "info/attributes", "info/exclude", "info/grafts",
     "info/sparse-checkout", "objects/info/alternates", "objects/info/http-alternates",
 )  # fmt: skip
-"""What in a repository makes git run programs, overlook files or look elsewhere.
-
-Not what git's own tidying writes beside that, which may come at any time.
-"""
 
 REPLACEMENTS = "refs/replace/"
+# Prefixes of references that only people who work in the repository move. Others move with each fetch.
 OWN_NAMES = ("refs/heads/", "refs/tags/", STASH)
-"""How names begin that only whoever works in the repository moves; others move with each fetch."""
 
 MOST_LINE = 300
 MOST_LEAKS = 3

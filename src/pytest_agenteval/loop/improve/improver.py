@@ -59,22 +59,22 @@ BRANCH = "agenteval/improve-"
 MOST_NAMES = 5
 LATEST = "latest"
 IMPROVEMENT_VARIABLE = "AGENTEVAL_IMPROVEMENT"
+# Seconds that left-over processes have to end after they were asked to end.
 GRACE_S = 5.0
-"""Seconds that processes which nobody waits for have to end after a request to end."""
 
+# Options of pytest that an improvement sets itself, or that leave nothing to compare.
 OWN_OPTIONS = (
     "--repetitions", "--collect-only", "--co", "--agent-split", "--agent-prompt", "--agent-results",
     "--agent-run-name", "--agent-only", "--agent-regrade", "--agent-baseline", "--agent-gate",
     "--agent-report", "--agent-comment", "--agent-max-trials", "--rootdir", "-h", "--help", "--version",
     "--reruns",
 )  # fmt: skip
-"""Options of pytest that an improvement gives itself, or that leave nothing to compare."""
 
+# Options of pytest with which old and new might not run the same tasks.
 STOPPING_OPTIONS = ("--exitfirst", "--maxfail", "--lf", "--last-failed", "--sw", "--stepwise")
-"""Options of pytest by which old and new would not be tried on the same tasks."""
 
+# After this many rounds in a row of which none was accepted, held-out tasks decide.
 WITHOUT_KEEP = 2
-"""Rounds in a row without a keep after which held-out tasks decide."""
 
 MOST_LINE = 300
 

@@ -32,19 +32,20 @@ from pytest_agenteval.session.inner_pytest import (
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError
 
+# The variant with the new prompts, if both sides are run together. The variant with the old ones has no name.
 NEW_VARIANT = "new"
-"""The variant that has the new prompts, where both sides are tried in one run; the old ones have no name."""
 
+# The width of pytest's output. A narrower one cuts off error messages.
 OUTPUT_COLUMNS = "300"
-"""Columns for which pytest writes: in fewer it cuts off what went wrong."""
+# Exit statuses of a pytest that ran everything. Misses and failures are among its results.
 COMPLETED = (0, 1)
-"""Exit statuses of a pytest that tried everything: misses and failures are what it is for."""
+# A trial that is repeated until it passes says nothing about a prompt, and its repetitions are not in the
+# plan.
 NO_RERUNS = ("-p", "no:rerunfailures")
-"""A trial that is repeated until it passes says nothing of a prompt, and nobody has counted it beforehand."""
+# How lines with errors begin, and among them the most informative.
 _COMPLAINTS = (re.compile(r"^E  |(^|: )(error|ERROR)\b"), re.compile("^E  "))
-"""How lines begin that say what is wrong, and of these the ones that say most."""
+# A problem in the file of a suite or task, as ``errors.Problem`` writes it.
 _PROBLEM = re.compile(r"^(\S.*)\n  (expected: .*)\n  (found: .*)$", re.MULTILINE)
-"""What is wrong with a suite's or a task's file, as ``errors.Problem`` says it."""
 CONFIGURATION = (
     "pytest.ini",
     ".pytest.ini",

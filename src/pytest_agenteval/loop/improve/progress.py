@@ -29,8 +29,8 @@ from pytest_agenteval.text.formatting import (
 from pytest_agenteval.text.json_values import jsonable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
+# How much of a round is done: nothing for certain, the change, the run of the focus, or everything.
 Step = Literal["coding", "changed", "screened", "decided"]
-"""What of a round is done: nothing for sure, the change is made, the focus was tried, all of it."""
 
 Decision = Literal["", "kept for now", "discarded", "refused", "nothing changed"]
 Outcome = Literal["", "confirmed", "kept on dev, not confirmed", "nothing kept"]
@@ -38,8 +38,8 @@ Outcome = Literal["", "confirmed", "kept on dev, not confirmed", "nothing kept"]
 STATE, LOG, LOG_JSON = "state.json", "log.md", "log.json"
 MOST_NAMES = 5
 MOST_SENTENCE = 2_000
+# Characters of a diff in the log; git has all of it.
 MOST_DIFF = 20_000
-"""Characters of a diff in the log; git has all of it."""
 
 
 class Limits(FrozenValue, frozen=True):
