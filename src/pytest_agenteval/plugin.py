@@ -20,14 +20,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.plan import PlannedTask
     from pytest_agenteval.records.trial import Trial
     from pytest_agenteval.session.api.fixture import AgentEval
-    from pytest_agenteval.session.eval_session import EvalSession
 
-# The attribute of an item that says how often its body runs. session/python_tests.py has the same name:
-# importing it from there would slow down every run.
-MARKED_TEST = "agenteval_marked_test"
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
-# Files that hold the rows of a suite. If one is named on the command line, an error names the suite instead.
-TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
 MARKS = (
     "agenteval(repetitions=1, threshold=1.0): a trial of an agent; a test of one's own is run so often, and "
     "passes where this share of its repetitions does (pytest-agenteval)",
@@ -37,7 +31,7 @@ MARKS = (
     "mixed: a trial of a suite of kind mixed, or of no suite: a miss is a failure (pytest-agenteval)",
 )
 # How many files that hold no tasks are remembered; hints about misnamed suite files come from them.
-MOST_REMEMBERED = 500
+MOST_UNCOLLECTED = 500
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -96,9 +90,9 @@ def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager
 @pytest.fixture
 def task(request: pytest.FixtureRequest) -> PlannedTask:
     """The task of this trial; a conftest that replaces it changes what the agent is given."""
-    from pytest_agenteval.session.trial_items import task_of
+    from pytest_agenteval.session.trial_items import planned_task_of
 
-    return task_of(request)
+    return planned_task_of(request)
 
 
 @pytest.fixture
@@ -148,7 +142,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect JSON and YAML files that hold tasks; every other file is left alone."""
     suffix = file_path.suffix.lower()
-    if suffix not in SUFFIXES and not (suffix in TABLES and parent.session.isinitpath(file_path)):
+    if suffix not in SUFFIXES and not _is_named_table(suffix, file_path, parent.session):
         return None
     collected = None
     if _worth_a_look(file_path, parent):
@@ -157,13 +151,24 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         from pytest_agenteval.session.stash import uncollected_key
 
         paths = parent.config.stash.setdefault(uncollected_key, [])
-        if len(paths) < MOST_REMEMBERED:
+        if len(paths) < MOST_UNCOLLECTED:
             paths.append(file_path)
     return collected
 
 
+def _is_named_table(suffix: str, path: Path, session: pytest.Session) -> bool:
+    """Whether the command line names a file of a suite's rows: an error then names the suite instead."""
+    if not session.isinitpath(path):
+        return False
+    from pytest_agenteval.tasks.file_names import TABLE_SUFFIXES
+
+    return suffix in TABLE_SUFFIXES
+
+
 def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pytest.Collector | None]:
-    if _eval_session(config) is not None:
+    from pytest_agenteval.session.run_hooks import find_eval_session
+
+    if find_eval_session(config) is not None:
         from pytest_agenteval.session.task_files import collect_file
 
         return collect_file
@@ -195,6 +200,8 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a marked test as often as its mark says; any other is left alone."""
+    from pytest_agenteval.session.stash import MARKED_TEST
+
     marked = pyfuncitem.__dict__.pop(MARKED_TEST, None)
     if marked is None:
         return None
@@ -221,6 +228,7 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """End the session for a usage mistake in a conftest further down, such as a name claimed twice."""
     from pytest_agenteval.registry.registration import HOOK
+    from pytest_agenteval.session.run_hooks import find_eval_session
 
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
@@ -232,7 +240,7 @@ def pytest_make_collect_report(
         report.longrepr = str(raised.value)
     elif raised is not None and any(entry.name == HOOK for entry in raised.traceback):
         _refuse_registration(report, raised.value, collector.config)
-    if report.longrepr is not None and _eval_session(collector.config) is not None:
+    if report.longrepr is not None and find_eval_session(collector.config) is not None:
         from pytest_agenteval.session.pytest_output import without_secrets
 
         report.longrepr = without_secrets(report.longrepr)
@@ -258,7 +266,10 @@ def pytest_collection_modifyitems(
 
     This comes last of all: a sample is drawn from what ``-k`` and ``-m`` have left.
     """
-    evals = _eval_session(config)
+    from pytest_agenteval.session.run_hooks import find_eval_session
+    from pytest_agenteval.session.stash import all_collected_key
+
+    evals = find_eval_session(config)
     # Before -k leaves out any items: those stay in memory too, as pytest counts them.
     if evals is not None:
         from pytest_agenteval.processes.startup import freeze_once
@@ -277,8 +288,6 @@ def pytest_collection_modifyitems(
         left_out = evals.select(items)
         if left_out:
             config.hook.pytest_deselected(items=left_out)
-    from pytest_agenteval.session.stash import all_collected_key
-
     config.stash[all_collected_key] = True
     return result
 
@@ -286,12 +295,13 @@ def pytest_collection_modifyitems(
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Check that nothing is missing for the selected trials, before the first starts."""
+    from pytest_agenteval.session.run_hooks import find_eval_session
     from pytest_agenteval.session.stash import all_collected_key
 
     if all_collected_key not in session.config.stash:
         # Ctrl-C or an error ended the collection: pytest ends, and there is no plan to check.
         return
-    evals = _eval_session(session.config)
+    evals = find_eval_session(session.config)
     tests = list(_own_tests(session.items))
     if evals is None and not tests:
         return
@@ -373,16 +383,11 @@ def _own_tests(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
             yield item
 
 
-def _eval_session(config: pytest.Config) -> EvalSession | None:
-    from pytest_agenteval.session.stash import eval_session_key
-
-    evals: EvalSession | None = config.stash.get(eval_session_key, None)
-    return evals
-
-
 def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:
     """Whether a file may hold tasks, judged by its name and folder: most do not, and cost no import."""
-    if _eval_session(parent.config) is not None or parent.session.isinitpath(path):
+    from pytest_agenteval.session.run_hooks import find_eval_session
+
+    if find_eval_session(parent.config) is not None or parent.session.isinitpath(path):
         return True
     from pytest_agenteval.tasks.file_names import in_suite, is_calibration_name, is_task_name
 

@@ -43,6 +43,11 @@ LOOK_AGAIN_S = 0.05
 CLOSING_S = 4.0
 # Seconds that the loop may be busy with one piece of an agent's work: at the end, nobody waits longer for it.
 DEAF_S = 2.0
+# Seconds that the main thread waits for a trial at a time. One long wait would delay Ctrl-C, the stop signal
+# of xdist's controller, and the items that it sends meanwhile.
+WAIT_S = 0.1
+# Seconds between two looks at a trial while another event loop waits for it.
+POLL_S = 0.005
 
 
 class Pool:

@@ -10,8 +10,8 @@ from typing import Any
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.text.json_values import compact_json, mend_surrogates_in
 
+# The declared schema of a tool without arguments.
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
-"""The schema of a tool that takes no arguments, as it is declared."""
 
 
 class ToolSpec(Record, frozen=True):
@@ -36,7 +36,8 @@ class ToolSpec(Record, frozen=True):
         return {"type": "function", "function": function}
 
 
-MOST_REMEMBERED = 512
+# How many tools, and how many lists of tools, are remembered.
+MOST_TOOLS = 512
 
 # By the ids of the tools, for all trials of a suite are offered the same objects. Each entry holds its tools:
 # else an id could be given to another object.
@@ -48,7 +49,7 @@ def declared_tool(tool: ToolSpec) -> ToolSpec:
     """Give a tool as it is declared to a model: by name, description and schema."""
     held = _declared.get(id(tool))
     if held is None:
-        if len(_declared) >= MOST_REMEMBERED:
+        if len(_declared) >= MOST_TOOLS:
             _declared.clear()
         held = _declared[id(tool)] = (tool, ToolSpec(tool.name, tool.description, tool.parameters))
     return held[1]
@@ -59,14 +60,14 @@ def tools_text(tools: tuple[ToolSpec, ...]) -> str:
     key = tuple(map(id, tools))
     held = _texts.get(key)
     if held is None:
-        if len(_texts) >= MOST_REMEMBERED:
+        if len(_texts) >= MOST_TOOLS:
             _texts.clear()
         held = _texts[key] = (tools, compact_json([tool.to_json() for tool in tools]))
     return held[1]
 
 
+# How deep brackets may be nested: deeper than any tool needs, and not deep enough to break an encoder.
 DEEPEST = 100
-"""How deep brackets may be nested: deeper than any tool needs, and less than breaks a writer."""
 
 NO_OBJECT = "the arguments are not a JSON object"
 
@@ -138,5 +139,5 @@ def _finite(text: str) -> float:
     return number
 
 
+# Reads JSON strictly. Python's own decoder also accepts NaN and infinity, which are no JSON.
 JSON_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)
-"""Reads JSON as it is defined: Python's own takes NaN and infinity too, which nobody else does."""

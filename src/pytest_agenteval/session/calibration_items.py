@@ -111,13 +111,13 @@ class CalibrationItem(pytest.Item):
         except OSError as failed:  # a full disk
             problem = f"the calibration cannot be written to {evals.folder}: {failed.strerror or failed}"
             pytest.fail(problem, pytrace=False)
-        unread = list(unreadable(results))
+        unread = list(unreadable_lines(results))
         if unread:
             pytest.fail("\n".join(unread), pytrace=False)
         return results
 
 
-def unreadable(results: dict[str, Any]) -> Iterator[str]:
+def unreadable_lines(results: dict[str, Any]) -> Iterator[str]:
     """Name each judge none of whose replies could be read: its agreement is unknown."""
     from pytest_agenteval.reports.calibration_report import format_unreadable
 

@@ -14,15 +14,16 @@ from _pytest.python import PyCollector
 from msgspec.structs import replace
 
 from pytest_agenteval.engine.trial import error_details
-from pytest_agenteval.records.evidence import Grade, Outcome
+from pytest_agenteval.records.evidence import ROUNDING, Grade, Outcome
 from pytest_agenteval.records.plan import OWN_MODEL, Kind, Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.records.trial import Digests, ErrorDetails, Trial
 from pytest_agenteval.records.truncation import truncated_text
 from pytest_agenteval.session.api.code_tasks import CodeTasks
-from pytest_agenteval.session.api.fixture import AgentEval, SessionEnvironment, place_of, suite_of, task_of
+from pytest_agenteval.session.api.fixture import AgentEval, SessionEnvironment, place_of, suite_of, task_id_of
 from pytest_agenteval.session.api.suite import Suite, name_of
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
+from pytest_agenteval.session.stash import MARKED_TEST
 from pytest_agenteval.session.trial_items import TrialItem, collect_items, trial_functions
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.json_values import text_digest
@@ -77,7 +78,7 @@ class MarkedTest:
         suite, function = suite_of(item), getattr(item, "function", None)
         self._task = PlannedTask(
             suite=suite,
-            id=task_of(item),
+            id=task_id_of(item),
             agent=name_of(function or item),
             kind=self._kind,
             bucket=item.path.stem,
@@ -102,7 +103,7 @@ class MarkedTest:
                 (broken if trial.ending == "errored" else failed).append(raised)
         share = 1 - len(failed) / max(1, self._repetitions - len(broken))
         # A share such as 1 - 1/3 is not exact in binary, so it may come out just below its threshold.
-        if not broken and share >= self._threshold - 1e-9:
+        if not broken and share >= self._threshold - ROUNDING:
             return
         first = (broken or failed)[0]
         if self._repetitions > 1:
@@ -158,10 +159,6 @@ def _digests(item: pytest.Item) -> Digests:
         return Digests()
     digest = text_digest(source)
     return Digests(ruler=digest, graders={ASSERTS: f"1:{digest[:12]}"})
-
-
-# The attribute of an item that says how often its body runs; plugin.py looks for it.
-MARKED_TEST = "agenteval_marked_test"
 
 
 def agenteval_of(request: pytest.FixtureRequest) -> AgentEval:

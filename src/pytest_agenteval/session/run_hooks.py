@@ -24,9 +24,15 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
 
 
+def find_eval_session(config: pytest.Config) -> EvalSession | None:
+    """Give the evals of this session; None until the first task file or test needs them."""
+    evals: EvalSession | None = config.stash.get(eval_session_key, None)
+    return evals
+
+
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Show how many trials will run, with which models."""
-    evals = _eval_session(config)
+    evals = find_eval_session(config)
     if evals is None or not (evals.selected or evals.calibrations):
         return []
     from pytest_agenteval.session.summary import collection_header
@@ -38,7 +44,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Show the run's progress, and stop what is still running when the loop ends, however it ends."""
     are_stopped = _stop_commands(session.config)
-    evals = _eval_session(session.config)
+    evals = find_eval_session(session.config)
     if evals is not None and evals.selected and not evals.settings.dry_run:
         from pytest_agenteval.session.panel import begin_progress
 
@@ -46,7 +52,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     try:
         return (yield)
     except pytest.exit.Exception:
-        evals = _eval_session(session.config)
+        evals = find_eval_session(session.config)
         if evals is not None and evals.has_runner and evals.runner.stop.received:
             # The controller has stopped this worker, which is no error.
             return True
@@ -55,7 +61,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         # First the panel: the rest may take long, or be interrupted.
         if progress_key in session.config.stash:
             session.config.stash[progress_key].close()
-        evals = _eval_session(session.config)
+        evals = find_eval_session(session.config)
         if evals is not None and evals.has_runner:
             evals.runner.close()
         if hasattr(session.config, "workeroutput") and (evals is not None or not session.items):
@@ -71,7 +77,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 def _stop_commands(config: pytest.Config) -> bool:
     """Make the GitHub Actions runner ignore commands while agents act; True if this process undoes that."""
-    evals = _eval_session(config)
+    evals = find_eval_session(config)
     if evals is None or config.option.collectonly or evals.settings.dry_run:
         return False
     if not (evals.selected or evals.calibrations or evals.tests):
@@ -90,7 +96,7 @@ def pytest_runtest_makereport(
     """Put the agent's time, the score and its reasons onto reports, and take secrets out of them."""
     # The first wrapper sees the report last, so what other plugins add to it is cleaned too.
     report = yield
-    evals = item.config.stash.get(eval_session_key, None)
+    evals = find_eval_session(item.config)
     if evals is not None:
         evals.complete_report(item, report)
     return report
@@ -192,7 +198,3 @@ def _speaks_for_run(config: pytest.Config) -> bool:
     from pytest_agenteval.session.run_info import was_started
 
     return was_started(info)
-
-
-def _eval_session(config: pytest.Config) -> EvalSession | None:
-    return config.stash.get(eval_session_key, None)

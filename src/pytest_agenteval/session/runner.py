@@ -23,7 +23,7 @@ from pytest_agenteval.engine.executor import (
 )
 from pytest_agenteval.engine.jobs import Admissions, ProviderAdmission, TrialJob, standings_of_run
 from pytest_agenteval.engine.local_executor import LocalExecutor
-from pytest_agenteval.engine.pool import Pool
+from pytest_agenteval.engine.pool import POLL_S, WAIT_S, Pool
 from pytest_agenteval.processes.captured_output import redirect_trial_output
 from pytest_agenteval.processes.process_groups import end_with_parent
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
@@ -67,12 +67,6 @@ def admissions(
     # The budget last: it reserves money for a trial that nothing else refuses.
     return Admissions([breaker] if budget is None else [breaker, budget])
 
-
-# Seconds that pytest waits for a trial at a time. One long wait would delay Ctrl-C, the stop signal of the
-# controller, and the items that xdist sends meanwhile.
-TICK = 0.1
-
-POLL = 0.005  # seconds between two looks at a trial while a test's own event loop waits for it
 
 QUICK_S = 0.0005
 # Seconds for which pytest leaves the interpreter to each trial that has just started, and to all.
@@ -205,7 +199,7 @@ class TrialRunner:
         self.stop.raise_if_stopped(item.session)
         self._pool.hand_over(self._to_carry_out(jobs), first=True)
         while not all(self._pool.wait(job, 0) or job.not_run for job in jobs):
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(POLL_S)
         return [self._wait(job, item) for job in jobs]
 
     def begin_test(self, plan: Plan, item: pytest.Item) -> Plan:
@@ -263,7 +257,7 @@ class TrialRunner:
             skip_item(item, why)
         conditions = self._attempts.conditions
         future = self._pool.calibrate(CalibrationRequest(plan, conditions))
-        while not wait([future], TICK).done:
+        while not wait([future], WAIT_S).done:
             self.stop.raise_if_stopped(item.session)
         result = future.result()
         if self.budget is not None:
@@ -313,7 +307,7 @@ class TrialRunner:
         try:
             trial = self._pool.wait(job, 0)  # most have ended long ago
             while trial is None:
-                trial = self._pool.wait(job, TICK)
+                trial = self._pool.wait(job, WAIT_S)
                 if job.not_run is not None:
                     skip_item(item, job.not_run)
                 if trial is None:

@@ -1,4 +1,4 @@
-"""The keys under which a session stores its state on pytest's config; importing them costs nothing."""
+"""The keys under which a session stores its state with pytest; importing them costs nothing."""
 
 from __future__ import annotations
 
@@ -34,3 +34,6 @@ budget_key: pytest.StashKey[Any] = pytest.StashKey()
 
 # Holds the ``processes.files.PresenceLock`` of the run that this process is at work on.
 held_run_key: pytest.StashKey[Any] = pytest.StashKey()
+
+# The attribute of a test item that says how often the test's body runs.
+MARKED_TEST = "agenteval_marked_test"

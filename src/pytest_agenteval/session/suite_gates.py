@@ -42,7 +42,7 @@ WITH_BASELINE = {"not_worse": True, "errored": 0.05}
 def _effective_gate(own: Gate, settings: Settings) -> Gate:
     """Override a suite's own gate by this run's options; a baseline without any rule brings two rules."""
     gate = written_gate(own, settings)
-    if settings.gate is None or gate.asks or not (settings.baseline or gate.baseline):
+    if settings.gate is None or gate.has_rules or not (settings.baseline or gate.baseline):
         return gate
     return from_builtins(Gate, {**WITH_BASELINE, **_rules_of(gate)})
 
@@ -110,7 +110,7 @@ def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tupl
                 except UsageMistake as mistake:
                     raise UsageMistake(f"{short_path(file)}: gate.baseline: {mistake}") from None
             rules["baseline"] = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-        gates.append(SuiteGate(name, rules, dict(counts), assumed=not written_gate(own, settings).asks))
+        gates.append(SuiteGate(name, rules, dict(counts), assumed=not written_gate(own, settings).has_rules))
     unknown = next((name for name in sorted(typed) if name not in known), None)
     if unknown is not None and known:
         place = settings.places.get("gate", "--agent-gate")

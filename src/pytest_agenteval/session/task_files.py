@@ -13,6 +13,7 @@ from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.planning.parametrization import Case
 from pytest_agenteval.session.trial_items import PLUGIN, TrialItem, collect_items, trial_functions
 from pytest_agenteval.tasks.documents import holds_calibration, short_path
+from pytest_agenteval.tasks.file_names import TABLE_SUFFIXES
 from pytest_agenteval.text.errors import ProblemsFound
 
 
@@ -42,10 +43,6 @@ def _table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> Tab
     file: TableFile = TableFile.from_parent(parent, path=path)
     file.suite_file = suite_file
     return file
-
-
-# Suffixes of files that hold rows, and never tasks of their own.
-TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
 
 
 class TaskFile(pytest.Module):
@@ -90,7 +87,7 @@ def collect_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
     evals = get_eval_session(parent.config)
     if parent.session.isinitpath(path) and (table := _table_file(evals, path, parent)):
         return table
-    if path.suffix.lower() in TABLES:
+    if path.suffix.lower() in TABLE_SUFFIXES:
         return None
     if not (evals.planner.suites.may_hold_tasks(path) or parent.session.isinitpath(path)):
         return None

@@ -139,7 +139,7 @@ def run_trial_for_item(
     return trial
 
 
-def task_of(request: pytest.FixtureRequest) -> PlannedTask:
+def planned_task_of(request: pytest.FixtureRequest) -> PlannedTask:
     item = request.node
     if not isinstance(item, TrialItem):
         raise pytest.UsageError(f"{item.nodeid}: the fixtures of pytest-agenteval are for task files")
@@ -304,7 +304,7 @@ class TrialFunctions:
                 keywords={shape.callspec.id: True},
             )
             # `trial` is set too: an attribute that an item gets later would cost a dictionary of its own.
-            item.task = task if audit is None else audit.task_of(task, shape.case)
+            item.task = task if audit is None else audit.task_with_reference(task, shape.case)
             item.case, item.evals, item.trial = shape.case, evals, None
             item.extra_keyword_matches.update(words)
             yield item

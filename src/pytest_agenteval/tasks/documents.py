@@ -204,8 +204,8 @@ def _refuse(file: str, line: int | None, expected: str, found: str, hint: str = 
     raise ProblemsFound([Problem(file, line, (), expected, found, hint)]) from None
 
 
+# Keys that identify a task, and how similar a misspelt key must be to count as one of them.
 _NEAR: Mapping[str, float] = {"id": 0.8, "input": 0.8, "graders": 0.75}
-"""The keys by which a task is known, and how like one of them another key has to be to be taken for it."""
 
 _STRING_OR_COMMENT = re.compile(r"""("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/""", re.DOTALL)
 _LAST_COMMA = re.compile(r",(?=\s*[}\]])")

@@ -11,8 +11,8 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TypeAlias, TypeVar
 
+# A pattern whose braces expand to more patterns than this matches nothing: it must be a mistake.
 MOST_ALTERNATIVES = 1000
-"""A pattern whose braces mean more patterns than this fits nothing: nobody means that."""
 
 W = TypeVar("W")
 G = TypeVar("G")

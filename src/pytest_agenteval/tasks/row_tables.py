@@ -17,8 +17,8 @@ from pytest_agenteval.tasks.validation import value_text
 from pytest_agenteval.text.errors import Problem, ProblemsFound
 from pytest_agenteval.text.json_values import jsonable
 
+# How many rows with problems are listed one by one; further ones are only counted.
 MOST_PROBLEMS = 20
-"""Rows whose problems are listed one by one; of the others there is their number."""
 
 
 class RowProblems:

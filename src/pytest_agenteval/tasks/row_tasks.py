@@ -212,8 +212,8 @@ def _list(value: Any) -> Any:
     return [part.strip() for part in cell_text(value).split(",") if part.strip()]
 
 
+# What may follow a column's name, with the function that reads its text in this way.
 READINGS: Mapping[str, Callable[[Any], Any]] = {"number": _number, "json": _json, "list": _list}
-"""What may stand behind a column's name: how its text is read."""
 
 
 SPLITS = ("dev", "held_out")

@@ -69,7 +69,7 @@ class Gate(Spec, frozen=True, kw_only=True):
     )
 
     @property
-    def asks(self) -> bool:
+    def has_rules(self) -> bool:
         """Whether the gate has any rule."""
         # An empty map and a false are no rules; a score of 0 is one.
         rules = (self.score, self.buckets or None, self.pass_hat_k, self.not_worse, self.better, self.errored)
@@ -150,11 +150,11 @@ class Rows(Spec, frozen=True, kw_only=True):
             check_named(value)
 
 
+# Keys with the same meaning as in a task file.
 TASK_KEYS = (
     "description", "metadata", "tags", "trials_per_run", "limits", "clock", "timeout_seconds", "agent",
     "user", "settings", "prompts", "script", "faults", "reference_solution",
 )  # fmt: skip
-"""Keys that mean what they mean in a task file."""
 
 
 OnMiss = Literal["error", "tool_error"]

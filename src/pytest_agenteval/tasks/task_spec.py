@@ -29,8 +29,8 @@ SPELLINGS: Mapping[str, str] = {
     "taskPassThreshold": "task_pass_threshold",
 }
 
+# The largest number that JSON can hold, which excludes infinity.
 LARGEST = sys.float_info.max
-"""The bound of every number that JSON knows, which infinity is beyond."""
 # ``fromisoformat`` takes more than this: a date without a time, a day by its week.
 _CLOCK = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?"
 

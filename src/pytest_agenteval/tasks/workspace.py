@@ -18,26 +18,26 @@ from pytest_agenteval.records.truncation import MOST_DEEP
 from pytest_agenteval.text.errors import FixtureBroken
 from pytest_agenteval.text.json_values import DIGEST_CHARS
 
+# Of a larger file only the digest is recorded.
 MOST_BYTES = 256 * 1024
-"""Of a file larger than this only the digest is recorded."""
 
+# The digest of a larger file covers only its size, its beginning and its end.
 MOST_HASHED = 64 * 1024 * 1024
-"""Of a file larger than this the digest is that of its size, its beginning and its end."""
 
+# How many bytes of new files are hashed in full; further files are treated as larger than ``MOST_HASHED``.
 MOST_HASHED_TOGETHER = 1024 * 1024 * 1024
-"""So many bytes of new files are hashed whole; further ones as if they were larger than ``MOST_HASHED``."""
 
+# How much is read at either end of a file that is too large to be hashed in full.
 END_BYTES = 64 * 1024
-"""What is read of either end of a file that is too large to be hashed."""
 
+# How many bytes of new or changed text are recorded of one tree; of further files only the digest.
 MOST_TEXT = 64 * 1024 * 1024
-"""So many bytes of new or changed text are recorded of one tree; of further files only the digest."""
 
+# How many new files are looked at, and how many folders beyond the earlier number of files.
 MOST_NEW = 20_000
-"""So many files that were not there before are looked at, and so many folders more than there were files."""
 
+# The entry that stands for all files beyond ``MOST_NEW``.
 MORE = "…"
-"""The entry that stands for all files beyond ``MOST_NEW``."""
 
 EMPTY = Tree()
 

@@ -46,8 +46,8 @@ _WAYS_OUT = {
     "found character that cannot start any token": "a text that begins with @, ` or % stands in quotes",
 }
 _DEEPEST = 200
+# The error message of newer versions of libyaml, which stop before our own limit is reached.
 _TOO_DEEP = "exceeded maximum nesting depth"
-"""What a newer libyaml says of itself, some time before it would come to the node that is too deep."""
 _VALUES_PER_CHARACTER = 20  # a text without aliases has fewer than one
 # YAML 1.1 has more: yes, no, on, off, 017, 1_000 and 12:30 would be no texts. Here they are, as in JSON.
 _WORDS: dict[str, JSON] = {"true": True, "false": False, "null": None, "~": None, "": None}

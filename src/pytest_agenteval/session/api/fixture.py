@@ -83,7 +83,7 @@ def suite_of(item: pytest.Item) -> str:
     return path_in_root(item.path, item.config.rootpath)
 
 
-def task_of(item: pytest.Item) -> str:
+def task_id_of(item: pytest.Item) -> str:
     """Give the task id of a test: its name, with those of its classes and its parameters."""
     # Where a parameter loses characters, a digest distinguishes ``a/b`` and ``a b`` in journals and
     # cassettes.
@@ -246,7 +246,7 @@ class AgentEval:
 
     def _plans(self, task: TaskReference, options: RunOptions, place: CodePlace) -> list[Plan]:
         self._calls += 1
-        id = task_of(self._item) if self._calls == 1 else f"{task_of(self._item)}-{self._calls}"
+        id = task_id_of(self._item) if self._calls == 1 else f"{task_id_of(self._item)}-{self._calls}"
         plans = plans_of(self._environment, task, options, place, suite_of(self._item), id)
         if self._repetition > 1 and len(plans) == 1:
             return [replace(plan, repetition=self._repetition) for plan in plans]
@@ -284,4 +284,4 @@ def cassette_folder(item: pytest.Item) -> Path:
     """Give the folder of a test's recordings: ``cassettes/``, its module's path and its name."""
     module = Path(suite_of(item)).with_suffix("")
     parts = module.parts[1:] if module.parts[0] == "evals" else module.parts
-    return item.config.rootpath.joinpath("cassettes", *parts, task_of(item))
+    return item.config.rootpath.joinpath("cassettes", *parts, task_id_of(item))

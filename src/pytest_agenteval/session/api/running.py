@@ -19,7 +19,7 @@ from pytest_agenteval.chat.models import expand_panels, resolve_all
 from pytest_agenteval.engine.executor import ExecutorContext
 from pytest_agenteval.engine.jobs import NullObserver, TrialJob
 from pytest_agenteval.engine.local_executor import LocalExecutor
-from pytest_agenteval.engine.pool import Pool
+from pytest_agenteval.engine.pool import POLL_S, WAIT_S, Pool
 from pytest_agenteval.records.plan import (
     NO_PRICES,
     OWN_MODEL,
@@ -50,8 +50,6 @@ from pytest_agenteval.session.planning.suites import LoadedSuite
 from pytest_agenteval.session.settings import CHAT_MODES, TOOL_MODES, Settings
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
-TICK = 0.1  # seconds that a script waits for a trial at a time, so that Ctrl-C is noticed
-POLL = 0.005  # seconds between two looks at a trial from an event loop
 # How many trials of one call run side by side.
 AT_ONCE = 10
 # How many trials can be graded again: the plans of the latest ones are stored.
@@ -110,14 +108,14 @@ class Environment:
 def _wait(pool: Pool, job: TrialJob) -> Trial:
     trial = None
     while trial is None:
-        trial = pool.wait(job, TICK)
+        trial = pool.wait(job, WAIT_S)
     return trial
 
 
 async def _wait_on_loop(pool: Pool, job: TrialJob) -> Trial:
     """Wait for a trial of the pool's loop, without blocking this one."""
     while (trial := pool.wait(job, 0)) is None:
-        await asyncio.sleep(POLL)
+        await asyncio.sleep(POLL_S)
     return trial
 
 

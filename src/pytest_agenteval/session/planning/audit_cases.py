@@ -74,7 +74,8 @@ class AuditCases:
         name = case.model.name.removeprefix(PREFIX)
         return self._forms[task.suite, task.id][name][case.repetition - 1]
 
-    def task_of(self, task: PlannedTask, case: Case) -> PlannedTask:
+    def task_with_reference(self, task: PlannedTask, case: Case) -> PlannedTask:
+        """Give the task with the reference that the case acts out: the author's own, or a spoilt one."""
         spoilt = self.spoilt(task, case)
         if spoilt is None:
             return task

@@ -20,7 +20,7 @@ from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import prompts_of_all
 from pytest_agenteval.session.planning.registration_check import (
-    MOST_REMEMBERED,
+    MOST_CONFIGURATIONS,
     ConfigProblem,
     RegistrationCheck,
     add_placement_hints,
@@ -278,14 +278,14 @@ class Planner:
                 if outcome and OUTCOME not in each.config and self._checker.takes(each.name, OUTCOME):
                     each = replace(each, config={**each.config, OUTCOME: outcome})
                 graders.append(each)
-        if len(self._equal_graders) > MOST_REMEMBERED:
+        if len(self._equal_graders) > MOST_CONFIGURATIONS:
             self._equal_graders.clear()
         # Equal graders are one object for all tasks, and so have one digest.
         planned = self._equal_graders.setdefault(tuple(map(_grader_key, graders)), tuple(graders))
         # Not where graders name tools: once a conftest further down has registered more tools, a name here
         # may prove to be a misspelling of one.
         if key is not None and not any(map(self._checker.tool_names, task.graders)):
-            if len(self._graders_by_key) > MOST_REMEMBERED:
+            if len(self._graders_by_key) > MOST_CONFIGURATIONS:
                 self._graders_by_key.clear()
             self._graders_by_key[key] = planned
         return planned

@@ -284,7 +284,8 @@ def one_of(names: Collection[str], name: str = "") -> str:
     return f"one of {nearest_names(name, names)}" if names else "nothing: there is none"
 
 
-MOST_REMEMBERED = 4096  # configurations that are remembered: most tasks of a suite have the same few
+# How many configurations of graders are remembered: most tasks of a suite have the same few.
+MOST_CONFIGURATIONS = 4096
 _GRADING_FUNCTION = "a function that grades has one parameter, and its name is evidence"
 _BESIDE_CONFIG = "a grader's own settings stand in `config: {...}`"
 
@@ -403,7 +404,7 @@ class RegistrationCheck:
 
     def _accept(self, key: Hashable) -> None:
         # Only what fits is remembered: a conftest further down may still offer what is unknown now.
-        if len(self._accepted) > MOST_REMEMBERED:
+        if len(self._accepted) > MOST_CONFIGURATIONS:
             self._accepted.clear()
         self._accepted.add(key)
 
