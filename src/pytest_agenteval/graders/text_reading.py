@@ -27,14 +27,15 @@ from pytest_agenteval.text.json_values import (
 from pytest_agenteval.text.patterns import author_pattern
 
 if TYPE_CHECKING:
-    from yaml import SafeLoader as _Safe
+    from yaml import SafeLoader as SafeLoader
 else:
     # The loader of libyaml is many times faster, but PyYAML can be installed without it.
-    _Safe = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+    SafeLoader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 _DEEPEST = 200
+# A document without aliases has fewer values for each character. Nested aliases could stand for more values
+# than fit into memory.
 _VALUES_PER_CHARACTER = 20
-"""A text without aliases has fewer than one; aliases of aliases could stand for more than memory holds."""
 
 
 class UnreadableDocument(ValueError):
@@ -76,7 +77,7 @@ def yaml_values(text: str) -> tuple[Any, ...]:
     return tuple(readings)
 
 
-class _Loader11(_Safe):
+class _Loader11(SafeLoader):
     """PyYAML's safe loader with a limit on nesting."""
 
     # PyYAML calls the two methods below for every level that it enters and leaves.

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.scorecard import (
     LEVEL_METRICS,
-    LEVELS,
     PARTS,
     WEIGHTS,
     TrialMetric,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.report_files import write_reports
-from pytest_agenteval.benchmarks.ko_agentbench.scorecard import LEVELS
 from pytest_agenteval.reports.leaderboard import leaderboards_of
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.benchmarks.ko_agentbench.clone import CLONE, LOGS, REPORTS, ROOT, needs_clone

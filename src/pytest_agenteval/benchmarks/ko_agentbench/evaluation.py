@@ -6,8 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval import Grade, Run, RunHeader, Trial
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import naive_sum
-from pytest_agenteval.benchmarks.ko_agentbench.scorecard import LEVEL_METRICS, LEVELS, PASS_SHARE, has_levels
+from pytest_agenteval.benchmarks.ko_agentbench.graders import LEVELS
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    DETAILS,
+    LOG_STATE,
+    UPSTREAM_ERROR,
+    naive_sum,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.scorecard import LEVEL_METRICS, PASS_SHARE, has_levels
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import sum_figures
 from pytest_agenteval.reports.leaderboard import suite_entries
@@ -17,13 +23,6 @@ PASS_NAME = "pass@k"
 RESPONSE_RATE = "RRR"
 LABELS: Mapping[str, str] = {"SR": "SR", "EPR_CVR": "EPR_CVR", PASS_NAME: PASS_SHARE}
 """The metrics of every task that the benchmark reports, with the label that our grade has."""
-
-
-DETAILS, UPSTREAM_ERROR = "upstream", "upstream_error"
-"""Where a grade's details hold what the benchmark would report beside the score, or how its code broke."""
-
-LOGGED = "ko_agentbench"
-"""Where an imported trial's state holds what the benchmark's log says of it."""
 
 
 class TaskReport(FrozenValue, frozen=True):
@@ -102,7 +101,7 @@ def _metric(grade: Grade) -> Mapping[str, Any]:
 
 
 def _log(trial: Trial) -> Mapping[str, Any]:
-    log = trial.outcome.answer.state.get(LOGGED)
+    log = trial.outcome.answer.state.get(LOG_STATE)
     return log if isinstance(log, Mapping) else {}
 
 
@@ -167,14 +166,12 @@ def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
             trials += [trial] if (trial := run.trial_if_readable(entry)) else []
         reports = [report for trials in tasks.values() if (report := _task_report(name, trials))]
         group = (suite.suite, suite.model, suite.variant, name)
-        planned_tasks = sum(
-            planned.tasks
-            for planned in run.planned
-            if (planned.suite, planned.model, planned.variant, planned.bucket) == group
+        planned = sum(
+            each.tasks for each in run.planned if (each.suite, each.model, each.variant, each.bucket) == group
         )
-        planned = max(planned_tasks, len(tasks))
-        if planned:
-            levels[name] = _level(name, run.header, suite, reports, planned)
+        task_count = max(planned, len(tasks))
+        if task_count:
+            levels[name] = _level(name, run.header, suite, reports, task_count)
             upstream = upstream and all(report.upstream for report in reports)
     summary = _summary(run.header, suite, levels)
     return {"summary": summary if upstream else {**summary, "mode": "default"}, "by_level": levels}

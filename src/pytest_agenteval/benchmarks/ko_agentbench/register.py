@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pytest_agenteval import Registry, Tool
 
 _PROVIDERS = ("naver_maps", "ls", "kis", "bithumb", "upbit", "naver", "daum", "aladin", "kakao", "tmap")
+# The files of its tools, in the order of the benchmark's own catalogue.
 TOOL_FILES = tuple(Path(__file__).parent / "tools" / f"{name}.yaml" for name in _PROVIDERS)
-"""In the order of the benchmark's own catalogue."""
 
 
 def korean_tools(*, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
@@ -35,8 +35,8 @@ PACKAGE = "pytest_agenteval"
 HERE = f"{PACKAGE}.benchmarks.ko_agentbench"
 JUDGES = ("openai/gpt-4o", "claude", "gemini")
 """The judges that its documentation names."""
+# Where its suite is in a wheel, and in a clone.
 EXAMPLE_FOLDERS = (Path(__file__).parent / "examples", Path(__file__).parents[4])
-"""Where its suite lies in a wheel, and in a clone."""
 
 
 def pytest_agenteval_register(registry: Registry) -> None:

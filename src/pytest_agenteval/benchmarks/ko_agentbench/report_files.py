@@ -19,8 +19,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.evaluation import (
     evaluation_of,
     reported,
 )
+from pytest_agenteval.benchmarks.ko_agentbench.graders import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import naive_sum
-from pytest_agenteval.benchmarks.ko_agentbench.scorecard import LEVELS
 from pytest_agenteval.records.transcript import sum_figures
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.record_files import replace_text
@@ -68,6 +68,7 @@ MEANINGS = {
     "RefRecall": "회상. 대화 처음의 정보를 나중에 정확히 되살렸는지",
 }
 
+# The metrics of each level that the report's first table shows.
 KEY_METRICS = {
     "L1": ("ToolAcc", "ArgAcc"),
     "L2": ("SelectAcc",),
@@ -77,7 +78,6 @@ KEY_METRICS = {
     "L6": ("EffScore", "RedundantCallRate"),
     "L7": ("ContextRetention",),
 }
-"""The metrics that the report's first table shows of each level."""
 
 
 Level = Mapping[str, Any]
@@ -190,8 +190,8 @@ def _table_row(*cells: str) -> str:
 
 
 FACTS = ("Total_Tasks", "Evaluated_Tasks", "Avg_Exec_Time", "Avg_Tokens", "Avg_TPS", "Avg_TTFT")
+# Columns that the benchmark misspells: programs that read its files expect its spelling.
 MISSPELT = {"L1_ToolAcc": "L1_TooAcc"}
-"""Columns that the benchmark spells differently: its readers look for them so."""
 
 
 def _summary_csv(evaluation: Evaluation) -> str:
@@ -255,6 +255,8 @@ def _csv(rows: Iterable[Sequence[str]], end: str) -> str:
 
 API, OPEN = "API", "OSS"
 
+# Parts of model ids, each with the model's vendor and how it is available. The first part that an id contains
+# decides.
 VENDORS: tuple[tuple[str, str, str], ...] = (
     # Before "gpt", which is a part of this name.
     ("gpt-oss", "OpenAI", OPEN),
@@ -278,7 +280,6 @@ VENDORS: tuple[tuple[str, str, str], ...] = (
     ("hyperclova", "Naver", OPEN),
     ("solar", "Upstage", OPEN),
 )
-"""A part of a model's id, its vendor, and how the model can be had; the first that is found decides."""
 
 
 def vendor_of(model: str) -> tuple[str, str]:

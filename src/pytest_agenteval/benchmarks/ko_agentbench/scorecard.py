@@ -19,8 +19,9 @@ from pytest_agenteval import (
     Total,
     TotalPart,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders import COMMON, OWN
+from pytest_agenteval.benchmarks.ko_agentbench.graders import COMMON, LEVELS, OWN
 from pytest_agenteval.compare.scoring.intervals import FEWEST_TASKS, moment_interval
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.reports.group_statistics import NO_JUDGE, grades_lacking_judge
 
 TaskScores = Mapping[Hashable, float]
@@ -105,10 +106,8 @@ PASS_SHARE = "pass@k share"
 """The share of repetitions that succeeded. The benchmark calls it pass@k, which it is not:
 ``scoring.aggregates.pass_at_k`` is the estimator of that name, over trials that passed."""
 
+# Metrics that every level has. They are shown beside a level's value and are no part of it.
 COMMON_METRICS = tuple(label for _, label in COMMON)
-"""Metrics of every level, shown beside its value and no part of it."""
-
-LEVELS = tuple(LEVEL_METRICS)
 
 
 class TrialMetric(NamedTuple):
@@ -182,16 +181,15 @@ def _decided(name: str, scores: Mapping[tuple[str, str], TaskScores]) -> list[Ta
 
 # After a README of the benchmark of late 2025, which documents this composite and its weights. None of the
 # benchmark's code works it out.
+# The levels whose mean each part is. L4 is in none of them: it is shown beside the composite.
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"basic": ("L1", "L2", "L3"), "robustness": ("L5",), "efficiency": ("L6",), "context": ("L7",)}
 )
-"""Which levels a part is the mean of. L4 is in none of them: it is shown beside the composite."""
 
 WEIGHTS: Mapping[str, float] = MappingProxyType(
     {"basic": 0.40, "robustness": 0.20, "efficiency": 0.25, "context": 0.15}
 )
 NAME, BESIDE = "composite", "L4"
-ROUNDING = 1e-9
 
 
 def composite(levels: Mapping[str, WeightedMean], weights: Mapping[str, float] = WEIGHTS) -> Total:

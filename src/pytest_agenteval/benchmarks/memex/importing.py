@@ -37,8 +37,8 @@ TASK = "task.json"
 SOURCE_SUITE_FILE = "suite.json"
 KINDS = ("capability", "regression", "mixed")
 KNOWN = frozenset({*Suite.__struct_fields__, *SPELLINGS})
+# Keys of a suite whose values depend on more than the suite file.
 NAMES = frozenset({"name", "agent", "agent_name", "kind"})
-"""Keys of a suite that are worked out from more than the suite file."""
 
 AGENTS: Mapping[str, str] = {"card_agent": "card", "pkm_agent": "pkm"}
 _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")

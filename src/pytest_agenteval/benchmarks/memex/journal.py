@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, time
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -25,14 +25,10 @@ from pytest_agenteval import (
     converse,
     run_until_complete,
 )
+from pytest_agenteval.graders.text_reading import SafeLoader
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.text.json_values import json_digest
-
-if TYPE_CHECKING:
-    from yaml import SafeLoader as _Loader
-else:
-    _Loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 # Cards have a writer of their own, for a fixed layout: keys stay in order, no text is folded over lines, and
 # only what YAML would misread is quoted. Graders in mode upstream search the text of the file. The words,
@@ -54,8 +50,7 @@ def parse_card(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        # A safe loader: that of libyaml, which is much faster, where there is one.
-        card = yaml.load(text, _Loader)
+        card = yaml.load(text, SafeLoader)
     except (yaml.YAMLError, ValueError):
         return {}
     return card if isinstance(card, dict) else {}
@@ -122,6 +117,16 @@ def _escape(match: re.Match[str]) -> str:
         # Half of a surrogate pair, which JSON can carry and no file can hold.
         return "\ufffd"
     return _SHORT.get(mark) or (f"\\x{code:02X}" if code < 0x100 else f"\\u{code:04X}")
+
+
+def template_id(config: Any) -> str:
+    """Give the template of one part of a stored card; a part that names none counts as ``classic_card``."""
+    id = config.get("template_id") if isinstance(config, Mapping) else None
+    return id if isinstance(id, str) and id else "classic_card"
+
+
+def bad_argument(message: str) -> ToolFailed:
+    return ToolFailed(message, "bad_arguments")
 
 
 def describe_value(value: Any) -> str:

@@ -34,8 +34,8 @@ GRADERS: Mapping[str, str] = {
     "pkm_append_coherence": "pkm_judged:PkmAppendCoherence",
 }
 EXAMPLES: Mapping[str, Sequence[str]] = {"card": ("evals/card",), "pkm": ("evals/pkm", "fixtures/pkm")}
+# Where the suites are in a wheel, and in a clone.
 EXAMPLE_FOLDERS = (Path(__file__).parent / "examples", Path(__file__).parents[4])
-"""Where the suites lie in a wheel, and in a clone."""
 
 
 def pytest_agenteval_register(registry: Registry) -> None:

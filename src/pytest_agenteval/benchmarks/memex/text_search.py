@@ -30,8 +30,8 @@ _MONTHS = (
     "december dec dezember dez décembre decembre diciembre dicembre dezembro",
 )
 _MONTH = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
+# Names that can only mean a month. Others have a second meaning: mars is also a planet.
 _WHOLE = {name for name in _MONTH if len(name) > 4} | {names.split()[0] for names in _MONTHS}
-"""Names of months that are nothing else: mars is a planet, too."""
 # Longest names first: an alternation takes the first that fits, and "jan" begins "january".
 _NAME = rf"(?P<month>{'|'.join(sorted(_MONTH, key=len, reverse=True))})(?![^\W\d_])\.?"
 _DAY = r"(?P<day>\d{1,2})(?!\d)(?:st|nd|rd|th|er|º|\.)?"
@@ -233,8 +233,8 @@ _PARTICLES = re.compile(rf"(?:{_PARTICLE}){{0,3}}")
 # Conjunctions, prepositions and articles, which Arabic and Hebrew write onto the next word.
 _BEFORE_ARABIC = re.compile("(?:[وف]?[بكل]?(?:ال)?|[وف]?لل)")
 _BEFORE_HEBREW = re.compile("[ו]?[בכלמהש]{0,2}")
+# How many letters after a word are looked at: more than all its particles together can have.
 MOST_PARTICLES = 16
-"""Letters after a word: more than all particles together have, so that a longer rest is none."""
 # A currency may be written onto its number: USD20 is an amount, but F7 is a name.
 _CURRENCIES = "usd eur gbp jpy krw cny rmb chf inr rs kr sek nok dkk pln aud cad nzd hkd us r"
 _MONEY = frozenset(_CURRENCIES.split())
@@ -256,8 +256,8 @@ class Token(FrozenValue, frozen=True):
     readings: frozenset[Decimal] = frozenset()
     starts: bool = True
     rest: str = ""
+    # Whether the ends of the run must match; False for characters that are no part of a word.
     whole: bool = True
-    """Whether the run's ends matter: not where letters are all that there is."""
     sign: str = ""
 
 
@@ -457,8 +457,8 @@ _BELOW_20 = """
 _FROM_20 = "twenty thirty forty fifty sixty seventy eighty ninety"
 _SMALL = _BELOW_20.split()
 _TENS = {word: 10 * number for number, word in enumerate(_FROM_20.split(), 2)}
+# Words that stand for one number each.
 NUMBER_WORDS = {word: number for number, word in enumerate(_SMALL)} | _TENS
-"""The words of one number each."""
 
 _NUMBER_WORD = re.compile(
     rf"(?<![^\W\d_])(?:(?P<tens>{'|'.join(_TENS)})(?:[- ](?P<units>{'|'.join(_SMALL[1:10])}))?"
@@ -484,12 +484,13 @@ _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u066b": 
 _SPACED_NUMBER = re.compile(r"\d{1,3}(?: \d{3})+")
 _PARTS = {sign: f"{unicodedata.numeric(sign):g}"[1:] for sign in "½¼¾⅕⅖⅗⅘⅛⅜⅝⅞"}
 _FRACTION = re.compile(rf"(?:(?<!\d)(\d{{1,9}}) ?)?([{''.join(_PARTS)}])")
+# A full-width comma outside a number. If it were folded into a plain one, it would join the numbers beside
+# it.
 _WIDE_COMMA = re.compile(r"(?<!\d)，|，(?!\d{3}(?!\d))")
-"""A full-width comma that is not within a number: folded, it would join the numbers beside it."""
+# Vowel points of Hebrew and Arabic, which writers mostly leave out, and the dot of a Turkish capital i.
 _POINTS = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670]|(?<=i)\u0307"
 )
-"""Vowel points of Hebrew and Arabic, which writers mostly leave out, and the dot of a capital Turkish i."""
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 
 

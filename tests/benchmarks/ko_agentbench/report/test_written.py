@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.report_files import (
     INTENTS,
     KEY_METRICS,
@@ -20,7 +21,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.report_files import (
     vendor_of,
     write_reports,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.scorecard import LEVELS
 from pytest_agenteval.records.evidence import Answer, Grade, Outcome
 from pytest_agenteval.records.replies import UNKNOWN
 from pytest_agenteval.records.trial import Trial

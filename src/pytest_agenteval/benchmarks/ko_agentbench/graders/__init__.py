@@ -47,13 +47,8 @@ OWN: Mapping[str, Members] = MappingProxyType(
 
 LEVELS: tuple[str, ...] = tuple(OWN)
 
+# The names and labels of each group's graders, by the group's name, in the order of reports.
 GROUPS: Mapping[str, Members] = MappingProxyType({f"ko_{name}": (*COMMON, *own) for name, own in OWN.items()})
-"""Group name, to the name and label of each of its graders, in the order of reports."""
-
-LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {level: tuple(label for _, label in (*COMMON, *own)) for level, own in OWN.items()}
-)
-"""Level, to the labels of its metrics."""
 
 _PLACES: Mapping[str, str] = {
     "ko_success": "common_metrics:KoSuccess",
@@ -79,7 +74,7 @@ _PLACES: Mapping[str, str] = {
     "ko_context_retention": "judging:KoContextRetention",
     "ko_ref_recall": "judging:KoRefRecall",
 }
+# Where each grader is below this package, by its name: registering it needs no import.
 GRADERS: Mapping[str, str] = MappingProxyType(
     {name: f"benchmarks.ko_agentbench.graders.{place}" for name, place in _PLACES.items()}
 )
-"""Grader name, to its place below this package, for registration."""

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.efficiency import is_repaired
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
-    ROUNDING,
     JudgedMetric,
     JudgedMetricGrader,
     JudgePanel,
@@ -30,6 +29,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     share,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.records.evidence import ROUNDING
 
 
 def valid_calls(task: KoTask, trace: KoTrace) -> MetricResult:

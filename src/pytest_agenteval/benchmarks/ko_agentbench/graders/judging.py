@@ -45,6 +45,7 @@ from pytest_agenteval.graders.judge.judge_grader import format_score
 from pytest_agenteval.graders.judge.panel import ask_judge, gather_all, note_shown
 from pytest_agenteval.graders.judge.rubric import RATIONALE
 from pytest_agenteval.graders.judge.verdicts import parse_reasoned_reply
+from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.json_values import json_digest
 
@@ -131,7 +132,6 @@ def _result_text(call: KoCall) -> str:
     return f"결과: {cut_middle(value_text(call.result), MAX_RESULT_CHARS)}"
 
 
-ROUNDING = 1e-9
 UPSTREAM_LOWEST = 1
 
 RUBRICS = Path(__file__).parent.parent / "rubrics"

@@ -19,8 +19,11 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.task import (
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.json_values import json_equal
 
+# The key of the agent's state where a trial imported from the benchmark's logs holds what they say.
 LOG_STATE = "ko_agentbench"
-"""The key of the agent's state where a trial imported from the benchmark's logs holds what they say."""
+# Keys of a grade's details: what the benchmark would report beside the score, and the exception that its code
+# would have raised.
+DETAILS, UPSTREAM_ERROR = "upstream", "upstream_error"
 
 
 class KoCall(FrozenValue, frozen=True):
@@ -148,7 +151,7 @@ class MetricResult(FrozenValue, frozen=True):
     undecided: str = ""
 
     def grade(self, name: str) -> Grade:
-        details: dict[str, Any] = {} if self.details is None else {"upstream": dict(self.details)}
+        details: dict[str, Any] = {} if self.details is None else {DETAILS: dict(self.details)}
         # A grade has no score below 0, and upstream has: there it stands beside the 0.
         below = self.score if self.score is not None and self.score < 0 else None
         score = self.score if below is None else 0.0
@@ -166,7 +169,7 @@ def not_applicable(reason: str) -> MetricResult:
 def upstream_error_result(raised: UpstreamError) -> MetricResult:
     """Give what the benchmark's evaluator makes of its own exceptions: a score of 0."""
     reason = f"the benchmark's code throws here: {raised}"
-    return MetricResult(0.0, reason, more={"upstream_error": str(raised)})
+    return MetricResult(0.0, reason, more={UPSTREAM_ERROR: str(raised)})
 
 
 class CodeMetric(FrozenValue, frozen=True):
@@ -243,9 +246,10 @@ _ERROR_KEYS = ("error", "errors", "error_code", "error_message", "errorCode", "e
 # Values of `code` that come with success.
 _FINE = (0, 200)
 
+# Keys under which a search reports how many results it found. A ``total`` counts as one only beside a list.
 _TOTALS = frozenset(("totalcount", "totalresults", "totalhits", "totalitems", "totalelements", "numfound"))
-"""Keys under which a search says how much it found; ``total`` says so beside a list only."""
 
+# Keys beside a list that describe the search, or say that it worked. They say nothing about what was found.
 _SEARCH_KEYS = _TOTALS.union(
     ("total", "count", "pageablecount", "start", "startindex", "display", "page", "size", "limit", "offset"),
     (
@@ -263,7 +267,6 @@ _SEARCH_KEYS = _TOTALS.union(
     ("success", "ok", "status", "code", "message", "rspcd", "rspmsg", "rtcd", "msgcd", "msg1"),
     ("query", "keyword"),
 )
-"""Keys beside a list that say how was searched, or that the search worked, and nothing of what was found."""
 
 
 def has_data(call: KoCall) -> bool:

@@ -30,13 +30,13 @@ Likeness: TypeAlias = tuple[int, int]
 UNLIKE: Likeness = (0, 0)
 # A single letter stands in nearly every text.
 LEAST_PART = 2
+# The fewest digits after the point with which a shortened coordinate still names the same place.
 LEAST_DIGITS = 3
-"""A coordinate with fewer digits behind its point is another place."""
 
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _BETWEEN = re.compile(r"[,;|:]")
+# Search providers mark the words that matched with this tag.
 _TAG = re.compile(r"</?b>")
-"""Search providers mark what was found."""
 
 
 def likeness(value: Any, sources: Iterable[Any], *, phrases: bool) -> Likeness:

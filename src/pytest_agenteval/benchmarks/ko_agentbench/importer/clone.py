@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_agenteval import Problem, ProblemsFound, UsageMistake, misshapen, read_json, read_text
+from pytest_agenteval.benchmarks.ko_agentbench.graders import LEVELS
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.imported_runs import not_json, read_all
 from pytest_agenteval.text.json_values import canonical_json
@@ -39,7 +40,6 @@ def oddities(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.what == "oddity"]
 
 
-LEVELS = tuple(f"L{number}" for number in range(1, 8))
 Fields = Mapping[str, Any]
 
 

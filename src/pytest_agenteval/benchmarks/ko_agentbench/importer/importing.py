@@ -145,8 +145,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     return [f"| {' | '.join(map(str, cells))} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
+# A new import replaces the runs of earlier commands that begin like this.
 COMMAND = ("agenteval", "import", NAME)
-"""How the commands begin whose runs an import replaces."""
 
 
 class ImportRequest(FrozenValue, frozen=True):

@@ -27,8 +27,9 @@ from pytest_agenteval import (
     Usage,
     misshapen,
 )
+from pytest_agenteval.benchmarks.ko_agentbench.graders import LEVELS
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import LOG_STATE
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
-    LEVELS,
     Clone,
     Fields,
     Finding,
@@ -365,7 +366,7 @@ def outcome_of(logged: LoggedResult) -> Outcome:
     log = logged.fields
     state = {key: log.get(key) for key in STATE_KEYS}
     state |= {"task_level": log.get("level"), "conversation": bool(log.get("conversation_log"))}
-    return Outcome(Answer(_text(log.get("final_response")), {"ko_agentbench": state}))
+    return Outcome(Answer(_text(log.get("final_response")), {LOG_STATE: state}))
 
 
 def transcript_of(task: SourceTask | None, logged: LoggedResult) -> Transcript:

@@ -37,6 +37,7 @@ def write_cassettes(cache: Cache, folder: Path) -> list[Path]:
     return paths
 
 
+# Keys of the benchmark's files that its graders take as settings, unchanged.
 GRADED_BY = (
     "instruction",
     "golden_action",
@@ -52,7 +53,6 @@ GRADED_BY = (
     "fallback_options",
     "minimum_calls",
 )
-"""The benchmark's keys that its graders are given, as they stand in its files."""
 
 TAKEN = frozenset({*GRADED_BY, "task_id", "task_level", "task_category", "conversation_tracking"})
 # The kinds of failure in the data that we can act out; any other becomes OTHER_FAULT, and the report says so.

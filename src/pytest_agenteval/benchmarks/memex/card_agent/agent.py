@@ -18,11 +18,8 @@ from pytest_agenteval import (
 )
 from pytest_agenteval.benchmarks.memex import journal
 from pytest_agenteval.benchmarks.memex.card_agent.tools import SAVE, TAGS, card_tools, catalogue
-from pytest_agenteval.benchmarks.memex.journal import JournalAgent, fact_id, read_file
+from pytest_agenteval.benchmarks.memex.journal import JournalAgent, fact_id, read_file, template_id
 from pytest_agenteval.records.record import FrozenValue
-
-NO_TEMPLATE_ID = "classic_card"
-"""What a stored template without an id counts as."""
 
 
 class CardEndState(FrozenValue, frozen=True):
@@ -80,7 +77,7 @@ class CardEndState(FrozenValue, frozen=True):
             "has_ui_configs": bool(self.configs),
             "missing_requirements": missing,
             "failure_reason": _text(card.get("failure_reason")) or reason,
-            "template_ids": [_template_id(config) for config in self.configs],
+            "template_ids": [template_id(config) for config in self.configs],
             "card_tags": [str(tag) for tag in tags] if isinstance(tags, list) else [],
             "card_yaml_blob": self.blob,
         }
@@ -93,11 +90,6 @@ def was_saved(fact_id: str, calls: Iterable[ToolCall]) -> bool:
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
-
-
-def _template_id(config: Any) -> str:
-    id = config.get("template_id") if isinstance(config, Mapping) else None
-    return id if isinstance(id, str) and id else NO_TEMPLATE_ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from pytest_agenteval.benchmarks.memex import journal
 from pytest_agenteval.benchmarks.memex.journal import (
     DailyEntry,
     FactId,
+    bad_argument,
     describe_value,
     fact_id,
     find_entry,
@@ -180,10 +181,6 @@ def _read_card_draft(args: Mapping[str, Any]) -> CardDraft:
     tags = _tags(args.get("tags"))
     address, marked = _optional_text(args, "address"), _optional_text(args, "user_mark_address")
     return CardDraft(fact, title.strip(), configs, tags, address, marked, created, warning)
-
-
-def bad_argument(message: str) -> ToolFailed:
-    return ToolFailed(message, "bad_arguments")
 
 
 def _configs(value: Any) -> tuple[Mapping[str, Any], ...]:

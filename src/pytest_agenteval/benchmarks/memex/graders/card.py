@@ -307,8 +307,8 @@ def card_text(state: State) -> str:
 
 
 NUMBERS_GIVEN = "card_numbers_given"
+# Numbers that a card may hold without its entry: the start of a streak, and the ends of scales.
 _SCALES = frozenset(map(Decimal, (0, 1, 10, 100)))
-"""Where a streak begins and where scales end: no entry has to say so."""
 
 
 @dataclass(frozen=True, slots=True)

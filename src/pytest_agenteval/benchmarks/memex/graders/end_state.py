@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, get_args
 import yaml
 
 from pytest_agenteval import Check, Evidence, FileText, Grade, ToolCall, Tree, TreeDiff
+from pytest_agenteval.benchmarks.memex.journal import template_id
 from pytest_agenteval.benchmarks.memex.text_search import Day, normalize_mention, parse_days
 from pytest_agenteval.graders.grader_settings import cut
 from pytest_agenteval.graders.text_reading import UnreadableDocument, yaml_values
@@ -23,8 +24,8 @@ from pytest_agenteval.text.json_values import normal_text, normal_texts
 _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
 
 Mode = Literal["default", "upstream"]
+# Texts that must be mentioned, each as a tuple of wordings of which one is enough.
 Needles = tuple[tuple[str, ...], ...]
-"""Texts that have to be mentioned: each of these, in one of its wordings."""
 
 
 def check_mode(mode: str) -> None:
@@ -92,8 +93,9 @@ def template_ids() -> tuple[str, ...]:
     return tuple(templates)
 
 
+# The state at the end of a trial, as the agent reports it or the workspace shows it; docs/end-state.md
+# explains its keys.
 State = Mapping[str, Any]
-"""What an agent or the workspace says of a trial's end, by the keys of docs/end-state.md."""
 
 _Grader = TypeVar("_Grader")
 
@@ -188,6 +190,7 @@ def _same(stated: Any, on_disk: Any) -> bool:
     return bool((list(stated) if isinstance(stated, tuple) else stated) == on_disk)
 
 
+# The keys of our own agents' end states, which docs/end-state.md explains.
 _KEYS = frozenset(
     {
         "is_complete",
@@ -206,7 +209,6 @@ _KEYS = frozenset(
         "file_contents",
     }
 )
-"""The keys of our agents' end states: docs/end-state.md."""
 
 
 ROOT = "PKM/"
@@ -320,8 +322,6 @@ def state_list(state: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 INSIGHT = "update_timeline_card_insight"
 SAVE = "save_timeline_card"
-NO_TEMPLATE_ID = "classic_card"
-"""What a stored template without an id counts as."""
 
 _FACT_ID = re.compile(r"(?P<day>.+)\.md#(?P<entry>ts_[0-9]+)")
 
@@ -361,7 +361,7 @@ def card_state(evidence: Evidence) -> State | None:
         "has_title": requirements["title_present"],
         "has_ui_configs": requirements["ui_configs_present"],
         "missing_requirements": missing,
-        "template_ids": [_template_id(config) for config in _configs(card)],
+        "template_ids": [template_id(config) for config in _configs(card)],
         "card_yaml_blob": evidence.after.text(path) or "",
     }
 
@@ -498,11 +498,6 @@ def _was_saved(evidence: Evidence, path: str) -> bool:
 def _configs(card: Mapping[str, Any]) -> list[Any]:
     configs = card.get("ui_configs")
     return configs if isinstance(configs, list) else []
-
-
-def _template_id(config: Any) -> str:
-    id = config.get("template_id") if isinstance(config, Mapping) else None
-    return id if isinstance(id, str) and id else NO_TEMPLATE_ID
 
 
 def _text(value: Any) -> str | None:

@@ -40,8 +40,9 @@ from pytest_agenteval.graders.grader_settings import cut
 
 FACT_ID = re.compile(r"\d{4}/\d\d/\d\d\.md#ts_\d+")
 _HEADING = re.compile(r"^## <id:(?P<id>ts_\d+)>.*$", re.MULTILINE)
+# An entry counts as filed if the notes gained this share of the words that only it can have brought there,
+# and at least this many of them.
 FILED_SHARE, FILED_WORDS = 0.5, 2
-"""An entry is filed where so many of the words stand in the notes that only it can have brought there."""
 
 
 def _other_entries_filed(evidence: Evidence) -> list[str]:
@@ -99,8 +100,9 @@ def _telling_words(text: str) -> set[str]:
 
 
 NAME = "pkm_facts_filed"
+# An entry of at least this many words or letters counts as pasted if the notes hold this share of it in one
+# run.
 LEAST_WORDS, SHARE = 12, 0.95
-"""An entry of so many words or letters is pasted where so much of it stands in the notes in one run."""
 _LEADING = re.compile(r"[\W_]*(\d{1,2}-\d{1,2})(?!\d)")
 
 

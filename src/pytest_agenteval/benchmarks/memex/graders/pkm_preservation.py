@@ -20,14 +20,14 @@ from pytest_agenteval.benchmarks.memex.graders.end_state import (
 )
 from pytest_agenteval.records.record import FrozenValue
 
+# The share of a line's words that a new line must hold to count as the same line, edited.
 LIKE = 0.6
-"""The share of a line's words that one new line must hold to be the same line, edited."""
 
+# The same share for a new line that stands exactly where the old one stood.
 HALF = 0.5
-"""The same, where the new line stands in the old one's very place."""
 
+# If either version has more lines than this, missing lines are not searched for in an edited form.
 MOST_COMPARED = 200
-"""Beyond so many lines on either side, a line that is not found is not looked for in an edited form."""
 
 # A script without spaces has no words to count: there, each letter counts as one.
 _WORDS = re.compile(r"[\u3040-\ud7ff]|[^\W\u3040-\ud7ff]+")
@@ -107,8 +107,8 @@ def _words(line: str) -> Counter[str]:
 
 NAME = "pkm_no_overwrite"
 ENOUGH = 0.8
+# The highest score of a file that lost a line.
 LOSSY = 0.75
-"""The most that a file can score of which a line is gone."""
 MOST_SHOWN = 20
 
 Files = Mapping[str, FileText]

@@ -170,8 +170,8 @@ class FileAccess:
 
     read: dict[str, int] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
+    # By the path of each present file, the path that the file had before the trial; None if it is new.
     _were: dict[str, str | None] = field(default_factory=dict)
-    """Each present path, and the path before the trial of the file that lies there now."""
 
     @classmethod
     def of(cls, seeded: Iterable[ToolCall], calls: Iterable[ToolCall], before: Iterable[str]) -> FileAccess:

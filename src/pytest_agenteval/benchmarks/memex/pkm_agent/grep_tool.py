@@ -14,6 +14,7 @@ from subprocess import PIPE
 from typing import Any, TypeAlias
 
 from pytest_agenteval import ToolFailed, TrialBroken
+from pytest_agenteval.benchmarks.memex.journal import bad_argument
 from pytest_agenteval.benchmarks.memex.pkm_agent import knowledge_base
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     KnowledgeBase,
@@ -38,8 +39,8 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "toml": (".toml",),
     "xml": (".xml",),
 }
+# How long a search may take.
 SECONDS = 10.0
-"""How long a search may take."""
 
 STARTS, WAIT_S = 4, 0.25
 # One start at a time: processes that several threads start at once do not always come up.
@@ -108,7 +109,7 @@ def _run_search(query: GrepQuery, texts: Sequence[Sequence[str]], seconds: float
     answer = json.loads(output)
     if "error" in answer:
         message = f"pattern is no regular expression: {answer['error']}; a text to be found as it is needs \\"
-        raise knowledge_base.bad_argument(f"{message} before each of . ^ $ * + ? {{ }} [ ] | ( )")
+        raise bad_argument(f"{message} before each of . ^ $ * + ? {{ }} [ ] | ( )")
     matches: list[Spans] = answer["found"]
     return matches
 
@@ -133,7 +134,7 @@ def start_process(command: Sequence[str]) -> subprocess.Popen[bytes]:
 def _read_query(args: Mapping[str, Any]) -> GrepQuery:
     pattern = knowledge_base.text(args, "pattern")
     if not pattern:
-        raise knowledge_base.bad_argument("pattern must not be empty")
+        raise bad_argument("pattern must not be empty")
     around = knowledge_base.number(args, "C", 0) or 0
     # A and B say more than C where both are given.
     before, after = knowledge_base.number(args, "B", 0), knowledge_base.number(args, "A", 0)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval import ToolFailed, Workspace
-from pytest_agenteval.benchmarks.memex.journal import describe_value
+from pytest_agenteval.benchmarks.memex.journal import bad_argument, describe_value
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import did_you_mean
 
+# How deep folders may be nested. A tree of unlimited depth could not be walked.
 MOST_LEVELS = 64
-"""Nobody files that deep; a tree without end could no longer be walked."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -65,10 +65,6 @@ def bad_path(path: str, why: str) -> ToolFailed:
 
 
 ROOT = "/"
-
-
-def bad_argument(message: str) -> ToolFailed:
-    return ToolFailed(message, "bad_arguments")
 
 
 def text(args: Mapping[str, Any], name: str) -> str:
@@ -151,8 +147,8 @@ def _writable(name: str, value: str) -> str:
     return value
 
 
+# Longer lines are cut when they are shown.
 MAX_LINE_CHARS = 2000
-"""A longer line is cut where it is shown."""
 
 
 def lines_of(text: str) -> list[str]:
@@ -173,8 +169,8 @@ def count_of(count: int, noun: str = "line", plural: str = "s") -> str:
 
 
 FOLDER = "PKM"
+# Larger files are ignored: they are no notes.
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""A larger file is left alone: it is no note."""
 
 # Folders at the root of a machine: an agent that names one most likely means the real disk.
 _MACHINE_FOLDERS = frozenset(

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_agenteval import FixtureBroken, ToolFailed, Workspace
+from pytest_agenteval.benchmarks.memex.journal import bad_argument
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     KnowledgeBase,
     PkmPath,
-    bad_argument,
     bad_path,
     count_of,
     cut_line,
@@ -151,12 +151,10 @@ def _lines(
             waiting += below(here, indent)
 
 
+# Marks the result of a Read that came with reminders. A file cannot forge it, since each of its lines is
+# shown behind a number. After such a Read the insight tool does not end the run, so that the agent can still
+# correct the file.
 REMINDER = "\n<reminder>"
-"""Stands in the result of a Read that came with reminders, and in no other.
-
-A file cannot forge it: each of its lines stands behind a number. After such a Read the insight tool does not
-end the run: there is time to put the file in order.
-"""
 
 # The limits of the original agent. Its fourth reminder, for files that were edited in several sessions, is
 # left out: a trial is one session.
@@ -212,8 +210,8 @@ def _is_small(base: KnowledgeBase, file: PkmPath) -> bool:
 
 
 MOST_LINES = 2000
+# How much of one file a call may return.
 MOST_BYTES = 256 * 1024
-"""What one file may give in one call."""
 
 MOST_BYTES_TOGETHER = 512 * 1024
 MOST_FILES = 100

@@ -13,6 +13,7 @@ from pytest_agenteval import Clock, OutsideWorkspace, ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex import journal
 from pytest_agenteval.benchmarks.memex.journal import (
     FactId,
+    bad_argument,
     describe_value,
     fact_id,
     find_entry,
@@ -23,7 +24,6 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     MOST_LEVELS,
     KnowledgeBase,
     PkmPath,
-    bad_argument,
     count_of,
     disk_errors,
     flag,
