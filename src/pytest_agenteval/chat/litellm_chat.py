@@ -134,8 +134,8 @@ class FinishReasons(dict[str, Any]):
         return super().get(word, default)
 
 
+# litellm's ``stream_chunk_builder``, which joins chunks into one reply.
 ChunkBuilder: TypeAlias = Callable[..., Any]
-"""litellm's ``stream_chunk_builder``: makes one answer of chunks."""
 
 # Streams of OpenAI's chat completions hold no token counts unless include_usage requests them.
 STREAM_SETTINGS: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}

@@ -30,14 +30,15 @@ _REASONING = "output_cost_per_reasoning_token"
 _AUDIO_INPUT, _AUDIO_OUTPUT = "input_cost_per_audio_token", "output_cost_per_audio_token"
 _BY_LENGTH = (_INPUT, _OUTPUT, _CACHED, _WRITTEN, _HOUR_WRITTEN)
 _THRESHOLD = re.compile(rf"(?:{'|'.join(_BY_LENGTH)})_above_(\d+)(k?)_tokens")
+# Providers' words for their service tiers, and the suffix of each tier's keys.
 _TIERS = {"flex": "_flex", "priority": "_priority", "fast": "_priority"}
-"""Providers' words for their service tiers, and the suffix of each tier's keys."""
+# The prefix of Bedrock's models that are called across regions.
 _REGION = re.compile(r"(?:us|eu|apac|us-gov|jp|au|global)\.(?=[a-z0-9]+\.)")
-"""The prefix of Bedrock's models that are asked across regions."""
+# The base model in the name of a fine-tuned model.
 _TUNED = re.compile(r"ft:[^:]+(?=:)")
-"""The base model in the name of a fine-tuned one."""
+# Providers with one rate for all prompts, whether long, short or written to a cache, even if the table has
+# several.
 _ONE_RATE = frozenset({"perplexity"})
-"""Providers with one rate for all prompts, long, short or written to a cache, whatever the table says."""
 
 PriceEntry = Mapping[str, Any]
 

@@ -152,8 +152,8 @@ def _reply_format(ask: ModelRequest) -> tuple[str, str, bool]:
     return ask.format, ask.model, ask.streamed
 
 
+# Kinds of events: an attempt that failed, and a reply that the agent closed before its end.
 FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
-"""Kinds of events: an attempt that failed, a reply that the agent closed before its end."""
 
 
 class NotAllowed(TrialBroken):

@@ -19,10 +19,10 @@ DIRECT: Via = "direct"
 LITELLM: Via = "litellm"
 TRANSPORTS = (DIRECT, LITELLM)
 
+# Prefixes of the ids of models that can be called directly.
 DIRECT_PROVIDERS = ("openai", "anthropic", "hosted_vllm")
-"""How the ids of models begin that can be asked directly."""
+# Settings that a direct request can hold.
 DIRECT_SETTINGS = ("temperature", "top_p", "seed", "max_tokens", "reasoning_effort", "extra_body")
-"""Settings that a direct request writes down."""
 _DIRECT_PARAMS = frozenset({"api_base", "request_seconds", "stream", *DIRECT_SETTINGS, *LOADED_BY})
 
 
@@ -54,15 +54,15 @@ def transport_note(model: Model) -> str:
     return f"via {model.via}" if model.via == LITELLM else model.via
 
 
+# How long one request may take, unless the model's table says otherwise.
 REQUEST_SECONDS = 120.0
-"""How long one request may take, unless the model's table says otherwise."""
+# How much longer than the request itself its caller waits.
 REQUEST_GRACE_S = 1.0
-"""How much longer the caller waits than the request may take."""
 
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
+# What is expected, in words, and a test for values.
 Setting: TypeAlias = tuple[str, Callable[[object], bool]]
-"""What is expected, in words, and whether a value fits."""
 
 
 def _text(value: object) -> bool:
@@ -124,6 +124,7 @@ SETTINGS: Mapping[str, Setting] = {
     "patience_seconds": ("a number of seconds above 0", _above_0),
 }
 
+# Settings that limit how often a model is called, with the field of ``RateLimits`` that each becomes.
 RATE_SETTINGS: Mapping[str, str] = {
     "requests_at_once": "at_once",
     "requests_at_start": "at_start",
@@ -131,7 +132,6 @@ RATE_SETTINGS: Mapping[str, str] = {
     "tokens_per_minute": "tokens_per_minute",
     "patience_seconds": "patience_s",
 }
-"""Settings that limit how much a model is asked, by the field of ``RateLimits`` that each becomes."""
 
 
 def setting_problem(model: Model) -> str:
@@ -150,15 +150,15 @@ def setting_problem(model: Model) -> str:
     return ""
 
 
+# The table ``[tool.agenteval.models]``: for each name a litellm id, or a map with ``id`` and settings.
 Aliases: TypeAlias = Mapping[str, "str | Mapping[str, Any]"]
-"""The table ``[tool.agenteval.models]``: a litellm id, or a map with ``id`` and settings, for each name."""
 
 SHIPPED: Mapping[str, str] = MappingProxyType(
     {"claude": "anthropic/claude-sonnet-5-5", "gpt": "openai/gpt-6.1-sol", "gemini": "gemini/gemini-4-argon"}
 )
 
+# Former names of offline models, for a message that gives the new one.
 FORMER_NAMES: Mapping[str, str] = MappingProxyType({"baseline": "rules"})
-"""Former names of offline models; a message gives the new one."""
 
 TABLE = "[tool.agenteval.models]"
 # pytest-agenteval sets these for each request; ``n`` would add choices, of which it reads the first only.

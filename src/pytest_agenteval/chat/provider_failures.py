@@ -201,8 +201,8 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
 
 
+# Packages that requests to real models need, together with their own requirements.
 NEEDED = ("litellm", "mcp")
-"""Packages that a request to a real model needs, with what they require."""
 
 
 def import_failure(raised: BaseException) -> NotInstalled | None:

@@ -32,8 +32,8 @@ from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.text.errors import ProviderDown
 
+# How many tokens a reply is expected to have until the first one arrived.
 REPLY_TOKENS = 256
-"""Tokens that a reply is expected to have before the first one came."""
 
 
 class QueuedRequest:
@@ -263,16 +263,16 @@ def _settle_future(future: asyncio.Future[None], down: ModelFailure | None) -> N
 THREAD_NAME = "agenteval-rates"
 # Seconds between two exchanges with the store at least.
 GAP_S = 0.01
+# Seconds after which a process reports changes that have no immediate effect on others.
 NEWS_S = 0.25
-"""Seconds after which a process reports what changes nothing for others at once."""
 # Seconds after which a process reports if others wait for the places that it gives back.
 WANTED_S = 0.02
 # Seconds between reports while requests are under way, far below the LOST_S after which a share is lost.
 BEAT_S = 2.0
+# Seconds without requests after which a process gives its places back.
 IDLE_S = 1.0
-"""Seconds after which a process without requests gives its places back."""
+# Seconds between the reports of a process that waits for others' places. They get longer.
 POLLS_S = (0.02, 0.04, 0.08, 0.16, 0.25)
-"""Seconds between reports of a process that waits for others' places: more as the wait gets longer."""
 RETRY_S = 1.0
 CLOSING_S = 1.0
 
@@ -333,7 +333,7 @@ class RateLimiters:
 
     def __init__(self, store: ShareStore | None = None, most: int = 64) -> None:
         self._store, self._most = store, most
-        self.shares, self._locks = LocalShares(), threading.RLock()
+        self.shares, self._lock = LocalShares(), threading.RLock()
         self._timer_thread = TimerThread()
         self.process = f"{os.getpid()}.{os.urandom(3).hex()}"
         self._limiters: dict[str, RateLimiter] = {}
@@ -342,7 +342,7 @@ class RateLimiters:
 
     def limiter(self, model: str, name: str, limits: RateLimits, *, private: bool = False) -> RateLimiter:
         """Give the rate limiter of a model; a ``private`` model is not shared with other processes."""
-        with self._locks:
+        with self._lock:
             limiter = self._limiters.get(model)
             if limiter is None:
                 shared = self._store is not None and not private
@@ -356,7 +356,7 @@ class RateLimiters:
 
     def standings(self) -> tuple[ModelStanding, ...]:
         """Give the standings of the models whose shares this process holds itself."""
-        with self._locks:
+        with self._lock:
             return self.shares.standings()
 
     def share(self, model: str) -> RateShare | None:
@@ -374,7 +374,7 @@ class RateLimiters:
         self._store_exchanges[limiter].wake(urgent=urgent)
 
     def _report_locally(self, limiter: RateLimiter, urgent: bool) -> None:
-        with self._locks:  # reports of one limiter come in their order
+        with self._lock:  # reports of one limiter come in their order
             share = self.shares.exchange(limiter.take_report())
             limiter.take_share(share)
             if limiter.waits_for_time:
@@ -387,7 +387,7 @@ class RateLimiters:
         self._due[limiter] = due
 
         def report_again() -> None:
-            with self._locks:
+            with self._lock:
                 if self._due.get(limiter) == due:
                     del self._due[limiter]
                     self._report_locally(limiter, True)

@@ -139,10 +139,10 @@ class ShareStore(Protocol):
 FIRST_WAIT_S = 1.0
 LONGEST_BACKOFF_S = 15.0
 LONGEST_WAIT_S = 60.0
+# Seconds after which a process that waits for others reports again, if not earlier.
 LOOK_AGAIN_S = 0.5
-"""Seconds after which a process that waits for others reports again; it may do so sooner."""
+# The earliest, in seconds, that a process that was granted nothing reports again.
 SOON_S = 0.02
-"""Seconds after which a process that was granted nothing reports again at the earliest."""
 
 
 class TokenBucket(msgspec.Struct):
@@ -431,10 +431,10 @@ def _portion(state: ModelState, report: LimiterReport, level: int) -> int:
     return max(0, (level - behind) // (len(others) + 1)) or int(level > behind)
 
 
+# Seconds without a report after which a check is made whether the process has ended.
 SILENT_S = 1.5
-"""Seconds without a report after which is checked whether a process has ended."""
+# Seconds without a report after which a process loses its share, on whatever machine it is.
 LOST_S = 60.0
-"""Seconds without a report after which a process loses its share, wherever it is."""
 
 
 class LocalShares:
@@ -463,17 +463,17 @@ class LocalShares:
 class LocalShareStore:
     """The shares of this process, offered to other processes and machines: the state of Ray's actor."""
 
-    def __init__(self, ledger: LocalShares | None = None) -> None:
-        self.ledger = ledger or LocalShares()
+    def __init__(self, shares: LocalShares | None = None) -> None:
+        self._shares = shares or LocalShares()
 
     async def exchange(self, report: LimiterReport) -> RateShare:
-        return self.ledger.exchange(report)
+        return self._shares.exchange(report)
 
     async def leave(self, process: str) -> None:
-        self.ledger.leave(process)
+        self._shares.leave(process)
 
     async def standings(self) -> tuple[ModelStanding, ...]:
-        return self.ledger.standings()
+        return self._shares.standings()
 
 
 class FileShareStore:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 SPREAD = 0.1
 LONGEST_HOLD_UP_S = 24 * 3600.0
 OVERLOADED = "overloaded"
+# Causes that may mean that a provider is down for everyone.
 OUTAGES = frozenset({"connection", "provider", "timeout"})
-"""Causes that may mean that a provider is down for everybody."""
 
 _WHAT_TO_DO: Mapping[str, str] = {
     "unknown_model": "check the model's id",

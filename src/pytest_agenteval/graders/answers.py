@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 
 MAX_PROBLEMS = 5
+# Keywords of JSON Schema that hold values, not schemas.
 _VALUE_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
-"""Keywords that hold values, not schemas."""
+# Keywords that compare texts, which are normalized for them. The value itself is checked as it is, because of
+# patterns.
 _COMPARING = frozenset({"const", "enum", "maxLength", "minLength", "uniqueItems"})
-"""Keywords that look at texts; the value itself is checked as it is, for the sake of patterns."""
 
 
 def check_schema(name: str, schema: Mapping[str, Any]) -> None:

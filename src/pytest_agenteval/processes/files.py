@@ -35,8 +35,8 @@ LOCK_POLL_S = 0.01
 # Seconds between the attempts to replace a file that another process may be reading.
 REPLACE_RETRIES_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
+# Flags to open a file for appending. Without O_BINARY, Windows would write ``\r\n``.
 APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-"""Flags to open a file that only grows: without O_BINARY Windows would write ``\\r\\n``."""
 
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?=\.|$)")
 _REFUSED = re.compile(r'[<>:"/\\|?*\x00-\x1f]|[. ]$')

@@ -29,8 +29,8 @@ MOST_CALL, MOST_WAY = 300, 1000
 
 MOST_LINES = 40
 MOST_LINE = 160
+# Files with more characters than this are shown without a diff: ``difflib`` would take too long.
 LARGE = 64 * 1024
-"""Characters of a file from which on its diff is not shown: ``difflib`` would take too long."""
 
 
 class _EndedTrial(Protocol):

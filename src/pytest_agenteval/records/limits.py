@@ -16,8 +16,8 @@ from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.text.errors import LimitIgnored, LimitReached
 
+# How many requests of an agent are refused after its limit was reached, before the trial is ended.
 MOST_REFUSED = 20
-"""How often an agent may go on asking after its limit was reached."""
 
 
 class Clock:

@@ -59,8 +59,8 @@ class ModelPrice(Record, frozen=True):
         )
 
 
+# The user's own prices of models. The keys are aliases, ids, or ids without their provider.
 Prices: TypeAlias = Mapping[str, ModelPrice]
-"""The user's own prices, by what a model is called: its alias, its id, or the id without its provider."""
 
 NO_PRICES: Prices = NOTHING
 
@@ -86,10 +86,10 @@ def _bare(name: str) -> str:
 RecordMode = Literal["off", "none", "once", "new_episodes", "all"]
 Kind = Literal["capability", "regression", "mixed"]
 """What a suite is for: in a capability suite a low score is missed, in any other it fails."""
+# Tasks of ``dev`` are what people work on. Tasks of ``held_out`` stay unseen until they confirm a change.
 Split = Literal["dev", "held_out"]
-"""``dev`` tasks are worked on; ``held_out`` ones nobody looks at, until they confirm what was done."""
+# Whether the agent should act (positive) or refrain (negative); empty where the task does not say.
 Label = Literal["", "positive", "negative"]
-"""Whether the agent should act or had better not; empty where a task does not say."""
 
 
 class TrialKey(NamedTuple):
@@ -109,15 +109,15 @@ class TrialKey(NamedTuple):
         return f"{self.suite}/{self.task}[{self.model}{variant}-{self.repetition}]"
 
 
+# What providers append to the name of a model in their replies: a date or a version.
 _LATER_PART = re.compile(r"(?:[-@:](?:\d{3,}[\d-]*|latest|preview[\w-]*|v\d[\d:]*))*")
-"""What a provider adds to the name of a model when it replies: a date, a version."""
 
+# The model of an agent that calls models of its own. Its requests show which.
 OWN_MODEL = "own"
-"""The model of an agent that calls its own: which one that is, its requests show."""
 
 
+# How a real model is reached: directly, over our own connections, or by litellm; empty for other models.
 Via: TypeAlias = Literal["", "direct", "litellm"]
-"""How a real model is reached: over our own connections, or by litellm; empty for one that is neither."""
 
 
 def is_same_model(named: str, other_name: str) -> bool:

@@ -143,8 +143,8 @@ class Prompts:
             raise self.broken from None
 
 
+# Is called with the name of each prompt that is read, and the digest of its text.
 PromptRecord = Callable[[str, str], None]
-"""Is handed the name of a prompt that is read, and the digest of its text."""
 
 
 class RecordedPrompts(Prompts):
@@ -255,11 +255,11 @@ def _form(text: str) -> tuple[Template, Mapping[str, int]]:
 _IN_FORMS = frozenset({"Template", "Output", "TemplateData", "Name", "If", "Not", "And", "Or"})
 
 
+# Characters of placeholders: a template's lines that hold one may be sent with other words.
 _FILLED_IN = re.compile(r"[{}$%<>]")
-"""What stands in lines of a template that may be sent otherwise than they are written."""
 
+# Kinds of events after which a prompt may have been sent in a request that could not be read.
 _UNSEEN = (UNREAD_REQUEST, AROUND_TAPES, STARTED_PROGRAM)
-"""Kinds of events after which a prompt may have been sent where nobody could read it."""
 
 
 def unsent_prompts(given: Mapping[str, str], transcript: Transcript) -> Iterator[str]:
@@ -277,8 +277,8 @@ def unsent_prompts(given: Mapping[str, str], transcript: Transcript) -> Iterator
             yield name
 
 
+# What a model receives before the conversation: its role, its task and its tools.
 SYSTEM_PROMPT, FIRST_MESSAGE, TOOL_LIST = "system prompt", "first message", "list of tools"
-"""What a model gets beforehand: its role, its task, its tools."""
 
 
 def sent_texts(transcript: Transcript, *, tools: bool = True) -> dict[str, str]:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import UNREAD_USAGE, Usage
 
+# More tokens than any model reads or writes in one reply: a larger count is wrong.
 MOST_TOKENS = 10**9
-"""No model reads or writes as many in one reply."""
 
+# The usage of a reply whose tokens and price are both unknown.
 UNKNOWN = UNREAD_USAGE
-"""The usage of one reply of which neither tokens nor price are known."""
 
 
 class PricedApart(FrozenValue, frozen=True):
@@ -42,8 +42,8 @@ FINISHES: Mapping[str, str] = {
 }
 
 
+# The finish reason of a reply that breaks off, even if it is a refusal.
 INCOMPLETE = "incomplete"
-"""How a reply ended of which the last is missing, be it a refusal."""
 
 
 def finish_of(reason: str, *, calls: bool, refused: bool = False) -> str:
@@ -122,21 +122,21 @@ _MARK = re.compile(
     r"|<\|channel>thought\b|(?P<gemma><channel\|>)",
     re.I,
 )
+# What may end a thought, with or without escapes: an alternative for each mark that ``split_thoughts`` knows.
 ENDS_THOUGHTS = re.compile(
     r"/(?:\w{1,20}:)?(?:think|thought)|end_(?:of_thought|thinking)|channel\|>|assistantfinal", re.I
 )
-"""What may end a thought, however it is escaped: one for each mark that ``split_thoughts`` knows."""
 _TAGS = ("think", "thinking", "thought")
+# Both marks named in one sentence: ``<think> and </think>``, ``<think>...</think>``.
 _NAMED = re.compile(
     r"(?<=\S )<((?:\w{1,20}:)?think(?:ing)?|thought)>(?: ?\S{1,4} | ?(?:\.{3}|…|[/,&])? ?)</\1>", re.I
 )
-"""Both marks named in a sentence: `<think> and </think>`, `<think>...</think>`."""
 _DATA_BEGINS = re.compile(r"\s*(?:\{|\[(?!/?think\])|`{3}|~{3})", re.I)
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _QUOTATION_MARKS = frozenset(('""', "''", "“”", "‘’", "«»", "「」"))
+# What is left of GPT-OSS's marks if a server removes special tokens.
 _STRIPPED_HARMONY = re.compile(r"\s*analysis(?=[^\s:])(.*)assistantfinal(.*)", re.S)
-"""What is left of GPT-OSS's marks where a server drops special tokens."""
 
 
 def _split_at(text: str, marks: Sequence[_Mark]) -> SplitReply:

@@ -72,10 +72,11 @@ def sum_figures(values: Collection[float | None]) -> Figure:
 
 
 Role = Literal["system", "user", "assistant", "tool"]
+# Providers' newer and older names of roles, and the roles that they stand for here.
 OTHER_ROLES: Mapping[str, Role] = {"developer": "system", "function": "tool"}
-"""What providers call roles, or once called them, and what they are here."""
+# Whether a call was replayed (hit), neither recorded nor made (miss), really made (live), or had no tape
+# (none).
 TapeStatus = Literal["hit", "miss", "live", "none"]
-"""Whether a call was played, neither recorded nor made, really made, or had nothing to do with a tape."""
 
 
 class ToolError(Record, frozen=True):
@@ -222,23 +223,23 @@ def unanswered_usage(requests: int) -> Usage:
     return Usage(None, None, None, None, None, asks=0, attempts=requests)
 
 
+# The usage of a request that was seen but could not be read.
 UNREAD_USAGE = Usage(None, None, None, None, None, asks=1, attempts=1)
-"""Of one request that was seen and can be read by nobody."""
 
+# The usage of an agent that may have called models unseen.
 UNSEEN_USAGE = Usage(None, None, None, None, None, None, None)
-"""Of whoever may have called models where nobody saw it."""
 
+# The error type of a tool call that returned nothing.
 NOT_FINISHED = "not_finished"
-"""The type of a tool call's error where nothing came of the call."""
 
+# Kinds of events that a trial's reasons quote.
 TOOL_EXCEPTION, NO_ANSWER = "tool_exception", "no_answer"
-"""Kinds of events that a trial's reasons speak of."""
 
+# Kinds of events that hold a request to a judge or to the model that plays the user, with its usage.
 JUDGE_ASK, USER_ASK = "judge_ask", "user_ask"
-"""Kinds of events that hold the request to a judge, or to a model that plays the user, and its usage."""
 
+# The agent read the prompt that the event's text names, before reply number ``turn``.
 PROMPT_READ = "prompt_read"
-"""The agent read the prompt that the event's text names, before the reply that is number ``turn``."""
 
 
 UNREAD_REQUEST, UNREAD_REPLY = "unread_model_request", "unread_model_reply"
@@ -253,11 +254,11 @@ STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL = "started_program", "changed_pr
 """Kinds of events that make a trial doubtful: a program was started, whose requests nobody sees; what trials
 side by side share was changed; a request was refused that may have been this trial's."""
 
+# The kind of event that names a connection that is not recorded, such as one of a WebSocket or a database.
 UNTAPED_CONNECTION = "untaped_connection"
-"""The kind of event that names a connection of which nothing is recorded: a WebSocket's, a database's."""
 
+# The kind of event for an agent that called other models, and never the one that the run names.
 OTHER_MODEL = "other_model"
-"""The kind of event for an agent that called models of its own, and never the one that was named."""
 
 DOUBTFUL_EVENTS = frozenset(
     {
@@ -266,8 +267,8 @@ DOUBTFUL_EVENTS = frozenset(
         *(OTHER_MODEL, UNTAPED_CONNECTION),
     }
 )
+# Doubtful events that are counted by what their text names, as in ``started_program: curl``.
 NAMED_EVENTS = frozenset({STARTED_PROGRAM, CHANGED_PROCESS, OTHER_MODEL, UNTAPED_CONNECTION})
-"""Those of them that are counted by what their text names: ``started_program: curl``."""
 
 
 class Event(Record, frozen=True):

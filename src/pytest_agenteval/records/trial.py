@@ -49,8 +49,8 @@ class Digests(Record, frozen=True, gc=False):
     sent: Mapping[str, str] = NOTHING
 
 
+# Stands for the digest of the tools that a trial had before its agent offered others, if it had none.
 NO_TOOLS = "none"
-"""Stands for the digest of tools where there were none before the agent offered its own."""
 
 
 class TapeCounts(Record, frozen=True, gc=False):
@@ -81,8 +81,8 @@ class ErrorDetails(Record, frozen=True):
     traceback: str = ""
 
 
+# The error of a trial in which nothing broke.
 NO_ERROR = ErrorDetails("", "")
-"""Of a trial that nothing broke."""
 
 
 def part_paid(used: Usage, paid: Usage) -> Usage | None:

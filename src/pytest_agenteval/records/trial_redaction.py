@@ -48,8 +48,8 @@ def redact_trial(trial: Trial, secrets: Secrets = KNOWN_SECRETS) -> Trial:
     return replace(trial, outcome=outcome, **rest)
 
 
+# Fields that may hold text from an agent, a model or a tool.
 SPOKEN = tuple(name for name in Trial.__struct_fields__ if name not in (*NAMES, *FIGURES, "outcome"))
-"""The fields that may hold what came from an agent, a model or a tool."""
 
 
 def _texts(parts: list[Any]) -> list[str]:

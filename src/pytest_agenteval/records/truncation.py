@@ -17,17 +17,17 @@ from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.text.json_values import mend_surrogates
 
+# How deep lists and maps may be nested. Readers of JSON give up not far above.
 MOST_DEEP = 100
-"""How deep lists and maps may be nested: readers of JSON give up somewhere above."""
 
+# How many values a value may hold, nested ones included.
 MOST_VALUES = 200_000
-"""How many values one value may hold, with those inside of those."""
 
+# How many characters the texts within one value may have together.
 MOST_CHARS = 4 * 1024 * 1024
-"""How many characters the texts of one value may have together."""
 
+# The most bits of a whole number: Python refuses to write larger ones as text.
 MOST_BITS = 14_000
-"""Python refuses to write larger whole numbers as text."""
 
 # Made once: every value of every call is compared with them, and a union would be made anew each time.
 _TEXTS = (str, bytes)

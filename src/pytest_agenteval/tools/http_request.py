@@ -128,7 +128,7 @@ class RequestTemplate:
                     sent = json.loads(text_of(request.body))
             args.update(self._body.read(sent) or {})
         args.update(_group_pairs(parse_qsl(address.fragment, True)))
-        return {name: _as_type(args[name], shape) for name, shape in self._properties.items() if name in args}
+        return {name: _typed(args[name], shape) for name, shape in self._properties.items() if name in args}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +189,13 @@ def _whole_number(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
 
 
-def _as_type(value: Any, shape: Any) -> Any:
+def _typed(value: Any, shape: Any) -> Any:
     """Convert a text to the type that the schema declares; a text that does not fit stays a text."""
     kind = shape.get("type") if isinstance(shape, Mapping) else None
     if isinstance(kind, list):
         kind = next((each for each in kind if each != "null"), None)
     if kind == "array":
-        return [_as_type(item, shape.get("items")) for item in _as_list(value)]
+        return [_typed(item, shape.get("items")) for item in _as_list(value)]
     if not isinstance(value, str) or kind in (None, "string"):
         return value if kind != "string" or value is None else text_of_value(value)
     try:

@@ -14,8 +14,8 @@ from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.text.errors import NotInstalled
 from pytest_agenteval.tools.tool import ToolFailed
 
+# The key of a tool's ``_meta`` that holds an ``inputSchema`` that the protocol does not allow.
 UNSUPPORTED_SCHEMA = "pytest-agenteval/inputSchema"
-"""The key of a tool's ``_meta`` that holds an ``inputSchema`` that the protocol does not know."""
 
 
 class ServedTool(Record, frozen=True):

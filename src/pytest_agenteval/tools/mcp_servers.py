@@ -41,8 +41,8 @@ from pytest_agenteval.tools.tool import ToolFailed
 
 T = TypeVar("T")
 
+# Seconds that cancelled tasks may take to end.
 CANCELLING_S = 1.0
-"""Seconds in which what is cancelled may come to its end."""
 
 
 class LoopThread:
@@ -92,16 +92,16 @@ class LoopThread:
 
 
 # fmt: off
+# Variables that every server inherits. It receives no others, and so no keys, unless its ``env`` names them.
 INHERITED_VARIABLES = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP",
     "APPDATA", "LOCALAPPDATA", "HOMEDRIVE", "HOMEPATH", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMFILES",
     "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE",
 })
 # fmt: on
-"""Variables that every server is given; it gets no other, so no key, unless its ``env`` names it."""
 
+# Seconds in which a server should end after its input is closed, and again after a signal.
 CLOSING_S = 1.0
-"""Seconds for a server to end by itself after its input is closed, then again after it gets a signal."""
 
 LAST_LINES = 10
 LONGEST_LINE = 4096
@@ -205,10 +205,10 @@ def _environment(server: McpServer) -> dict[str, str]:
     return {**passed_on, "PATH": path, **own}
 
 
+# The error type of a call that the server answered with an error of the protocol.
 MCP_ERROR = "mcp_error"
-"""The type of a call's error where a server answered with an error of the protocol."""
+# Seconds that a server may take to start, or longer if its calls may: some servers are downloaded first.
 START_S = 60.0
-"""Seconds that a server has to start, unless its calls may take longer: some are fetched first."""
 
 
 class RunningServer:

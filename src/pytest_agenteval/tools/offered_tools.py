@@ -24,8 +24,8 @@ from pytest_agenteval.tools.mcp_servers import LoopThread
 from pytest_agenteval.tools.tool import ToolResult
 from pytest_agenteval.tools.toolbox import ToolBox
 
+# Versions of the protocol that are supported, the newest first. They do not differ in what is used here.
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Forms of the protocol that are spoken here, the newest first; they differ in nothing that is used."""
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = (
     *(-32700, -32600, -32601),

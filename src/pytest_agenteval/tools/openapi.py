@@ -38,8 +38,8 @@ from pytest_agenteval.tools.http_tool import http_tool
 from pytest_agenteval.tools.tool import Tool
 
 METHODS = ("get", "put", "post", "delete", "head", "patch")
+# A chain of more references than this is taken for a circle.
 MOST_STEPS = 20
-"""References in a row before they are taken for a ring."""
 
 _NOT_SCHEMA = ("nullable", "discriminator", "xml", "externalDocs", "example", "readOnly", "writeOnly")
 

@@ -20,8 +20,8 @@ class TemplateValue:
     """A value to send; this class is a constant."""
 
     names: tuple[str, ...] = ()
+    # Those of the parameters in ``names`` that can be read back from a request.
     readable: tuple[str, ...] = ()
-    """The parameters that can be read back, of those that are ``names``."""
     secrets: tuple[str, ...] = ()
 
     def __init__(self, constant: Any = None) -> None:

@@ -148,13 +148,13 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
     return made
 
 
+# Faults that answer in place of the tool, in the words that APIs commonly use.
 FAULT_MESSAGES: Mapping[str, str] = {
     "timeout": "Request timeout",
     "complete_unavailable": "Service completely unavailable",
     "data_not_available": "No data available",
     "rate_limited": "Too many requests (429): try again later",
 }
-"""The faults that answer in the tool's place; in the words that APIs commonly use."""
 
 
 @dataclass(slots=True)

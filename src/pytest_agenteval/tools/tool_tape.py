@@ -111,10 +111,11 @@ def normalize_arguments(args: Mapping[str, Any], schema: Mapping[str, Any]) -> d
     shapes = {name: shape for name, shape in properties.items() if isinstance(shape, dict | Mapping)}
     whole = {name: shape["default"] for name, shape in shapes.items() if "default" in shape}
     whole.update({name: value for name, value in args.items() if name in properties})
-    return {name: _as_type(value, properties[name]) for name, value in whole.items()}
+    return {name: _normal_form(value, properties[name]) for name, value in whole.items()}
 
 
-def _as_type(value: Any, shape: Any) -> Any:
+def _normal_form(value: Any, shape: Any) -> Any:
+    """Give a text or number in the form of its declared type: models write 5 as ``"5"`` or as 5.0."""
     if type(value) not in _SCALARS:
         return value
     kind = shape.get("type") if isinstance(shape, dict | Mapping) else None

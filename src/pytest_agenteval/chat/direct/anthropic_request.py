@@ -23,13 +23,14 @@ from pytest_agenteval.text.json_values import compact_json
 
 Block = dict[str, Any]
 
+# Replaces a blank text, which the provider refuses. The words are litellm's.
 EMPTY_TEXT = "[System: Empty message content sanitised to satisfy protocol]"
-"""Replaces a blank text, which the provider refuses; the words are litellm's."""
 
 NO_ID = "tool_use_id"
+# The key of the object that wraps arguments that are no JSON object.
 UNREADABLE = "INVALID_JSON"
-"""The key of the object that wraps arguments that are no JSON object."""
 
+# Characters that the provider refuses in the names of tools and in the ids of their calls.
 _FOREIGN_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
 _DOCUMENTS = ("application/pdf", "text/plain")
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -167,10 +168,10 @@ def blocks_of(messages: object) -> Iterator[Json]:
             yield from maps_in(block.get("content"))
 
 
+# Precedes a system message that is sent as a user's message. The words are litellm's.
 SYSTEM_NOTE = (
     "Operator note (not from the user): the following was originally a mid-conversation system-role reminder."
 )
-"""Precedes a system message that is sent as a user's; the words are litellm's."""
 
 
 class AnthropicTurn(NamedTuple):
@@ -292,20 +293,21 @@ FORMAT = "anthropic.messages"
 PATH = "/v1/messages"
 ANTHROPIC_VERSION = "2023-06-01"
 LONGEST_NAME = 128
+# A model without structured output gives its reply as the arguments of this tool.
 REPLY_TOOL = "json_tool_call"
-"""The tool whose arguments are the reply of a model without structured output."""
+# Is offered if a conversation holds calls and no tool is offered, because the provider requires one.
 DUMMY_TOOL: Mapping[str, Any] = {
     "name": "dummy_tool",
     "input_schema": NO_PARAMETERS,
     "type": "custom",
     "description": "This is a dummy tool call",
 }
-"""Offered if a conversation holds calls but no tool is offered: the provider requires one."""
+# Is also offered if a conversation holds files that only the provider's container can read.
 CODE_EXECUTION: Mapping[str, Any] = {"name": "code_execution", "type": "code_execution_20250522"}
-"""Also offered if a conversation holds files that only the provider's container reads."""
+# The most tokens of a reply of a model that the table of prices lacks. That is the limit of newer models.
 MOST_TOKENS = 128_000
-"""The most tokens of a reply of a model that the table of prices lacks: those of newer models."""
 TOKENS_AFTER_THOUGHT = 4096
+# Tokens of reasoning by effort, for models that do not choose their number themselves.
 THINKING_BUDGETS: Mapping[str, int] = {
     "minimal": 1024,
     "low": 1024,
@@ -314,11 +316,9 @@ THINKING_BUDGETS: Mapping[str, int] = {
     "xhigh": 8192,
     "max": 16384,
 }
-"""Tokens of thought by effort, for models that do not decide that themselves."""
 
-_FOREIGN_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+# A mail address or a telephone number, which Anthropic does not accept as a user's id.
 _PERSONAL_DATA = re.compile(r"[\w.%+-]+@[\w.-]+\.\w{2,}|\+?[\d\s()-]{7,}")
-"""A mail address or a telephone number, which Anthropic does not accept as a user's id."""
 _BETAS_OF_TOOLS: Mapping[str, str] = {
     "web_fetch": "web-fetch-2025-09-10",
     "memory": "context-management-2025-06-27",
@@ -465,7 +465,7 @@ def tool_names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def wire_name(name: str) -> str:
     """Give a name in the provider's alphabet; another tool may have it already."""
-    return _FOREIGN_IN_NAMES.sub("_", name)[:LONGEST_NAME]
+    return _FOREIGN_CHARACTERS.sub("_", name)[:LONGEST_NAME]
 
 
 def headers_of(key: str, body: Mapping[str, Any]) -> dict[str, str]:

@@ -31,7 +31,7 @@ from pytest_agenteval.chat.direct.model_request import (
     has_family,
     is_own_host,
     needs_key,
-    provider_name,
+    provider_model_name,
     redirect_base,
     region_of,
     table_entry,
@@ -62,13 +62,13 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 CUT_OFF = "the stream ended before the reply did"
 _SETTINGS = (*DIRECT_SETTINGS, "tool_choice")
+# Causes by the error type within a stream, since its status was already sent as a success.
 _CAUSES_IN_STREAMS: Mapping[str, str] = {
     "authentication_error": "auth",
     "insufficient_quota": "quota",
     "rate_limit_error": "rate_limit",
     "rate_limit_exceeded": "rate_limit",
 }
-"""Causes by the word of an error within a stream, whose status says that all is well."""
 
 _encode = msgspec.json.Encoder(enc_hook=plain_json).encode
 
@@ -120,7 +120,7 @@ class DirectChat:
             further = {name: extra.pop(name) for name in FURTHER_SETTINGS & extra.keys()}
             schema = None if "response_format" in refused else response_schema
             ask = ModelAsk(
-                provider_name(self.model),
+                provider_model_name(self.model),
                 _plain_copy(messages),
                 _plain_copy([spec.declaration() for spec in tools]),
                 None if schema is None else _plain_copy(schema),
@@ -284,7 +284,10 @@ def _whole_body(format: str, answer: Response, streamed: bool) -> Json:
 
 
 def _plain_copy(value: Any) -> Any:
-    """Give a plain copy; lone surrogates, which no request can hold, become question marks."""
+    """Give a plain copy; lone surrogates, which no request can hold, become question marks.
+
+    It is faster than ``provider_schemas.plain_copy``, and NaN becomes null, which that one refuses.
+    """
     with suppress(UnicodeError, TypeError):
         return msgspec.json.decode(_encode(value))
     return msgspec.json.decode(compact_json(value).encode("utf-8", "replace"))

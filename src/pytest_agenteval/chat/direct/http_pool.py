@@ -16,13 +16,13 @@ import msgspec
 
 from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
 
+# How long an unused connection stays open.
 IDLE_S = 60.0
-"""How long an unused connection stays open."""
 MOST_REDIRECTS = 5
 # Gateways write policies and traces into headers; aiohttp's own limit is 8,190 bytes.
 LONGEST_HEADER = 65_536
+# Misleading parts of aiohttp's messages: its own settings, and a status that no server sent.
 _INNER = re.compile(r" ssl:(?:default|<[^>]*>)|<\w+: 400, message=([^>]*)>|^400, message=")
-"""Parts of aiohttp's messages that mislead: its own settings, and a status that no server sent."""
 
 _aiohttp: Any = None
 _tls: ssl.SSLContext | None = None

@@ -47,11 +47,11 @@ class ModelAsk(FrozenValue, frozen=True):
 class DirectFormat(Protocol):
     """The interface of a module that writes requests in one format."""
 
+    # Its name in the readers of model traffic.
     FORMAT: str
-    """Its name with the reader of model traffic."""
 
+    # What is appended to the provider's address.
     PATH: str
-    """What stands behind the address."""
 
     def body_of(self, ask: ModelAsk) -> dict[str, Any]:
         """Give the request's body; ``ask`` stays unchanged, since a retry and the tape need it again."""
@@ -66,11 +66,11 @@ class DirectFormat(Protocol):
         """Give a reply in the terms of the ask: tools by their own names, a schema's object as text."""
 
 
+# Is sent as the key to an address that needs none.
 NO_KEY = "no-key"
-"""Sent in place of a key to an address without one."""
 
+# The prefix of OpenAI's models that are called through the responses API.
 RESPONSES = "responses/"
-"""The prefix of OpenAI's models that are asked through the responses API."""
 
 
 class DirectProvider(NamedTuple):
@@ -83,12 +83,12 @@ class DirectProvider(NamedTuple):
 
 _OPENAI = ".api.openai.com"
 
+# The providers that can be called directly, by the prefix of their models' ids.
 DIRECT_ADDRESSES: Mapping[str, DirectProvider] = {
     "openai": DirectProvider("https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
     "anthropic": DirectProvider("https://api.anthropic.com", ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")),
     "hosted_vllm": DirectProvider("", ("HOSTED_VLLM_API_BASE",), "HOSTED_VLLM_API_KEY"),
 }
-"""The providers that can be asked directly, by the prefix of their models' ids."""
 
 
 def address_of(model: Model) -> str:
@@ -112,7 +112,7 @@ def address_problem(model: Model) -> str:
     if not address:
         variables = " or ".join(DIRECT_ADDRESSES[model.id.partition("/")[0]].variables)
         return f"nobody says where it is: set api_base in its table, or {variables}"
-    if not provider_name(model):
+    if not provider_model_name(model):
         return f"{model.id!r} names no model"
     # A password may stand before the host, a key in the query: neither belongs in a message.
     public = address.rpartition("@")[2].partition("?")[0]
@@ -189,18 +189,18 @@ def needs_key(model: Model) -> bool:
     return bool(key_names(model))
 
 
-def provider_name(model: Model) -> str:
+def provider_model_name(model: Model) -> str:
     """Give the provider's own name of a model."""
     return model.id.partition("/")[2].removeprefix(RESPONSES)
 
 
+# Settings that OpenAI's responses API has under the same name.
 SHARED_SETTINGS = frozenset(
     {"user", "parallel_tool_calls", "top_logprobs", "store", "safety_identifier"}
     | {"prompt_cache_key", "prompt_cache_retention"}
 )
-"""Settings with the same name in OpenAI's responses."""
+# Settings that other formats lack, or have under another name.
 FURTHER_SETTINGS = SHARED_SETTINGS | frozenset(
     {"stop", "presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "n", "verbosity"}
     | {"prediction", "modalities", "audio", "functions", "function_call", "max_completion_tokens"}
 )
-"""Settings that other formats lack, or call by another name."""

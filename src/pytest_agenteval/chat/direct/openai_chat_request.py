@@ -19,8 +19,8 @@ from pytest_agenteval.text.json_values import compact_json
 FORMAT = "openai.chat"
 PATH = "/chat/completions"
 
+# Settings in ``extra_body`` for a summary of the reasoning, which only the responses API has.
 SUMMARY_SETTINGS = ("reasoning_summary", "reasoningSummary")
-"""Settings in ``extra_body`` for a summary of the thoughts, which only the responses API has."""
 
 _GPT_VERSION = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?=[.-]|$)")
 

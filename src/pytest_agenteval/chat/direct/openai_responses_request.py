@@ -27,12 +27,12 @@ FORMAT = "openai.responses"
 PATH = "/responses"
 headers_of = bearer_headers
 
+# Fields of an item that are sent back. The id is not among them: the provider may not have stored the item.
 _ECHOED_FIELDS = {
     "reasoning": ("type", "summary", "content", "encrypted_content"),
     "message": ("type", "role", "phase", "content"),
     "function_call": ("type", "call_id", "name", "arguments"),
 }
-"""The fields of an item that go back. Its id does not: the provider may not have stored the item."""
 
 
 def items_of(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -96,8 +96,8 @@ def _further_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> di
     return written
 
 
+# The lowest limit that the API accepts.
 _FEWEST_TOKENS = 16
-"""The API accepts no lower limit."""
 
 
 def body_of(ask: ModelAsk) -> dict[str, Any]:

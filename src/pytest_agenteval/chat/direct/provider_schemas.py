@@ -44,6 +44,8 @@ def _is_strict(schema: Any) -> bool:
 
 Schema = Mapping[str, Any]
 
+# Rules that the provider refuses in the schema of a reply, with their wording for its description. The words
+# are litellm's, so a model reads the same through both transports.
 _RULES_IN_WORDS: Mapping[str, str] = {
     "minItems": "minimum number of items: {}",
     "maxItems": "maximum number of items: {}",
@@ -71,10 +73,6 @@ _RULES_IN_WORDS: Mapping[str, str] = {
     "else": "conditional (else): {}",
     "not": "must not match: {}",
 }
-"""Rules that the provider refuses in a reply's schema, and their wording in the description.
-
-The words are litellm's, so that a model reads the same through either transport.
-"""
 
 _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
     "null": (type(None),),
@@ -186,8 +184,8 @@ _MAPS_OF_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "
 _LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SINGLE_SCHEMAS = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 _UNIONS = ("allOf", "anyOf", "oneOf")
+# Keys that are refused at the top of a tool's schema, and accepted further down.
 _REFUSED_AT_TOP = (*_UNIONS, "enum", "const", "not")
-"""Keys that a tool's schema may not have at its top, only below."""
 _DEEPEST = 32
 
 

@@ -208,8 +208,8 @@ def template_variants(
     yield from ((without(conversation), offered) for conversation, offered in ways)
 
 
+# Seconds that the first request of a batch waits for others. A reply takes far longer.
 GATHER_S = 0.02
-"""Seconds that the first request of a batch waits for others, far less than a reply takes."""
 
 CLOSING_S = 30.0
 

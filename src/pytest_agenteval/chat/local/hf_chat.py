@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 REQUEST_SECONDS = 600.0
 GRACE_S = 1.0
+# The most tokens of a reply if neither the request nor the model's own configuration has a limit.
 MAX_TOKENS = 4096
-"""Tokens of a reply if neither the ask nor the model's own configuration limits them."""
 
 SAMPLED_BY = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed")
 TEMPLATE_KWARGS = "chat_template_kwargs"
+# Parameters that have an effect on a model in this process.
 TAKEN = frozenset(
     {*SAMPLED_BY, "max_tokens", "stop", "tool_choice", "reasoning_effort", "request_seconds", "stream"}
     | {"extra_body", TEMPLATE_KWARGS}
 )
-"""Parameters that have an effect on a model in this process."""
 
 
 class _Ready(NamedTuple):

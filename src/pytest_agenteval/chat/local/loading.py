@@ -12,13 +12,15 @@ from pytest_agenteval.records.recorder import Recorder
 
 Provider: TypeAlias = Literal["hf", "vllm"]
 
+# Prefixes of the ids of local models: ``hf`` runs them in this process with transformers, ``vllm`` serves
+# them with vLLM.
 PROVIDERS: tuple[Provider, ...] = ("hf", "vllm")
-"""Prefixes of the ids of local models: in this process by transformers, or served by vLLM."""
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("4bit", "8bit")
 VLLM_ONLY: tuple[Provider, ...] = ("vllm",)
 
+# Settings for loading a model, with the providers that have them. None is sent with a request.
 LOADED_BY: Mapping[str, tuple[Provider, ...]] = {
     "device": PROVIDERS,
     "dtype": PROVIDERS,
@@ -31,10 +33,9 @@ LOADED_BY: Mapping[str, tuple[Provider, ...]] = {
     "serve_args": VLLM_ONLY,
     "start_seconds": VLLM_ONLY,
 }
-"""Settings of loading a model, and the providers that have them; none is sent with a request."""
 
+# The settings of a local model that a run's header shows, in this order.
 SHOWN_IN_HEADER = ("device", "dtype", "quantization")
-"""What a run's header shows of a local model, in this order."""
 
 START_SECONDS = 900.0
 

@@ -17,8 +17,8 @@ from pytest_agenteval.processes.signals import signals_as_ctrl_c
 
 LOOK_S = 0.1
 GRACE_S = 10.0
+# Marks the server's processes in their environment, even those that leave its process group.
 VARIABLE = "AGENTEVAL_SERVER"
-"""Marks the server's processes in their environment, even those that leave its group."""
 
 
 def process_marker(folder: Path, name: str) -> str:

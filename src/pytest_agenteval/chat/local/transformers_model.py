@@ -24,8 +24,8 @@ from pytest_agenteval.chat.local.generation import (
 from pytest_agenteval.chat.local.loading import Loading
 from pytest_agenteval.text.errors import NotInstalled, ProviderDown
 
+# Smaller draws are raised to this value, since it is a divisor.
 SHORTEST_WAIT = 1e-30
-"""A draw below this counts as this, since it divides."""
 
 
 class ModelSampling:
@@ -160,8 +160,8 @@ class RowStops:
 NEEDED = ("torch", "transformers")
 NEEDED_QUANTIZED = ("accelerate", "bitsandbytes")
 HOW_TO_INSTALL_LOCAL = "pip install 'pytest-agenteval[local]'"
+# The context length, in tokens, of a model whose configuration does not state it.
 UNKNOWN_CONTEXT = 32768
-"""The context of a model whose configuration does not state it, in tokens."""
 
 LAST_LETTERS = 200
 HELLO = ({"role": "user", "content": "Hello"},)

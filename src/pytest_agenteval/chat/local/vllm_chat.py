@@ -51,9 +51,10 @@ PROGRAM = "vllm"
 HOW_TO_INSTALL_VLLM = "pip install vllm"
 HOST = "127.0.0.1"
 
+# vLLM's names of quantizations that it makes while it loads the weights.
 VLLM_QUANTIZATIONS: Mapping[str, str] = {"4bit": "bitsandbytes", "8bit": "fp8"}
-"""vLLM's names of quantizations that are made while the weights are loaded."""
 
+# vLLM's parsers of tool calls, each with a pattern of the models' names. For other models it is ``hermes``.
 TOOL_CALL_PARSERS = (
     (r"qwen3.?coder|qwen3\.[5-9]", "qwen3_coder"),
     (r"gpt-?oss", "openai"),
@@ -74,11 +75,10 @@ TOOL_CALL_PARSERS = (
     (r"minimax-?m2", "minimax_m2"),
     (r"seed-?oss", "seed_oss"),
 )
-"""Which of vLLM's parsers reads the tool calls of a model with such a name; of any other, ``hermes``."""
 
 
+# Files that exist where there is a GPU: of NVIDIA, of AMD, and of Windows's subsystem for Linux.
 GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg")
-"""Files that show a GPU: NVIDIA's, AMD's, Windows's for Linux."""
 
 
 def missing_for_vllm(loading: Loading) -> Iterator[str]:

@@ -97,6 +97,8 @@ def _call_of_json(value: Any) -> WrittenCall | None:
 CallsOfMatch: TypeAlias = Callable[[re.Match[str]], tuple[WrittenCall, ...]]
 
 # Each body ends at its closing mark, or where the model was cut off.
+# In this order: Hermes, Qwen and Granite 4; Granite 3 and Phi 4 mini; Granite 20B; Phi 4 if instructed;
+# Nemotron.
 JSON_BODIES = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
@@ -108,7 +110,6 @@ JSON_BODIES = tuple(
         r"functools(?P<body>\[.*)\Z",
     )
 )
-"""Hermes, Qwen, Granite 4; Granite 3 and Phi 4 mini; Granite 20B; Phi 4's instructed form; Nemotron."""
 
 MISTRAL = re.compile(r"\[TOOL_CALLS\](?P<body>.*?)(?=\[TOOL_CALLS\]|\Z)", re.DOTALL)
 _MISTRAL_NAMED = re.compile(
@@ -410,6 +411,7 @@ def _python_call(node: ast.expr, tools: Collection[ToolSpec]) -> WrittenCall:
 
 CallReader: TypeAlias = Callable[[str, Collection[ToolSpec]], CallsInText | None]
 
+# Readers of the forms of calls, those with the clearest marks first. The first that finds a call decides.
 CALL_FORMATS: Sequence[CallReader] = (
     deepseek,
     invoke_tags,
@@ -425,7 +427,6 @@ CALL_FORMATS: Sequence[CallReader] = (
     bare_json,
     bare_python,
 )
-"""Readers of the forms of calls, the clearest mark first; the first that finds a call decides."""
 
 
 class WrittenReply(FrozenValue, frozen=True):
@@ -436,8 +437,8 @@ class WrittenReply(FrozenValue, frozen=True):
     calls: tuple[WrittenCall, ...] = ()
 
 
+# Ends of a prompt with which the model's reply already begins.
 REPLY_OPENINGS = (">>>", "<think>", "[THINK]", "<seed:think>", "<|channel>thought", "◁think▷")
-"""Ends of a prompt that are the beginning of the reply."""
 
 
 def opening_of(prompt: str) -> str:

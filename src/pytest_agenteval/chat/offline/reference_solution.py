@@ -11,16 +11,14 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pytest_agenteval.chat.offline.scripted import RESULT_REFERENCE
 from pytest_agenteval.chat.offline.text_changes import TextSpans, is_prose, new_spans, words_of
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.json_values import compact_json
 
+# A copy of the turns of a task's file, each with ``text`` and ``calls``, that may be changed.
 Turns = list[dict[str, Any]]
-"""Turns as a task's file has them, each with ``text`` and ``calls``; ours to change."""
-
-
-_RESULT_REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
 
 
 class ValuePlace(NamedTuple):
@@ -111,12 +109,12 @@ def without_call(turns: Turns, left_out: tuple[int, int], given: int) -> Turns:
 
     in_calls = ((spot, value) for spot, value in values_in(changed) if spot.call is not None)
     texts = {spot: value for spot, value in in_calls if isinstance(value, str) and "$" in value}
-    changes = {spot: _RESULT_REFERENCE.sub(renumbered, value) for spot, value in texts.items()}
+    changes = {spot: RESULT_REFERENCE.sub(renumbered, value) for spot, value in texts.items()}
     return with_values(changed, changes)
 
 
+# The text of a larger file, in bytes, is not looked at.
 MOST_READ = 200_000
-"""Bytes of a file up to which its text is looked at."""
 
 
 class StartingTree:
@@ -178,8 +176,8 @@ def _texts_in(layers: tuple[str, ...]) -> Mapping[str, str]:
     return texts
 
 
+# The index of a turn, and of a call in it.
 CallPlace = tuple[int, int]
-"""A turn, and a call in it."""
 
 
 class FileWriter(FrozenValue, frozen=True):

@@ -21,8 +21,8 @@ from pytest_agenteval.text.errors import TrialBroken
 from pytest_agenteval.text.json_values import compact_json
 
 MOST_QUOTED = 2000
+# The attempts after each failure: the rank of the tool, and how many words it searches for.
 TRIES = ((0, 4), (0, 2), (1, 3))
-"""The attempts after each failure: the rank of the tool, and how many words to search with."""
 
 _QUOTED = re.compile(r"['\"“”‘’「」『』<>《》]([^'\"“”‘’「」『』<>《》]{2,60})['\"“”‘’「」『』<>《》]")
 _CODE = re.compile(r"(?<![\w.])(?:\d{6}|[A-Z]{2,5}-[A-Z]{2,6}|[A-Z]{2,6})(?![\w.])")

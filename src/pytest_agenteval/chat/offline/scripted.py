@@ -19,7 +19,8 @@ from pytest_agenteval.text.errors import NothingToActOut, ScriptEnded
 from pytest_agenteval.text.json_values import compact_json
 
 ArgumentFiller = Callable[[Any], Any]
-_REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
+# ``$1.files[0]`` in an argument stands for a part of the first result; ``$$`` stands for a dollar sign.
+RESULT_REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
@@ -101,14 +102,14 @@ class OracleChat:
     def _filled(self, results: list[Any], value: Any) -> Any:
         """Replace references by results, at any depth."""
         if isinstance(value, str):
-            if (whole := _REFERENCE.fullmatch(value)) is not None:
+            if (whole := RESULT_REFERENCE.fullmatch(value)) is not None:
                 return self._referred(results, whole)
 
             def reference_text(match: re.Match[str]) -> str:
                 part = self._referred(results, match)
                 return part if isinstance(part, str) else compact_json(part)
 
-            return _REFERENCE.sub(reference_text, value)
+            return RESULT_REFERENCE.sub(reference_text, value)
         if isinstance(value, Mapping):
             return {key: self._filled(results, inner) for key, inner in value.items()}
         if isinstance(value, list | tuple):
@@ -150,8 +151,8 @@ def nop(model: Model, plan: Plan) -> NopChat:
     return NopChat()
 
 
+# In a text, stands for everything that the user and the tools said.
 EVERYTHING = "\0everything\0"
-"""In a text, stands for all that the user and the tools gave."""
 
 
 class SpoilerChat(OracleChat):

@@ -134,8 +134,8 @@ def _wrong_value(solution: ReferenceTurns, value: Any) -> Any:
     return None
 
 
+# A question needs this many words to be pasted in place of a text.
 LEAST_WORDS = 3
-"""The fewest words of a question that is pasted in place of a text."""
 
 
 def number_plus_one(solution: ReferenceTurns) -> Iterator[Spoilt]:
@@ -242,6 +242,7 @@ def _answer_or_do_everything(solution: ReferenceTurns) -> Iterator[Spoilt]:
     yield from act_on_nothing(solution)
 
 
+# Each makes the spoilt forms of a task; none if it does not apply.
 SPOILERS: Mapping[str, Callable[[ReferenceTurns], Iterator[Spoilt]]] = {
     "skip_call": skip_call,
     "wrong_argument": wrong_argument,
@@ -253,7 +254,6 @@ SPOILERS: Mapping[str, Callable[[ReferenceTurns], Iterator[Spoilt]]] = {
     "verbatim_paste": verbatim_paste,
     "answer_everything": _answer_or_do_everything,
 }
-"""Each gives its spoilt forms of a task; none if it does not apply."""
 
 
 def spoilt_references(task: PlannedTask, writer: FileWriter | None) -> Mapping[str, tuple[Spoilt, ...]]:

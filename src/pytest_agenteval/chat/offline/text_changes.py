@@ -126,8 +126,8 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(word for word in found if len(word) >= 4 or word.isdecimal() or ord(word[0]) > 0x2E7F)
 
 
+# Parts of a text, each by its first place and the place after its last.
 TextSpans = tuple[tuple[int, int], ...]
-"""Parts of a text, each from the one place to before the other."""
 
 
 def with_spans(text: str, spans: TextSpans, others: Iterable[str]) -> str:

@@ -179,8 +179,6 @@ def _number(number: float) -> str:
     return f"{number:g}"
 
 
-__all__ = ["Combine", "Dimension", "Rubric", "packaged_rubric", "read_rubric", "read_rubric_file"]
-
 _PARTS = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 # Nothing has a silent default: a rubric states everything that its scores depend on.

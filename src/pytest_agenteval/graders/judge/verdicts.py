@@ -18,22 +18,22 @@ Scores: TypeAlias = Mapping[str, float | None]
 Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 MOST_SHOWN = 60
+# How many characters of a reply are read; replies of judges are far shorter.
 MOST_READ = 100_000
-"""Characters of a reply; a judge's has far fewer."""
 NO_VERDICT = "there is no JSON object with the scores in it"
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
+# Braces around words, as in ``{name}``, which do not begin an object.
 _PROSE_BRACES = re.compile(r"\{[\w\s{}]*(?:\}|\Z)")
-"""Braces around words, as in ``{name}``, which begin no object."""
+# A score in words, as in ``tone: 4``, but no percentage and no scale as in ``tone: 1-5``.
 _STATED = (
     r"(?<!\w){}\W{{0,4}}?[:=：]\W{{0,3}}?([-+]?[0-9]+(?:\.[0-9]+)?|null|unknown)"
     r"(?!\.?[0-9]|\s*%|\s*(?:[-–~]|to)\s*[0-9])"
 )
-"""A score in words, as in ``tone: 4``; no percentage, and no scale as in ``tone: 1-5``."""
+# What a further score behind an object would contain: a digit, a key, ``null`` or ``unknown``.
 _STATED_BEHIND = re.compile(r"""\d|["']\s*:|\b(?:null|unknown)\b""", re.I)
-"""What a score or more of an object would hold."""
+# Differences between spellings of the same JSON: blanks, escapes, and ``5.0`` for ``5``.
 _SPELLING = re.compile(r"\\[nrt]|[\s\\]|(?<=\d)\.0+(?!\d)")
-"""In what the same JSON may differ: blanks, escapes and ``5.0`` for ``5``."""
 _FENCE_BEGINS = re.compile(r"(?:[`~]+\w*)?")
 _FENCE_ENDS = re.compile(r"[`~]*")
 _LABEL = re.compile(r"\b(?:json5?|(?:final )?(?:answer|grade|output|rating|result|scores?|verdict))\b", re.I)
