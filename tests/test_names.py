@@ -36,6 +36,8 @@ TWICE = {
 _CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
 _QUOTED = re.compile(r"""(?s:[rb]?\"""(.*?)\""")|(f?)[rb]?("(?:\\.|[^"\n\\])*"|'(?:\\.|[^'\n\\])*')|#.*""")
 """A docstring, a text of one line, or a comment: what is left of a module are its names."""
+_EXPLANATION = re.compile(r'''^ *(?s:[rb]?"""(.*?)""")|# (.*)''', re.MULTILINE)
+"""A docstring or a comment."""
 
 
 def _identifiers(source: str) -> set[str]:
@@ -67,6 +69,13 @@ def test_no_identifier_tells_what_happened_to_a_value() -> None:
     named = {key for key in names if _history(key[0])}
     assert {key for key in named if key[0] not in STORED} == set()
     assert {name for name, _ in named} == set(STORED)
+
+
+def test_docstrings_and_comments_use_the_words_of_the_field() -> None:
+    """Requested, returned and unreadable are understood at once; names of fields stand in backticks."""
+    word = re.compile(rf"\b({'|'.join(HISTORY)})\b", re.IGNORECASE)
+    texts = ((path, "".join(found.groups(""))) for path in OURS for found in _EXPLANATION.finditer(text(path)))
+    assert [(path.name, each) for path, each in texts if word.search(re.sub(r"`[^`]+`", "", each))] == []
 
 
 def test_a_class_name_means_one_thing() -> None:

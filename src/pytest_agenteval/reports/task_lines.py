@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.trial import Trial
     from pytest_agenteval.store.journal_entry import JournalEntry
 
+# Task files that stay in memory.
 MOST_FILES = 64
-"""Task files that are kept in memory."""
 
 
 class TaskFileLines:

@@ -151,7 +151,7 @@ def nop(model: Model, plan: Plan) -> NopChat:
     return NopChat()
 
 
-# In a text, stands for everything that the user and the tools said.
+# In a text, stands for all messages of the user and results of the tools.
 EVERYTHING = "\0everything\0"
 
 

@@ -49,7 +49,7 @@ from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import format_duration, one_line, pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
-# Seconds that the command has to end after it was asked to end.
+# Seconds that the command has to end after the request to end.
 AGENT_GRACE_S = 5.0
 POLL_S = 0.1
 # How much a command may print. One that prints without end would fill the disk before its time is over.

@@ -59,7 +59,7 @@ BRANCH = "agenteval/improve-"
 MOST_NAMES = 5
 LATEST = "latest"
 IMPROVEMENT_VARIABLE = "AGENTEVAL_IMPROVEMENT"
-# Seconds that left-over processes have to end after they were asked to end.
+# Seconds that left-over processes have to end after the request to end.
 GRACE_S = 5.0
 
 # Options of pytest that an improvement sets itself, or that leave nothing to compare.
