@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 BUDGET = 12_000
-LEAST_BUDGET = 1_500
 TRIALS = 3
 
 SectionKind = Literal["input", "checks", "reasons", "calls", "reference", "files", "answer"]
