@@ -79,6 +79,7 @@ class Excused:
 
     async def run(self, task_input, ctx):
         ctx.limits.forgive(9)
+        await asyncio.sleep(0.05)  # less than a millisecond is charged as it is
         return Answer("Mina")
 
 
