@@ -74,7 +74,9 @@ def test_no_identifier_tells_what_happened_to_a_value() -> None:
 def test_docstrings_and_comments_use_the_words_of_the_field() -> None:
     """Requested, returned and unreadable are understood at once; names of fields stand in backticks."""
     word = re.compile(rf"\b({'|'.join(HISTORY)})\b", re.IGNORECASE)
-    texts = ((path, "".join(found.groups(""))) for path in OURS for found in _EXPLANATION.finditer(text(path)))
+    texts = (
+        (path, "".join(found.groups(""))) for path in OURS for found in _EXPLANATION.finditer(text(path))
+    )
     assert [(path.name, each) for path, each in texts if word.search(re.sub(r"`[^`]+`", "", each))] == []
 
 

@@ -111,7 +111,7 @@ class StartRun(FrozenValue, frozen=True):
 
 
 class HeldOut(FrozenValue, frozen=True):
-    """The result of held-out tasks at the start against all accepted changes; None where they were not run."""
+    """Held-out tasks at the start against all accepted changes; None where they were not run."""
 
     reason: str
     confirmation: Confirmation | None = None
