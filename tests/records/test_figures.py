@@ -17,7 +17,7 @@ from pytest_agenteval.records.transcript import (
     format_tokens,
 )
 from pytest_agenteval.records.trial import part_paid
-from pytest_agenteval.store.record_files import read_line, read_usage, usage_line
+from pytest_agenteval.store.record_files import read_line, stored_usage, usage_line
 
 USAGES = st.builds(
     Usage,
@@ -53,23 +53,23 @@ def test_a_sum_is_known_where_every_part_is(usages: list[Usage]) -> None:
 def test_a_journal_gives_a_usage_back(usages: list[Usage]) -> None:
     """Unknown figures are null there, and what is known of a sum stands beside them."""
     total = sum(usages, NO_USAGE)
-    assert read_usage(usage_line(total)) == Usage.from_json(total.to_json()) == total
+    assert stored_usage(usage_line(total)) == Usage.from_json(total.to_json()) == total
 
 
 @pytest.mark.parametrize("line", [b'{"asks":2,"cost_usd":null}', b'{"in":0,"asks":2,"cost_usd":null}'])
 def test_replies_without_tokens_at_no_price_are_unknown_ones(line: bytes) -> None:
     """So earlier versions wrote what nobody knew: every reply has some tokens."""
-    usage = read_usage(read_line(line))
+    usage = stored_usage(read_line(line))
     assert (usage.tokens, usage.input_tokens, usage.cached_tokens, usage.asks) == (None, None, None, 2)
-    assert read_usage(read_line(b'{"asks":2}')).tokens == 0  # of an offline model, which costs nothing
+    assert stored_usage(read_line(b'{"asks":2}')).tokens == 0  # of an offline model, which costs nothing
 
 
 def test_requests_that_a_line_does_not_name_are_unknown_beside_replies() -> None:
     """Earlier versions wrote none for messages that an agent returned; every reply takes a request."""
-    assert read_usage(read_line(b'{"cost_usd":null,"asks":1}')).attempts is None
-    assert read_usage(read_line(b'{"in":7,"out":2,"asks":1}')).attempts is None
-    assert read_usage(read_line(b'{"asks":2,"attempts":2}')).attempts == 2
-    assert read_usage(read_line(b"{}")).attempts == 0
+    assert stored_usage(read_line(b'{"cost_usd":null,"asks":1}')).attempts is None
+    assert stored_usage(read_line(b'{"in":7,"out":2,"asks":1}')).attempts is None
+    assert stored_usage(read_line(b'{"asks":2,"attempts":2}')).attempts == 2
+    assert stored_usage(read_line(b"{}")).attempts == 0
 
 
 @given(PARTS, PARTS, PARTS)

@@ -28,8 +28,8 @@ from pytest_agenteval.cassettes.transcripts.parts import (
     UNKNOWN_USAGE,
     Place,
     call_request,
-    read_usage,
     result_text,
+    returned_usage,
 )
 from pytest_agenteval.cassettes.wire.reader import read_reply
 from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
@@ -335,7 +335,7 @@ class ReplyReader:
         calls = self._at(body, "calls")
         if calls is not None:
             fields["calls"] = tuple(map(_call, calls.items()))
-        usage = read_usage(self._at(body, "usage"))
+        usage = returned_usage(self._at(body, "usage"))
         if usage is not None:
             fields |= {"usage": usage, "priced_apart": NOTHING_APART}
         return replace(shaped, **fields)

@@ -226,7 +226,7 @@ def usage_line(used: Usage) -> Line:
     return line
 
 
-def read_usage(line: Mapping[str, Any]) -> Usage:
+def stored_usage(line: Mapping[str, Any]) -> Usage:
     get = line.get
     counts = (get("in", 0), get("out", 0), get("cached", 0), get("reasoning", 0))
     asks, attempts = get("asks", 0), get("attempts", 0)

@@ -24,7 +24,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.record_files import Line, read_intact_line, read_usage
+from pytest_agenteval.store.record_files import Line, read_intact_line, stored_usage
 from pytest_agenteval.text.errors import TranscriptLost
 
 # Returns the text that was stored under a digest.
@@ -139,7 +139,7 @@ def _ask(line: Line) -> Ask:
         line["turn"],
         line["started"],
         line["ended"],
-        read_usage(get("usage", {})),
+        stored_usage(get("usage", {})),
         get("finish", "stop"),
         get("first_token_s"),
         get("reasoning", ""),

@@ -112,6 +112,41 @@ def test_each_dialect_tells_the_same(messages: list[Any]) -> None:
     assert (read.usage.tokens, read.usage.known_tokens, read.usage.cost_usd) == (None, 14, None)
 
 
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 4}, (9, 2, 4, None)),
+        # As LiteLLM writes it for Anthropic's models: what came from the cache is part of the prompt.
+        ({"prompt_tokens": 9, "completion_tokens": 2, "cache_read_input_tokens": 4}, (9, 2, None, None)),
+        ({"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 4}, (9, 2, 4, None)),
+        (
+            {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}},
+            (9, 2, 4, None),
+        ),
+        (
+            {
+                "input_tokens": 9,
+                "output_tokens": 2,
+                "input_token_details": {"cache_read": 4},
+                "output_token_details": {"reasoning": 1},
+            },
+            (9, 2, 4, 1),
+        ),
+        ({"promptTokenCount": 9, "candidatesTokenCount": 2, "cachedContentTokenCount": 4}, (9, 2, 4, 0)),
+        ({"inputTokens": 5, "outputTokens": 2, "cacheReadInputTokens": 4}, (9, 2, 4, None)),
+        ({"input_tokens": 9, "output_tokens": 2, "cached_tokens": 4, "reasoning_tokens": 1}, (9, 2, 4, 1)),
+    ],
+    ids=["deepseek", "litellm", "anthropic", "responses", "langchain", "gemini", "bedrock", "ours"],
+)
+def test_a_usage_is_read_in_the_words_of_whoever_wrote_it(
+    usage: dict[str, Any], expected: tuple[int | None, ...]
+) -> None:
+    """An agent may return what its provider or framework says; input tokens include those from a cache."""
+    (ask,) = read_transcript([QUESTION, {"role": "assistant", "content": "-7", "usage": usage}]).asks
+    read = ask.usage
+    assert (read.input_tokens, read.output_tokens, read.cached_tokens, read.reasoning_tokens) == expected
+
+
 def test_what_a_model_wrote_badly_is_its_mistake_and_not_the_transcripts() -> None:
     """Arguments that are no JSON stay as text; a call that nobody answered did not end."""
     call = {"id": "c1", "function": {"name": "weather", "arguments": "{oops"}}

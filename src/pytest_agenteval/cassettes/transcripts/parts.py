@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from pytest_agenteval.cassettes.wire.usage import COUNT_NAMES, read_usage, usage_format
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import split_thoughts
 from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments, shown_value
@@ -279,36 +280,36 @@ def _arguments(body: Place) -> tuple[Mapping[str, object], str | None]:
     return NOTHING, None
 
 
-def read_usage(place: Place | None) -> Usage | None:
-    """Read what a reply took, as OpenAI, Anthropic or we write it; None where there is no usage.
+def returned_usage(place: Place | None) -> Usage | None:
+    """Read what a reply took, in the words of any provider or in ours; None where there is no usage.
 
-    Input tokens include the cached ones, which Anthropic counts apart from them.
+    Raises UnreadableTranscript where a count is no whole number from 0 on, or the cost is no number.
     """
     if place is None:
         return None
-    cache_read, cache_written = (
-        place.known_count_of(f"cache_{word}_input_tokens") for word in ("read", "creation")
-    )
-    read = _first_count([place], "prompt_tokens", "input_tokens")
-    # Chat completions, Responses and langchain each have their own word for it.
-    of_input = ("prompt_tokens_details", "input_tokens_details", "input_token_details")
-    of_output = ("completion_tokens_details", "output_tokens_details")
-    details = [part for key in of_input if (part := place.get(key)) is not None]
-    spent = [part for key in of_output if (part := place.get(key)) is not None]
-    return Usage(
-        input_tokens=None if read is None else read + (cache_read or 0) + (cache_written or 0),
-        output_tokens=_first_count([place], "completion_tokens", "output_tokens"),
-        cached_tokens=_first_count([*details, place], "cached_tokens") if cache_read is None else cache_read,
-        reasoning_tokens=_first_count([*spent, place], "reasoning_tokens"),
-        cost_usd=place.number_of("cost_usd"),
-        asks=1,
-        attempts=1,
+    format = usage_format(place.map())
+    names = COUNT_NAMES[format]
+    for name in filter(None, (*names.input, names.output, *names.cached, names.reasoning)):
+        _known_count(place, name)
+    usage, _ = read_usage(format, jsonable(place.value))
+    cached, reasoning = (place.known_count_of(name) for name in ("cached_tokens", "reasoning_tokens"))
+    cost = place.number_of("cost_usd")
+    return replace(
+        usage,
+        cached_tokens=cached if usage.cached_tokens is None else usage.cached_tokens,
+        reasoning_tokens=reasoning if usage.reasoning_tokens is None else usage.reasoning_tokens,
+        cost_usd=usage.cost_usd if cost is None else cost,
     )
 
 
-def _first_count(places: Iterable[Place], *keys: str) -> int | None:
-    counts = (place.known_count_of(key) for place in places for key in keys)
-    return next((count for count in counts if count is not None), None)
+def _known_count(place: Place, name: str) -> int | None:
+    *maps, key = name.split(".")
+    for part in maps:
+        within = place.get(part)
+        if within is None:
+            return None
+        place = within
+    return place.known_count_of(key)
 
 
 def result_text(place: Place | None) -> str:

@@ -23,8 +23,8 @@ from pytest_agenteval.cassettes.transcripts.parts import (
     call_request,
     content_text,
     part_text,
-    read_usage,
     result_text,
+    returned_usage,
 )
 from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
 from pytest_agenteval.cassettes.transcripts.spans import are_spans, plain_spans
@@ -160,7 +160,7 @@ class _MessageReader:
         reply.reasoning += [message.text_of("reasoning_content")]
         reply.calls += map(call_request, message.items_of("tool_calls"))
         finish = message.text_of("stop_reason") or message.text_of("finish_reason")
-        usage = read_usage(message.get("usage")) or UNKNOWN_USAGE
+        usage = returned_usage(message.get("usage")) or UNKNOWN_USAGE
         reply.ask |= {"usage": usage, "model": message.text_of("model")}
         if finish:
             reply.ask["finish"] = FINISHES.get(finish, finish)
@@ -218,7 +218,7 @@ def read_transcript(value: Any, path: KeyPath = ("transcript",), *, usage: Any =
         return value
     place = Place(_parse_json(value), path)
     try:
-        return _read_form(place, read_usage(None if usage is None else Place(usage, ("usage",))))
+        return _read_form(place, returned_usage(None if usage is None else Place(usage, ("usage",))))
     except _STUMBLES as why:
         found = f"what cannot be read as one: {type(why).__name__}: {' '.join(str(why).split())[:MOST_CHARS]}"
         raise UnreadableTranscript(

@@ -1,8 +1,8 @@
 """Usage of a reply: what a provider says that it read and wrote, in the words of each API.
 
-``read_usage`` reads it in every response, to requests of ours and to those of agents. Three others read usage
-elsewhere: ``chat/litellm_chat.py`` what litellm made of it, ``cassettes/transcripts/parts.py`` that of
-transcripts which agents return, ``store/record_files.py`` that of journals.
+``read_usage`` reads it in every response, to requests of ours and to those of agents, and in what agents
+return. Two others read what is no provider's: ``chat/litellm_chat.py`` what litellm made of a usage, and
+``store/record_files.py`` our own journals.
 """
 
 from __future__ import annotations
@@ -87,7 +87,32 @@ COUNT_NAMES: Mapping[str, CountNames] = {
         zero_is_absent=True,
     ),
     "ollama.chat": CountNames(("prompt_eval_count",), "eval_count"),
+    # No wire format, but what LangChain makes of each: an agent may return it.
+    "langchain": CountNames(
+        ("input_tokens",),
+        "output_tokens",
+        ("input_token_details.cache_read",),
+        "output_token_details.reasoning",
+    ),
 }
+# Keys that only one of these has. ``prompt_tokens`` comes first: LiteLLM writes Anthropic's keys beside it,
+# for tokens that it has counted already.
+_FORMAT_BY_KEY = {
+    "prompt_tokens": "openai.chat",
+    "completion_tokens": "openai.chat",
+    "cache_read_input_tokens": "anthropic.messages",
+    "cache_creation_input_tokens": "anthropic.messages",
+    "input_token_details": "langchain",
+    "output_token_details": "langchain",
+    "inputTokens": "bedrock.converse",
+    "promptTokenCount": "gemini",
+    "prompt_eval_count": "ollama.chat",
+}
+
+
+def usage_format(usage: Json) -> str:
+    """Give the format in whose words a usage is written, as far as its keys show."""
+    return next((format for key, format in _FORMAT_BY_KEY.items() if key in usage), "openai.responses")
 
 
 def read_usage(format: str, usage: Json, service_tier: object = "") -> tuple[Usage, PricedApart]:
