@@ -265,7 +265,8 @@ def _warm_up() -> None:
         graders = [{"name": "answer_contains", "config": {"text": "a"}}]
         task = {"id": "t", "input": {"content": "a"}, "graders": graders}
         (Path(folder) / "t.json").write_text(json.dumps(task), encoding="utf-8")
-        alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+        # The test that forks first may have set them for its own run.
+        alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", "PYTEST_PLUGINS": ""}
         before = dict(os.environ)
         os.environ.update(alone)
         with redirect_stdout(output), redirect_stderr(output):
