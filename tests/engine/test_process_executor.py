@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.engine import process_executor
 from pytest_agenteval.engine.executor import (
@@ -22,10 +23,12 @@ from pytest_agenteval.engine.executor import (
 )
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.process_executor import ProcessExecutor
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import UsageMistake
 from tests.calibration.judges import found_in, project, rows
+from tests.engine import executing
 from tests.journals import finished, trials
 from tests.suites import import_multiprocessing, only_our_plugin, run, suite, task, write
 
@@ -208,6 +211,37 @@ class _Closed:
 
     async def close(self) -> ExecutorReport:
         return ExecutorReport(("a.yaml: read-only",), {"t.yaml": UnusedRecordings(3, self._unused)})
+
+
+class _Unsendable:
+    """An object of an agent's state that cannot be pickled; neither can its text be had where ``mute``."""
+
+    def __init__(self, mute: bool) -> None:
+        self.mute = mute
+
+    def __reduce__(self) -> Any:
+        raise TypeError("no pickle of this")
+
+    def __repr__(self) -> str:
+        if self.mute:
+            raise RecursionError("no text of this")
+        return "<a screen>"
+
+
+def test_a_state_that_cannot_be_pickled_becomes_text_or_breaks_its_own_trial() -> None:
+    """No process is lost for what one agent kept in its state, and nobody waits for its trial for ever."""
+    plan = executing.plan("t")
+    (trial,) = executing.execute(executing.registry(), plan)
+    arrived = []
+    for mute in (False, True):
+        answer = Answer("Mina", {"screen": _Unsendable(mute)})
+        told = replace(trial, outcome=replace(trial.outcome, answer=answer))
+        arrived.append(pickle.loads(process_executor.pickle_trial(told, plan)))
+
+    assert arrived[0].outcome.answer.state == {"screen": "<a screen>"}
+    assert arrived[1].ending == "errored"
+    assert arrived[1].key == trial.key
+    assert arrived[1].message.startswith("what came of the trial cannot be sent to another process: ")
 
 
 def test_unused_recordings_are_what_no_process_replayed() -> None:
