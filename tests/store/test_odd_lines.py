@@ -66,6 +66,7 @@ def finished_line(**keys: Any) -> str:
         ('{"v": 1, "kind": "fin', "half a line"),
         ('{"v": 1, "kind": "paused"}', "'paused'"),
         ('{"v": 1, "kind": "started", "attempt": 1}', "no key 'suite'"),
+        ('{"v":1,"kind":"started","attempt":1,"suite":"s"}', "no key 'task'"),
         ('{"v": "new", "kind": "started"}', "no key 'suite'"),
         (finished_line(ending="vanished"), "'vanished'"),
         (finished_line(ending=...), "no key 'ending'"),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.imported_runs import ImportedRun, replace_imported_runs
+from pytest_agenteval.store.imported_runs import ImportedRun, read_text, replace_imported_runs
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.merging import find_parts
 from pytest_agenteval.store.run_folder import (
@@ -29,7 +29,7 @@ from pytest_agenteval.store.run_folder import (
     write_planned,
 )
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
 from .samples import key, trial
 
@@ -263,3 +263,11 @@ def test_an_import_that_fails_leaves_the_earlier_one(tmp_path: Path) -> None:
     assert replace_imported_runs(tmp_path, command, [first], [*command, "again"]) == [folder]
     assert [run.header.command[-1] for run in list_runs(root)] == ["again"]
     assert find_run(root, "latest") == folder
+
+
+def test_a_file_to_import_that_is_no_text_is_shown_with_its_line(tmp_path: Path) -> None:
+    """Files of a benchmark may be in another encoding; the line is that of the first wrong byte."""
+    (tmp_path / "log.json").write_bytes(b'{\n  "answer": "\xc0\xba"\n}\n')
+    with pytest.raises(ProblemsFound) as found:
+        read_text(tmp_path / "log.json")
+    assert str(found.value).startswith(f"{tmp_path / 'log.json'}:2\n  expected: text in UTF-8\n")
