@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.records.transcript import Message, Transcript, Usage, format_cost
+from pytest_agenteval.records.transcript import Figure, Message, Transcript, Usage, format_cost
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.text.formatting import format_figure
 from tests.extended.browser.sample_reports import write
@@ -53,8 +53,8 @@ def test_a_cost_that_nobody_knows_is_not_0(visit: Open, eighths: Path) -> None:
     """Costs are rounded as everywhere, and one without a price says so and comes last."""
     seen = visit(eighths, "#/?sort=cost&q=rules", viewport=TALL)
     costs = seen.get("[...document.querySelectorAll('.row.task .number.dim')].map(each => each.textContent)")
-    assert costs[:2] == [format_cost(1.125, 0)] * 2
-    assert costs[2:4] == [format_cost(0.03125, 0)] * 2
+    assert costs[:2] == [format_cost(Figure(1.125))] * 2
+    assert costs[2:4] == [format_cost(Figure(0.03125))] * 2
     assert costs[-3:] == ["cost unknown"] * 3
 
 
