@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.source_code import imports, text
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -36,6 +40,27 @@ def test_what_workflows_run_is_there() -> None:
     folders = {path.parent.name for path in (ROOT / "tests" / "extended").glob("*/__init__.py")}
     run = {name.split("/")[2] for name in named if name.startswith("tests/extended/")}
     assert folders - run == {"mutants"}  # which take hours
+
+
+def test_what_only_the_workflow_runs_imports_what_is_there() -> None:
+    """The README's command collects none of it, and a name that is gone would be missed by night only."""
+    sources = [text(path) for path in (ROOT / "tests" / "extended").rglob("*.py")]
+    named = {
+        (module, name)
+        for source in sources
+        for module, names in imports(source)
+        if module.split(".")[0] == "pytest_agenteval"
+        for name in names
+    }
+    assert len(named) > 100
+    assert [each for each in sorted(named) if not _is_there(*each)] == []
+
+
+def _is_there(module: str, name: str) -> bool:
+    try:
+        return hasattr(import_module(module), name) or find_spec(f"{module}.{name}") is not None
+    except ModuleNotFoundError as missing:
+        return not str(missing.name).startswith("pytest_agenteval")  # of an extra that is not installed
 
 
 def test_what_is_to_be_run_is_there() -> None:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.cassettes.wire.reader import classify, read_reply, read_request
+from pytest_agenteval.cassettes.wire.classification import classify
+from pytest_agenteval.cassettes.wire.reader import read_reply, read_request
 from pytest_agenteval.cassettes.wire.traffic import raw_body
 from tests.cassettes.wire.exchanges import Exchange, exchanges
 
