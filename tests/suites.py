@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Mapping
@@ -73,6 +74,8 @@ def import_multiprocessing() -> None:
 def run(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.RunResult:
     """Run pytest in this process, with so many workers in processes of their own."""
     spread = ("-p", "xdist.plugin", f"-n{workers}") if workers else ()
+    if "-W" in args:
+        gc.collect()  # what earlier tests left open is no warning of this run
     return pytester.runpytest_inprocess(*spread, *args)
 
 
