@@ -117,7 +117,7 @@ def test_each_dialect_tells_the_same(messages: list[Any]) -> None:
     [
         ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 4}, (9, 2, 4, None)),
         # As LiteLLM writes it for Anthropic's models: what came from the cache is part of the prompt.
-        ({"prompt_tokens": 9, "completion_tokens": 2, "cache_read_input_tokens": 4}, (9, 2, None, None)),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "cache_read_input_tokens": 4}, (9, 2, 4, None)),
         ({"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 4}, (9, 2, 4, None)),
         (
             {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}},

@@ -41,8 +41,13 @@ COUNT_NAMES: Mapping[str, CountNames] = {
     "openai.chat": CountNames(
         ("prompt_tokens",),
         "completion_tokens",
-        # The second is DeepSeek's word, the third Moonshot's.
-        ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cached_tokens"),
+        # The second is DeepSeek's word, the third Moonshot's, the last LiteLLM's for Anthropic's models.
+        (
+            "prompt_tokens_details.cached_tokens",
+            "prompt_cache_hit_tokens",
+            "cached_tokens",
+            "cache_read_input_tokens",
+        ),
         "completion_tokens_details.reasoning_tokens",
         total="total_tokens",
         cost="cost",
