@@ -235,8 +235,8 @@ def test_a_state_that_cannot_be_pickled_becomes_text_or_breaks_its_own_trial() -
     arrived = []
     for mute in (False, True):
         answer = Answer("Mina", {"screen": _Unsendable(mute)})
-        told = replace(trial, outcome=replace(trial.outcome, answer=answer))
-        arrived.append(pickle.loads(process_executor.pickle_trial(told, plan)))
+        ended = replace(trial, outcome=replace(trial.outcome, answer=answer))
+        arrived.append(pickle.loads(process_executor.pickle_trial(ended, plan)))
 
     assert arrived[0].outcome.answer.state == {"screen": "<a screen>"}
     assert arrived[1].ending == "errored"
