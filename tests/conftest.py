@@ -91,7 +91,7 @@ TOGETHER: dict[str, str] = {
             "session/test_unknown_figures.py",
             "store/test_rows.py",
         ),
-        "duckdb, pandas, polars and pyarrow",
+        "duckdb, pandas and pyarrow",
     ),
 }
 """Files that share what takes seconds to make or to import: one worker has them all."""

@@ -36,7 +36,7 @@ def test_each_column_is_listed_with_type_and_meaning(kind: RowKind) -> None:
     ]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=["pandas", "polars"])
+@pytest.mark.parametrize("example", EXAMPLES, ids=["pandas"])
 def test_an_example_runs_as_it_is_typed(
     example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

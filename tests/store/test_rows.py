@@ -1,4 +1,4 @@
-"""A run as flat rows: what stands in them, and that pandas and polars get the same types of every run.
+"""A run as flat rows: what stands in them, and that pandas and Arrow get the same types of every run.
 
 They are imported by the tests that need them: every worker collects this file, and one of them runs it.
 """
@@ -121,15 +121,12 @@ def test_pandas_gets_the_same_types_of_every_run(run: Run, empty: Run, rows: str
 
 
 @pytest.mark.parametrize("rows", KINDS)
-def test_polars_gets_the_same_types_of_every_run(run: Run, empty: Run, rows: str) -> None:
+def test_arrow_gets_the_same_types_of_every_run(run: Run, empty: Run, rows: str) -> None:
     """Also of a run without rows; and the values are those of the rows."""
-    import polars
+    table = run.to_arrow(rows)
 
-    frame, none = run.to_polars(rows), empty.to_polars(rows)
-
-    assert frame.schema == none.schema
-    assert frame.to_dicts() == list(run.rows(rows))
-    assert polars.concat([frame, none]).schema == frame.schema
+    assert table.schema.equals(empty.to_arrow(rows).schema, check_metadata=True)
+    assert table.to_pylist() == list(run.rows(rows))
 
 
 def test_pandas_types_know_what_is_missing(run: Run) -> None:
@@ -157,8 +154,8 @@ def test_odd_values_cost_no_table(tmp_path: Path) -> None:
 
     (row,) = stored.rows()
     assert (row["started_at"], row["input_tokens"], row["message"]) == (None, None, "half \\ud83d a pair")
-    assert stored.to_polars().height == stored.to_pandas().shape[0] == 1
-    assert stored.to_polars("messages")["content"].to_list() == ["half \\ud83d"]
+    assert stored.to_arrow().num_rows == stored.to_pandas().shape[0] == 1
+    assert stored.to_arrow("messages")["content"].to_pylist() == ["half \\ud83d"]
 
 
 def test_a_transcript_that_is_gone_costs_its_own_rows(tmp_path: Path) -> None:
@@ -175,20 +172,22 @@ def test_a_transcript_that_is_gone_costs_its_own_rows(tmp_path: Path) -> None:
 
 def test_rows_of_another_name_are_a_mistake_in_use(run: Run) -> None:
     """The names that there are are listed, before anything is read."""
-    for ask in (run.rows, run.to_pandas, run.to_polars):
+    for ask in (run.rows, run.to_pandas, run.to_arrow):
         with pytest.raises(UsageMistake, match=r"one of runs, trials, .* 'grade': did you mean 'grades'"):
             ask("grade")
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize(
+    ("library", "method", "extra"), [("pandas", "pandas", "pandas"), ("pyarrow", "arrow", "parquet")]
+)
 def test_a_missing_library_is_named_with_its_extra(
-    run: Run, monkeypatch: pytest.MonkeyPatch, library: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, library: str, method: str, extra: str
 ) -> None:
     """What to type stands in the error, in one line."""
     monkeypatch.setitem(sys.modules, library, None)
 
-    with pytest.raises(UsageMistake, match=rf"pip install 'pytest-agenteval\[{library}\]'") as missing:
-        getattr(run, f"to_{library}")()
+    with pytest.raises(UsageMistake, match=rf"pip install 'pytest-agenteval\[{extra}\]'") as missing:
+        getattr(run, f"to_{method}")()
     assert "\n" not in str(missing.value)
 
 

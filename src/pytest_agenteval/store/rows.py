@@ -1,4 +1,4 @@
-"""A run as rows of a table: trials, grades, calls, messages; as data frames of pandas and polars."""
+"""A run as rows of a table: trials, grades, calls, messages; as a frame of pandas, a table of Arrow."""
 
 from __future__ import annotations
 
@@ -383,10 +383,11 @@ ROW_KINDS: Mapping[str, RowKind] = {
 
 if TYPE_CHECKING:
     import pandas
-    import polars
+    import pyarrow
+    from pyarrow import RecordBatchReader
 
     PandasFrame: TypeAlias = pandas.DataFrame
-    PolarsFrame: TypeAlias = polars.DataFrame
+    ArrowTable: TypeAlias = pyarrow.Table
 # Types that know missing values, so that a column of whole numbers does not become one of floats.
 _TYPES = {
     "text": "string",
@@ -406,37 +407,69 @@ def pandas_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PandasFrame:
     except ImportError as missing:
         install = "pip install 'pytest-agenteval[pandas]'"
         raise UsageMistake(f"to_pandas needs pandas ({missing}): {install}") from missing
-    # Each column has its type, which pandas would otherwise guess: so frames of several runs fit together.
+    # Without any row, each column is there and empty. Each has its type, which pandas would otherwise guess:
+    # so frames of several runs fit together.
+    cells = list(zip(*rows, strict=True)) or [()] * len(columns)
     series = {
         column.name: pandas.Series(list(values), dtype=_TYPES[column.type])
-        for column, values in zip(columns, _cells(columns, rows), strict=True)
+        for column, values in zip(columns, cells, strict=True)
     }
     return pandas.DataFrame(series)
 
 
-def _cells(columns: Sequence[Column], rows: Iterable[Row]) -> list[Sequence[Any]]:
-    """Turn rows into columns; without any row, each column is there and empty."""
-    return list(zip(*rows, strict=True)) or [()] * len(columns)
+MOST_ROWS = 20_000
+MOST_CHARACTERS = 8_000_000
+"""Of texts in one batch: a run's transcripts are larger than what a batch may hold in memory."""
 
 
-def polars_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PolarsFrame:
-    """Make a frame with these columns; raises UsageMistake where polars is not installed."""
+def arrow_rows(
+    kind: RowKind, rows: Iterable[Row], what: str = "to_arrow", extra: str = "parquet"
+) -> RecordBatchReader:
+    """Give a reader over rows of this kind, which reads them once, batch by batch.
+
+    Raises UsageMistake where pyarrow, which ``what`` needs, is not installed.
+    """
+    # Types are those of the kind and not of its values: whoever reads several runs meets one schema.
     try:
-        import polars
+        import pyarrow
     except ImportError as missing:
-        install = "pip install 'pytest-agenteval[polars]'"
-        raise UsageMistake(f"to_polars needs polars ({missing}): {install}") from missing
+        hint = f"pip install 'pytest-agenteval[{extra}]'"
+        raise UsageMistake(f"{what} needs pyarrow ({missing}): {hint}") from missing
     types: dict[str, Any] = {
-        "text": polars.String(),
-        "texts": polars.List(polars.String()),
-        "json": polars.String(),
-        "integer": polars.Int64(),
-        "number": polars.Float64(),
-        "flag": polars.Boolean(),
-        "time": polars.Datetime("us", "UTC"),
+        "text": pyarrow.string(),
+        "texts": pyarrow.list_(pyarrow.string()),
+        "json": pyarrow.string(),
+        "integer": pyarrow.int64(),
+        "number": pyarrow.float64(),
+        "flag": pyarrow.bool_(),
+        "time": pyarrow.timestamp("us", tz="UTC"),
     }
-    series = [
-        polars.Series(column.name, values, types[column.type])
-        for column, values in zip(columns, _cells(columns, rows), strict=True)
+    fields = [
+        pyarrow.field(column.name, types[column.type], metadata={"meaning": column.meaning})
+        for column in kind.columns
     ]
-    return polars.DataFrame(series)
+    schema = pyarrow.schema(fields)
+    batches = (
+        pyarrow.RecordBatch.from_arrays(
+            [
+                pyarrow.array(cells, field.type)
+                for cells, field in zip(zip(*batch, strict=True), fields, strict=True)
+            ],
+            schema=schema,
+        )
+        for batch in _batches(rows)
+    )
+    return pyarrow.RecordBatchReader.from_batches(schema, batches)
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    characters = 0
+    for row in rows:
+        batch.append(row)
+        characters += sum([len(cell) for cell in row if isinstance(cell, str)])
+        if len(batch) == MOST_ROWS or characters > MOST_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch

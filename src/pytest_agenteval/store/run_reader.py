@@ -27,7 +27,7 @@ from pytest_agenteval.store.run_folder import (
 from pytest_agenteval.text.errors import TranscriptLost
 
 if TYPE_CHECKING:
-    from pytest_agenteval.store.rows import PandasFrame, PolarsFrame
+    from pytest_agenteval.store.rows import ArrowTable, PandasFrame
     from pytest_agenteval.store.run_documents import SuiteLook
     from pytest_agenteval.store.transcript_reader import TextIndex
 
@@ -118,15 +118,16 @@ class Run:
         kind = row_kind(rows)
         return pandas_frame(kind.columns, kind.rows([self]))
 
-    def to_polars(self, rows: str = "trials") -> PolarsFrame:
-        """Give the ``rows`` of this name as a data frame of polars, with the same types for every run.
+    def to_arrow(self, rows: str = "trials") -> ArrowTable:
+        """Give the ``rows`` of this name as a table of Arrow, which polars, DuckDB and others take as it is.
 
-        Raises UsageMistake if polars is not installed; the extra ``[polars]`` installs it.
+        Types are the same for every run. Raises UsageMistake if pyarrow is not installed; the extra
+        ``[parquet]`` installs it.
         """
-        from pytest_agenteval.store.rows import polars_frame, row_kind
+        from pytest_agenteval.store.rows import arrow_rows, row_kind
 
         kind = row_kind(rows)
-        return polars_frame(kind.columns, kind.rows([self]))
+        return arrow_rows(kind, kind.rows([self])).read_all()
 
     def trial(self, entry: JournalEntry) -> Trial:
         """Read the whole record of a trial.

@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.store.record_files import replacing
-from pytest_agenteval.store.rows import ROW_KINDS, Column, ColumnType, Row, RowContext, RowKind, row_kind
+from pytest_agenteval.store.rows import (
+    ROW_KINDS,
+    Column,
+    ColumnType,
+    Row,
+    RowContext,
+    RowKind,
+    arrow_rows,
+    row_kind,
+)
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import NOT_KNOWN, StyledLine, cell_width, cut, one_line, pad, pluralize
@@ -29,7 +38,6 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Database
-    from pyarrow import RecordBatch, RecordBatchReader, Schema
 
 
 OneRun = TypeVar("OneRun", bound=RowContext)
@@ -116,11 +124,6 @@ def _spreadsheet_text(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-MOST_ROWS = 20_000
-MOST_CHARACTERS = 8_000_000
-"""Of texts in one batch: a run's transcripts are larger than what a batch may hold in memory."""
-
-
 def write_parquet(path: Path, source: ReportSource) -> None:
     """Write the rows of all runs, of the source's kind; a file without rows has their types all the same.
 
@@ -128,70 +131,17 @@ def write_parquet(path: Path, source: ReportSource) -> None:
     kind of rows.
     """
     kind = row_kind(source.rows)
-    schema = _schema(kind, "a Parquet file", "parquet")
+    rows = arrow_rows(kind, _clean_rows(kind, source.all_runs), "a Parquet file", "parquet")
     from pyarrow import parquet
 
     # Opened here: Python's error gives the reason in a few words, where pyarrow's is a sentence of its own.
     with (
         export_file(path) as place,
         place.open("wb") as file,
-        parquet.ParquetWriter(file, schema, compression="zstd") as writer,
+        parquet.ParquetWriter(file, rows.schema, compression="zstd") as writer,
     ):
-        for batch in _batches(schema, _clean_rows(kind, source.all_runs)):
+        for batch in rows:
             writer.write_batch(batch)
-
-
-def _arrow_rows(kind: RowKind, runs: Iterable[Run]) -> RecordBatchReader:
-    """Give a reader over the rows of runs, which can be read once; raises UsageMistake without pyarrow."""
-    schema = _schema(kind, "SQL", "sql")
-    from pyarrow import RecordBatchReader
-
-    return RecordBatchReader.from_batches(schema, _batches(schema, kind.rows(runs)))
-
-
-def _schema(kind: RowKind, what: str, extra: str) -> Schema:
-    # Types are those of the kind and not of its values: whoever reads files of many runs meets one schema.
-    try:
-        import pyarrow
-    except ImportError as missing:
-        hint = f"pip install 'pytest-agenteval[{extra}]'"
-        raise UsageMistake(f"{what} needs pyarrow ({missing}): {hint}") from missing
-    types: dict[str, Any] = {
-        "text": pyarrow.string(),
-        "texts": pyarrow.list_(pyarrow.string()),
-        "json": pyarrow.string(),
-        "integer": pyarrow.int64(),
-        "number": pyarrow.float64(),
-        "flag": pyarrow.bool_(),
-        "time": pyarrow.timestamp("us", tz="UTC"),
-    }
-    fields = [
-        pyarrow.field(column.name, types[column.type], metadata={"meaning": column.meaning})
-        for column in kind.columns
-    ]
-    return pyarrow.schema(fields)
-
-
-def _batches(schema: Schema, rows: Iterable[Row]) -> Iterator[RecordBatch]:
-    from pyarrow import RecordBatch, array
-
-    for batch in _parts(rows):
-        columns = zip(zip(*batch, strict=True), schema, strict=True)
-        yield RecordBatch.from_arrays([array(cells, field.type) for cells, field in columns], schema=schema)
-
-
-def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Give as many rows at a time as a batch may hold."""
-    part: list[Row] = []
-    characters = 0
-    for row in rows:
-        part.append(row)
-        characters += sum([len(cell) for cell in row if isinstance(cell, str)])
-        if len(part) == MOST_ROWS or characters > MOST_CHARACTERS:
-            yield part
-            part, characters = [], 0
-    if part:
-        yield part
 
 
 MOST_CELL = 100_000
@@ -370,7 +320,8 @@ def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
             database.begin()
             for run in _distinct_runs(runs):
                 for kind in tables:
-                    database.register("rows_of_a_run", _arrow_rows(kind, [run]))
+                    rows = arrow_rows(kind, kind.rows([run]), "SQL", "sql")
+                    database.register("rows_of_a_run", rows)
                     database.execute(f"insert into {kind.name} select * from rows_of_a_run")
                     database.unregister("rows_of_a_run")
             database.commit()
