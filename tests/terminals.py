@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import select
-import signal
 import struct
 import termios
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pyte
 
-from tests.forked_workers import can_fork, start_python
+from tests.forked_workers import start_python
 
 TIMES = re.compile(r"in \d+\.\d+s|\d+\.\d s\b|\d{8}-\d{6}-[0-9a-f]{4}")
 """What no two runs print alike: durations, and names of runs."""
@@ -106,22 +105,6 @@ class PytestOnTerminal:
             if all(any(text in line for line in lines) for text in texts):
                 return lines
         raise AssertionError(f"{texts} were never shown:\n" + "\n".join(self.terminal.lines()))
-
-    def stop(self, seconds: float = 10.0) -> list[str]:
-        """Stop it as Ctrl-Z does; give the lines that stand then."""
-        self.process.send_signal(signal.SIGTSTP)
-        until = time.monotonic() + seconds
-        while not self._is_stopped():
-            assert time.monotonic() < until, "it did not stop"
-            self.terminal.read(0.02)
-        self.terminal.read(0.05)
-        return self.terminal.lines()
-
-    def _is_stopped(self) -> bool:
-        if not can_fork():
-            return os.waitpid(self.process.pid, os.WUNTRACED | os.WNOHANG) != (0, 0)
-        status = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return status.rpartition(")")[2].split()[0] == "T"
 
     def end(self, seconds: float = 60.0) -> list[str]:
         """Wait for the end; give all lines that stand then, with what no two runs have alike left out."""

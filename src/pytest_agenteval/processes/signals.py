@@ -1,4 +1,4 @@
-"""Ctrl-C and Ctrl-Z, signal handlers, and what a terminal understands."""
+"""Ctrl-C, signal handlers, and what a terminal understands."""
 
 from __future__ import annotations
 
@@ -142,45 +142,6 @@ def is_terminal_with_escapes(fd: int) -> bool:
         is_console = ctypes.windll.kernel32.GetConsoleMode(msvcrt.get_osfhandle(fd), ctypes.byref(mode))
         return bool(is_console and mode.value & VIRTUAL_TERMINAL)
     return os.environ.get("TERM", "") not in WITHOUT_ESCAPES
-
-
-def is_in_foreground(fd: int) -> bool:
-    """Whether this process is in the terminal's foreground; False for a background job of a shell."""
-    if sys.platform == "win32":
-        return True
-    try:
-        return os.tcgetpgrp(fd) == os.getpgrp()
-    # It is not the controlling terminal of this process, so there are no jobs.
-    except OSError:
-        return True
-
-
-def on_ctrl_z(call: Callable[[Callable[[], None]], None]) -> Callable[[], None]:
-    """Have Ctrl-Z call ``call`` with a function that stops this process until it is resumed.
-
-    Returns the function that undoes this. Changes nothing on Windows, outside the main thread, and if the
-    signal has another handler.
-    """
-    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
-        return lambda: None
-    if signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL:
-        return lambda: None
-
-    def stop() -> None:
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        # This returns when the process is resumed.
-        os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, handle)
-
-    def handle(*_: object) -> None:
-        call(stop)
-
-    def undo() -> None:
-        if signal.getsignal(signal.SIGTSTP) is handle:
-            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-
-    signal.signal(signal.SIGTSTP, handle)
-    return undo
 
 
 # Bytes that hold the ``struct sigaction`` of any system.

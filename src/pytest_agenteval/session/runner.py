@@ -43,7 +43,7 @@ from pytest_agenteval.session.run_info import SERVERS_FOLDER, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.run_signals import StopListener, watch_run_interrupts
 from pytest_agenteval.session.settings import RATE_OPTIONS, Settings
-from pytest_agenteval.session.stash import budget_key
+from pytest_agenteval.session.stash import budget_key, progress_key
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
@@ -308,6 +308,8 @@ class TrialRunner:
             trial = self._pool.wait(job, 0)  # most have ended long ago
             while trial is None:
                 trial = self._pool.wait(job, WAIT_S)
+                if progress_key in self._config.stash:
+                    self._config.stash[progress_key].show()
                 if job.not_run is not None:
                     skip_item(item, job.not_run)
                 if trial is None:

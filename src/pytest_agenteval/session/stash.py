@@ -27,7 +27,7 @@ verdict_key: pytest.StashKey[Any] = pytest.StashKey()  # holds ``session.run_ver
 # Holds the report files that were written.
 report_paths_key: pytest.StashKey[tuple[Path, ...]] = pytest.StashKey()
 
-progress_key: pytest.StashKey[Any] = pytest.StashKey()  # holds ``session.panel.ProgressPanel``
+progress_key: pytest.StashKey[Any] = pytest.StashKey()  # holds ``session.panel.ProgressLines``
 
 # Holds ``engine.run_budget.RunBudget``, or None where nothing limits the run.
 budget_key: pytest.StashKey[Any] = pytest.StashKey()
