@@ -21,6 +21,7 @@ from pytest_agenteval.processes.files import (
     name_or_older,
     portable_name,
     read_pointer,
+    remove_tree,
     replace_file,
     replace_pointer,
 )
@@ -181,3 +182,31 @@ def test_a_long_path_is_marked_where_windows_needs_it(monkeypatch: pytest.Monkey
     assert long_path("C:\\runs\\a") == "\\\\?\\C:\\runs\\a"
     assert long_path("\\\\server\\share\\a") == "\\\\?\\UNC\\server\\share\\a"
     assert long_path("\\\\?\\C:\\runs\\a") == "\\\\?\\C:\\runs\\a"
+
+
+def test_a_tree_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
+    """Folders that forbid their emptying, files that forbid writing, links, and 1,500 folders in folders."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "note.md").write_text("x", encoding="utf-8")
+    tree = tmp_path / "tree"
+    locked = tree / "locked" / "more"
+    locked.mkdir(parents=True)
+    (locked / "note.md").write_text("x", encoding="utf-8")
+    if os.name == "posix":
+        (locked / "link").symlink_to(outside)
+        deep = os.open(tree, os.O_RDONLY)
+        for _ in range(1500):
+            os.mkdir("d", dir_fd=deep)
+            deeper = os.open("d", os.O_RDONLY, dir_fd=deep)
+            os.close(deep)
+            deep = deeper
+        os.close(deep)
+    for path, mode in ((locked / "note.md", 0o400), (locked, 0o500), (locked.parent, 0o500)):
+        os.chmod(path, mode)
+
+    remove_tree(tree)
+    remove_tree(tree)  # whoever is second finds nothing to do
+
+    assert not tree.exists()
+    assert (outside / "note.md").exists()

@@ -46,7 +46,7 @@ def test_whoever_is_killed_holds_nothing(tmp_path: Path) -> None:
     others[1].communicate("")
     assert mine.claim(5)
     mine.write("42")
-    assert PresenceLock(path).read() == "42"
+    assert mine.read() == "42"
     second = holder(path, "claim")
     assert second.said == "False"  # type: ignore[attr-defined]
     second.communicate("")

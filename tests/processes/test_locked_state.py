@@ -61,7 +61,6 @@ def test_no_change_is_lost_between_processes_and_threads(tmp_path: Path) -> None
     assert state.read() == {"n": 800}
     state.change(lambda value: value.update(n=1))
     assert LockedState(path).read() == {"n": 1}
-    state.close()
 
 
 def test_a_change_that_raises_changes_nothing(tmp_path: Path) -> None:

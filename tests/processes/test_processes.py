@@ -1,4 +1,4 @@
-"""Without POSIX's signals and parents nothing is watched, and nothing breaks."""
+"""What is watched, what is owned, and what is ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -24,14 +23,12 @@ def _close() -> NoReturn:
 
 def test_elsewhere_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process, no thread, no pipe; the undoing does nothing."""
-    for module in (process_groups, signals):
-        monkeypatch.setattr(module, "POSIX", False)
+    monkeypatch.setattr(signals, "POSIX", False)
     for name in ("set_wakeup_fd", "SIGKILL"):
         monkeypatch.delattr(signals.signal, name, raising=False)
     before = threading.active_count()
 
     undo = signals.watch_interrupts("", _start)
-    process_groups.end_with_parent(os.getppid(), _close)
     undo()
 
     assert threading.active_count() == before
@@ -130,14 +127,3 @@ def test_what_is_killed_is_gone() -> None:
         process_groups.end_group(leader, 0)
 
     assert not process_groups.is_running(child)
-
-
-@pytest.mark.posix
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="only /proc tells who is there")
-def test_a_process_that_ends_while_it_is_looked_at_is_not_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two looks it may be gone: then it was there a moment ago, and is there no more."""
-    gone = subprocess.Popen([sys.executable, "-S", "-c", ""])
-    gone.wait()
-    monkeypatch.setattr(os, "kill", lambda pid, number: None)
-
-    assert not process_groups.is_running(gone.pid)

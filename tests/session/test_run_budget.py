@@ -257,7 +257,6 @@ def test_what_a_killed_run_left_of_its_counts_holds_nobody_up(
     }
     file = LockedState(stored.folder / f"budget-{os.getpid()}.json")
     file.change(lambda state: state.update(left))
-    file.close()
 
     again = run(pytester, "evals", "--agent-resume", "--agent-max-tokens=100000")
 

@@ -501,8 +501,4 @@ def standings_at(place: str) -> tuple[ModelStanding, ...]:
     own = limiters.standings() if limiters is not None else ()
     if not Path(place).is_file():
         return own
-    file = LockedState(Path(place))
-    try:
-        return own + read_standings(file)
-    finally:
-        file.close()
+    return own + read_standings(LockedState(Path(place)))

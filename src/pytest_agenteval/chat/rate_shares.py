@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pytest_agenteval.processes.files import POSIX, LockedState
+from pytest_agenteval.processes.files import LockedState
 from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.records.record import NOTHING, Record
 
@@ -508,10 +508,6 @@ class FileShareStore:
     async def standings(self) -> tuple[ModelStanding, ...]:
         return read_standings(self._file)
 
-    def close(self) -> None:
-        """Close the file; it stays on disk."""
-        self._file.close()
-
 
 def read_standings(file: LockedState) -> tuple[ModelStanding, ...]:
     now = time.monotonic()
@@ -527,4 +523,4 @@ def _is_gone(process: str, silent_s: float) -> bool:
     """Whether a process of this machine has ended; ``process`` begins with its process id."""
     if silent_s < SILENT_S:
         return False
-    return silent_s > LOST_S or (POSIX and not is_running(int(process.partition(".")[0])))
+    return silent_s > LOST_S or not is_running(int(process.partition(".")[0]))

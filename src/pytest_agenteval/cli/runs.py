@@ -96,10 +96,7 @@ def _lock_file(folder: Path) -> PresenceLock:
 
 def _is_in_use(folder: Path) -> bool:
     """Whether a pytest is at work on a run; the check changes nothing."""
-    held = _lock_file(folder)
-    is_free = held.claim(0.0)
-    held.release()
-    return not is_free
+    return _lock_file(folder).is_held()
 
 
 def _baseline_runs(below: Path) -> Iterator[str]:

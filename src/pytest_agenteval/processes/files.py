@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
-import shutil
-import stat
-import sys
-import threading
 import time
 import unicodedata
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +16,8 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # its absence is the portable case
+
+T = TypeVar("T")
 
 POSIX = os.name == "posix"
 
@@ -163,80 +159,56 @@ def long_path(path: str) -> str:
     return f"\\\\?\\UNC\\{whole[2:]}" if whole.startswith("\\\\") else f"\\\\?\\{whole}"
 
 
-# Whether the system can name a file relative to an open folder; else trees are deleted by path.
-BY_HANDLE = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
-
-
 def remove_tree(root: Path) -> None:
     """Delete a folder and everything in it, whatever its depth and permissions; follows no link.
 
     Raises nothing: what cannot be deleted is left.
     """
-    if not BY_HANDLE:
-        place = long_path(str(root))
-        # Python 3.12 and older call ``rmtree`` recursively for each folder in a folder.
-        with suppress(RecursionError):
-            if sys.version_info >= (3, 12):
-                shutil.rmtree(place, onexc=_permit)
-            else:
-                shutil.rmtree(place, onerror=_permit)
-            shutil.rmtree(place, ignore_errors=True)
+    top = Path(long_path(str(root)))
+    if top.is_symlink():
         return
-    with suppress(OSError):
-        os.chmod(root, 0o700)
-    try:
-        top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return
-    try:
-        # Inner folders are moved up to the top first, so neither the length of paths nor the number of open
-        # folders grows with the depth, and nothing is recursive.
-        waiting = _delete_files(top)
-        number = 0
-        while waiting:
-            name = waiting.pop()
-            try:
-                folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
-            except OSError:
-                continue
-            try:
-                for inner in _delete_files(folder):
-                    number += 1
-                    moved = f".agenteval-removed-{number}"
-                    with suppress(OSError):
-                        os.rename(inner, moved, src_dir_fd=folder, dst_dir_fd=top)
-                        waiting.append(moved)
-            finally:
-                os.close(folder)
+    # Inner folders are moved up to the top first, so paths stay short, and nothing is recursive: an agent may
+    # have made thousands of folders in folders.
+    waiting, number = _delete_files(top), 0
+    while waiting:
+        folder = waiting.pop()
+        for inner in _delete_files(folder):
+            number += 1
             with suppress(OSError):
-                os.rmdir(name, dir_fd=top)
-    finally:
-        os.close(top)
+                waiting.append(inner.rename(top / f".agenteval-removed-{number}"))
+        with suppress(OSError):
+            folder.rmdir()
     with suppress(OSError):
-        os.rmdir(root)
+        top.rmdir()
 
 
-def _permit(function: object, path: str, error: object) -> None:
-    for place in (os.path.dirname(path), path):
-        with suppress(OSError):
-            os.chmod(place, 0o700)
-
-
-def _delete_files(folder: int) -> list[str]:
-    """Delete the files of an open folder; return the names of the folders in it."""
+def _delete_files(folder: Path) -> list[Path]:
+    """Delete the files of a folder; return the folders in it."""
     folders = []
-    for name in os.listdir(folder):
-        with suppress(OSError):
-            if stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
-                folders.append(name)
-            else:
-                os.unlink(name, dir_fd=folder)
-    # A fixture or an agent may have made folders without write permission: these can be neither emptied nor
-    # moved.
-    for name in folders:
-        with suppress(OSError):
-            os.chmod(name, 0o700, dir_fd=folder)
+    with suppress(OSError):
+        # A fixture or an agent may have made folders without write permission.
+        folder.chmod(0o700)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        # Else it could not be moved.
+                        os.chmod(entry, 0o700)
+                        folders.append(Path(entry))
+                    else:
+                        _delete_file(entry.path)
     return folders
+
+
+def _delete_file(path: str) -> None:
+    try:
+        os.unlink(path)
+    except PermissionError:
+        # Windows refuses to delete a file that may only be read, and a link to a folder.
+        if POSIX:
+            raise
+        os.chmod(path, 0o700)
+        (os.rmdir if os.path.isdir(path) else os.unlink)(path)
 
 
 CLAIM_POLL_S = 0.05
@@ -250,10 +222,12 @@ class PresenceLock:
     without locks, no process ever counts as working.
     """
 
+    # Locks of POSIX belong to the process, and not to an open file as those of ``flock`` do. To close another
+    # handle of the file would release them: a process that holds one opens the file nowhere else.
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
-        _open_locks.add(self)
 
     def hold(self) -> None:
         """Share the lock until this process releases it or ends."""
@@ -262,16 +236,22 @@ class PresenceLock:
     def claim(self, patience_s: float) -> bool:
         """Take the lock if nobody else has it, waiting that long; False if another process still does."""
         until = time.monotonic() + patience_s
-        while True:
-            # One claims after the other: no other process gets in between the two locks.
-            with file_lock(self._path):
-                if self._lock((fcntl.LOCK_EX | fcntl.LOCK_NB) if fcntl else 0):
-                    self.hold()
-                    return True
+        while not self._lock((fcntl.LOCK_EX | fcntl.LOCK_NB) if fcntl else 0):
             if time.monotonic() >= until:
                 self.release()
                 return False
             time.sleep(CLAIM_POLL_S)
+        # This process's own workers share it. The system changes a lock in one step.
+        self.hold()
+        return True
+
+    def is_held(self) -> bool:
+        """Whether another process has the lock; must not be called while this process holds it."""
+        if not self._path.exists():
+            return False
+        is_free = self.claim(0.0)
+        self.release()
+        return not is_free
 
     def write(self, text: str) -> None:
         """Write into the lock file, for processes that find it locked."""
@@ -282,6 +262,9 @@ class PresenceLock:
 
     def read(self) -> str:
         """Return what a holder has written into the lock file; empty if there is none."""
+        if self._file is not None:
+            os.lseek(self._file, 0, os.SEEK_SET)
+            return os.read(self._file, 100).decode()
         try:
             return self._path.read_text(encoding="utf-8")
         except OSError:
@@ -289,139 +272,59 @@ class PresenceLock:
 
     def release(self) -> None:
         """Release the lock, and delete its file if nobody else has it."""
-        if self._file is None:
-            return
-        with suppress(OSError):
-            if fcntl is not None:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if self._is_in_place(self._file):
-                self._path.unlink()
-        self.forget()
-
-    def forget(self) -> None:
-        """Close the file; a parent or child that has it open still holds the lock."""
         if self._file is not None:
+            with suppress(OSError):
+                if fcntl:
+                    fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._path.unlink()
             os.close(self._file)
             self._file = None
 
     def _lock(self, kind: int) -> bool:
-        while True:
-            file = self._open()
-            if fcntl is None:
-                return True
+        if self._file is None:
+            self._file = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o666)
+        if fcntl:
             try:
-                fcntl.flock(file, kind)
-            except BlockingIOError:
+                fcntl.lockf(self._file, kind)
+            except (BlockingIOError, PermissionError):
                 return False
             # The file system has no locks.
             except OSError:
-                return True
-            if self._is_in_place(file):
-                return True
-            # The last holder has deleted the file: another process may hold a new one.
-            self.forget()
-
-    def _open(self) -> int:
-        if self._file is None:
-            self._file = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o666)
-        return self._file
-
-    def _is_in_place(self, file: int) -> bool:
-        try:
-            return os.path.samestat(os.fstat(file), os.stat(self._path))
-        except FileNotFoundError:
-            return False
-
-
-_open_locks: weakref.WeakSet[PresenceLock] = weakref.WeakSet()
-
-
-def _close_all_locks() -> None:
-    for lock in tuple(_open_locks):
-        lock.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_all_locks)
-
-
-T = TypeVar("T")
-# Digits of the value's length, which stands before the value.
-_LENGTH = 10
+                pass
+        return True
 
 
 class LockedState:
-    """A JSON object in a file, empty at first: ``change`` gets it as the last process has left it.
+    """A JSON object in a file, empty at first: ``change`` gets it as the last process or thread has left it.
 
-    It is for some kilobytes. If a process dies while it holds the lock, the lock is released, and the value
-    is as before or as after the change: it is written in one write. Threads of one process also wait for each
-    other.
+    It is for some kilobytes. If a process dies meanwhile, the value is as before or as after its change.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._turn = threading.Lock()
-        self._file: int | None = None
 
     def change(self, change: Callable[[dict[str, Any]], T]) -> T:
         """Let ``change`` change the value in place under the lock, and return its result.
 
         If it raises, the value stays as it was. Raises OSError if the file cannot be written.
         """
-        with self._turn, self._held() as file:
-            before = _read_text(file)
-            state: dict[str, Any] = json.loads(before) if before else {}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with file_lock(self._path):
+            state = self.read()
             result = change(state)
+            beside = self._path.with_name(f".{self._path.name}.new")
             try:
-                _write_text(file, json.dumps(state, separators=(",", ":")).encode())
-            # The disk is full; there is still room for the old value.
+                beside.write_text(json.dumps(state, separators=(",", ":")), encoding="utf-8")
+                replace_file(beside, self._path)
+            # The disk is full.
             except OSError:
-                _write_text(file, before)
+                beside.unlink(missing_ok=True)
                 raise
             return result
 
     def read(self) -> dict[str, Any]:
-        with self._turn, self._held() as file:
-            text = _read_text(file)
-        state: dict[str, Any] = json.loads(text) if text else {}
-        return state
-
-    def close(self) -> None:
-        """Close the file, which stays."""
-        with self._turn:
-            if self._file is not None:
-                os.close(self._file)
-                self._file = None
-
-    @contextmanager
-    def _held(self) -> Iterator[int]:
-        # The value's own file is locked where the kernel can do that, so that no lock file is made each time.
-        if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-        if not fcntl:
-            with file_lock(self._path):
-                yield self._file
-            return
-        fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
-            yield self._file
-        finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
-
-
-def _read_text(file: int) -> bytes:
-    os.lseek(file, 0, os.SEEK_SET)
-    parts, left = [], int(os.read(file, _LENGTH) or 0)
-    while left > 0 and (part := os.read(file, left)):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
-def _write_text(file: int, text: bytes) -> None:
-    # The old text may have been longer: its rest is beyond the length that is written, and is never read.
-    whole = b"%0*d%b" % (_LENGTH, len(text), text)
-    os.lseek(file, 0, os.SEEK_SET)
-    if os.write(file, whole) < len(whole):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            state: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        return state

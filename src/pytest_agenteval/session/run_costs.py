@@ -24,7 +24,7 @@ from pytest_agenteval.engine.run_budget import (
 from pytest_agenteval.engine.trial_resources import chat_cassette_file
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.grader import asks_judges
-from pytest_agenteval.processes.files import POSIX, LockedState
+from pytest_agenteval.processes.files import LockedState
 from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan, PlannedTask, Prices, Variant, own_price
 from pytest_agenteval.records.transcript import PARTLY_UNKNOWN, Figure, Usage, cost_figure, token_figure
@@ -128,7 +128,7 @@ def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | Non
             EarlierCosts(settings.results or config.rootpath / RESULTS).of,
             paid_before=lambda: _paid_before(info.folder),
             is_free=free_trials(settings),
-            is_alive=is_running if POSIX else lambda process: True,
+            is_alive=is_running,
         )
     budget: RunBudget = config.stash[budget_key]
     return budget

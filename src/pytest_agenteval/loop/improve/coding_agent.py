@@ -42,7 +42,7 @@ from pytest_agenteval.loop.improve.repository import (
     git_environment,
 )
 from pytest_agenteval.processes.files import POSIX
-from pytest_agenteval.processes.process_groups import GROUP, end_group, ending_orphans
+from pytest_agenteval.processes.process_groups import GROUP, end_group
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.store.run_reader import Run
@@ -120,7 +120,7 @@ def run_coding_agent(
     folder.mkdir(parents=True, exist_ok=True)
     # A child in a session of its own, without a parent, is found by this variable in its environment.
     mark = str(uuid4())
-    with ending_orphans(), feedback.open("rb") as given, output.open("w+b") as printed:
+    with feedback.open("rb") as given, output.open("w+b") as printed:
         process = subprocess.Popen(
             command,
             shell=True,
