@@ -11,8 +11,7 @@ import pytest
 
 from pytest_agenteval.chat.local.loading import DTYPES, QUANTIZATIONS
 from pytest_agenteval.records.plan import RecordMode
-from pytest_agenteval.session.options import WHOLE, Option, OptionValues, RawValue, ValueType, whole
-from pytest_agenteval.session.options_page import options_page
+from pytest_agenteval.session.options import COUNT, Option, OptionValues, RawValue
 from pytest_agenteval.session.settings import CHAT_MODES, Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.text.errors import UsageMistake
@@ -28,8 +27,41 @@ def of(rows: list[Option[Any]]) -> list[str]:
     return [row.name for row in rows]
 
 
+HEAD = """# Options
+
+Every option can be said in three places; the first that says anything decides: the command line, the
+environment, and `[tool.agenteval]` in `pyproject.toml`. What a suite's `defaults` or a task say comes
+after them. Relative paths start from the working folder, those in `pyproject.toml` from that file. A
+value that cannot be obeyed ends the run with exit status 4 before anything is tried, and names the place
+where it stands. Lists are comma lists; in `pyproject.toml` they may be lists of texts.
+
+<!-- Made by `python -m tests.session.test_options`. -->
+"""
+
+
+def options_page() -> str:
+    """Give docs/options.md, in Markdown."""
+    parts = [HEAD]
+    for row in Settings.rows():
+        if row.flag:
+            flag = f"{row.flag}={row.metavar}" if row.metavar else row.flag
+            several = "; may be given several times" if row.several else ""
+            parts += [
+                f"## `{flag}`\n",
+                f"{row.help[0].upper()}{row.help[1:]}.\n",
+                f"- expected: {row.expected}{several}",
+                f"- environment: `{row.variable}`",
+                f"- pyproject.toml: `{row.name}`\n",
+            ]
+    parts.append("## In pyproject.toml alone\n")
+    for row in Settings.rows():
+        if not row.flag:
+            parts.append(f"- `{row.name}`: {row.help}; expected: {row.expected}")
+    return "\n".join(parts)
+
+
 def test_the_reference_page_says_what_the_table_says() -> None:
-    """docs/options.md is never behind: ``python -m pytest_agenteval.session.options_page`` makes it."""
+    """docs/options.md is never behind: ``python -m tests.session.test_options`` makes it."""
     assert PAGE.read_text(encoding="utf-8") == options_page() + "\n"
 
 
@@ -93,9 +125,7 @@ def test_a_new_option_is_one_row(tmp_path: Path) -> None:
     """A row has its flag, variable and refusal, and is read with its own type."""
 
     class Wider(OptionValues):
-        most_tokens: Option[int | None] = Option(
-            "tokens of each trial", ValueType("N", whole(1), WHOLE), None
-        )
+        most_tokens: Option[int | None] = Option("tokens of each trial", COUNT, None)
 
     row = Wider.most_tokens
     assert (row.flag, row.variable) == ("--agent-most-tokens", "AGENTEVAL_MOST_TOKENS")
@@ -127,3 +157,7 @@ def test_declaring_the_options_imports_nothing_but_the_table() -> None:
         "pytest_agenteval.session.options",
         "pytest_agenteval.session.settings",
     }
+
+
+if __name__ == "__main__":
+    print(options_page())

@@ -5,23 +5,21 @@ Imported in every pytest run, used or not: the standard library only, and nothin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
 
 if TYPE_CHECKING:
     import pytest
 
-
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+Number = TypeVar("Number", int, float)
 Word = TypeVar("Word", bound=str)
 
-ENVIRONMENT = "AGENTEVAL_"
 PROJECT = "pyproject.toml: tool.agenteval"
-MOST_NAME = 100
-TRUE, FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
 class RawValue(NamedTuple):
@@ -52,10 +50,6 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.total}"
 
 
-# Makes a setting of what the user wrote; raises WrongValue for what cannot be obeyed.
-Parse: TypeAlias = Callable[[RawValue], T]
-
-
 class WrongValue(ValueError):
     """A value that cannot be obeyed.
 
@@ -69,7 +63,10 @@ class WrongValue(ValueError):
 
 
 class ValueType(NamedTuple, Generic[T_co]):
-    """A kind of value: its name in ``--help``, how its text is read, and what a refusal says was expected."""
+    """A kind of value: its name in ``--help``, its reader, and what a refusal says was expected.
+
+    The reader raises WrongValue for what cannot be obeyed. A kind without a name is a switch's.
+    """
 
     metavar: str
     parse: Callable[[RawValue], T_co]
@@ -80,9 +77,9 @@ class Option(Generic[T]):
     """One option, as an attribute of the class that holds the settings.
 
     ``name``, the attribute's own where none is given, is its key in ``[tool.agenteval]`` and, in capitals,
-    the end of its variable. One whose values have no ``metavar`` is a switch; ``several`` may be repeated.
-    ``flag`` is ``--agent-NAME`` where none is given; None for options that only pyproject.toml may hold.
-    ``alone`` is the value of a flag that stands without one, where that is allowed.
+    the end of its variable. ``several`` may be repeated. ``flag`` is ``--agent-NAME`` where none is given;
+    None for options that only pyproject.toml may hold. ``alone`` is the value of a flag that stands without
+    one, where that is allowed.
     """
 
     def __init__(
@@ -120,15 +117,13 @@ class Option(Generic[T]):
     @property
     def variable(self) -> str:
         """The environment variable; empty for what stands in pyproject.toml alone."""
-        return ENVIRONMENT + self.name.upper() if self.flag else ""
+        return f"AGENTEVAL_{self.name.upper()}" if self.flag else ""
 
     def add_to(self, group: pytest.OptionGroup) -> None:
         """Declare the flag; its value is parsed like those of the other places, not by pytest."""
-        if not self.flag:
-            return
-        if not self.metavar:
+        if self.flag and not self.metavar:
             group.addoption(self.flag, action="store_true", help=self.help)
-        else:
+        elif self.flag:
             kind: dict[str, Any] = {"action": "append" if self.several else "store", "metavar": self.metavar}
             kind |= {"nargs": "?", "const": self.alone} if self.alone else {}
             group.addoption(self.flag, help=self.help, **kind)
@@ -142,23 +137,22 @@ class Option(Generic[T]):
 
     def parse_value(self, raw: RawValue) -> T:
         """Read a value; raises UsageMistake, naming the place, for one that cannot be obeyed."""
+        # A shell's variable behind a flag may be empty, and to run with the default may cost money. An empty
+        # variable or key of ours means that nothing is set.
+        texts = raw.value if isinstance(raw.value, list) else [raw.value]
+        typed = texts if raw.place == self.flag else ()
+        blank = [text for text in typed if isinstance(text, str) and not text.strip(", \t\n")]
         try:
+            if blank:
+                raise WrongValue
             return self.parse(raw)
         except WrongValue as wrong:
-            raise self._refusal(raw.place, raw.value, wrong) from None
+            # Imported only here: every pytest run imports this module, and few refuse anything.
+            from pytest_agenteval.text.errors import UsageMistake
 
-    def refuse_blank(self, raw: RawValue) -> None:
-        """Refuse an empty text, as of a shell's empty variable: to run with the default may cost money."""
-        for value in raw.value if isinstance(raw.value, list) else [raw.value]:
-            if isinstance(value, str) and not value.replace(",", " ").strip():
-                raise self._refusal(raw.place, value, WrongValue())
-
-    def _refusal(self, place: str, value: object, wrong: WrongValue) -> Exception:
-        # Imported only here: every pytest run imports this module, and few refuse anything.
-        from pytest_agenteval.text.errors import UsageMistake
-
-        message = f"{place}: expected {wrong.expected or self.expected}; found {value!r}"
-        return UsageMistake(f"{message}; {wrong.hint}" if wrong.hint else message)
+            found = blank[0] if blank else raw.value
+            message = f"{raw.place}: expected {wrong.expected or self.expected}; found {found!r}"
+            raise UsageMistake(f"{message}; {wrong.hint}" if wrong.hint else message) from None
 
 
 class OptionValues:
@@ -191,76 +185,62 @@ class OptionValues:
         return [row for row in vars(cls).values() if isinstance(row, Option)]
 
 
-def whole(least: int) -> Parse[int]:
-    """Read a whole number, ``least`` or more."""
+def number(kind: Callable[[str], Number], fits: Callable[[Number], bool]) -> Callable[[RawValue], Number]:
+    """Read a number from text, so that 2.5 and True are no whole numbers."""
 
-    def parse(raw: RawValue) -> int:
+    def parse(raw: RawValue) -> Number:
         try:
-            # Read from text, so that 2.5 and True are no whole numbers.
-            number = int(str(raw.value))
+            number = kind(str(raw.value))
         except ValueError:
             raise WrongValue from None
-        if number < least:
+        if not fits(number):
             raise WrongValue
         return number
 
     return parse
 
 
+def whole(least: int) -> Callable[[RawValue], int]:
+    """Read a whole number, ``least`` or more."""
+    return number(int, lambda number: number >= least)
+
+
+above_0 = number(float, lambda number: 0 < number < float("inf"))
+
+
+def _dollars(raw: RawValue) -> float:
+    return above_0(raw._replace(value=str(raw.value).strip().removeprefix("$")))
+
+
+def matched(pattern: str, raw: RawValue) -> re.Match[str]:
+    match = re.fullmatch(pattern, str(raw.value))
+    if match is None:
+        raise WrongValue
+    return match
+
+
 def whole_or_range(raw: RawValue) -> int | RepetitionRange:
-    """Read a whole number from 1, or ``LOW..HIGH`` where HIGH is the greater."""
-    low, dots, high = str(raw.value).partition("..")
-    if not dots:
+    if ".." not in str(raw.value):
         return whole(1)(raw)
-    if not (low.strip().isdecimal() and high.strip().isdecimal()):
+    ends = RepetitionRange(*map(int, matched(r"\s*(\d+)\s*\.\.\s*(\d+)\s*", raw).groups()))
+    if not 1 <= ends.low < ends.high:
         raise WrongValue
-    spread = RepetitionRange(int(low), int(high))
-    if not 1 <= spread.low < spread.high:
-        raise WrongValue
-    return spread
+    return ends
 
 
 def shard(raw: RawValue) -> Shard:
-    """Read ``2/4``: the second of four."""
-    number, slash, total = str(raw.value).partition("/")
-    if not (slash and number.isdecimal() and total.isdecimal()):
+    shard = Shard(*map(int, matched(r"(\d+)/(\d+)", raw).groups()))
+    if not 1 <= shard.number <= shard.total:
         raise WrongValue
-    if not 1 <= int(number) <= int(total):
+    return shard
+
+
+def file_name(raw: RawValue) -> str:
+    """Take a name that every file system accepts and that is no path; ``latest`` already means a run."""
+    name = matched(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", raw)[0]
+    if name == "latest":
         raise WrongValue
-    return Shard(int(number), int(total))
-
-
-def seconds(raw: RawValue) -> float:
-    """Read a number of seconds above 0."""
-    try:
-        number = float(str(raw.value))
-    except ValueError:
-        raise WrongValue from None
-    if not 0 < number < float("inf"):
-        raise WrongValue
-    return number
-
-
-def dollars(raw: RawValue) -> float:
-    """Read an amount of US dollars above 0, ``$5`` too."""
-    return seconds(raw._replace(value=str(raw.value).strip().removeprefix("$")))
-
-
-def share(raw: RawValue) -> float:
-    """Read a number above 0, 1 at most."""
-    if seconds(raw) > 1:
-        raise WrongValue
-    return seconds(raw)
-
-
-def device_name(raw: RawValue) -> str:
-    """Read torch's name of a device, or ``auto``."""
-    name, _, number = str(raw.value).partition(":")
-    if name not in ("auto", "cpu", "mps", "cuda") or (number and name != "cuda"):
-        raise WrongValue
-    if ":" in str(raw.value) and not number.isdecimal():
-        raise WrongValue
-    return str(raw.value)
+    return name
 
 
 def choice(metavar: str, *words: Word) -> ValueType[Word]:
@@ -281,21 +261,12 @@ def text(raw: RawValue) -> str:
     return str(raw.value)
 
 
-def file_name(raw: RawValue) -> str:
-    """Take a name that every file system accepts and that is no path; ``latest`` already means a run."""
-    name = str(raw.value)
-    plain = name.isascii() and all(letter.isalnum() or letter in "._-" for letter in name)
-    if not plain or not name[0].isalnum() or len(name) > MOST_NAME or name == "latest":
-        raise WrongValue
-    return name
-
-
 def _yes_or_no(raw: RawValue) -> bool:
-    """Read what pyproject.toml and the environment may say besides the flag itself."""
+    """Read what pyproject.toml and the environment may hold besides the flag itself."""
     word = str(raw.value).lower()
-    if word not in TRUE + FALSE:
+    if word not in ("", "0", "false", "no", "off", "1", "true", "yes", "on"):
         raise WrongValue
-    return word in TRUE
+    return word in ("1", "true", "yes", "on")
 
 
 def names(raw: RawValue) -> tuple[str, ...]:
@@ -325,25 +296,22 @@ def table(raw: RawValue) -> Mapping[str, Any]:
 
 
 def texts(raw: RawValue) -> tuple[str, ...]:
-    """Take a list of texts, none of them empty."""
     if not isinstance(raw.value, list) or not all(isinstance(text, str) and text for text in raw.value):
         raise WrongValue
     return tuple(raw.value)
 
 
-WHOLE = "a whole number, 1 or more"
-SECONDS = ValueType("S", seconds, "a number of seconds above 0")
-DOLLARS = ValueType("USD", dollars, "a number of US dollars above 0")
+COUNT = ValueType("N", whole(1), "a whole number, 1 or more")
+SECONDS = ValueType("S", above_0, "a number of seconds above 0")
+DOLLARS = ValueType("USD", _dollars, "a number of US dollars above 0")
+SWITCH = ValueType("", _yes_or_no, "true or false")
 
 
 def count(help: str) -> Option[int | None]:
     """Give an option that is a whole number, where it is set."""
-    return Option(help, ValueType("N", whole(1), WHOLE), None)
+    return Option(help, COUNT, None)
 
 
 def switch(help: str) -> Option[bool]:
     """Give an option that is off where it is not set."""
-    return Option(help, YES_OR_NO, False)
-
-
-YES_OR_NO = ValueType("", _yes_or_no, "true or false")
+    return Option(help, SWITCH, False)

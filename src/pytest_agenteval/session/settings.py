@@ -1,35 +1,34 @@
 """The table of options: what a user may set for a run, and where. A new option is a row here.
 
-docs/options.md is made from it (``python -m pytest_agenteval.session.options_page``); a test compares them.
+docs/options.md is made from it (``python -m tests.session.test_options``); a test compares them.
 Imported in every pytest run, used or not: the standard library only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.session.options import (
+    COUNT,
     DOLLARS,
     SECONDS,
-    WHOLE,
-    YES_OR_NO,
+    SWITCH,
     Option,
     OptionValues,
     RawValue,
     RepetitionRange,
-    Shard,
     ValueType,
     choice,
     count,
-    device_name,
     file_name,
     folder,
+    matched,
     names,
+    number,
     path_or_name,
     shard,
-    share,
     switch,
     table,
     text,
@@ -43,10 +42,23 @@ if TYPE_CHECKING:
 
     from pytest_agenteval.records.plan import ModelPrice, RecordMode, Variant
 
-
 RESULTS = ".agenteval/runs"
 TOOL_MODES: tuple[RecordMode, ...] = ("none", "once", "new_episodes", "all")
 CHAT_MODES: tuple[RecordMode, ...] = ("off", *TOOL_MODES)
+
+
+def _by(reader: str) -> Callable[[RawValue], Any]:
+    """Read with a function of ``option_values``, whose imports only runs with such a value pay for."""
+
+    def parse(raw: RawValue) -> Any:
+        from pytest_agenteval.session import option_values
+
+        return getattr(option_values, reader)(raw)
+
+    return parse
+
+
+ON_OR_OFF = choice("auto|no", "auto", "no")
 MODELS = ValueType("NAME", names, "the name of a model, or a comma list")
 RUN = ValueType("RUN", text, "a run: a path, name, prefix, latest or MODEL@YYYYMMDD")
 RUNS = ValueType("RUN", names, RUN.expected)
@@ -62,51 +74,7 @@ LOADING_OPTIONS = (
 )
 
 # Limits on the requests to a model, which an option may give for all models.
-RATE_OPTIONS = (
-    "requests_at_once",
-    "requests_at_start",
-    "requests_per_minute",
-    "tokens_per_minute",
-    "patience_seconds",
-)
-
-
-def variants(raw: RawValue) -> tuple[Variant, ...]:
-    """Read the prompt files of each ``NAME=PATH``."""
-    from pytest_agenteval.session.option_values import read_variants
-
-    return read_variants(names(raw), raw.place, raw.folder)
-
-
-def _gate_rules(raw: RawValue) -> Mapping[str, Any] | None:
-    """Read what suites have to reach; None where every gate is switched off."""
-    from pytest_agenteval.session.option_values import read_gate
-
-    return read_gate(raw)
-
-
-def _own_prices(raw: RawValue) -> Mapping[str, ModelPrice]:
-    from pytest_agenteval.session.option_values import read_prices
-
-    return read_prices(raw)
-
-
-def report_files(raw: RawValue) -> tuple[Path, ...]:
-    """Read the files that reports are written to; one that cannot be written is refused before the run."""
-    # ``none`` is no file.
-    from pytest_agenteval.reports.report_files import check_report_path, listed_files
-    from pytest_agenteval.text.errors import UsageMistake
-
-    files = raw.value if isinstance(raw.value, list) else listed_files(str(raw.value))
-    if files == ["none"]:
-        return ()
-    paths = tuple(raw.folder / str(file) for file in files)
-    for path in paths:
-        try:
-            check_report_path(path)
-        except UsageMistake as mistake:
-            raise UsageMistake(f"{raw.place}: {mistake}") from None
-    return paths
+RATE_OPTIONS = ("requests_at_once", "requests_per_minute", "tokens_per_minute", "patience_seconds")
 
 
 class Settings(OptionValues):
@@ -121,7 +89,7 @@ class Settings(OptionValues):
         name="model",
         several=True,
     )
-    repetitions: Option[int | RepetitionRange | None] = Option(
+    repetitions = Option(
         "trials of each task and model (default: the task's trials_per_run); LOW..HIGH, as in 2..6: more "
         "than LOW where the comparison with the baseline needs them",
         ValueType("N", whole_or_range, "a whole number, 1 or more, or LOW..HIGH, as in 2..6"),
@@ -133,7 +101,7 @@ class Settings(OptionValues):
     )
     variants: Option[tuple[Variant, ...]] = Option(
         "a variant: prompt files that replace the agent's own, tried beside them",
-        ValueType("NAME=PATH", variants, "NAME=PATH"),
+        ValueType("NAME=PATH", _by("read_variants"), "NAME=PATH"),
         (),
         name="prompt",
         several=True,
@@ -145,7 +113,7 @@ class Settings(OptionValues):
         name="judge",
         several=True,
     )
-    user: Option[str] = Option(
+    user = Option(
         "the model that plays the users whom tasks describe (`user` in a task)",
         ValueType("NAME", text, "the name of a model"),
         "",
@@ -158,7 +126,7 @@ class Settings(OptionValues):
         ValueType("ENDINGS", text, "endings, as in missed,errored"),
         "",
     )
-    shard: Option[Shard | None] = Option(
+    shard = Option(
         "the I-th of N parts of all tests, for a machine each: 2/4; agenteval merge joins their runs "
         "(docs/shards.md)",
         ValueType("I/N", shard, "a part of several, as in 2/4: the second of four"),
@@ -169,7 +137,7 @@ class Settings(OptionValues):
         "each way have to miss; also asked for by -m agenteval_audit"
     )
     max_steps = count("replies of the model in each trial, before what the task says")
-    timeout: Option[float | None] = Option("seconds of each trial, before what the task says", SECONDS, None)
+    timeout = Option("seconds of each trial, before what the task says", SECONDS, None)
     regrade: Option[tuple[str, ...]] = Option(
         "grade the trials of a stored run again, without an agent: a path, name, prefix, latest or "
         "MODEL@YYYYMMDD",
@@ -177,7 +145,7 @@ class Settings(OptionValues):
         (),
         several=True,
     )
-    resume: Option[str] = Option(
+    resume = Option(
         "go on with a run that was cut short, in its own folder: only what is missing or errored is tried "
         "(default: the latest run)",
         RUN,
@@ -192,24 +160,22 @@ class Settings(OptionValues):
         several=True,
         alone="latest",
     )
-    baseline: Option[str] = Option(
+    baseline = Option(
         "compare with this run, or baseline's file, when the run ends; latest is the run before; or none",
-        ValueType(
-            "RUN", path_or_name, "a baseline's file, or a run: a path, name, prefix, latest or MODEL@YYYYMMDD"
-        ),
+        ValueType("RUN", path_or_name, f"a baseline's file, or {RUN.expected}"),
         "",
     )
     gate: Option[Mapping[str, Any] | None] = Option(
         "what each suite has to reach, comma lists, before what its suite.yaml says: score=0.8, "
         "not_worse=true, errored=0.05, ... (docs/gates.md); none switches every gate off",
-        ValueType("KEY=VALUE", _gate_rules, "KEY=VALUE, as in score=0.8,not_worse=true; or none"),
+        ValueType("KEY=VALUE", _by("read_gate"), "KEY=VALUE, as in score=0.8,not_worse=true; or none"),
         {},
         several=True,
     )
     reports: Option[tuple[Path, ...]] = Option(
         "write the run's report to this file when it ends, told by its ending: .html, .md, ...; may be "
         "given again; none for no file",
-        ValueType("FILE", report_files, "a file's path, or a list of them"),
+        ValueType("FILE", _by("read_report_files"), "a file's path, or a list of them"),
         (),
         name="report",
         several=True,
@@ -219,7 +185,7 @@ class Settings(OptionValues):
         ValueType("N", whole(0), "a whole number, 0 or more"),
         0,
     )
-    concurrency = Option("trials at once in each process (default: 10)", ValueType("N", whole(1), WHOLE), 10)
+    concurrency = Option("trials at once in each process (default: 10)", COUNT, 10)
     executor = Option(
         "where trials are carried out: local, processes, processes:N, ray, ray:N (default: local)",
         ValueType("NAME", text, "the name of an executor"),
@@ -235,13 +201,13 @@ class Settings(OptionValues):
         choice("MODE", *CHAT_MODES),
         "off",
     )
-    live: Option[bool | None] = Option(
+    live = Option(
         "what agents ask by themselves goes out, untaped; else it meets the cassettes like tools "
         "(suite.yaml: live)",
-        YES_OR_NO,
+        SWITCH,
         None,
     )
-    results: Option[Path | None] = Option(
+    results = Option(
         "the folder that keeps runs (default: .agenteval/runs), or none",
         ValueType("DIR", folder, "a folder, or none"),
         None,
@@ -252,20 +218,20 @@ class Settings(OptionValues):
         "",
     )
     keep_workspaces = switch("keep each trial's workspace in the run's folder")
-    comment: Option[Path | None] = Option(
+    comment = Option(
         "write the run as a pull request's comment: the verdict, suites, the three worst (docs/github.md)",
         ValueType("FILE", folder, "a file in Markdown, or none"),
         None,
     )
     annotations = Option(
         "in GitHub Actions, annotate task files at the line of what was missed (default: auto)",
-        choice("auto|no", "auto", "no"),
+        ON_OR_OFF,
         "auto",
     )
     progress = Option(
         "what the run is at, below pytest's lines on a terminal: auto, or no (default: auto, which shows "
         "nothing under -q, -s and --pdb, on CI servers and where the output is no terminal)",
-        choice("auto|no", "auto", "no"),
+        ON_OR_OFF,
         "auto",
     )
     strict = switch("a miss in a capability suite is a failure too")
@@ -278,7 +244,7 @@ class Settings(OptionValues):
     )
     prices: Option[Mapping[str, ModelPrice]] = Option(
         "what models cost, in USD for a million tokens: input, output, cached, cache_write, tiers, as_of",
-        ValueType("", _own_prices, "a table for each model"),
+        ValueType("", _by("read_prices"), "a table for each model"),
         {},
         flag=None,
     )
@@ -289,10 +255,8 @@ class Settings(OptionValues):
         flag=None,
     )
     trial_tokens = count("tokens of each trial, input and output, before what the task says")
-    trial_cost: Option[float | None] = Option(
-        "US dollars of each trial, before what the task says", DOLLARS, None
-    )
-    max_cost: Option[float | None] = Option(
+    trial_cost = Option("US dollars of each trial, before what the task says", DOLLARS, None)
+    max_cost = Option(
         "US dollars of the whole run, judges too: what is in flight ends, nothing more begins, and "
         "--agent-resume goes on (docs/budgets.md)",
         DOLLARS,
@@ -302,19 +266,23 @@ class Settings(OptionValues):
     dry_run = switch(
         "run nothing and say what would be run, and what it would take: trials, tokens, US dollars"
     )
-    device: Option[str | None] = Option(
+    device = Option(
         "where hf/NAME runs: auto, cpu, cuda, cuda:1, mps (default: auto); cuda:1 also chooses the GPU of "
         "vllm/NAME",
-        ValueType("DEVICE", device_name, "auto, cpu, cuda, cuda:N or mps"),
+        ValueType(
+            "DEVICE",
+            lambda raw: matched(r"auto|cpu|mps|cuda(:\d+)?", raw)[0],
+            "auto, cpu, cuda, cuda:N or mps",
+        ),
         None,
     )
-    dtype: Option[str | None] = Option(
+    dtype = Option(
         "the numbers in which hf/NAME and vllm/NAME compute: auto, float32, float16, bfloat16 (default: "
         "auto)",
         choice("DTYPE", "auto", "float32", "float16", "bfloat16"),
         None,
     )
-    quantization: Option[str | None] = Option(
+    quantization = Option(
         "load hf/NAME and vllm/NAME with smaller weights: 4bit, 8bit; both need a GPU",
         choice("BITS", "4bit", "8bit"),
         None,
@@ -323,22 +291,18 @@ class Settings(OptionValues):
         "the tokens of prompt and reply together, at most, of hf/NAME and vllm/NAME (default: its own)"
     )
     tensor_parallel_size = count("the GPUs that vllm/NAME is spread over (default: vLLM's own, 1)")
-    gpu_memory_utilization: Option[float | None] = Option(
+    gpu_memory_utilization = Option(
         "the share of each GPU's memory that vllm/NAME may take, as in 0.8 (default: vLLM's own)",
-        ValueType("SHARE", share, "a number above 0, 1 at most"),
+        ValueType("SHARE", number(float, lambda number: 0 < number <= 1), "a number above 0, 1 at most"),
         None,
     )
     requests_at_once = count(
         "requests under way at once to each model, at most, by all processes of the run together (default: "
         "as many as they have trials at once)"
     )
-    requests_at_start = count(
-        "requests under way at once to each model with which a run begins (default: 64): they grow with the "
-        "replies, and are halved where the provider says that it is asked too much"
-    )
     requests_per_minute = count("requests to each model in any minute, at most (default: no limit)")
     tokens_per_minute = count("tokens of requests and replies of each model in a minute (default: no limit)")
-    patience_seconds: Option[float | None] = Option(
+    patience_seconds = Option(
         "so long a model is waited for that replies to nobody any more, before the rest is not run "
         "(default: 120)",
         SECONDS,
@@ -354,11 +318,6 @@ class Settings(OptionValues):
     def repetition_range(self) -> RepetitionRange | None:
         """LOW..HIGH repetitions; None where a fixed number, or none, is given."""
         return self.repetitions if isinstance(self.repetitions, RepetitionRange) else None
-
-    @property
-    def most_repetitions(self) -> int | None:
-        """The most trials of each task; None where each task sets them."""
-        return self.repetition_range.high if self.repetition_range else self.fixed_repetitions
 
     @property
     def executor_name(self) -> str:
@@ -381,8 +340,7 @@ def nearest_options(parser: pytest.Parser, args: Sequence[str]) -> dict[str, str
     """Give what pytest is to print below an unknown option: the option of ours that is nearest to it."""
     # pytest prints ``Parser.extra_info`` only where it refuses the command line.
     options = {name for group in parser._groups for option in group.options for name in option.names()}
-    passed = {arg.partition("=")[0] for arg in args if arg.startswith("--")}
-    unknown = passed - options - {"--"}
+    unknown = {arg.partition("=")[0] for arg in args if arg.startswith("--")} - options - {"--"}
     if not unknown:
         return {}
     from pytest_agenteval.text.errors import did_you_mean

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,27 +12,30 @@ import pytest
 
 from pytest_agenteval.session.options import PROJECT, Option, RawValue
 from pytest_agenteval.session.settings import RESULTS, Settings
+from pytest_agenteval.session.stash import settings_key
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 
-AUDIT_MARK = "agenteval_audit"
 LATEST = "latest"
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Work out a run's settings; raises UsageMistake, naming the place, for a value that cannot be obeyed."""
-    project, here = _project_table(config.rootpath / "pyproject.toml"), config.invocation_params.dir
-    values: dict[str, object] = {"results": config.rootpath / RESULTS}
-    places: dict[str, str] = {}
-    for row in Settings.rows():
-        raw = _raw_default(row, project, here, config.rootpath)
-        typed = row.on_command_line(config)
-        if typed is not None:
-            raw = RawValue(typed, str(row.flag), here)
-            # Only on the command line: an empty variable or key has always meant that nothing was set.
-            row.refuse_blank(raw)
-        if raw is not None:
-            values[row.attribute] = row.parse_value(raw)
-            places[row.attribute] = raw.place
+    """Give a run's settings, read once; raises UsageMistake, naming the place, for a value that is wrong."""
+    if settings_key not in config.stash:
+        config.stash[settings_key] = _settings_of_run(config)
+    settings: Settings = config.stash[settings_key]
+    return settings
+
+
+def project_settings(root: Path) -> Settings:
+    """Work out the settings of a script: the environment's, then those of pyproject.toml."""
+    return Settings({row.attribute: row.parse_value(raw) for row, raw in _raw_values(root, Path.cwd())})
+
+
+def _settings_of_run(config: pytest.Config) -> Settings:
+    raw_values = dict(_raw_values(config.rootpath, config.invocation_params.dir, config))
+    values: dict[str, Any] = {"results": config.rootpath / RESULTS}
+    values |= {row.attribute: row.parse_value(raw) for row, raw in raw_values.items()}
+    places = {row.attribute: raw.place for row, raw in raw_values.items()}
     if values.get("keep_workspaces") and values["results"] is None:
         raise UsageMistake(
             "--agent-keep-workspaces: workspaces are kept in the run's folder; found results none"
@@ -40,7 +43,8 @@ def read_settings(config: pytest.Config) -> Settings:
     # pytest's own options override all others: they are about this one run, and no default of a project.
     if config.getoption("runxfail", False):
         values["strict"] = True
-    if _selects_audits(config.getoption("markexpr", "") or ""):
+    before, mark, _ = (config.getoption("markexpr", "") or "").partition("agenteval_audit")
+    if mark and "not" not in before.replace("(", " ").split():
         values["audit"] = True
     # A debugger and -s want one trial at a time.
     if config.getoption("usepdb", False) or config.getoption("capture", "") == "no":
@@ -48,11 +52,11 @@ def read_settings(config: pytest.Config) -> Settings:
     if values.get("audit"):
         # An audit looks at every task with models of its own, and judges no run of an agent.
         for attribute in ("models", "variants", "repetitions", "regrade", "only"):
+            values.pop(attribute, None)
             place = places.get(attribute, "")
             if place.startswith("--"):
                 expected = "expected no such option in an audit, which brings its own players"
                 raise UsageMistake(f"{place}: {expected}")
-            values[attribute] = getattr(Settings, attribute).default
         values |= {"split": values.get("split", "all"), "gate": None, "baseline": ""}
     settings = Settings(values, places)
     if settings.shard is not None:
@@ -60,20 +64,24 @@ def read_settings(config: pytest.Config) -> Settings:
     return settings
 
 
-def project_settings(root: Path) -> Settings:
-    """Work out the settings of a script: the environment's, then those of pyproject.toml."""
+def _raw_values(
+    root: Path, here: Path, config: pytest.Config | None = None
+) -> Iterator[tuple[Option[Any], RawValue]]:
+    """Give each option that is set: on the command line, else in the environment, else in pyproject.toml."""
     project = _project_table(root / "pyproject.toml")
-    raw_values = {
-        row: raw for row in Settings.rows() if (raw := _raw_default(row, project, Path.cwd(), root))
-    }
-    return Settings({row.attribute: row.parse_value(raw) for row, raw in raw_values.items()})
+    for row in Settings.rows():
+        typed = row.on_command_line(config) if config is not None else None
+        if typed is not None:
+            yield row, RawValue(typed, str(row.flag), here)
+        elif row.flag and (value := os.environ.get(row.variable)):
+            yield row, RawValue(value, row.variable, here)
+        elif row.name in project:
+            yield row, RawValue(project[row.name], f"{PROJECT}.{row.name}", root)
 
 
 def without_workers(config: pytest.Config) -> None:
     """Keep xdist from starting workers in a dry run, which runs nothing."""
     row = Settings.dry_run
-    if getattr(config.option, "dist", "no") == "no":
-        return
     is_named = bool(row.on_command_line(config) or os.environ.get(row.variable))
     # The cheap check comes first: every run with workers comes here, even without evals.
     with suppress(OSError):
@@ -81,15 +89,6 @@ def without_workers(config: pytest.Config) -> None:
     with suppress(UsageMistake):  # settings that cannot be obeyed are reported when they are read again
         if is_named and read_settings(config).dry_run:
             config.option.dist, config.option.tx, config.option.numprocesses = "no", [], None
-
-
-def _raw_default(row: Option[Any], project: Mapping[str, Any], here: Path, root: Path) -> RawValue | None:
-    """Give the value of the environment, else that of pyproject.toml."""
-    if row.flag and os.environ.get(row.variable):
-        return RawValue(os.environ[row.variable], row.variable, here)
-    if row.name in project:
-        return RawValue(project[row.name], f"{PROJECT}.{row.name}", root)
-    return None
 
 
 def _project_table(path: Path) -> Mapping[str, Any]:
@@ -116,23 +115,6 @@ def _project_table(path: Path) -> Mapping[str, Any]:
             known = did_you_mean(key, keys) or f"it is one of {', '.join(keys)}"
             raise UsageMistake(f"{PROJECT}.{key}: unknown key; {known}")
     return table
-
-
-def _selects_audits(markexpr: str) -> bool:
-    """Whether the mark of audits decides if ``-m`` selects an item, be it with all other marks or none."""
-    if AUDIT_MARK not in markexpr:
-        return False
-    from _pytest.mark.expression import Expression
-
-    try:
-        keeps = Expression.compile(markexpr).evaluate
-    except SyntaxError:  # which pytest reports
-        return False
-
-    def marks(audit: bool, others: bool) -> Callable[..., bool]:
-        return lambda name, **_: audit if name == AUDIT_MARK else others
-
-    return any(keeps(marks(True, others)) and not keeps(marks(False, others)) for others in (True, False))
 
 
 def _check_shard(settings: Settings) -> None:

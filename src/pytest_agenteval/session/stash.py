@@ -16,6 +16,7 @@ until_collected_key: pytest.StashKey[ExitStack] = pytest.StashKey()
 # Holds True once all that is to be run is collected and selected.
 all_collected_key: pytest.StashKey[bool] = pytest.StashKey()
 
+settings_key: pytest.StashKey[Any] = pytest.StashKey()  # holds ``session.settings.Settings``
 eval_session_key: pytest.StashKey[Any] = pytest.StashKey()  # holds ``session.eval_session.EvalSession``
 run_info_key: pytest.StashKey[Any] = pytest.StashKey()  # holds ``session.run_info.RunInfo``
 

@@ -98,7 +98,8 @@ class CaseFactory:
 
     def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case of a task: models, then variants, then repetitions from 1."""
-        repetitions = self._settings.most_repetitions or task.repetitions
+        between = self._settings.repetition_range
+        repetitions = (between.high if between else self._settings.fixed_repetitions) or task.repetitions
         default = (OWN_MODEL,) if task.form else DEFAULT_MODELS
         models = tuple(self._settings.models or suite_models or default)
         variants, named = self._variants, self._settings.variants
