@@ -1,7 +1,7 @@
 """What the page of a run shows at once: every figure and one row for each task, without transcripts.
 
-It is plain data, which the page's scripts and its template read. Scores and ends of intervals run from 0 to 1;
-what is unknown is None.
+It is plain data, which the page's scripts and its template read. Scores and ends of intervals run from 0
+to 1; what is unknown is None.
 """
 
 from __future__ import annotations
@@ -67,9 +67,8 @@ def report_index(source: ReportSource) -> tuple[Fields, list[StoredTrial]]:
     suites: list[Fields] = []
     tasks: list[PageTask] = []
     labels = iter(_suite_labels(views))
-    for at, (run, view) in enumerate(
-        zip(source.runs, views, strict=True), start=int(bool(source.comparison))
-    ):
+    compared = source.comparison is not None
+    for at, (run, view) in enumerate(zip(source.runs, views, strict=True), start=int(compared)):
         for suite in view.suites:
             comparison = suite_comparison(source.comparison, suite)
             tasks += _tasks_of(source, run, suite, (len(suites), at), comparison)
@@ -83,7 +82,7 @@ def report_index(source: ReportSource) -> tuple[Fields, list[StoredTrial]]:
     index = {
         "title": " · ".join(dict.fromkeys(suite["suite"] for suite in suites)) or "no trials",
         "headline": headline(source.comparison) if source.comparison else "",
-        "compared": source.comparison is not None,
+        "compared": compared,
         "runs": heads,
         "suites": suites,
         "tasks": [task.row for task in listed],
@@ -96,25 +95,21 @@ def report_index(source: ReportSource) -> tuple[Fields, list[StoredTrial]]:
 
 def row_filters(index: Fields) -> dict[str, int]:
     """Count the tasks that each filter of the page shows, by its name."""
-    tasks = [(task, [index["trials"][at] for at in task["trials"]]) for task in index["tasks"]]
-    matches: dict[str, Callable[[Fields], bool]] = {
+    of_trials: dict[str, Callable[[Fields], bool]] = {
         "missed": lambda trial: trial["ending"] in ("missed", "failed"),
         "errored": lambda trial: trial["ending"] == "errored",
         "disagree": lambda trial: trial["disagree"],
         "undecided": lambda trial: trial["undecided"],
     }
-    changes = [task["change"] or 0 for task in index["tasks"]] if index["compared"] else None
-    moved = (
-        {
-            "better": sum(change > ROUNDING for change in changes),
-            "worse": sum(change < -ROUNDING for change in changes),
-        }
-        if changes is not None
-        else {}
-    )
-    return moved | {
-        name: sum(any(map(fits, trials)) for _, trials in tasks) for name, fits in matches.items()
-    }
+    counts = {}
+    if index["compared"]:
+        changes = [task["change"] or 0 for task in index["tasks"]]
+        counts["better"] = sum(change > ROUNDING for change in changes)
+        counts["worse"] = sum(change < -ROUNDING for change in changes)
+    for name, fits in of_trials.items():
+        fitting = [fits(trial) for trial in index["trials"]]
+        counts[name] = sum(any(fitting[at] for at in task["trials"]) for task in index["tasks"])
+    return counts
 
 
 def _suite_labels(views: Sequence[RunView]) -> Iterator[str]:
@@ -254,7 +249,7 @@ def _worst_reason(entries: Sequence[JournalEntry]) -> str:
 
 
 def _trial_row(trial: StoredTrial) -> Fields:
-    """Give a trial's row; its transcript will be ``at`` a place in ``chunk``, None where it is not in the file.
+    """Give a trial's row; its transcript will be ``at`` a place in ``chunk``, None where the file lacks it.
 
     ``tokens``, ``usd`` and ``seconds`` are what all its ``attempts`` took.
     """
@@ -285,12 +280,13 @@ def _worst_tasks(tasks: Sequence[PageTask]) -> tuple[Sequence[PageTask], str]:
         return tasks, ""
     ranks = {id(task): _rank(task) for task in tasks}
     ranked = sorted(tasks, key=lambda task: ranks[id(task)])
-    # Of tasks that are equally bad the first of each bucket come first: a click on any bucket shows rows. Then
-    # suites take turns, so that the worst task of every suite comes before the second of any.
+    # Of tasks that are equally bad the first of each bucket come first: a click on any bucket shows rows.
+    # Then suites take turns, so that the worst task of every suite comes before the second of any.
     nth = _numbers(ranked, lambda task: (task.row["suite"], task.row["bucket"], ranks[id(task)]))
     ranked.sort(key=lambda task: (ranks[id(task)], nth[id(task)]))
     turns = _numbers(ranked, lambda task: task.row["suite"])
-    room, chosen = MOST_ROWS, set()
+    room = MOST_ROWS
+    chosen: set[int] = set()
     for task in sorted(ranked, key=lambda task: turns[id(task)]):
         room -= len(task.new) + len(task.old)
         # The very first task always stays, however many trials it has.
@@ -299,8 +295,8 @@ def _worst_tasks(tasks: Sequence[PageTask]) -> tuple[Sequence[PageTask], str]:
         chosen.add(id(task))
     rest = len(tasks) - len(chosen)
     return [task for task in tasks if id(task) in chosen], (
-        f"The list and its filters hold the {len(chosen):,} worst of {len(tasks):,} tasks; all figures of suites "
-        f"and buckets are of all. The other {rest:,}: agenteval show NAME opens one, "
+        f"The list and its filters hold the {len(chosen):,} worst of {len(tasks):,} tasks; all figures of "
+        f"suites and buckets are of all. The other {rest:,}: agenteval show NAME opens one, "
         "agenteval report RUN -o trials.csv (--rows trials) lists all."
     )
 

@@ -101,7 +101,7 @@ def write_html(path: Path, source: ReportSource) -> None:
                 script=script,
                 # The page's Content-Security-Policy allows this one script, by its digest, and no other.
                 script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-                # HTML looks for `</script` and `<!--` in a script whatever its type; JSON has an escape for `<`.
+                # HTML looks for `</script` and `<!--` in a script of any type; JSON has an escape for `<`.
                 index_json=_page_json(index).decode().replace("<", "\\u003c"),
             )
         )
@@ -167,7 +167,7 @@ GZIP = 31
 
 
 def _write_chunks(file: IO[bytes], rows: Sequence[Fields], trials: Sequence[StoredTrial]) -> str:
-    """Write the trials in chunks, which the page decodes when one is opened, and note their places in the rows.
+    """Write the trials in chunks, which the page decodes when one is opened; rows get their places.
 
     Gives a sentence where trials were left out. One transcript at a time is in memory, beside the chunk that
     is being filled.
