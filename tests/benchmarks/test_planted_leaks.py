@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.loop.contamination.search import prompt_leaks
-from pytest_agenteval.loop.contamination.task_texts import Leak
+from pytest_agenteval.loop.contamination import Leak, prompt_leaks
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 MEMEX = ROOT / "src" / "pytest_agenteval" / "benchmarks" / "memex"
@@ -50,12 +49,13 @@ def scripts(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_of_a_hundred_planted_leaks_only_those_beyond_the_search_are_missed(scripts: Path) -> None:
-    """In ten scripts and most disguises; each into the same prompt, of which nothing else is told."""
+@pytest.mark.parametrize("shipped", [True, False], ids=["shipped suites", "ten scripts"])
+def test_nine_of_ten_planted_leaks_are_found(scripts: Path, shipped: bool) -> None:
+    """In most disguises; each is planted into the same prompt, of which nothing else is reported."""
     old = prompts()["pkm_agent/prompts/notes.jinja"]
     lines = old.split("\n")
-    count, missed, beyond, written = 0, [], [], set()
-    for suite, folder in {**SUITES, "scripts": scripts}.items():
+    count, missed, beyond = 0, [], []
+    for suite, folder in (SUITES if shipped else {"scripts": scripts}).items():
         rows = planted(suite)
         texts = ([*lines[:LINES_BEFORE], row["text"], *lines[LINES_BEFORE:]] for row in rows)
         new = {str(number): "\n".join(text) for number, text in enumerate(texts)}
@@ -65,7 +65,6 @@ def test_of_a_hundred_planted_leaks_only_those_beyond_the_search_are_missed(scri
                 missed.append((row["task"], row["disguise"]))
         count += len(rows)
         beyond += [(row["task"], row["disguise"]) for row in rows if row.get("beyond")]
-        written |= {row["script"] for row in rows}
-    assert (count, len(written)) == (100, 10)
-    assert len(missed) <= 5
+    assert count == (65 if shipped else 35)
+    assert len(missed) <= count / 10
     assert set(missed) <= set(beyond)

@@ -146,18 +146,15 @@ def test_a_task_that_moves_to_another_file_still_leaks(
     assert leaks(capsys, "--prompt", "prompts/*.md", "--suite", suite)[0] == 1
 
 
-def test_code_is_read_without_its_names(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Texts and comments leak, and so does an id wherever it stands; what code calls something does not."""
+def test_ordinary_words_are_no_leak_in_code(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tool descriptions and code have to use them; ids, numbers and copies leak there too."""
     (project / "agent.py").write_text("def coaming(gangway, ticket):\n    return gangway + ticket\n")
     (project / "tool.yaml").write_text("coaming: {gangway: 1, total: ticket}\n")
     assert leaks(capsys, "--files", "*.py", "tool.yaml")[0] == 0
 
-    (project / "agent.py").write_text("book_night_ferry = 1\n\nx = 'ask for bx907 4418'  # Skagerholm\n")
+    (project / "agent.py").write_text("book_night_ferry = 1\n\nx = 'ask for bx907 4418'\n")
     status, lines = leaks(capsys, "--files", "*.py")
-    assert (status, [line.split(": ")[0] for line in lines[:3]]) == (
-        1,
-        ["agent.py:1", "agent.py:3", "agent.py:3"],
-    )
+    assert (status, [line.split(": ")[0] for line in lines[:2]]) == (1, ["agent.py:1", "agent.py:3"])
 
 
 def test_without_git_every_line_is_added(

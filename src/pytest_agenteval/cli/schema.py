@@ -35,7 +35,7 @@ DOCUMENTS: Mapping[str, str] = {
     "calibrate": "calibration.document:CalibrateDocument",
     "review": "loop.review:ReviewSummary",
     "guide": "cli.project_files:GuidePage",
-    "leaks": "loop.contamination.task_texts:LeaksDocument",
+    "leaks": "loop.contamination:LeaksDocument",
     "promote": "cli.promote:PromotionDocument",
     "demote": "cli.promote:DemotionDocument",
     "feedback": "loop.feedback.content:Feedback",

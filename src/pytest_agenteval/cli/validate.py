@@ -25,8 +25,8 @@ from pytest_agenteval.cli.console import (
     write_text,
 )
 from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
-from pytest_agenteval.loop.contamination.search import files_at_commit, read_files, suite_leaks
-from pytest_agenteval.loop.contamination.task_texts import Leak, LeakKind, LeaksDocument, read_suites
+from pytest_agenteval.loop.contamination import Leak, LeakKind, LeaksDocument, read_suites, suite_leaks
+from pytest_agenteval.loop.prompt_files import files_at_commit, read_files
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.reports.audit_report import Audit, audit_lines, audit_markdown, audit_of
@@ -314,7 +314,7 @@ def leaks_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("--prompt", nargs="+", action="extend", default=[], metavar="GLOB", help="prompts: files, or globs with **")  # fmt: skip  # noqa: E501
-    add("--files", nargs="+", action="extend", default=[], metavar="GLOB", help="tool descriptions and agents' code; of Python, texts and comments")  # fmt: skip  # noqa: E501
+    add("--files", nargs="+", action="extend", default=[], metavar="GLOB", help="tool descriptions and agents' code, where ordinary words are no leak")  # fmt: skip  # noqa: E501
     add("--suite", required=True, metavar="DIR", help="the suite's folder, file or name, or a folder with several: all tasks, held-out ones too")  # fmt: skip  # noqa: E501
     add("--since", metavar="GIT_REV", help="what stands there since this commit is added (default: HEAD)")
     add_json_option(parser)

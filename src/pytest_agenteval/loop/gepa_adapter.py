@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.compare.scoring.power import mean
-from pytest_agenteval.loop.contamination.search import prompt_leaks
+from pytest_agenteval.loop.contamination import prompt_leaks
 from pytest_agenteval.loop.feedback.content import trial_block
 from pytest_agenteval.loop.feedback.trial_sections import trial_feedback
 from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder, run_one

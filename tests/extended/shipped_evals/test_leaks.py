@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_agenteval.loop.contamination.search import prompt_leaks
+from pytest_agenteval.loop.contamination import prompt_leaks
 from tests.benchmarks.test_planted_leaks import SUITES, prompts
 
 

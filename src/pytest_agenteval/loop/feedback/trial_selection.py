@@ -11,8 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.pairing import BASE
-from pytest_agenteval.loop.contamination.search import suite_leaks
-from pytest_agenteval.loop.contamination.task_texts import Leak, SuiteWithTasks, read_suites
+from pytest_agenteval.loop.contamination import Leak, SuiteWithTasks, read_suites, suite_leaks
 from pytest_agenteval.loop.feedback.content import EarlierRound, FeedbackOptions
 from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.record import FrozenValue

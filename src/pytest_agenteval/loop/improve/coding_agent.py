@@ -21,8 +21,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from pytest_agenteval.loop.contamination.search import prompt_leaks
-from pytest_agenteval.loop.contamination.task_texts import Leak
+from pytest_agenteval.loop.contamination import Leak, prompt_leaks
 from pytest_agenteval.loop.feedback.content import (
     MARKDOWN_FILE,
     EarlierRound,

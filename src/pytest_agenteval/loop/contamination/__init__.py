@@ -1,1 +1,0 @@
-"""Contamination: what of a suite's tasks stands in a prompt: ids, expected values, pieces of inputs."""
