@@ -161,7 +161,9 @@ def _fold(char: str) -> str:
 def _counts(sign: str) -> bool:
     """Whether a sign is compared: letters, digits, and vowel signs that tell words apart, as in India."""
     category = unicodedata.category(sign)
-    return (category[0] in "LN" and category != "Lm") or (category[0] == "M" and "\u0900" <= sign < "\u1ab0")
+    # Those with a combining class change places in other forms of Unicode.
+    is_vowel = category[0] == "M" and "\u0900" <= sign < "\u1ab0" and not unicodedata.combining(sign)
+    return is_vowel or (category[0] in "LN" and category != "Lm")
 
 
 def compact(text: str) -> str:
