@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.model_prices import is_priced, price_source
 from pytest_agenteval.engine.run_budget import amount_text
-from pytest_agenteval.records.plan import OWN_MODEL, Model
-from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines
 from pytest_agenteval.session.planning.parametrization import PlannedItem, run_conditions
 from pytest_agenteval.session.reuse import ReuseAction
@@ -22,19 +19,17 @@ from pytest_agenteval.session.run_costs import (
     ALIKE,
     BEFORE,
     OTHERS,
-    SIZE,
     UNKNOWN,
     ZERO,
     Amounts,
     EarlierCosts,
     Estimator,
     Range,
-    TaskSizes,
     acts_for_nothing,
     allowed_amounts,
     free_trials,
 )
-from pytest_agenteval.session.settings import RESULTS, Settings
+from pytest_agenteval.session.settings import RESULTS
 from pytest_agenteval.text.formatting import (
     MOST_NAME,
     NOT_KNOWN,
@@ -43,6 +38,9 @@ from pytest_agenteval.text.formatting import (
     pluralize,
     wrapped_lines,
 )
+
+if TYPE_CHECKING:
+    from pytest_agenteval.session.eval_session import EvalSession
 
 UNKNOWN_AMOUNT = "?"  # stands for an unknown amount, which is never 0
 
@@ -142,29 +140,19 @@ _SOURCES: Mapping[str, str] = {
     BEFORE: "{} of tasks that were tried before with the model",
     OTHERS: "{} of tasks that other models were tried with",
     ALIKE: "{} as other tasks of the suite took",
-    SIZE: "{} by the size of the task, a guess",
-    UNKNOWN: "{} of agents whose prompts nobody knows here",
+    UNKNOWN: "{} of which no earlier run tells",
 }
 
 
-@dataclass(eq=False)  # pytest keeps plugins in sets
 class DryRun:
-    """A plugin that keeps a session from running anything, and shows the table of what it would run."""
+    """A plugin that keeps a session from running anything, and shows the table of what it would run.
 
-    config: pytest.Config
-    settings: Settings
-    registry: Registry
-    folder: Path
-    trials: Sequence[PlannedItem]
-    extra: Sequence[PlannedItem]  # run only where the others leave a comparison open
-    judges: tuple[Model, ...]
-    user: Model | None
-    action: Callable[[PlannedItem], ReuseAction]  # what becomes of a trial
-    calibrations: int
-    # Tests and calibrations are no trials of tasks, so the table does not count them.
-    tests: int
-    # The usage mistake with which the run itself would end; empty without one.
-    would_refuse: str
+    ``action`` says what becomes of a trial.
+    """
+
+    def __init__(self, evals: EvalSession, action: Callable[[PlannedItem], ReuseAction]) -> None:
+        self._evals, self._action, self._settings = evals, action, evals.settings
+        self._extra = frozenset(map(id, evals.extra.items if evals.extra else ()))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -183,18 +171,18 @@ class DryRun:
             reporter.write_sep("=", "agent evals: dry run")
         for line in table_lines(table, width):
             write_line(reporter, line)
-        for text in self.would_refuse.splitlines():
+        for text in self._evals.would_refuse.splitlines():
             for line in wrapped_lines(text if text[:1] == " " else f"! {text}", width, "red", indent=""):
                 write_line(reporter, line)
 
     def table(self, *, brief: bool) -> ReportTable:
         """Give the plan as a table with its notes; in brief only the notes that warn."""
-        earlier = EarlierCosts(self.settings.results or self.config.rootpath / RESULTS)
-        estimator = Estimator(earlier, TaskSizes(self.registry), self.settings.prices)
+        earlier = EarlierCosts(self._settings.results or self._evals.config.rootpath / RESULTS)
+        estimator = Estimator(earlier, self._evals.registry, self._settings.prices)
         sources: Counter[str] = Counter()
         rows = []
         groups: dict[tuple[str, str, str], list[PlannedItem]] = {}
-        for item in self.trials:
+        for item in self._evals.selected:
             group = item.task.suite, item.case.model.name, item.case.variant.name
             groups.setdefault(group, []).append(item)
         for (suite, model, variant), items in groups.items():
@@ -205,8 +193,9 @@ class DryRun:
 
     def _amounts(self, items: Sequence[PlannedItem], estimator: Estimator) -> Amounts:
         """Estimate the trials of a suite with one model that cost anything."""
-        conditions = run_conditions(self.settings, self.judges, self.user, self.folder)
-        is_free = free_trials(self.settings)
+        cases = self._evals.cases
+        conditions = run_conditions(self._settings, cases.judges, cases.user, self._evals.folder)
+        is_free = free_trials(self._settings)
         paid, judged = [], set()
         for item in items:
             plan = replace(item.case.plan(item.task), conditions=conditions)
@@ -220,8 +209,7 @@ class DryRun:
         return estimator.amounts(paid, judges_only=lambda plan: id(plan) in judged)
 
     def _row(self, name: str, items: Sequence[PlannedItem], amounts: Amounts) -> PlanRow:
-        extra = set(map(id, self.extra))
-        deferred = sum(id(item) in extra for item in items)
+        deferred = sum(id(item) in self._extra for item in items)
         # Trials that may not run lower only the lower end.
         share = (len(items) - deferred) / len(items)
         tokens, usd = (
@@ -233,7 +221,7 @@ class DryRun:
         return PlanRow(name, len(items), deferred, actions["reused"], actions["regraded"], amounts)
 
     def _action_of(self, item: PlannedItem) -> str:
-        return _ACTIONS.get(self.action(item), "run")
+        return _ACTIONS.get(self._action(item), "run")
 
     def _notes(self, rows: Sequence[PlanRow], sources: Counter[str]) -> Iterator[TableNote]:
         known = [
@@ -241,16 +229,17 @@ class DryRun:
         ]
         if known:
             yield TableNote(f"tokens and cost: {'; '.join(known)}")
-        if self.judges and rows:
-            yield TableNote(f"with the judges {', '.join(judge.name for judge in self.judges)}")
+        judges, tests = self._evals.cases.judges, len(self._evals.tests)
+        if judges and rows:
+            yield TableNote(f"with the judges {', '.join(judge.name for judge in judges)}")
         if any(row.amounts.tokens != ZERO for row in rows):
-            prices = self.settings.prices
+            prices = self._settings.prices
             dated = [f"{name} as of {price.as_of}" if price.as_of else name for name, price in prices.items()]
             of_user = f"; your own: {', '.join(dated)}" if dated else ""
             yield TableNote(f"prices: {price_source() or 'no table'}{of_user}")
             models = [
-                *(item.case.model for item in self.trials if item.case.model.id != OWN_MODEL),
-                *self.judges,
+                *(item.case.model for item in self._evals.selected if item.case.model.id != OWN_MODEL),
+                *judges,
             ]
             unknown = [
                 model.name
@@ -261,13 +250,13 @@ class DryRun:
                 names = ", ".join(dict.fromkeys(unknown))
                 yield TableNote(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
         total = total_row(rows).amounts if rows else Amounts(None, None, {})
-        for kind, allowed in allowed_amounts(self.settings).items():
+        for kind, allowed in allowed_amounts(self._settings).items():
             amount = total.usd if kind == "usd" else total.tokens
             if amount is not None and amount.high > allowed:
                 is_less = amount.low > allowed
                 share = "less than" if is_less else "perhaps less than"
                 yield TableNote(f"the budget of {amount_text(kind, allowed)} is {share} that", bad=is_less)
-        if self.calibrations:
-            yield TableNote(f"{pluralize(self.calibrations, 'calibration')} not counted")
-        if self.tests:
-            yield TableNote(f"{pluralize(self.tests, 'test')} with trials of code not counted")
+        if self._evals.calibrations:
+            yield TableNote(f"{pluralize(len(self._evals.calibrations), 'calibration')} not counted")
+        if tests:
+            yield TableNote(f"{pluralize(tests, 'test')} with trials of code not counted")

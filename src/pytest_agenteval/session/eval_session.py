@@ -352,20 +352,7 @@ class EvalSession:
     def _plan_only(self) -> None:
         from pytest_agenteval.session.dry_run import DryRun
 
-        plugin = DryRun(
-            self.config,
-            self.settings,
-            self.registry,
-            self.folder,
-            self.selected,
-            self.extra.items if self.extra else (),
-            self.cases.judges,
-            self.cases.user,
-            self._reuse_action,
-            len(self.calibrations),
-            len(self.tests),
-            self.would_refuse,
-        )
+        plugin = DryRun(self, self._reuse_action)
         self.config.pluginmanager.register(plugin, "agenteval-dry-run")
 
     def _reuse_action(self, item: PlannedItem) -> ReuseAction:

@@ -1,4 +1,4 @@
-"""What a run may cost and is expected to: its budget, what earlier trials took, and estimates by size."""
+"""What a run may cost and is expected to: its budget, and what earlier trials took."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_agenteval.agents.agent import templates_of, tools_of
 from pytest_agenteval.chat.model_prices import with_price
 from pytest_agenteval.engine.run_budget import (
     BudgetLedger,
@@ -22,11 +21,10 @@ from pytest_agenteval.engine.run_budget import (
     amount_text,
 )
 from pytest_agenteval.engine.trial_resources import chat_cassette_file
-from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.processes.files import LockedState
 from pytest_agenteval.processes.process_groups import is_running
-from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan, PlannedTask, Prices, Variant, own_price
+from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan, Prices, own_price
 from pytest_agenteval.records.transcript import PARTLY_UNKNOWN, Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import PLAYERS
@@ -39,7 +37,6 @@ from pytest_agenteval.store.journal_tail import paid_so_far
 from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.json_values import compact_json
 
 MOST_RUNS = 10  # runs that are looked into, the newest first
 
@@ -205,9 +202,6 @@ class Range(NamedTuple):
             return NotImplemented
         return Range(self.low + other.low, self.high + other.high)
 
-    def times(self, number: int) -> Range:
-        return Range(self.low * number, self.high * number)
-
 
 ZERO = Range(0.0, 0.0)
 
@@ -250,105 +244,9 @@ def scatter(tasks: Sequence[TaskHistory]) -> float:
     return math.sqrt(squares / freedom)
 
 
-# ASCII letters that count as a token; each letter of another script counts as one.
-PLAIN_LETTERS = 4
-# The factors by which the count of sent tokens may be off.
-READ = (0.8, 1.3)
-# The fewest and most tokens of a reply, and of the result of a tool.
-REPLY, RESULT = (20, 500), (20, 1000)
-# The fewest and most replies of an agent with tools to each turn of the user; without tools there is one.
-LEAST_ASKS, MOST_ASKS = 2, 12
-# Tokens of the declarations of tools, where an agent makes them for each trial.
-MADE_TOOLS = 1500.0
-# The fewest and most tokens that a judge receives beside the task, and that it replies.
-RUBRIC, VERDICT = (300, 2000), (30, 400)
-
-
-class Guess(NamedTuple):
-    """The tokens that models receive, and those that they reply."""
-
-    sent: Range
-    replied: Range
-
-    @property
-    def tokens(self) -> Range:
-        return self.sent + self.replied
-
-
-class TaskSizes:
-    """Guesses by the size of tasks; each agent with its tools and prompts is measured once."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry, self._context = registry, WorkerContext(registry)
-        # The task is stored too: while it lives, no other object has the ids in the key.
-        self._agents: dict[object, tuple[PlannedTask, tuple[float, float] | None]] = {}
-
-    def agent(self, plan: Plan) -> Guess | None:
-        """Guess what an agent of ours takes; None for one whose prompts are not known here."""
-        task = plan.task
-        if task.form or self._registry.is_own_agent(task.agent):
-            return None
-        key = task.agent, task.tools, id(task.prompts), id(plan.variant.prompts)
-        if key not in self._agents:
-            try:
-                self._agents[key] = task, self._prompts_and_tools(task, plan.variant)
-            except Exception:  # a suite's own code, whose trials will show what is wrong with it
-                self._agents[key] = task, None
-        measured = self._agents[key][1]
-        if measured is None:
-            return None
-        prompts, tools = measured
-        turns = max(1, sum(turn.get("role") == "user" for turn in task.input.get("turns") or ()))
-        base = tokens_of(compact_json(task.input)) + prompts + tools
-        asks = (turns, turns)
-        if tools:
-            most = min(MOST_ASKS * turns, task.limits.steps or MOST_ASKS * turns)
-            asks = (min(LEAST_ASKS * turns, most), most)
-        guess = _conversation(base, asks, with_results=bool(tools))
-        limit = task.limits.tokens
-        if limit is None or guess.tokens.high <= limit:
-            return guess
-        share = limit / guess.tokens.high  # a trial takes no more than its limit
-        return Guess(*(Range(min(part.low, part.high * share), part.high * share) for part in guess))
-
-    def judges(self, plan: Plan) -> Guess | None:
-        """Guess what the judges of a trial take together; None where it has none."""
-        factories = (self._registry.grader_factory(grader.name) for grader in plan.task.graders)
-        asks = len(plan.conditions.judges) * sum(map(asks_judges, factories))
-        if not asks:
-            return None
-        size = tokens_of(compact_json(plan.task.input))
-        sent = Range(size * READ[0] + RUBRIC[0], size * READ[1] + RUBRIC[1] + REPLY[1])
-        return Guess(sent.times(asks), Range(*map(float, VERDICT)).times(asks))
-
-    def _prompts_and_tools(self, task: PlannedTask, variant: Variant) -> tuple[float, float]:
-        agent = self._context.make_agent_instance(task, variant).agent
-        prompts = {**(templates_of(agent) or {}), **task.prompts, **variant.prompts}
-        offered = self._context.tools(task)
-        names: Iterable[str] = tools_of(agent) or self._context.suite_tools(task)
-        declared = [compact_json(offered[name].spec.declaration()) for name in names if name in offered]
-        made = MADE_TOOLS if hasattr(agent, "make_tools") else 0.0
-        return sum(map(tokens_of, prompts.values())), sum(map(tokens_of, declared)) + made
-
-
-def tokens_of(text: str) -> float:
-    plain = sum(letter.isascii() for letter in text)
-    return plain / PLAIN_LETTERS + (len(text) - plain)
-
-
-def _conversation(base: float, asks: tuple[int, int], *, with_results: bool) -> Guess:
-    """Add up what is sent: each request holds all messages before it, so requests grow by one step each."""
-    sent, replied = [], []
-    for end, number in enumerate(asks):
-        added = REPLY[end] + (RESULT[end] if with_results else 0)
-        sent.append(number * base * READ[end] + added * number * (number - 1) / 2)
-        replied.append(float(number * REPLY[end]))
-    return Guess(Range(*sent), Range(*replied))
-
-
 # What the estimate of a trial is based on: earlier trials of its task, those with other models, those of its
-# suite's other tasks, the size of its task, or nothing.
-BEFORE, OTHERS, ALIKE, SIZE, UNKNOWN = "before", "other models", "alike", "size", "unknown"
+# suite's other tasks, or nothing.
+BEFORE, OTHERS, ALIKE, UNKNOWN = "before", "other models", "alike", "unknown"
 
 
 class Amounts(NamedTuple):
@@ -361,18 +259,11 @@ class Amounts(NamedTuple):
     more_usd: bool = False
 
 
-class _Spent(NamedTuple):
-    """What one trial took before."""
-
-    tokens: float
-    usd: float | None
-
-
 class Estimator:
-    """Says what trials will take, by earlier runs first and else by size."""
+    """Says what trials will take, by those of earlier runs."""
 
-    def __init__(self, earlier: EarlierCosts, sizes: TaskSizes, prices: Prices) -> None:
-        self._earlier, self._sizes, self._prices = earlier, sizes, prices
+    def __init__(self, earlier: EarlierCosts, registry: Registry, prices: Prices) -> None:
+        self._earlier, self._registry, self._prices = earlier, registry, prices
 
     def amounts(self, plans: Sequence[Plan], *, judges_only: Callable[[Plan], bool]) -> Amounts:
         """Give what these trials will take, which are of one suite, model and variant."""
@@ -386,18 +277,14 @@ class Estimator:
             acting = sum(not judges_only(each) for each in task_plans)
             source, spent = self._before(plan) if acting else (BEFORE, [])
             sources[source] += acting
-            if spent:
-                tokens.add_history(source, [each.tokens for each in spent], acting)
-                usd.add_history(source, [each.usd for each in spent], acting)
-            elif acting:
-                self._add_guess(self._sizes.agent(plan), plan.model, acting, tokens, usd)
+            if acting:
+                tokens.add(source, [amount for amount, _ in spent], acting)
+                usd.add(source, [amount for _, amount in spent], acting)
             self._add_judges(plan, len(task_plans), tokens, usd)
-        if sources[SIZE] and tokens.is_unknown:
-            sources[UNKNOWN] += sources.pop(SIZE)
         return Amounts(tokens.range(), usd.range(), sources, tokens.is_unknown, usd.is_unknown)
 
-    def _before(self, plan: Plan) -> tuple[str, list[_Spent]]:
-        """Give what the earlier trials took that are nearest to this one, and how near they are."""
+    def _before(self, plan: Plan) -> tuple[str, list[tuple[float, float | None]]]:
+        """Give how near the nearest earlier trials are to this one, and what they took."""
         suite, task, model = plan.task.suite, plan.task.id, plan.model
         same = [
             entry for entry in self._earlier.entries(suite, model.name, model.id) if entry.ending != "errored"
@@ -409,16 +296,19 @@ class Estimator:
         others = [entry for entry in self._earlier.of_other_models(suite) if entry.key.task == task]
         if any(entry.usage.tokens for entry in others):
             return OTHERS, self._spent(others, model, own_costs=False)
-        return (ALIKE, self._spent(same, model, own_costs=True)) if same else (SIZE, [])
+        return (ALIKE, self._spent(same, model, own_costs=True)) if same else (UNKNOWN, [])
 
-    def _spent(self, entries: Sequence[JournalEntry], model: Model, *, own_costs: bool) -> list[_Spent]:
+    def _spent(
+        self, entries: Sequence[JournalEntry], model: Model, *, own_costs: bool
+    ) -> list[tuple[float, float | None]]:
+        """Give the tokens and US dollars of each of these trials whose tokens are known."""
         is_priced_before = own_costs and own_price(self._prices, model.name, model.id) is None
-        spent = []
+        spent: list[tuple[float, float | None]] = []
         for entry in entries:
             usage = entry.usage + entry.simulating
             cost = usage.cost_usd if is_priced_before else None
             if (tokens := usage.tokens) is not None:
-                spent.append(_Spent(tokens, self._price(usage, entry, model) if cost is None else cost))
+                spent.append((tokens, self._price(usage, entry, model) if cost is None else cost))
         return spent
 
     def _price(self, usage: Usage, entry: JournalEntry, model: Model) -> float | None:
@@ -427,35 +317,12 @@ class Estimator:
         return with_price(name, unpriced, prices=self._prices, requested=model.name).cost_usd
 
     def _add_judges(self, plan: Plan, trials: int, tokens: _Sum, usd: _Sum) -> None:
-        guess = self._sizes.judges(plan)
-        if guess is None:
-            return
-        judges, model = plan.conditions.judges, plan.model
-        judged = [
-            entry
-            for entry in self._earlier.entries(plan.task.suite, model.name, model.id)
-            if entry.key.task == plan.task.id and entry.judging.asks
-        ]
-        if judged:
-            tokens.add_history(BEFORE, [entry.judging.tokens for entry in judged], trials)
-            usd.add_history(BEFORE, [entry.judging.cost_usd for entry in judged], trials)
-            return
-        share = Guess(*(Range(part.low / len(judges), part.high / len(judges)) for part in guess))
-        for judge in judges:
-            self._add_guess(share, judge, trials, tokens, usd)
-
-    def _add_guess(self, guess: Guess | None, model: Model, trials: int, tokens: _Sum, usd: _Sum) -> None:
-        if guess is None:
-            tokens.add(None)
-            usd.add(None)
-            return
-        tokens.add(guess.tokens.times(trials))
-        costs = []
-        for sent, replied in zip(*guess, strict=True):
-            usage = Usage(round(sent), max(1, round(replied)), cost_usd=None)
-            costs.append(with_price(model.id, usage, prices=self._prices, requested=model.name).cost_usd)
-        low, high = costs
-        usd.add(None if low is None or high is None else Range(low, high).times(trials))
+        factories = (self._registry.grader_factory(grader.name) for grader in plan.task.graders)
+        if plan.conditions.judges and any(map(asks_judges, factories)):
+            entries = self._earlier.entries(plan.task.suite, plan.model.name, plan.model.id)
+            judged = [entry for entry in entries if entry.key.task == plan.task.id and entry.judging.asks]
+            tokens.add(BEFORE, [entry.judging.tokens for entry in judged], trials)
+            usd.add(BEFORE, [entry.judging.cost_usd for entry in judged], trials)
 
 
 class _Sum:
@@ -463,16 +330,9 @@ class _Sum:
 
     def __init__(self) -> None:
         self._histories: dict[str, list[TaskHistory]] = {}
-        self._guesses = ZERO
         self.is_unknown = False
 
-    def add(self, guess: Range | None) -> None:
-        if guess is None:
-            self.is_unknown = True
-        else:
-            self._guesses = self._guesses + guess
-
-    def add_history(self, source: str, amounts: Sequence[float | None], trials: int) -> None:
+    def add(self, source: str, amounts: Sequence[float | None], trials: int) -> None:
         """Add ``trials`` to come, of whose task earlier trials took these amounts."""
         known = [amount for amount in amounts if amount is not None]
         if known:
@@ -482,5 +342,5 @@ class _Sum:
 
     def range(self) -> Range | None:
         """Give the sum; None where nothing of it is known."""
-        known = sum(map(predicted, self._histories.values()), self._guesses)
+        known = sum(map(predicted, self._histories.values()), ZERO)
         return None if self.is_unknown and known == ZERO else known
