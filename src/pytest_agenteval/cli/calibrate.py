@@ -109,13 +109,10 @@ def calibrate(args: argparse.Namespace) -> int:
 def _calibrate(file: Path, args: argparse.Namespace) -> int:
     if not args.json:
         return _run_pytest(file, args)
-    from pytest_agenteval.session import run_folder_plugin
-
-    # Another process makes the run; a plugin of ours writes down there which folder it is.
+    # Another process makes the run, and writes down there which folder it is.
     with tempfile.TemporaryDirectory() as between:
         place = Path(between, "folder")
-        option = f"{run_folder_plugin.OPTION}={place}"
-        status = _run_pytest(file, args, "-p", run_folder_plugin.__name__, option)
+        status = _run_pytest(file, args, str(place))
         folder = Path(place.read_text(encoding="utf-8")) if place.exists() else None
     if status == USAGE_ERROR:  # pytest has printed why
         return status
@@ -127,21 +124,22 @@ def _calibrate(file: Path, args: argparse.Namespace) -> int:
     return status
 
 
-def _run_pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
+def _run_pytest(file: Path, args: argparse.Namespace, run_folder_to: str = "") -> int:
     """Run pytest in a process of its own.
 
     Where the document goes to the standard output, pytest's output goes to the standard error.
     """
-    from pytest_agenteval.registry.registration import without_addopts
-    from pytest_agenteval.session.inner_pytest import UNCACHED, start_pytest
+    from pytest_agenteval.session.inner_pytest import RUN_FOLDER_TO, UNCACHED, start_pytest
 
     options = [f"--agent-judge={judge}" for judge in args.judge]
     options += [f"--agent-record-chat={args.record_chat}"] if args.record_chat else []
     options += [f"--agent-results={args.results}"] if args.results else []
-    arguments = ["-p", "agenteval", *UNCACHED, "-rs", *more, *options, str(file)]
-    # addopts of the project, say -x or workers, are meant for its other tests.
-    with without_addopts():
-        process = start_pytest(arguments, output=STANDARD_ERROR if args.json == STDOUT else None)
+    process = start_pytest(
+        ["-p", "agenteval", *UNCACHED, "-rs", *options, str(file)],
+        output=STANDARD_ERROR if args.json == STDOUT else None,
+        # addopts of the project, say -x or workers, are meant for its other tests.
+        environment={**os.environ, "PYTEST_ADDOPTS": "", RUN_FOLDER_TO: run_folder_to},
+    )
     while True:
         try:
             return process.wait()

@@ -30,6 +30,9 @@ BESIDE = "AGENTEVAL_BESIDE"
 
 GRACE = 20  # seconds that an inner pytest has after Ctrl-C to write its journal
 
+# The variable that names the file into which a pytest writes the path of its run's folder when it ends.
+RUN_FOLDER_TO = "AGENTEVAL_RUN_FOLDER_TO"
+
 # The variable that names the process which started an inner pytest. When that process is killed, the inner
 # pytest ends by itself.
 STARTED_BY = "AGENTEVAL_STARTED_BY"
@@ -39,6 +42,7 @@ STARTED_BY = "AGENTEVAL_STARTED_BY"
 NOT_INHERITED = frozenset(
     {
         BESIDE,
+        RUN_FOLDER_TO,
         "PYTEST_ADDOPTS",
         "PYTEST_CURRENT_TEST",
         "GITHUB_STEP_SUMMARY",
@@ -61,15 +65,13 @@ def start_pytest(
     output: BinaryIO | int | None,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
-    own_group: bool = False,
+    **group: Any,
 ) -> subprocess.Popen[bytes]:
     """Start pytest in a process of its own; without an ``output`` it shares this process's streams."""
-    # In a process group of its own it does not receive a terminal's Ctrl-C.
     streams: dict[str, Any] = {}
     if output is not None:
         streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
     command = [sys.executable, "-m", "pytest", *arguments]
-    group = GROUP if own_group else {}
     return subprocess.Popen(command, cwd=folder, env=environment, **streams, **group)
 
 
@@ -88,8 +90,9 @@ def pytest_here(arguments: Sequence[str], plugin: object) -> tuple[int, str]:
 class InnerPytest:
     """A pytest whose run lies in ``results / name``; its output goes to a file.
 
-    ``arguments`` are paths, node ids and options; ``folder`` is where it works. Several may run side by side:
-    each has a group of its own, so that Ctrl-C reaches it once, through the process that waits for it.
+    ``arguments`` are paths, node ids and options; ``folder`` is where it works; ``inherited`` are variables
+    of the user's own run that it gets too. Several may run side by side: each has a group of its own, so that
+    Ctrl-C reaches it once, through the process that waits for it.
     """
 
     def __init__(
@@ -101,16 +104,14 @@ class InnerPytest:
         name: str,
         output: Path,
         variables: Mapping[str, str] | None = None,
+        inherited: Sequence[str] = (),
     ) -> None:
         self.run, self.output = results / name, output
         own = (*QUIET, *NO_REPORTS, f"--agent-results={results}", f"--agent-run-name={name}")
+        environment = {**inner_environment(*inherited), STARTED_BY: str(os.getpid()), **(variables or {})}
         with output.open("ab") as file:
             self._process = start_pytest(
-                [*own, *arguments],
-                output=file,
-                folder=folder,
-                environment={**inner_environment(), STARTED_BY: str(os.getpid()), **(variables or {})},
-                own_group=True,
+                [*own, *arguments], output=file, folder=folder, environment=environment, **GROUP
             )
 
     def wait(self) -> int:
@@ -138,20 +139,6 @@ class InnerPytest:
         # This also runs when Ctrl-C is pressed once more.
         finally:
             end_group(self._process, 0)
-
-
-def wait_for(process: subprocess.Popen[bytes]) -> int:
-    """Wait for another pytest and give its exit status; after Ctrl-C it has ``GRACE`` seconds to end."""
-    try:
-        return process.wait()
-    except KeyboardInterrupt:  # which a terminal sends to both
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
-        raise
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
 
 
 def last_line(path: Path) -> str:

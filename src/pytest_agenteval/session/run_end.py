@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,6 +22,7 @@ from pytest_agenteval.reports.junit_properties import (
 )
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.scorecard import relevant_scorecards
+from pytest_agenteval.session.inner_pytest import RUN_FOLDER_TO
 from pytest_agenteval.session.pytest_output import hide_in_xml, hide_on_terminal
 from pytest_agenteval.session.run_info import SERVERS_FOLDER, RunInfo
 from pytest_agenteval.session.run_journal import (
@@ -126,6 +128,8 @@ def finish_run(session: pytest.Session, status: int) -> None:
     if problems:
         add_messages(config, WorkerMessages(lines=tuple(problems)))
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+    if place := os.environ.get(RUN_FOLDER_TO):
+        Path(place).write_text(str(run_folder(config)), encoding="utf-8", newline="\n")
 
 
 def _write_run_end(config: pytest.Config, status: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,7 @@ from pytest_agenteval.compare.gate import GateOutcome
 from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import comparison_json
-from pytest_agenteval.session.inner_pytest import (
-    NO_REPORTS,
-    UNCACHED,
-    inner_environment,
-    last_line,
-    start_pytest,
-    wait_for,
-)
+from pytest_agenteval.session.inner_pytest import InnerPytest
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.session.run_journal import ended_run
 from pytest_agenteval.session.selection import ENDINGS
@@ -36,7 +29,6 @@ from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.session.suite_gates import BrokenTask, JudgedRun, RecheckedTasks, not_tried_again
 from pytest_agenteval.store.record_files import replace_json
 from pytest_agenteval.store.run_documents import COMPARISON
-from pytest_agenteval.store.run_folder import HEADER, LATEST
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError
 from pytest_agenteval.text.formatting import model_label, pluralize
@@ -63,37 +55,38 @@ def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTas
     for times, group in groupby(sorted(broken, key=lambda task: task.times), key=lambda task: task.times):
         own = list(group)
         try:
-            info: RunInfo = config.stash[run_info_key]
-            folder = info.folder / FOLDER
-            folder.mkdir(exist_ok=True)
-            before = set(folder.glob(f"*/{HEADER}"))
-            labels = [model_label(task.model, task.variant) for task in own]
-            node_ids = [
-                f"{config.rootpath / task.file}::{task.task}[{label}-{repetition}]"
-                for task, label in zip(own, labels, strict=True)
-                for repetition in range(1, times + 1)
-            ]
-            arguments = [*_recheck_options(config, folder, times), *node_ids]
-            environment = inner_environment("AGENTEVAL_SPLIT", "AGENTEVAL_PROMPT")
-            here = config.invocation_params.dir
-            with (folder / OUTPUT).open("ab") as output:
-                wait_for(start_pytest(arguments, output=output, folder=here, environment=environment))
-            # The other pytest names its run's folder itself, after the second in which it begins.
-            runs = [path for path in set(folder.glob(f"*/{HEADER}")) - before if path.parent.name != LATEST]
-            if len(runs) != 1:
-                raise AgentEvalError(f"pytest left no run: {last_line(folder / OUTPUT)}")
-            run = load_run(runs[0].parent)
+            run = _run_again(config, own, times)
         except (AgentEvalError, OSError) as failed:
             return RecheckedTasks(tuple(tasks), str(failed), tuple(lines))
         keys = (entry.key for entry in run.entries if entry.ending == "passed")
         passed = Counter((key.suite, key.task, key.model, key.variant) for key in keys)
         # Counted among the trials that were to be made: one that errored has not passed.
-        results = [
-            (task, passed[task.suite, task.task, task.model, task.variant], task.times) for task in own
-        ]
+        results = [(task, passed[task.suite, task.task, task.model, task.variant], times) for task in own]
         tasks += results
         lines.append(_result_line(results, times, run.folder, config))
     return RecheckedTasks(tuple(tasks), "", tuple(lines))
+
+
+def _run_again(config: pytest.Config, broken: Sequence[BrokenTask], times: int) -> Run:
+    results = config.stash[run_info_key].folder / FOLDER
+    results.mkdir(exist_ok=True)
+    # A run that is resumed may have been rechecked before.
+    name = next(str(number) for number in count(1) if not (results / str(number)).exists())
+    node_ids = [
+        f"{config.rootpath / task.file}::{task.task}[{model_label(task.model, task.variant)}-{repetition}]"
+        for task in broken
+        for repetition in range(1, times + 1)
+    ]
+    inner = InnerPytest(
+        [*_recheck_options(config, results.parent, times), *node_ids],
+        folder=config.invocation_params.dir,
+        results=results,
+        name=name,
+        output=results / OUTPUT,
+        inherited=("AGENTEVAL_SPLIT", "AGENTEVAL_PROMPT"),
+    )
+    inner.wait()
+    return load_run(inner.run)
 
 
 def _result_line(
@@ -105,10 +98,9 @@ def _result_line(
         f" passed {passed} of {trials}"
         for task, passed, trials in results
     )
-    info: RunInfo = config.stash[run_info_key]
     here = config.invocation_params.dir
     place = folder.relative_to(here) if folder.is_relative_to(here) else folder
-    where = f" (run: {place})" if info.is_saved else ""
+    where = f" (run: {place})" if config.stash[run_info_key].is_saved else ""
     tasks, more = pluralize(len(results), "broken task"), pluralize(times, "time")
     return f"recheck: {tasks} tried {more} more: {each}{where}"
 
@@ -116,19 +108,16 @@ def _result_line(
 def _recheck_options(config: pytest.Config, folder: Path, times: int) -> Iterator[str]:
     """Give this run's options to the recheck, without workers, reports, gates and caches."""
     option = config.option
-    yield from ("-q", *UNCACHED, f"--rootdir={config.rootpath}")
-    for name in dict.fromkeys(getattr(option, "plugins", None) or ()):
-        yield from ("-p", str(name))
+    yield f"--rootdir={config.rootpath}"
+    for flag, name in (("-p", "plugins"), ("-o", "override_ini"), ("-W", "pythonwarnings")):
+        for value in dict.fromkeys(getattr(option, name, None) or ()):
+            yield from (flag, str(value))
     if config.inipath is not None:
         yield from ("-c", str(config.inipath))
     if getattr(option, "confcutdir", None):
         yield f"--confcutdir={option.confcutdir}"
     if getattr(option, "noconftest", False):
         yield "--noconftest"
-    for override in getattr(option, "override_ini", None) or ():
-        yield from ("-o", str(override))
-    for warning in getattr(option, "pythonwarnings", None) or ():
-        yield from ("-W", str(warning))
     yield f"--import-mode={option.importmode}"
     for row in Settings.rows():
         typed: Any = row.on_command_line(config)
@@ -139,11 +128,10 @@ def _recheck_options(config: pytest.Config, folder: Path, times: int) -> Iterato
     settings = read_settings(config)
     # pyproject.toml may have set it, which no option undoes: so choose trials of all endings in this run.
     if settings.only:
-        yield f"--agent-only={','.join(ENDINGS)}@{folder.parent}"
+        yield f"--agent-only={','.join(ENDINGS)}@{folder}"
     # The seed moves past those that the repetitions of this run have used.
-    used = max((entry.key.repetition for entry in load_run(folder.parent).entries), default=0)
-    yield from (f"--agent-results={folder}", f"--repetitions={times}", f"--agent-seed={settings.seed + used}")
-    yield from NO_REPORTS
+    used = max((entry.key.repetition for entry in load_run(folder).entries), default=0)
+    yield from (f"--repetitions={times}", f"--agent-seed={settings.seed + used}")
 
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
