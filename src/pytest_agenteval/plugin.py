@@ -314,6 +314,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
         without_callspecs(session.items)
     evals.finalize_collection(session.items, tests)
+    if evals.settings.dry_run and not session.config.option.collectonly:
+        from pytest_agenteval.session.dry_run import DryRun
+
+        session.config.pluginmanager.register(DryRun(evals), "agenteval-dry-run")
     if hasattr(session.config, "workerinput"):
         from pytest_agenteval.session.worker_messages import ReportPacking
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from pytest_agenteval.chat.model_prices import is_priced, price_source
 from pytest_agenteval.engine.run_budget import amount_text
 from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines
+from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.session.planning.parametrization import PlannedItem, run_conditions
 from pytest_agenteval.session.reuse import ReuseAction
 from pytest_agenteval.session.run_costs import (
@@ -38,9 +39,6 @@ from pytest_agenteval.text.formatting import (
     pluralize,
     wrapped_lines,
 )
-
-if TYPE_CHECKING:
-    from pytest_agenteval.session.eval_session import EvalSession
 
 UNKNOWN_AMOUNT = "?"  # stands for an unknown amount, which is never 0
 
@@ -145,13 +143,10 @@ _SOURCES: Mapping[str, str] = {
 
 
 class DryRun:
-    """A plugin that keeps a session from running anything, and shows the table of what it would run.
+    """A plugin that keeps a session from running anything, and shows the table of what it would run."""
 
-    ``action`` says what becomes of a trial.
-    """
-
-    def __init__(self, evals: EvalSession, action: Callable[[PlannedItem], ReuseAction]) -> None:
-        self._evals, self._action, self._settings = evals, action, evals.settings
+    def __init__(self, evals: EvalSession) -> None:
+        self._evals, self._settings = evals, evals.settings
         self._extra = frozenset(map(id, evals.extra.items if evals.extra else ()))
 
     @pytest.hookimpl(tryfirst=True)
@@ -221,7 +216,7 @@ class DryRun:
         return PlanRow(name, len(items), deferred, actions["reused"], actions["regraded"], amounts)
 
     def _action_of(self, item: PlannedItem) -> str:
-        return _ACTIONS.get(self._action(item), "run")
+        return _ACTIONS.get(self._evals.reuse_action(item), "run")
 
     def _notes(self, rows: Sequence[PlanRow], sources: Counter[str]) -> Iterator[TableNote]:
         known = [

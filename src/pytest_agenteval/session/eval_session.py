@@ -329,8 +329,7 @@ class EvalSession:
         self.tests = tuple(tests)
         if not dry and self.earlier is not None and not hasattr(self.config, "workerinput"):
             items.sort(key=self._interruptions)
-        if self.settings.dry_run and not dry:
-            self._plan_only()
+        if self.settings.dry_run:
             return
         coming: list[Any] = [*self.selected, *self.calibrations, *tests]
         # A shard without items is written down too, as the merge needs a run of every shard.
@@ -349,13 +348,8 @@ class EvalSession:
                 self.selected, self.calibrations = [], []
                 self._end_session()
 
-    def _plan_only(self) -> None:
-        from pytest_agenteval.session.dry_run import DryRun
-
-        plugin = DryRun(self, self._reuse_action)
-        self.config.pluginmanager.register(plugin, "agenteval-dry-run")
-
-    def _reuse_action(self, item: PlannedItem) -> ReuseAction:
+    def reuse_action(self, item: PlannedItem) -> ReuseAction:
+        """Say what becomes of an item's trial."""
         if self.stored is not None:
             return "regrade"
         return self.runner.reuse_action(item) if self.earlier is not None else "run"
