@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -10,19 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
-    JudgedMetricGrader,
-    JudgePanel,
-    own_rubric,
-)
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetricGrader, own_rubric
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     ComputedGrader,
     KoCall,
     KoMessage,
     KoTrace,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
-from tests.benchmarks.ko_agentbench.graders.sample_trials import grader_class, says
+from tests.benchmarks.ko_agentbench.graders.sample_trials import grader_class, result_of, says
 
 TOOLS = st.sampled_from(["A", "B", "C"])
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.floats(-2, 2), st.text(max_size=3))
@@ -98,37 +92,20 @@ CLASSES = {name: grader_class(name) for name in sorted(GRADERS)}
 COMPUTED = {name: each for name, each in CLASSES.items() if issubclass(each, ComputedGrader)}
 
 
-@given(TASKS, TRACES)
+@given(TASKS, TRACES, st.lists(st.integers(0, 6), max_size=3))
 @MANY
-def test_a_score_that_is_computed_is_a_share_or_undecided(config: dict[str, Any], trace: KoTrace) -> None:
-    """In mode ``default`` no score leaves 0 to 1, nothing is thrown, and the reason is never empty."""
-    for grader_type in COMPUTED.values():
-        grader = grader_type(**config)
-        result = grader.metric.of(grader, trace, "default")
+def test_a_score_is_a_share_or_undecided(config: dict[str, Any], trace: KoTrace, numbers: list[int]) -> None:
+    """In mode ``default`` no score leaves 0 to 1, whatever judges say, and the reason is never empty."""
+    for grader_type in CLASSES.values():
+        grader, judges = grader_type(**config), []
+        if isinstance(grader, JudgedMetricGrader):
+            dimension = own_rubric(grader.rubrics["default"]).names[0]
+            judges = [says(json.dumps({dimension: number})) for number in numbers]
+        result = result_of(grader, trace, judges)
         assert result.score is None or 0.0 <= result.score <= 1.0
         assert result.reason
         assert result.details is None
-
-
-@given(TASKS, TRACES, st.lists(st.integers(0, 6), max_size=3))
-@MANY
-def test_a_score_that_is_judged_is_a_share_or_undecided(
-    config: dict[str, Any], trace: KoTrace, numbers: list[int]
-) -> None:
-    """Whatever judges say, also beside their scale, no score leaves 0 to 1."""
-
-    async def every() -> None:
-        for grader_type in CLASSES.values():
-            if issubclass(grader_type, JudgedMetricGrader):
-                grader = grader_type(**config)
-                dimension = own_rubric(grader.metric.rubrics["default"]).names[0]
-                judges = tuple(says(json.dumps({dimension: number})) for number in numbers)
-                result = await grader.metric.of(grader, trace, "default", JudgePanel(judges))  # type: ignore[arg-type]
-                assert result.score is None or 0.0 <= result.score <= 1.0
-                assert result.reason
-                json.dumps(dict(result.more))
-
-    asyncio.run(every())
+        json.dumps(dict(result.more))
 
 
 @given(TASKS, TRACES)
@@ -136,8 +113,7 @@ def test_a_score_that_is_judged_is_a_share_or_undecided(
 def test_what_upstream_throws_is_told(config: dict[str, Any], trace: KoTrace) -> None:
     """In mode ``upstream`` an odd trial gives a score, or the benchmark's own exception as a 0."""
     for grader_type in COMPUTED.values():
-        grader = grader_type(**config, mode="upstream")
-        result = grader.metric.of(grader, trace, "upstream")
+        result = result_of(grader_type(**config, mode="upstream"), trace)
         assert result.score is None or result.score <= 1.0
         assert result.reason
         if "upstream_error" in result.more:
@@ -148,7 +124,6 @@ def test_what_upstream_throws_is_told(config: dict[str, Any], trace: KoTrace) ->
 @MANY
 def test_an_empty_task_is_not_applicable_to_what_needs_one(trace: KoTrace) -> None:
     """Where the task says nothing, metrics of its levels have nothing to say about any trial."""
-    asks_nothing = {"ko_valid_calls", "ko_repeat_share", "ko_response_rate"}
     for name, grader_type in COMPUTED.items():
-        if name not in asks_nothing:
-            assert grader_type().metric.of(KoTask(), trace, "default").score is None
+        if name not in ("ko_valid_calls", "ko_response_rate"):
+            assert result_of(grader_type(), trace).score is None

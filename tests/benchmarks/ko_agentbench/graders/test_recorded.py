@@ -13,17 +13,11 @@ import pytest
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GROUPS, LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetricGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import ComputedGrader
-from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import JUDGED_METRICS, verdict_text
-from pytest_agenteval.records.evidence import Grade
+from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import JUDGED, verdict_text
+from pytest_agenteval.records.evidence import Answer, Evidence, Grade, Outcome
+from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
 from tests.benchmarks.ko_agentbench.clone import LOGS, REPORTS, Json, needs_clone, oracle, recorded_models
-from tests.benchmarks.ko_agentbench.graders.sample_trials import (
-    Scripted,
-    config_of,
-    evidence_of,
-    grader_class,
-    levels_of_logs,
-    says,
-)
+from tests.benchmarks.ko_agentbench.graders.sample_trials import NAMES, Scripted, grader_class, says
 from tests.graders.judge.judges import run
 
 MODELS = recorded_models() or ["none"]
@@ -36,31 +30,57 @@ OF_A_SET = {"required_tools", "covered_tools", "missing_tools", "fallback_candid
 NOT_PUBLISHED = {"ProvAcc", "ReuseRate", "RRR"}
 
 
-def day_of(model: str) -> str:
-    """Give the day on which the model's run was recorded."""
-    return max(path.name for path in (LOGS / model).iterdir()).partition("_")[0]
+@cache
+def published_levels(model: str) -> dict[str, Json]:
+    """Read what was published of a model, by level."""
+    day = max(path.name for path in (LOGS / model).iterdir()).partition("_")[0]
+    file = REPORTS / f"{model}_{day}" / "evaluation_report.json"
+    levels: dict[str, Json] = json.loads(file.read_text(encoding="utf-8"))["by_level"]
+    return levels
 
 
 @cache
 def published(model: str) -> dict[str, dict[str, Json]]:
-    """Read the published metrics of a model, by level and task."""
+    """Give the published metrics of a model, by level and task."""
     return {
         level: {task["task_id"]: task["metrics"] for task in report["task_evaluations"]}
         for level, report in published_levels(model).items()
     }
 
 
-def published_means(model: str) -> dict[str, dict[str, float]]:
-    """Give the published means of a model, by level."""
-    return {level: report["metrics"] for level, report in published_levels(model).items()}
-
-
 @cache
-def published_levels(model: str) -> dict[str, Json]:
-    """Read what was published of a model, by level."""
-    file = REPORTS / f"{model}_{day_of(model)}" / "evaluation_report.json"
-    levels: dict[str, Json] = json.loads(file.read_text(encoding="utf-8"))["by_level"]
-    return levels
+def levels_of_logs(model: str) -> dict[str, list[Json]]:
+    """Read the recorded results of a model, by level."""
+    files = (LOGS / model).glob("*/L?.json")
+    logs = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+    return {level: logs[level]["results"] for level in LEVELS}
+
+
+def config_of(logged: Json) -> Json:
+    """Give what the benchmark's evaluator knows of a task, as a grader's config."""
+    keys = ("golden_action", "arg_schema", "resp_schema", "minimum_steps", "data_flow")
+    more = ("error_injection", "fallback_options", "instruction")
+    settings = {key: logged[key] for key in (*keys, *more)}
+    return {**settings, "task_level": logged["level"], "mode": "upstream"}
+
+
+def evidence_of(logged: Json) -> Evidence:
+    """Give a recorded result as evidence."""
+    messages = []
+    for message in (logged["conversation_log"] or {}).get("messages") or []:
+        content = message["content"]
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        messages.append(Message(message["role"], text))
+    calls = []
+    for call in logged["tool_calls"]:
+        error = None if call["success"] else ToolError("tool_error", call["error"])
+        args, result = call["arguments"] or {}, call.get("result")
+        calls.append(ToolCall("c", call["step"], 0, call["tool_name"], args, None, result, error))
+    state = {key: logged[key] for key in ("success", "repetition_results", "repetitions")}
+    state |= {"conversation": bool(logged["conversation_log"]), "task_level": logged["level"]}
+    answer = Answer(logged["final_response"] or "", {"ko_agentbench": state})
+    transcript = Transcript(tuple(messages), tuple(calls))
+    return Evidence({"content": logged["instruction"]}, transcript, Outcome(answer))
 
 
 def judges_of(label: str, metric: Json) -> list[Scripted]:
@@ -87,7 +107,7 @@ async def grades_of(model: str, level: str, logged: Json) -> dict[str, Grade]:
         label = label.removesuffix(" share")
         grader = grader_class(name)(**config_of(logged))
         if isinstance(grader, JudgedMetricGrader):
-            judges: Any = judges_of(label, metrics[label]) if label in JUDGED_METRICS else ()
+            judges: Any = judges_of(label, metrics[label]) if label in JUDGED else ()
             grades[label] = await grader.with_judges(judges).grade(evidence)
         elif isinstance(grader, ComputedGrader):
             grades[label] = grader.grade(evidence)
@@ -163,9 +183,9 @@ def test_scores_are_those_of_the_oracle(model: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_level_means_are_those_published(model: str) -> None:
     """The mean over a level's tasks of every metric, RRR among them."""
-    for level, expected in published_means(model).items():
+    for level, report in published_levels(model).items():
         tasks = all_grades(model)[level].values()
-        for label, mean in expected.items():
+        for label, mean in report["metrics"].items():
             scores = [grades[label].value for grades in tasks]
             decided = [score for score in scores if score is not None]
             assert (fmean(decided) if decided else 0.0) == pytest.approx(mean, abs=1e-9), (level, label)
@@ -180,47 +200,33 @@ def test_all_else_of_a_group_is_undecided_upstream() -> None:
                 assert (grades[label].score is None) == (label != "RRR")
 
 
-@pytest.mark.parametrize(("best", "key"), [(True, "if_judge_max"), (False, "if_judge_min")])
 @pytest.mark.parametrize("model", KNOWN[::4])
-def test_judges_decide_no_more_than_they_do_upstream(model: str, best: bool, key: str) -> None:
-    """With the best and the worst judge scores are the oracle's, and judges are asked as often."""
+def test_judges_decide_no_more_than_they_do_upstream(model: str) -> None:
+    """With the best and the worst judge scores are the oracle's, and judges are asked as often.
+
+    Without a judge, a gate, an empty argument or no call decides; everything else waits for one.
+    """
+
+    async def grade(label: str, logged: Json, judges: Sequence[Any]) -> Grade:
+        grader = grader_class(NAMES[label])(**config_of(logged))
+        assert isinstance(grader, JudgedMetricGrader)
+        return await grader.with_judges(judges).grade(evidence_of(logged))
 
     async def compare() -> int:
         compared = 0
         for level, results in levels_of_logs(model).items():
             for logged in results:
-                for label, expected in oracle()[model]["levels"][level][logged["task_id"]]["judged"].items():
-                    judge = says(verdict_text(label, _extreme(label, best=best)))
-                    grade = await _grade_with(label, level, logged, [judge])
-                    assert grade.score == pytest.approx(expected[key]), (logged["task_id"], label)
-                    assert len(judge.chat.asked) == expected["judge_calls"], (logged["task_id"], label)
+                place = logged["task_id"]
+                for label, expected in oracle()[model]["levels"][level][place]["judged"].items():
+                    verdicts = (True, False) if label in ("SR", "EffScore") else (5, 1)
+                    for verdict, key in zip(verdicts, ("if_judge_max", "if_judge_min"), strict=True):
+                        judge = says(verdict_text(label, verdict))
+                        got = await grade(label, logged, [judge])
+                        assert got.score == pytest.approx(expected[key]), (place, label)
+                        assert len(judge.chat.asked) == expected["judge_calls"], (place, label)
+                    got = await grade(label, logged, [])
+                    assert got.score == expected["deterministic"], (place, label)
                     compared += 1
         return compared
 
     assert run(compare()) == 137
-
-
-@pytest.mark.parametrize("model", KNOWN[::4])
-def test_without_a_judge_only_what_no_judge_could_change_is_decided(model: str) -> None:
-    """A gate, an empty argument or no call decides; everything else waits for a judge."""
-
-    async def compare() -> None:
-        for level, results in levels_of_logs(model).items():
-            for logged in results:
-                for label, expected in oracle()[model]["levels"][level][logged["task_id"]]["judged"].items():
-                    grade = await _grade_with(label, level, logged, [])
-                    assert grade.score == expected["deterministic"], (logged["task_id"], label)
-
-    run(compare())
-
-
-def _extreme(label: str, *, best: bool) -> bool | int:
-    return best if label in ("SR", "EffScore") else 5 if best else 1
-
-
-async def _grade_with(label: str, level: str, logged: Json, judges: Sequence[Any]) -> Grade:
-    name = next(name for name, known in GROUPS[f"ko_{level}"] if known == label)
-    grader = grader_class(name)(**config_of(logged))
-    assert isinstance(grader, JudgedMetricGrader)
-    assert label in JUDGED_METRICS
-    return await grader.with_judges(judges).grade(evidence_of(logged))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from typing import Any
 from unicodedata import normalize
 
@@ -14,7 +13,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetr
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     ComputedGrader,
     KoCall,
-    KoGrader,
     KoMessage,
     trace_of,
 )
@@ -51,6 +49,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"task_level": 1.5}, "task_level"),
     ({"instruction": ""}, "instruction"),
 ]
+
+
+def computed(name: str, **config: Any) -> ComputedGrader:
+    """Give a grader that needs no judge."""
+    made = grader_class(name)(**config)
+    assert isinstance(made, ComputedGrader)
+    return made
 
 
 @pytest.mark.parametrize(("config", "place"), WRONG, ids=[place for _, place in WRONG])
@@ -94,16 +99,15 @@ def test_each_group_has_the_common_graders_first() -> None:
     assert {name for name, _ in members} == set(GRADERS)
 
 
-@pytest.mark.parametrize(("name", "label"), sorted({one for group in GROUPS.values() for one in group}))
-def test_each_grader_is_where_it_is_said_to_be(name: str, label: str) -> None:
-    """Its class is found, carries name and label, and says how it decides."""
+@pytest.mark.parametrize("name", sorted(GRADERS))
+def test_each_grader_is_where_it_is_said_to_be(name: str) -> None:
+    """Its class is found, carries its name, and says how it decides."""
     made = grader_class(name)()
 
     assert isinstance(made, ComputedGrader | JudgedMetricGrader)
-    assert (made.name, made.metric.label) == (name, label)
     assert isinstance(made, JudgedMetricGrader) == hasattr(made, "with_judges")
-    decides = label in ("SR", "ToolAcc", "SelectAcc", "RRR")
-    assert (made.threshold, made.version) == (1.0 if decides else 0.0, "3")
+    decides = name in ("ko_success", "ko_tool_acc", "ko_select_acc", "ko_response_rate")
+    assert (made.name, made.threshold, made.version) == (name, 1.0 if decides else 0.0, "3")
 
 
 @pytest.mark.parametrize("task_form", ["NFC", "NFD"])
@@ -115,24 +119,7 @@ def test_texts_compare_in_one_unicode_form(mode: Any, score: float, task_form: A
     call = ToolCall("c", 1, 0, "Place", {"q": normalize(evidence_form, "서울역")}, result={"items": [1]})
     evidence = Evidence({}, Transcript(calls=(call,)), Outcome(Answer("네")))
 
-    grader = grader_class("ko_call_em")(golden_action=golden, mode=mode)
-
-    assert isinstance(grader, ComputedGrader)
-    assert grader.grade(evidence).score == score
-
-
-def test_what_is_registered_needs_no_grader() -> None:
-    """The tables are light: they import none of the graders, which is why they can stand at the start."""
-    source = import_module("pytest_agenteval.benchmarks.ko_agentbench.graders").__file__
-    assert source is not None
-    with open(source, encoding="utf-8") as file:
-        assert "from pytest_agenteval" not in file.read()
-
-
-def test_the_package_has_nothing_else() -> None:
-    """A name that is not there is missed in the usual way."""
-    with pytest.raises(AttributeError, match="no attribute 'verdicts'"):
-        _ = import_module("pytest_agenteval.benchmarks.ko_agentbench.graders").verdicts
+    assert computed("ko_call_em", golden_action=golden, mode=mode).grade(evidence).score == score
 
 
 GARBLED = ToolCall("g", 1, 0, "A", {}, raw_args="{oops", error=ToolError("bad_args", "no JSON object"))
@@ -172,15 +159,11 @@ def test_a_trial_of_our_own_is_seen_as_the_benchmark_sees_it() -> None:
     assert (trace.success, trace.repetition_results, trace.final_response) == (True, (True,), "넷")
     assert trace_of(Evidence({"content": "부탁"}, Transcript(), Outcome())).question == "부탁"
     assert not trace_of(Evidence({}, Transcript((), (GARBLED,)), Outcome())).calls[0].readable
+    # Seeded words are nobody's reply.
+    silent = trace_of(evidence(answer=""))
+    assert (silent.success, silent.repetition_results, silent.final_response) == (False, (False,), None)
     greeted = {"turns": [{"role": "assistant", "content": "안녕"}, {"role": "user", "content": "부탁"}]}
     assert trace_of(Evidence(greeted, Transcript(), Outcome())).instruction == "부탁"
-
-
-def test_a_trial_without_a_reply_was_no_success() -> None:
-    """Seeded words are nobody's reply."""
-    trace = trace_of(evidence(answer=""))
-
-    assert (trace.success, trace.repetition_results, trace.final_response) == (False, (False,), None)
 
 
 def test_an_agent_with_a_model_of_its_own_has_an_answer() -> None:
@@ -206,8 +189,7 @@ def test_calls_of_replies_that_nobody_saw_come_one_after_another() -> None:
     calls = (source, ToolCall("b", 0, 0, "B", {"q": 126.97}))
     trial = Evidence({"content": "부탁"}, Transcript((), calls), Outcome(Answer("넷")))
     flow = {"from_step": 1, "from_output": "x", "to_step": 2, "to_parameter": "q"}
-    made = grader_class("ko_prov_acc")(golden_action=[{"tool": "A"}, {"tool": "B"}], data_flow=[flow])
-    assert isinstance(made, ComputedGrader)
+    made = computed("ko_prov_acc", golden_action=[{"tool": "A"}, {"tool": "B"}], data_flow=[flow])
 
     assert made.grade(trial).score == 1.0
 
@@ -225,30 +207,19 @@ def test_an_imported_trial_is_seen_as_its_log_says() -> None:
     assert trace_of(evidence(SAID, state={"ko_agentbench": None})).success
 
 
-def test_a_grade_is_never_below_nothing() -> None:
-    """Upstream's rate of repeats may be -8: the grade is 0, and the details hold what it really is."""
+def test_a_grade_is_never_below_nothing_and_says_what_it_found() -> None:
+    """Upstream's rate of repeats may be -8: the grade is 0, and the details hold what it really is.
+
+    The benchmark's own details are there only in its mode.
+    """
     calls = tuple(ToolCall(str(place), place, 0, "A", {}) for place in range(10))
     trial = Evidence({}, Transcript((SAID,), calls), Outcome(Answer("넷")))
-    made = grader_class("ko_redundant_calls")(mode="upstream", golden_action=[{"action": "context_used"}])
-    assert isinstance(made, ComputedGrader)
-    grade = made.grade(trial)
+    below = computed("ko_redundant_calls", mode="upstream", golden_action=[{"action": "context_used"}])
+    grade, fine = below.grade(trial), computed("ko_redundant_calls", mode="upstream").grade(trial)
 
-    assert (grade.score, grade.unclamped) == (0.0, -8.0)
-    assert grade.details["upstream"]["redundant_calls"] == 9
-    fine = grader_class("ko_redundant_calls")(mode="upstream")
-    assert isinstance(fine, ComputedGrader)
-    assert fine.grade(trial).unclamped is None
-    assert fine.grade(trial).details["upstream"]["non_redundant_rate"] == 1.0
-
-
-def test_a_grade_says_what_it_found() -> None:
-    """Name, score, reason; the benchmark's own details only in its mode."""
-    made: KoGrader = grader_class("ko_valid_calls")(mode="upstream")
-    assert isinstance(made, ComputedGrader)
-    grade = made.grade(evidence(SAID))
-
-    assert (grade.grader, grade.score) == ("ko_valid_calls", 0.0)
-    assert grade.details["upstream"] == {"total_calls": 1, "valid_calls": 0}
-    default = grader_class("ko_valid_calls")()
-    assert isinstance(default, ComputedGrader)
-    assert dict(default.grade(evidence(SAID)).details) == {}
+    assert (grade.score, grade.unclamped, grade.details["upstream"]["redundant_calls"]) == (0.0, -8.0, 9)
+    assert (fine.unclamped, fine.details["upstream"]["non_redundant_rate"]) == (None, 1.0)
+    valid = computed("ko_valid_calls", mode="upstream").grade(evidence(SAID))
+    assert (valid.grader, valid.score) == ("ko_valid_calls", 0.0)
+    assert valid.details["upstream"] == {"total_calls": 1, "valid_calls": 0}
+    assert dict(computed("ko_valid_calls").grade(evidence(SAID)).details) == {}

@@ -4,41 +4,45 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetric, JudgePanel, mean_upstream
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import CodeMetric, KoMessage, MetricResult
-from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
-from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import verdict_text
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import KoCall, KoMessage, KoTrace, MetricResult
+from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import JUDGED, verdict_text
 from pytest_agenteval.text.errors import ProviderDown
-from tests.benchmarks.ko_agentbench.clone import SHARED, oracle
+from tests.benchmarks.ko_agentbench.clone import ROOT, SHARED, oracle
 from tests.benchmarks.ko_agentbench.graders.sample_trials import (
-    SYNTHETIC,
-    Case,
+    NAMES,
     Scripted,
     did,
     grader_class,
     ko_call,
-    metrics,
+    result_of,
     says,
-    synthetic,
-    task_of,
-    trace_of_case,
+    upstream,
 )
-from tests.graders.judge.judges import run
 
-METRICS = metrics()
-CASES = synthetic()
+SYNTHETIC = ROOT / "tests/oracle/ko-synthetic.json"
+Case = Mapping[str, Any]
+CASES: list[Case] = json.loads(SYNTHETIC.read_text(encoding="utf-8"))["cases"]
 
 
-def judges_of(case: Case) -> list[Scripted]:
-    """Give judges that reply as those of the case do."""
-    return [
-        says(*(reply(case["metric"], verdict) for verdict in replies)) for replies in case["judges"] or ()
-    ]
+def trace_of(case: Case) -> KoTrace:
+    """Give the trace of a case."""
+    logs, talk = case["logs"], case["logs"]["conversation_log"]
+    keys = ("step", "tool_name", "arguments", "success", "error", "result")
+    messages = tuple(KoMessage(message["role"], message["content"]) for message in talk.get("messages", ()))
+    return KoTrace(
+        calls=tuple(KoCall(*(call.get(key) for key in keys)) for call in logs["tool_calls"]),
+        final_response=logs["final_response"],
+        success=logs["success"],
+        repetition_results=tuple(logs["repetition_results"]),
+        repetitions=case["task"].get("repetitions"),
+        messages=messages if talk else None,
+    )
 
 
 def reply(label: str, verdict: Any) -> str | BaseException:
@@ -47,112 +51,74 @@ def reply(label: str, verdict: Any) -> str | BaseException:
         return ProviderDown("out of reach")
     if isinstance(verdict, str):
         return verdict
-    return verdict_text(
-        label, verdict["success"] if "success" in verdict else verdict["score"], verdict["reason"]
-    )
+    value = verdict["success"] if "success" in verdict else verdict["score"]
+    return verdict_text(label, value, verdict["reason"])
 
 
-def metric_result(case: Case, judges: list[Scripted]) -> MetricResult:
-    """Work the case's metric out as the benchmark does."""
-    metric, task, trace = METRICS[case["metric"]], task_of(case), trace_of_case(case)
-    if isinstance(metric, JudgedMetric):
-        return run(metric.of(task, trace, "upstream", JudgePanel(tuple(judges))))  # type: ignore[arg-type]
-    return metric.of(task, trace, "upstream")
+def judged(case: Case) -> tuple[MetricResult, list[Scripted]]:
+    """Work the case's metric out as the benchmark does; give the judges that were there as well."""
+    label = case["metric"]
+    judges = [says(*(reply(label, verdict) for verdict in replies)) for replies in case["judges"] or ()]
+    grader = grader_class(NAMES[label])(mode="upstream")
+    for key, value in case["task"].items():
+        # Some cases hold what the check of a task's keys refuses.
+        object.__setattr__(grader, key, value)
+    return result_of(grader, trace_of(case), judges), judges
 
 
 @pytest.mark.parametrize("label", sorted({case["metric"] for case in CASES}))
 def test_every_synthetic_case_scores_as_upstream(label: str) -> None:
-    """Score, exceptions and the number of asks of every judge are those of the original classes."""
-    seen = set()
+    """Score, exceptions and the number of asks of every judge are those of the original classes.
+
+    Where nobody judges the benchmark gives 0; that is no finding, so there our grade is undecided.
+    """
+    scores, undecided = set(), Counter[str]()
     for case in (case for case in CASES if case["metric"] == label):
-        judges, expected = judges_of(case), case["expected"]
-        got = metric_result(case, judges)
+        (got, judges), expected = judged(case), case["expected"]
         if case["judges"] is None and got.undecided == "no_judge":
-            assert (got.score, expected["score"], case["tag"]) == (None, mean_upstream([])[2], case["tag"])
+            assert (got.score, expected["score"]) == (None, 0.0)
+            undecided[label] += 1
             continue
         score = 0.0 if expected["raises"] else expected["score"]
         assert got.score == (None if score is None else pytest.approx(score, abs=1e-12)), case
         assert ("upstream_error" in got.more) == bool(expected["raises"]), case
         assert [len(judge.chat.asked) for judge in judges] == expected["calls_per_judge"], case
-        seen.add(got.score)
-    assert len(seen) > 1, "a metric that is always the same is not tested"
-
-
-def test_only_a_missing_judge_is_told_otherwise() -> None:
-    """Where nobody judges the benchmark gives 0; that is no finding, so there our grade is undecided."""
-    without = [case for case in CASES if case["judges"] is None and metric_result(case, []).score is None]
-    undecided = [case for case in without if case["expected"]["score"] is not None]
-
-    assert Counter(case["metric"] for case in undecided) == {"SR": 1, "ArgAcc": 1, "ContextRetention": 1}
-    assert {case["expected"]["score"] for case in undecided} == {0.0}
+        scores.add(got.score)
+    assert len(scores) > 1, "a metric that is always the same is not tested"
+    assert undecided[label] == (label in ("SR", "ArgAcc", "ContextRetention"))
 
 
 def test_every_metric_of_the_benchmark_has_cases() -> None:
     """No metric may fall out of the file; ours beside them are those that its code does not have."""
-    covered, ours = {case["metric"] for case in CASES}, {"ProvAcc", "ReuseRate", "RRR"}
-
     assert len(CASES) == 2311
-    assert set(METRICS) == covered | ours
-    assert len(METRICS) == len(GRADERS)
-
-
-def test_what_was_documented_only_is_undecided_upstream() -> None:
-    """The benchmark's code has no data flows and no rate of reuse: nothing is made up for it."""
+    assert set(NAMES) == {case["metric"] for case in CASES} | {"ProvAcc", "ReuseRate", "RRR"}
+    assert set(NAMES.values()) == set(GRADERS)
     for name in ("ko_prov_acc", "ko_reuse_rate"):
-        got = grader_class(name).metric.of(task_of(CASES[0]), trace_of_case(CASES[0]), "upstream")  # type: ignore[attr-defined]
-        assert (got.score, got.details) == (None, None)
-        assert "not in the benchmark's code" in got.reason
+        got = upstream(name, did(ko_call("A")), golden_action=[{"action": "context_used"}])
+        assert (got.score, got.details, got.reason) == (None, None, "not in the benchmark's code")
 
 
 def test_the_cases_are_the_oracles() -> None:
     """The files in the project hold the oracle's content, whatever its spaces."""
     if not (SHARED / "oracle").exists():
         pytest.skip("the oracle, ../shared/oracle, does not stand beside this checkout")
-    source = SHARED / "oracle/ko-synthetic.json"
-    recorded = {
-        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in SHARED.glob("oracle/ko/*.json")
-    }
+    source = json.loads((SHARED / "oracle/ko-synthetic.json").read_text(encoding="utf-8"))
+    files = SHARED.glob("oracle/ko/*.json")
 
-    assert json.loads(SYNTHETIC.read_text(encoding="utf-8")) == json.loads(source.read_text(encoding="utf-8"))
-    assert oracle() == recorded
+    assert json.loads(SYNTHETIC.read_text(encoding="utf-8")) == source
+    assert oracle() == {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
-@pytest.mark.parametrize(("least", "calls", "score"), [(0, 1, 0.0), (0, 0, 0.0), (None, 1, 1.0), (1, 1, 1.0)])
-def test_no_step_at_all_is_a_number_of_steps(least: int | None, calls: int, score: float) -> None:
-    """``minimum_steps: 0`` is 0, which the original code gives 0 for; only null counts the golden path."""
-    task = KoTask(golden_action=[{"tool": "A", "args": {}}], minimum_steps=least)
-    metric = METRICS["ΔSteps_norm"]
-    assert isinstance(metric, CodeMetric)
-
-    got = metric.of(task, did(*[ko_call("A", place) for place in range(calls)]), "upstream")
-
-    assert got.score == score
-
-
-REPLIES = {
-    "SR": "success",
-    "EffScore": "success",
-    "ArgAcc": "score",
-    "ContextRetention": "score",
-    "RefRecall": "score",
-}
-
-
-@pytest.mark.parametrize("label", REPLIES)
 @pytest.mark.parametrize("reason", [None, 7, ""])
-def test_a_reply_without_a_reason_is_no_vote(label: str, reason: Any) -> None:
+def test_a_reply_without_a_reason_is_no_vote(reason: Any) -> None:
     """The original wants a reason, a text that may be empty: a reply without one fails, whatever it says."""
-    metric = METRICS[label]
-    assert isinstance(metric, JudgedMetric)
-    verdict = json.loads(metric.reply(True if REPLIES[label] == "success" else 5, ""))
-    if reason is None:
-        del verdict["rationale"]
-    else:
-        verdict["rationale"] = reason
-    golden = [{"tool": "A", "args": {"q": 1}}]
     talk = (KoMessage("user", "하나"), KoMessage("assistant", "둘"), KoMessage("user", "셋"))
     trace = did(ko_call("A", q=1), answer="넷입니다", messages=talk)
-
-    got = run(metric.of(KoTask(golden), trace, "upstream", JudgePanel((says(json.dumps(verdict)),))))  # type: ignore[arg-type]
-
-    assert got.score == (1.0 if reason == "" else 0.0)
+    for label in JUDGED:
+        verdict = json.loads(verdict_text(label, True if label in ("SR", "EffScore") else 5))
+        verdict["rationale"] = reason
+        if reason is None:
+            del verdict["rationale"]
+        judge = says(json.dumps(verdict))
+        got = upstream(NAMES[label], trace, judge, golden_action=[{"tool": "A", "args": {"q": 1}}])
+        assert got.score == (1.0 if reason == "" else 0.0), label

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from pytest_agenteval import (
     ABSENT,
@@ -38,12 +37,10 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     is_valid,
     not_applicable,
     trace_of,
-    upstream_error_result,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, Mode, as_json
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, as_json
 from pytest_agenteval.graders.judge.judge_grader import format_score
 from pytest_agenteval.graders.judge.panel import ask_judge, gather_all, note_shown
-from pytest_agenteval.graders.judge.rubric import RATIONALE
 from pytest_agenteval.graders.judge.verdicts import parse_reasoned_reply
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
@@ -132,8 +129,8 @@ def _result_text(call: KoCall) -> str:
     return f"결과: {cut_middle(value_text(call.result), MAX_RESULT_CHARS)}"
 
 
-UPSTREAM_LOWEST = 1
-
+# The lowest score of a scale upstream, which a judge that failed is taken to give.
+LOWEST = 1
 RUBRICS = Path(__file__).parent.parent / "rubrics"
 
 
@@ -184,6 +181,10 @@ class UpstreamVote(FrozenValue, frozen=True):
     number: int | None
     reason: str
 
+    def judge_at(self, place: int) -> dict[str, Any]:
+        """Give the judge as the benchmark's report names it."""
+        return {"judge_id": place, "judge_model": self.judge}
+
 
 async def ask_upstream(judge: Judge, rubric: Rubric, messages: Sequence[ChatMessage]) -> UpstreamVote:
     """Call a judge once; a reply that is missing, unreadable, off the scale or has no reason is a failure."""
@@ -222,7 +223,7 @@ def mean_upstream(votes: Sequence[UpstreamVote]) -> tuple[float, int, float]:
     """
     if not votes:
         return 0.0, 0, 0.0
-    numbers = [UPSTREAM_LOWEST if vote.number is None else vote.number for vote in votes]
+    numbers = [LOWEST if vote.number is None else vote.number for vote in votes]
     mean = sum(numbers) / len(numbers)
     # round() takes halves to the even number, as its code does: 4.5 becomes 4, and 3.5 becomes 4, too.
     return mean, round(mean), max(0.0, (round(mean) - 1) / 4)
@@ -238,101 +239,40 @@ def no_judge_result() -> MetricResult:
     return MetricResult(None, undecided.rationale, undecided=undecided.undecided)
 
 
-JudgedFunction: TypeAlias = Callable[[KoTask, KoTrace, JudgePanel], Awaitable[MetricResult]]
-
-
-class JudgedMetric(FrozenValue, frozen=True):
-    """A metric that needs judges: its label, both ways to work it out, and the judges' rubric in each.
-
-    A mode that calls no judge has no rubric.
-    """
-
-    label: str
-    default: JudgedFunction
-    upstream: JudgedFunction
-    rubrics: Mapping[Mode, str]
-
-    async def of(self, task: KoTask, trace: KoTrace, mode: Mode, panel: JudgePanel) -> MetricResult:
-        if mode == "default":
-            return await self.default(task, trace, panel)
-        try:
-            return await self.upstream(task, trace, panel)
-        except UpstreamError as raised:
-            return upstream_error_result(raised)
-
-    def reply(self, verdict: bool | float, reason: str = "") -> str:
-        """Write the reply that is taken as this verdict in mode ``upstream``."""
-        number = int(verdict) if isinstance(verdict, bool) else verdict
-        dimension = own_rubric(self.rubrics["upstream"]).names[0]
-        return json.dumps({dimension: number, RATIONALE: reason}, ensure_ascii=False)
-
-
 @dataclass(frozen=True)
 class JudgedMetricGrader(KoGrader, RubricGrader):
-    """A grader of a metric that calls judges."""
+    """A grader of a metric that calls judges: a method for each mode works it out.
 
-    metric: ClassVar[JudgedMetric]
+    A mode that calls no judge has no rubric in ``rubrics``.
+    """
+
+    rubrics: ClassVar[Mapping[str, str]]
+
+    async def default(self, trace: KoTrace, panel: JudgePanel) -> MetricResult:
+        raise NotImplementedError
+
+    async def upstream(self, trace: KoTrace, panel: JudgePanel) -> MetricResult:
+        raise NotImplementedError
+
+    async def result(self, trace: KoTrace, panel: JudgePanel) -> MetricResult:
+        """Work the metric out in the grader's mode."""
+        try:
+            count = self.default if self.mode == "default" else self.upstream
+            return await count(trace, panel)
+        except UpstreamError as raised:
+            return raised.result()
 
     def used_rubric(self) -> Rubric | None:
-        rubric = self.metric.rubrics.get(self.mode)
+        rubric = self.rubrics.get(self.mode)
         return own_rubric(rubric) if rubric else None
 
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
         panel = JudgePanel(tuple(judges), self.combine, evidence.notes)
-        result = await self.metric.of(self, trace_of(evidence), self.mode, panel)
-        return result.grade(self.name)
+        return (await self.result(trace_of(evidence), panel)).grade(self.name)
 
 
-def one_rubric(rubric: str) -> Mapping[Mode, str]:
+def one_rubric(rubric: str) -> Mapping[str, str]:
     return {"default": rubric, "upstream": rubric}
-
-
-RETENTION, RECALL = "ko_context_retention", "ko_ref_recall"
-
-
-async def judged_context(rubric: str, task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
-    """Give what judges say of the last answer, in a conversation that had something before it."""
-    if sum(message.role == "user" for message in trace.messages or ()) < 2:
-        return not_applicable("nothing was said before the question")
-    if not trace.answer:
-        return MetricResult(0.0, "there is no answer")
-    if not panel.judges:
-        return no_judge_result()
-    values = {"conversation": conversation(trace.messages), "answer": trace.answer}
-    return await panel.score(rubric, values)
-
-
-async def judged_context_upstream(
-    rubric: str, task: KoTask, trace: KoTrace, panel: JudgePanel
-) -> MetricResult:
-    """Give the rounded mean of the judges' scores of a conversation; 0 where the log holds none."""
-    # An empty conversation is judged all the same: only a missing one is 0 by itself.
-    if trace.messages is None:
-        return MetricResult(0.0, "the log holds no conversation", {})
-    text, turns_shown = conversation_upstream(trace.messages)
-    if not panel.judges:
-        return no_judge_result()
-    answer = "" if trace.final_response is None else str(trace.final_response)
-    judge_votes = await ask_all_upstream(panel, rubric, {"conversation": text, "answer": answer})
-    mean, rounded, score = mean_upstream(judge_votes)
-    details = {
-        "raw_score": rounded,
-        "normalized_score": score,
-        "average_score": mean,
-        "reason": f"the mean of {len(judge_votes)} judges is {mean:.2f}",
-        "total_messages": len(trace.messages),
-        "evaluated_messages": turns_shown,
-        "individual_judges": [
-            {
-                "score": UPSTREAM_LOWEST if vote.number is None else vote.number,
-                "reason": vote.reason,
-                "judge_id": place,
-                "judge_model": vote.judge,
-            }
-            for place, vote in enumerate(judge_votes, 1)
-        ],
-    }
-    return MetricResult(score, f"the mean of {len(judge_votes)} judges is {mean:.2f} of 5", details)
 
 
 @dataclass(frozen=True)
@@ -340,22 +280,53 @@ class KoContextRetention(JudgedMetricGrader):
     """ContextRetention: does the answer use what came earlier?"""
 
     name: ClassVar[str] = "ko_context_retention"
-    metric: ClassVar[JudgedMetric] = JudgedMetric(
-        "ContextRetention",
-        partial(judged_context, RETENTION),
-        partial(judged_context_upstream, RETENTION),
-        one_rubric(RETENTION),
-    )
+    rubrics: ClassVar = one_rubric("ko_context_retention")
+
+    async def default(self, trace: KoTrace, panel: JudgePanel) -> MetricResult:
+        """Give what judges say of the last answer, in a conversation that had something before it."""
+        if sum(message.role == "user" for message in trace.messages or ()) < 2:
+            return not_applicable("nothing was said before the question")
+        if not trace.answer:
+            return MetricResult(0.0, "there is no answer")
+        if not panel.judges:
+            return no_judge_result()
+        values = {"conversation": conversation(trace.messages), "answer": trace.answer}
+        return await panel.score(self.rubrics["default"], values)
+
+    async def upstream(self, trace: KoTrace, panel: JudgePanel) -> MetricResult:
+        """Give the rounded mean of the judges' scores of a conversation; 0 where the log holds none."""
+        # An empty conversation is judged all the same: only a missing one is 0 by itself.
+        if trace.messages is None:
+            return MetricResult(0.0, "the log holds no conversation", {})
+        text, turns_shown = conversation_upstream(trace.messages)
+        if not panel.judges:
+            return no_judge_result()
+        values = {"conversation": text, "answer": trace.response_text}
+        votes = await ask_all_upstream(panel, self.rubrics["upstream"], values)
+        mean, rounded, score = mean_upstream(votes)
+        reason = f"the mean of {len(votes)} judges is {mean:.2f}"
+        details = {
+            "raw_score": rounded,
+            "normalized_score": score,
+            "average_score": mean,
+            "reason": reason,
+            "total_messages": len(trace.messages),
+            "evaluated_messages": turns_shown,
+            "individual_judges": [
+                {
+                    "score": LOWEST if vote.number is None else vote.number,
+                    "reason": vote.reason,
+                    **vote.judge_at(place),
+                }
+                for place, vote in enumerate(votes, 1)
+            ],
+        }
+        return MetricResult(score, f"{reason} of 5", details)
 
 
 @dataclass(frozen=True)
-class KoRefRecall(JudgedMetricGrader):
+class KoRefRecall(KoContextRetention):
     """RefRecall: does the answer recall rightly what the user points back to?"""
 
     name: ClassVar[str] = "ko_ref_recall"
-    metric: ClassVar[JudgedMetric] = JudgedMetric(
-        "RefRecall",
-        partial(judged_context, RECALL),
-        partial(judged_context_upstream, RECALL),
-        one_rubric(RECALL),
-    )
+    rubrics: ClassVar = one_rubric("ko_ref_recall")

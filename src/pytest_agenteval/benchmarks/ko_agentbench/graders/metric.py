@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from pytest_agenteval import Evidence, Grade, ToolCall
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import (
@@ -87,6 +87,11 @@ class KoTrace(FrozenValue, frozen=True):
         return str(self.final_response).strip()
 
     @property
+    def response_text(self) -> str:
+        """The final response as text, whatever became of the run."""
+        return "" if self.final_response is None else str(self.final_response)
+
+    @property
     def question(self) -> str:
         """The user's last message, else the task's instruction."""
         questions = [message.content or "" for message in self.messages or () if message.role == "user"]
@@ -137,10 +142,6 @@ def _task_turns(evidence: Evidence) -> tuple[KoMessage, ...]:
     return tuple(KoMessage(role, text, seeded=True) for role, text in texts if isinstance(text, str))
 
 
-class UpstreamError(Exception):
-    """Where the benchmark's own code throws; its evaluator makes that a score of 0."""
-
-
 class MetricResult(FrozenValue, frozen=True):
     """What a metric found; ``details`` is what the benchmark's report holds beside the score."""
 
@@ -159,38 +160,17 @@ class MetricResult(FrozenValue, frozen=True):
         return Grade(name, score, self.reason, details=details, unclamped=below, undecided=self.undecided)
 
 
-MetricFunction: TypeAlias = Callable[[KoTask, KoTrace], MetricResult]
-
-
 def not_applicable(reason: str) -> MetricResult:
     return MetricResult(None, f"not applicable: {reason}", undecided="not_applicable")
 
 
-def upstream_error_result(raised: UpstreamError) -> MetricResult:
-    """Give what the benchmark's evaluator makes of its own exceptions: a score of 0."""
-    reason = f"the benchmark's code throws here: {raised}"
-    return MetricResult(0.0, reason, more={UPSTREAM_ERROR: str(raised)})
+class UpstreamError(Exception):
+    """Where the benchmark's own code throws."""
 
-
-class CodeMetric(FrozenValue, frozen=True):
-    """A metric that needs no judge: what reports call it, and both ways to work it out.
-
-    ``upstream`` is None for a metric that the benchmark documents and no longer has in its code.
-    """
-
-    label: str
-    default: MetricFunction
-    upstream: MetricFunction | None
-
-    def of(self, task: KoTask, trace: KoTrace, mode: Mode) -> MetricResult:
-        if mode == "default":
-            return self.default(task, trace)
-        if self.upstream is None:
-            return MetricResult(None, "not in the benchmark's code", undecided="not_defined")
-        try:
-            return self.upstream(task, trace)
-        except UpstreamError as raised:
-            return upstream_error_result(raised)
+    def result(self) -> MetricResult:
+        """Give what the benchmark's evaluator makes of its own exceptions: a score of 0."""
+        reason = f"the benchmark's code throws here: {self}"
+        return MetricResult(0.0, reason, more={UPSTREAM_ERROR: str(self)})
 
 
 @dataclass(frozen=True)
@@ -218,15 +198,28 @@ class KoGrader(KoTask):
 
 @dataclass(frozen=True)
 class ComputedGrader(KoGrader):
-    """A grader of a metric that only computes."""
+    """A grader of a metric that needs no judge: a method for each mode works it out."""
 
     quick: ClassVar[bool] = True
-    metric: ClassVar[CodeMetric]
+
+    def default(self, trace: KoTrace) -> MetricResult:
+        raise NotImplementedError
+
+    def upstream(self, trace: KoTrace) -> MetricResult:
+        """Say that the benchmark documents this metric, and no longer has it in its code."""
+        return MetricResult(None, "not in the benchmark's code", undecided="not_defined")
+
+    def result(self, trace: KoTrace) -> MetricResult:
+        """Work the metric out in the grader's mode."""
+        try:
+            return self.default(trace) if self.mode == "default" else self.upstream(trace)
+        except UpstreamError as raised:
+            return raised.result()
 
     def grade(self, evidence: Evidence) -> Grade:
         # The benchmark's own code compares texts as they are spelt, and so does mode upstream.
         normal = evidence.in_normal_form() if self.mode == "default" else evidence
-        return self.metric.of(self, trace_of(normal), self.mode).grade(self.name)
+        return self.result(trace_of(normal)).grade(self.name)
 
 
 def share(part: float, whole: float) -> float:
@@ -247,26 +240,15 @@ _ERROR_KEYS = ("error", "errors", "error_code", "error_message", "errorCode", "e
 _FINE = (0, 200)
 
 # Keys under which a search reports how many results it found. A ``total`` counts as one only beside a list.
-_TOTALS = frozenset(("totalcount", "totalresults", "totalhits", "totalitems", "totalelements", "numfound"))
+_TOTALS = frozenset(["totalcount", "totalresults", "totalhits", "totalitems", "totalelements", "numfound"])
 
 # Keys beside a list that describe the search, or say that it worked. They say nothing about what was found.
-_SEARCH_KEYS = _TOTALS.union(
-    ("total", "count", "pageablecount", "start", "startindex", "display", "page", "size", "limit", "offset"),
-    (
-        "numofrows",
-        "pageno",
-        "itemsperpage",
-        "perpage",
-        "isend",
-        "hasmore",
-        "version",
-        "lastbuilddate",
-        "pubdate",
-        "currentdatetime",
-    ),
-    ("success", "ok", "status", "code", "message", "rspcd", "rspmsg", "rtcd", "msgcd", "msg1"),
-    ("query", "keyword"),
-)
+_DESCRIPTIONS = """
+    total count pageablecount start startindex display page size limit offset numofrows pageno itemsperpage
+    perpage isend hasmore version lastbuilddate pubdate currentdatetime
+    success ok status code message rspcd rspmsg rtcd msgcd msg1 query keyword
+"""
+_SEARCH_KEYS = _TOTALS.union(_DESCRIPTIONS.split())
 
 
 def has_data(call: KoCall) -> bool:

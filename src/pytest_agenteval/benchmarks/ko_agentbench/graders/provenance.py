@@ -9,8 +9,8 @@ from decimal import Decimal
 from html import unescape
 from typing import Any, ClassVar, TypeAlias
 
+from pytest_agenteval import ABSENT, value_at
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
-    CodeMetric,
     ComputedGrader,
     KoCall,
     KoTrace,
@@ -114,18 +114,26 @@ def _digits(number: Decimal) -> int:
 Path: TypeAlias = tuple[str | int, ...]
 
 
-def data_flows(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Give the share of the task's data flows whose value came from an earlier call's result."""
-    # The data of the benchmark has one flow twice: it is one value all the same.
-    keys = ("from_step", "from_output", "to_step", "to_parameter")
-    flows = list({tuple(flow[key] for key in keys): flow for flow in task.data_flow or ()}.values())
-    if not flows:
-        return not_applicable("the task has no data flow")
-    unmet = [flow for flow in flows if not _has_travelled(flow, task, trace)]
-    if not unmet:
-        return MetricResult(1.0, f"all {len(flows)} values came from earlier results")
-    targets = ", ".join(f"{flow['to_parameter']} of step {flow['to_step']}" for flow in unmet)
-    return MetricResult(1 - len(unmet) / len(flows), f"from no earlier result: {targets}")
+@dataclass(frozen=True)
+class KoProvAcc(ComputedGrader):
+    """ProvAcc: which share of the values that should come from earlier results did?"""
+
+    # The benchmark documents this metric, but removed it from its code.
+    name: ClassVar[str] = "ko_prov_acc"
+    # A result may hold thousands of values.
+    quick: ClassVar[bool] = False
+
+    def default(self, trace: KoTrace) -> MetricResult:
+        # The data of the benchmark has one flow twice: it is one value all the same.
+        keys = ("from_step", "from_output", "to_step", "to_parameter")
+        flows = list({tuple(flow[key] for key in keys): flow for flow in self.data_flow or ()}.values())
+        if not flows:
+            return not_applicable("the task has no data flow")
+        unmet = [flow for flow in flows if not _has_travelled(flow, self, trace)]
+        if not unmet:
+            return MetricResult(1.0, f"all {len(flows)} values came from earlier results")
+        targets = ", ".join(f"{flow['to_parameter']} of step {flow['to_step']}" for flow in unmet)
+        return MetricResult(1 - len(unmet) / len(flows), f"from no earlier result: {targets}")
 
 
 def _has_travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> bool:
@@ -160,7 +168,9 @@ def _comes_from(result: Any, output: str, value: Any) -> bool:
     everywhere = list(_values_at(result, keys)) if keys else [result] if steps else []
     if not everywhere:
         return any(likeness(leaf, leaves(result), phrases=False) != UNLIKE for leaf in leaves(value))
-    at_output = list(_values_at(result, steps) if keys else _at(result, steps))
+    # A path of places only is read from the top.
+    at_top = value_at(result, steps)
+    at_output = list(_values_at(result, steps)) if keys else [] if at_top is ABSENT else [at_top]
     for leaf in leaves(value):
         # None of the other values may fit it better than one of those that are meant.
         rank = likeness(leaf, leaves(at_output), phrases=True)
@@ -174,15 +184,6 @@ def _values_at(value: Any, steps: Path) -> Iterator[Any]:
     for path, inner in _paths(value, ()):
         if _ends_with(path, steps):
             yield inner
-
-
-def _at(value: Any, places: Path) -> Iterator[Any]:
-    """Give what stands at places in lists, from the top."""
-    for place in places:
-        if not isinstance(value, list | tuple) or int(place) >= len(value):
-            return
-        value = value[int(place)]
-    yield value
 
 
 def _ends_with(path: Path, steps: Path) -> bool:
@@ -212,85 +213,34 @@ def _paths(value: Any, above: Path) -> Iterator[tuple[Path, Any]]:
 
 
 @dataclass(frozen=True)
-class KoProvAcc(ComputedGrader):
-    """ProvAcc: which share of the values that should come from earlier results did?"""
-
-    # A result may hold thousands of values.
-    quick: ClassVar[bool] = False
-    name: ClassVar[str] = "ko_prov_acc"
-    # The benchmark documents this metric, but removed it from its code.
-    metric: ClassVar[CodeMetric] = CodeMetric("ProvAcc", data_flows, None)
-
-
-def coverage(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Give the share of the golden tools that gave something."""
-    tools = task.golden_tools
-    if not tools:
-        return not_applicable("the task names no source")
-    covered = {call.tool for call in trace.own if call.tool in tools and has_data(call)}
-    missing = [tool for tool in tools if tool not in covered]
-    reason = f"gave nothing: {', '.join(missing)}" if missing else "every source gave something"
-    return MetricResult(share(len(covered), len(tools)), reason)
-
-
-def coverage_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Give the share of the golden tools with a successful result of a shape that its code knows."""
-    tools = task.golden_tools
-    productive = {call.tool for call in trace.own if call.tool in tools and _gave_upstream(call)}
-    covered = [tool for tool in tools if tool in productive]
-    details = {
-        "required_tools": tools,
-        "covered_tools": covered,
-        "missing_tools": [tool for tool in tools if tool not in productive],
-        "total_required": len(tools),
-        "total_covered": len(covered),
-    }
-    score = len(covered) / len(tools) if tools else 1.0
-    return MetricResult(score, f"{len(covered)} of {len(tools)}", details)
-
-
-def source_validity(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Give the mean, over the golden tools, of the share of their calls that gave something."""
-    tools = task.golden_tools
-    if not tools:
-        return not_applicable("the task names no source")
-    outcomes = {tool: [has_data(call) for call in trace.own if call.tool == tool] for tool in tools}
-    # Over tools and not over calls: each source weighs the same, and one that was never called counts 0.
-    mean = naive_sum(share(sum(good), len(good)) for good in outcomes.values() if good) / len(tools)
-    counts = ", ".join(f"{tool} {sum(good)} of {len(good)}" for tool, good in outcomes.items())
-    return MetricResult(mean, f"calls that gave something: {counts}")
-
-
-def source_validity_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
-    """Give the mean, over the golden tools, of the share of calls with a result that its code knows."""
-    sources: dict[str, dict[str, Any]] = {}
-    for tool in task.golden_tools:
-        calls = [call for call in trace.own if call.tool == tool]
-        good = sum(map(_gave_upstream, calls))
-        sources[tool] = (
-            {"epr": good / len(calls), "total_calls": len(calls), "valid_calls": good}
-            if calls
-            else {"epr": 0.0, "total_calls": 0, "valid_calls": 0, "reason": "the tool was not called"}
-        )
-    mean = naive_sum(source["epr"] for source in sources.values()) / len(sources) if sources else 1.0
-    # As in its report: details have four digits, and the score has all.
-    details = {"source_eprs": sources, "average_epr": round(mean, 4), "total_sources": len(sources)}
-    for source in sources.values():
-        source["epr"] = round(source["epr"], 4)
-    return MetricResult(mean, f"the mean of {len(sources)} sources", details)
-
-
-def _gave_upstream(call: KoCall) -> bool:
-    # The trace that the benchmark evaluates has lost the errors of calls, so only the flag counts.
-    return bool(call.success) and is_meaningful_upstream(call.result)
-
-
-@dataclass(frozen=True)
 class KoCoverage(ComputedGrader):
     """Coverage: which share of the sources gave something?"""
 
     name: ClassVar[str] = "ko_coverage"
-    metric: ClassVar[CodeMetric] = CodeMetric("Coverage", coverage, coverage_upstream)
+
+    def default(self, trace: KoTrace) -> MetricResult:
+        tools = self.golden_tools
+        if not tools:
+            return not_applicable("the task names no source")
+        covered = {call.tool for call in trace.own if has_data(call)}
+        missing = [tool for tool in tools if tool not in covered]
+        reason = f"gave nothing: {', '.join(missing)}" if missing else "every source gave something"
+        return MetricResult(share(len(tools) - len(missing), len(tools)), reason)
+
+    def upstream(self, trace: KoTrace) -> MetricResult:
+        """Give the share of the golden tools with a successful result of a shape that its code knows."""
+        tools = self.golden_tools
+        productive = {call.tool for call in trace.own if call.tool in tools and _gave_upstream(call)}
+        covered = [tool for tool in tools if tool in productive]
+        details = {
+            "required_tools": tools,
+            "covered_tools": covered,
+            "missing_tools": [tool for tool in tools if tool not in productive],
+            "total_required": len(tools),
+            "total_covered": len(covered),
+        }
+        score = len(covered) / len(tools) if tools else 1.0
+        return MetricResult(score, f"{len(covered)} of {len(tools)}", details)
 
 
 @dataclass(frozen=True)
@@ -298,4 +248,34 @@ class KoSourceEpr(ComputedGrader):
     """SourceEPR: which share of its calls gave something, over all sources?"""
 
     name: ClassVar[str] = "ko_source_epr"
-    metric: ClassVar[CodeMetric] = CodeMetric("SourceEPR", source_validity, source_validity_upstream)
+
+    def default(self, trace: KoTrace) -> MetricResult:
+        tools = self.golden_tools
+        if not tools:
+            return not_applicable("the task names no source")
+        outcomes = {tool: [has_data(call) for call in trace.own if call.tool == tool] for tool in tools}
+        # Over tools and not over calls: each source weighs the same, and one that was never called counts 0.
+        mean = naive_sum(share(sum(good), len(good)) for good in outcomes.values() if good) / len(tools)
+        counts = ", ".join(f"{tool} {sum(good)} of {len(good)}" for tool, good in outcomes.items())
+        return MetricResult(mean, f"calls that gave something: {counts}")
+
+    def upstream(self, trace: KoTrace) -> MetricResult:
+        """Take the mean over sources of results of a shape that its code knows."""
+        sources: dict[str, dict[str, Any]] = {}
+        for tool in self.golden_tools:
+            gave = [_gave_upstream(call) for call in trace.own if call.tool == tool]
+            epr = sum(gave) / len(gave) if gave else 0.0
+            sources[tool] = {"epr": epr, "total_calls": len(gave), "valid_calls": sum(gave)}
+            if not gave:
+                sources[tool]["reason"] = "the tool was not called"
+        mean = naive_sum(source["epr"] for source in sources.values()) / len(sources) if sources else 1.0
+        # As in its report: details have four digits, and the score has all.
+        details = {"source_eprs": sources, "average_epr": round(mean, 4), "total_sources": len(sources)}
+        for source in sources.values():
+            source["epr"] = round(source["epr"], 4)
+        return MetricResult(mean, f"the mean of {len(sources)} sources", details)
+
+
+def _gave_upstream(call: KoCall) -> bool:
+    # The trace that the benchmark evaluates has lost the errors of calls, so only the flag counts.
+    return bool(call.success) and is_meaningful_upstream(call.result)

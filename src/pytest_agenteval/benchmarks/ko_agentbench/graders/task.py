@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from pytest_agenteval import WrongSetting
 from pytest_agenteval.graders.grader_settings import brief, count_at, text_at, value_path_at
@@ -92,110 +92,82 @@ def check_task_keys(task: KoTask, mode: str, combine: str) -> None:
     for key, value, choices in (("mode", mode, get_args(Mode)), ("combine", combine, get_args(Combine))):
         if value not in choices:
             raise WrongSetting((key,), f"one of {', '.join(choices)}", brief(value))
-    for key, look in _KEY_CHECKS.items():
-        own = getattr(task, key)
+    for key, shape in _SHAPES.items():
         # The logs of the benchmark write null for what a task does not say.
-        if own is not None:
-            look((key,), own)
+        if (own := getattr(task, key)) is not None:
+            _check((key,), own, shape)
 
 
 def normalize_task_keys(task: KoTask) -> None:
     """Bring a task's texts into one Unicode form, where they are not."""
-    for key in _KEY_CHECKS:
+    for key in _SHAPES:
         value = getattr(task, key)
         if value is not None and normal_text(text := as_json(value)) != text:
             # A grader is frozen, and this is still a part of making it.
             object.__setattr__(task, key, normal_texts(value))
 
 
-def _map(place: KeyPath, value: Any) -> None:
-    if not isinstance(value, Mapping):
-        raise WrongSetting(place, "a map", brief(value))
+# What a key has to be: a function that looks at it, a list of one shape, or a map with a shape for each key
+# that has to be there; a key with a question mark may be missing or null, and "*" is every key.
+Shape: TypeAlias = "Callable[[KeyPath, Any], object] | list[Shape] | dict[str, Shape]"
 
 
-def _list(place: KeyPath, value: Any, look: Callable[[KeyPath, Any], object]) -> None:
-    if not isinstance(value, list | tuple):
-        raise WrongSetting(place, "a list", brief(value))
-    for number, item in enumerate(value):
-        look((*place, number), item)
-
-
-def _texts(place: KeyPath, value: Any) -> None:
-    _list(place, value, text_at)
-
-
-def _keys(place: KeyPath, value: Any, **looks: Callable[[KeyPath, Any], object]) -> None:
-    """Look at each of these keys of a map; all have to be there."""
-    _map(place, value)
-    for key, look in looks.items():
-        if key not in value:
-            raise WrongSetting((*place, key), "this key", "nothing")
-        look((*place, key), value[key])
-
-
-def _actions(place: KeyPath, value: Any) -> None:
-    _list(place, value, _action)
+def _check(place: KeyPath, value: Any, shape: Shape) -> None:
+    if isinstance(shape, list):
+        if not isinstance(value, list | tuple):
+            raise WrongSetting(place, "a list", brief(value))
+        for number, item in enumerate(value):
+            _check((*place, number), item, shape[0])
+    elif isinstance(shape, dict):
+        if not isinstance(value, Mapping):
+            raise WrongSetting(place, "a map", brief(value))
+        for key, inner in shape.items():
+            for name in value if key == "*" else [key.rstrip("?")]:
+                if name not in value and not key.endswith("?"):
+                    raise WrongSetting((*place, name), "this key", "nothing")
+                if not (key.endswith("?") and value.get(name) is None):
+                    _check((*place, name), value[name], inner)
+    else:
+        shape(place, value)
 
 
 def _action(place: KeyPath, value: Any) -> None:
     """Look at a golden action or a fallback: a tool with its arguments, or another action."""
-    _keys(place, value)
+    _check(place, value, {})
     if "action" in value and "tool" not in value:
         text_at((*place, "action"), value["action"])
         return
-    _keys(place, value, tool=text_at)
-    if value.get("args") is not None:
-        _map((*place, "args"), value["args"])
-    if value.get("step") is not None:
-        _count((*place, "step"), value["step"])
+    _check(place, value, {"tool": text_at, "args?": {}, "step?": _count})
     # The code of PSM reads a weight, though no task of the benchmark has one.
     weight = value.get("weight", 1)
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
         raise WrongSetting((*place, "weight"), "a number above 0", brief(weight))
 
 
-def _schemas(place: KeyPath, value: Any) -> None:
-    _map(place, value)
-    for name, schema in value.items():
-        _map((*place, name), schema)
-
-
-def _fields(place: KeyPath, value: Any) -> None:
-    def paths(place: KeyPath, value: Any) -> None:
-        _list(place, value, lambda place, path: value_path_at(place, text_at(place, path)))
-
-    _list(place, value, lambda place, entry: _keys(place, entry, tool=text_at, fields=paths))
-
-
-def _flows(place: KeyPath, value: Any) -> None:
-    looks = {"from_step": _count, "from_output": text_at, "to_step": _count, "to_parameter": text_at}
-    _list(place, value, lambda place, flow: _keys(place, flow, **looks))
-
-
-def _injection(place: KeyPath, value: Any) -> None:
-    _keys(place, value, tool=text_at, error_type=text_at)
+def _count(place: KeyPath, value: Any) -> None:
+    count_at(place, value, least=0)
 
 
 def _level(place: KeyPath, value: Any) -> None:
     text_at(place, value) if isinstance(value, str) else _count(place, value)
 
 
-def _count(place: KeyPath, value: Any) -> None:
-    count_at(place, value, least=0)
+def _value_path(place: KeyPath, value: Any) -> None:
+    value_path_at(place, text_at(place, value))
 
 
-_KEY_CHECKS: Mapping[str, Callable[[KeyPath, Any], object]] = {
-    "golden_action": _actions,
-    "arg_schema": _schemas,
-    "resp_schema": _map,
-    "available_tools": _texts,
-    "golden_fields": _fields,
+_SHAPES: Mapping[str, Shape] = {
+    "golden_action": [_action],
+    "arg_schema": {"*": {}},
+    "resp_schema": {},
+    "available_tools": [text_at],
+    "golden_fields": [{"tool": text_at, "fields": [_value_path]}],
     "minimum_steps": _count,
-    "essential_tools": _texts,
-    "data_flow": _flows,
+    "essential_tools": [text_at],
+    "data_flow": [{"from_step": _count, "from_output": text_at, "to_step": _count, "to_parameter": text_at}],
     "minimum_sources": _count,
-    "error_injection": _injection,
-    "fallback_options": _actions,
+    "error_injection": {"tool": text_at, "error_type": text_at},
+    "fallback_options": [_action],
     "minimum_calls": _count,
     "task_level": _level,
     "instruction": text_at,

@@ -6,6 +6,7 @@ Published verdicts take the judges' place: each chat repeats what a report says 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -38,9 +39,10 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.common_metrics import KoSuccess
 from pytest_agenteval.benchmarks.ko_agentbench.graders.efficiency import KoEffScore
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
-    JudgedMetric,
+    JudgedMetricGrader,
     KoContextRetention,
     KoRefRecall,
+    own_rubric,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_calls import KoArgAcc
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import SourceTask
@@ -58,26 +60,30 @@ from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.compare.scoring.aggregates import trial_score
 from pytest_agenteval.engine.digests import versioned_digest
 from pytest_agenteval.graders.grader import asks_judges, own_threshold, version_of
+from pytest_agenteval.graders.judge.rubric import RATIONALE
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.json_values import json_digest
 
-JUDGED_METRICS: dict[str, JudgedMetric] = {
-    grader.metric.label: grader.metric
-    for grader in (KoSuccess, KoArgAcc, KoEffScore, KoContextRetention, KoRefRecall)
-}
 
-
-def verdict_text(metric_label: str, verdict: bool | float, reason: str = "") -> str:
+def verdict_text(label: str, verdict: bool | float, reason: str = "") -> str:
     """Write a judge's reply that mode ``upstream`` takes as exactly this verdict.
 
     SR and EffScore take a truth value, the others a whole number from 1 to 5; anything else is written all
     the same, and is a failed reply.
     """
-    return JUDGED_METRICS[metric_label].reply(verdict, reason)
+    number = int(verdict) if isinstance(verdict, bool) else verdict
+    dimension = own_rubric(JUDGED[label].rubrics["upstream"]).names[0]
+    return json.dumps({dimension: number, RATIONALE: reason}, ensure_ascii=False)
 
 
-SUCCESS, SCORED, AVERAGED = "SR", "ArgAcc", ("ContextRetention", "RefRecall")
-JUDGED = (SUCCESS, SCORED, "EffScore", *AVERAGED)
+# The metrics that call judges upstream, by their labels in reports.
+JUDGED: Mapping[str, type[JudgedMetricGrader]] = {
+    "SR": KoSuccess,
+    "ArgAcc": KoArgAcc,
+    "EffScore": KoEffScore,
+    "ContextRetention": KoContextRetention,
+    "RefRecall": KoRefRecall,
+}
 NO_REASON = "no reason was published"
 _SETTINGS = ChatSettings()
 
@@ -131,16 +137,16 @@ def published_judges(
 
 def _verdicts(label: str, details: Mapping[str, Any]) -> list[Sequence[Verdict]]:
     """Give the verdicts of each judge: for the success metric one judge voted several times."""
-    if label == SUCCESS:
+    if label == "SR":
         reasons = list(details.get("reasons") or ())
         votes = enumerate(details.get("votes") or ())
         return [[(bool(vote), str(reasons[at]) if at < len(reasons) else NO_REASON) for at, vote in votes]]
-    if label == SCORED:
+    if label == "ArgAcc":
         share = details.get("llm_judge_score")
         # The published share was made of a score from 1 to 5 by (score - 1) / 4.
         return [[(round(share * 4) + 1, _reason(details))] if isinstance(share, int | float) else []]
     judges = [judge for judge in details.get("individual_judges") or () if isinstance(judge, Mapping)]
-    key = "score" if label in AVERAGED else "success"
+    key = "success" if label == "EffScore" else "score"
     return [((judge[key], _reason(judge)),) for judge in judges if judge.get(key) is not None] or [()]
 
 
