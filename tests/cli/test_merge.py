@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
-from pytest_agenteval.store.journal_reader import WORTH_BYTES
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.record_files import VERSION, replace_json
 from pytest_agenteval.store.rows import ROW_KINDS
@@ -437,24 +436,6 @@ def test_parts_of_a_run_are_no_runs_of_a_suite(capsys: pytest.CaptureFixture[str
     assert main(["trend", "s", "--json=t.json"]) == 0
     text = Path("t.json").read_text()
     assert [name in text for name in ('"whole"', '"a"', '"b"')] == [True, False, False]
-
-
-def test_a_merged_run_is_read_through_its_own_index(capsys: pytest.CaptureFixture[str]) -> None:
-    """Long journals have one beside them; that of a part says nothing of the whole, and stays there."""
-    count = WORTH_BYTES // 300
-    for name in "ab":
-        trials = [tried(f"{name}{number}", bucket=f"{name}{number % 7}") for number in range(count)]
-        folder = stored(name.upper(), trials)
-        load_run(folder)
-        assert list(folder.glob("index-*"))
-
-    assert merge(capsys, "A", "B", "--into=C", "-q")[0] == 0
-    for _ in ("written", "read"):
-        run = load_run(RUNS / "C")
-        assert len(run.entries) == 2 * count
-        assert run.trial(run.entries[0]).key == run.entries[0].key
-        assert run.trial(run.entries[-1]).key == run.entries[-1].key
-    assert len(list(run.folder.glob("index-*"))) == 2
 
 
 def test_junit_files_that_cannot_be_joined_are_refused_before_anything_is_made(

@@ -163,7 +163,9 @@ def test_an_odd_line_blinds_nobody(pytester: pytest.Pytester, capsys: pytest.Cap
     (path,) = run.glob("journal-*.jsonl")
     with path.open("a", encoding="utf-8") as journal:
         journal.write('{"v": 1, "kind": "finished"}\n')
-    odd = f"{path.name}:5: left out: holds no key 'suite'"
+    odd = (
+        f"{path.name}:5: left out: holds what is no line of a journal: Object missing required field `suite`"
+    )
     (run / "run.json").write_text("[]", encoding="utf-8")
     (run / "planned.json").write_text('{"v": 1, "gro', encoding="utf-8")
     capsys.readouterr()

@@ -203,7 +203,7 @@ def twice() -> str:
         ('{"agenteval_baseline": 2}', "a baseline of form 2: this pytest-agenteval knows 1"),
         ('{"agenteval_baseline": 1, "tasks": {}}', "common: expected a list; found NoneType"),
         (change(endings=["passed"]), "tasks: a: it has lists that are not all 2 long"),
-        (change(scores=[1, 7]), "tasks: a: it has 7.0 in the place of a number from 0 to 1"),
+        (change(scores=[1, 7]), "tasks[1]: TaskLine: Expected `float` <= 1.0 - at `$.scores[1]`"),
         (change(scors=[1]), "tasks[1]: TaskLine: Object contains unknown field `scors`"),
         (change(runs_of=[0, 0]), "tasks: a: it has no number in runs_of that names one of the file's runs"),
         (change(digests_of=[0, 3]), "tasks: a: it has a number in digests_of that names none of its digests"),

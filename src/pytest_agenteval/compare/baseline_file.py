@@ -13,10 +13,10 @@ from msgspec.structs import asdict, replace
 from pytest_agenteval.compare.pairing import ComparedRun, compared_run
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import Kind, TrialKey
-from pytest_agenteval.records.record import NOTHING, Record
+from pytest_agenteval.records.record import NOTHING, Amount, Count, Record, Share
 from pytest_agenteval.records.transcript import NO_USAGE, UNSEEN_USAGE
 from pytest_agenteval.records.trial import Digests, Ending
-from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation, check_entry
+from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.store.run_documents import SuiteLook
 from pytest_agenteval.store.run_folder import RunHeader, find_run
@@ -54,9 +54,9 @@ class TaskLine(Record, frozen=True, kw_only=True, omit_defaults=True):
     bucket: str = ""
     file: str = ""
     kind: Kind = "mixed"
-    scores: tuple[float | None, ...]
+    scores: tuple[Share | None, ...]
     endings: tuple[Ending, ...]
-    grades: Mapping[str, tuple[float | None, ...]] = NOTHING
+    grades: Mapping[str, tuple[Share | None, ...]] = NOTHING
     repetitions: tuple[int, ...] = ()
     digests: tuple[dict[str, Any] | None, ...] = ()
     digests_of: tuple[int, ...] = ()
@@ -89,9 +89,9 @@ class SpentLine(Record, frozen=True, kw_only=True, omit_defaults=True):
     agent: str
     model: str
     variant: str = ""
-    tokens: tuple[int | None, ...]
-    seconds: tuple[float, ...]
-    cost_usd: tuple[float | None, ...]
+    tokens: tuple[Count | None, ...]
+    seconds: tuple[Amount, ...]
+    cost_usd: tuple[Amount | None, ...]
 
 
 def tasks_of(entries: Iterable[JournalEntry]) -> list[list[JournalEntry]]:
@@ -290,8 +290,6 @@ def read_baseline(path: Path) -> ComparedRun:
         try:
             of_task = _entries_of(line, spent.get((line.task, *line.owner)), shared.get(line.owner, {}))
             for at, entry in enumerate(of_task):
-                # The file may have been edited by hand.
-                check_entry(entry)
                 if runs or line.runs_of:
                     place = line.runs_of[at] if line.runs_of else -1
                     if not 0 <= place < len(runs):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cache
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,6 +14,11 @@ from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.json_values import jsonable
 
 VERSION = 1
+
+# Numbers as files hold them, checked where they are read. NaN and infinity satisfy no comparison.
+Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 ValueT = TypeVar("ValueT", bound="FrozenValue")
 RecordT = TypeVar("RecordT", bound="Record")

@@ -21,7 +21,8 @@ from pytest_agenteval.session.pytest_output import hide_on_terminal
 from pytest_agenteval.session.run_signals import DEAD_WORKERS
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import progress_key, run_info_key
-from pytest_agenteval.store.journal_tail import JournalNews, JournalTail
+from pytest_agenteval.store.journal_entry import FinishedLine, StartedLine
+from pytest_agenteval.store.journal_tail import JournalTail
 from pytest_agenteval.store.run_folder import PLANNED, read_header, read_json, read_planned
 from pytest_agenteval.text.formatting import cell_width, format_figure, model_label, shorten_middle
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -60,20 +61,21 @@ class RunCounts:
         self._folder, self._tail, header = folder, JournalTail(folder), read_header(folder)
         self._planned = sum(group.trials for group in read_planned(read_json(folder / PLANNED)))
         self._is_regraded, self._began = bool(header.regraded), time.monotonic()
-        self._ended: dict[TrialKey, JournalNews] = {}
+        self._ended: dict[TrialKey, FinishedLine] = {}
         self._in_flight: dict[TrialKey, tuple[str, float]] = {}
         self._tokens = self._cost = Figure()
         # What ended before the run was resumed counts as ended, but costs nothing now and sets no pace.
         while header.resumed and (lines := [line for _, lines in self._tail.news() for line in lines]):
-            self._ended |= {line.key: line for line in lines if line.kind == "finished"}
+            self._ended |= {line.key: line for line in lines if isinstance(line, FinishedLine)}
         self._before = len(self._ended)
 
     def update(self, now: float) -> None:
         """Read what has been written down since the last time."""
         for worker, lines in self._tail.news():
             for news in lines:
-                if news.kind == "started":
+                if isinstance(news, StartedLine):
                     self._in_flight[news.key] = worker, now
+                if not isinstance(news, FinishedLine):
                     continue
                 self._in_flight.pop(news.key, None)
                 self._ended[news.key] = news

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, get_args
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
-from msgspec.structs import astuple
+import msgspec
 
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
-from pytest_agenteval.records.record import NOTHING, Record
+from pytest_agenteval.records.record import NOTHING, Amount, Count, Record, Share
 from pytest_agenteval.records.transcript import NO_USAGE, Usage, sum_figures
 from pytest_agenteval.records.trial import Digests, Ending, Origin, TapeCounts, Trial
 from pytest_agenteval.store.record_files import (
+    DAMAGED,
     VERSION,
     Line,
     add,
     add_checksum,
+    check_version,
+    is_intact,
     last_lines,
     shorten,
-    stored_usage,
     usage_line,
 )
 from pytest_agenteval.store.run_schemas import FINISHED, GRADE, NOT_RUN, STARTED
@@ -37,8 +41,8 @@ class TranscriptLocation(NamedTuple):
         return f"{self.file}:{self.offset}"
 
 
-# The counts of a line that does not mention a tape, as most lines do not.
-NO_TAPE = TapeCounts()
+# What a line has that does not mention tapes or digests.
+NO_TAPE, NO_DIGESTS = TapeCounts(), Digests()
 
 
 class JournalEntry(Record, frozen=True, gc=False):
@@ -59,7 +63,7 @@ class JournalEntry(Record, frozen=True, gc=False):
     score: float | None
     grades: tuple[Grade, ...]
     location: TranscriptLocation
-    digests: Digests = Digests()
+    digests: Digests = NO_DIGESTS
     usage: Usage = NO_USAGE
     judging: Usage = NO_USAGE
     simulating: Usage = NO_USAGE
@@ -148,126 +152,6 @@ class NotRunTrial(NamedTuple):
     reason: str
 
 
-_ENDINGS, _KINDS, _LABELS, _SPLITS = map(get_args, (Ending, Kind, Label, Split))
-_NUMBERS = (int, float)
-# Larger whole numbers cannot be converted to a float, with which reports compute.
-_MOST = sys.float_info.max
-
-
-def check_entry(entry: JournalEntry) -> None:
-    """Raise ValueError if a value of the entry is not one that reports can calculate with."""
-    check_key(entry.key, entry.attempt)
-    if entry.ending not in _ENDINGS:
-        raise ValueError(f"the ending {entry.ending!r}, and not one of {', '.join(_ENDINGS)}")
-    if entry.kind not in _KINDS:
-        raise ValueError(f"the kind {entry.kind!r}, and not one of {', '.join(_KINDS)}")
-    if entry.label not in _LABELS:
-        raise ValueError(f"the label {entry.label!r}, and not positive or negative")
-    if entry.split is not None and entry.split not in _SPLITS:
-        raise ValueError(f"the split {entry.split!r}, and not one of {', '.join(_SPLITS)}")
-    if not all(isinstance(model, str) for model in entry.own_models):
-        raise ValueError(f"own_models: {entry.own_models!r}, and not texts")
-    if not all(isinstance(count, int) for count in entry.doubtful_events.values()):
-        raise ValueError(f"doubtful_events: {entry.doubtful_events!r}, and not counts")
-    if not isinstance(entry.acted, bool | None):
-        raise ValueError(f"{entry.acted!r} in the place of true or false")
-    if not isinstance(entry.full, bool):
-        raise ValueError(f"{entry.full!r} in the place of true or false")
-    if entry.score is not None:
-        _check_share(entry.score)
-    for grade in entry.grades:
-        _check_texts((grade.grader, grade.rationale))
-        if grade.score is not None:
-            _check_share(grade.score)
-        _check_share(grade.threshold)
-        _check_amounts((grade.weight,))
-        if grade.unclamped is not None:
-            _check_number(grade.unclamped)
-    _check_amounts((entry.seconds, entry.uncharged_seconds))
-    # The file's name is not in the line: it follows from the journal's own name.
-    _check_counts(entry.location[1:])
-    _check_texts((entry.bucket, entry.cause, entry.message, entry.limit, entry.started_at, entry.traceback))
-    _check_texts((entry.file, *entry.tags))
-    *texts, graders, offered, tool_code, acted_out, grader_code, sent = astuple(entry.digests)
-    _check_texts((*texts, offered, tool_code, acted_out))
-    by_name = ((grader_code, "grader"), (sent, "part of what was sent"), (graders, "grader"))
-    for digests, owner in by_name:
-        if not isinstance(digests, dict):
-            raise ValueError(f"{digests!r} in the place of a digest for each {owner}")
-        if digests is not graders:
-            _check_texts(digests.values())
-    # Each is ``VERSION:DIGEST``; merging runs compares the part before the colon.
-    for grader in graders.values():
-        if not (isinstance(grader, str) and ":" in grader):
-            raise ValueError(f"{grader!r} in the place of a grader's version and digest")
-    for usage in (entry.usage, entry.judging, entry.simulating):
-        _check_usage(usage)
-    if entry.paid is not None:
-        _check_usage(entry.paid)
-    for counts in (entry.tool_tape, entry.chat_tape):
-        if counts is not NO_TAPE:
-            _check_counts(astuple(counts))
-
-
-def check_key(key: TrialKey, attempt: Any) -> None:
-    """Raise ValueError if a part of the key is not a text, or a number is not a whole one."""
-    if not all(isinstance(part, str) for part in key[:-1]):
-        raise ValueError(f"a trial's name of {', '.join(map(repr, key[:-1]))}")
-    _check_whole((key.repetition, attempt))
-
-
-# ``type()`` and not ``isinstance``: a bool is no number here. NaN is refused too: it satisfies no comparison.
-def _check_share(number: Any) -> None:
-    if not (type(number) in _NUMBERS and 0 <= number <= 1):
-        raise ValueError(f"{number!r} in the place of a number from 0 to 1")
-
-
-def _check_number(number: Any) -> None:
-    if not (type(number) in _NUMBERS and -_MOST <= number <= _MOST):
-        raise ValueError(f"{number!r} in the place of a number")
-
-
-def _check_amounts(numbers: Iterable[Any]) -> None:
-    for number in numbers:
-        if not (type(number) in _NUMBERS and 0 <= number <= _MOST):
-            raise ValueError(f"{number!r} in the place of a number")
-
-
-def _check_counts(numbers: tuple[Any, ...]) -> None:
-    for number in numbers:
-        if type(number) is not int or number < 0:
-            # Raises a more exact message if the number is not a whole one; here it may be below 0 instead.
-            _check_whole(numbers)
-            raise ValueError(f"{number!r} in the place of a number")
-
-
-def _check_whole(numbers: Iterable[Any]) -> None:
-    for number in numbers:
-        if type(number) is not int:
-            raise ValueError(f"{number!r} in the place of a whole number")
-
-
-def _check_texts(texts: Iterable[Any]) -> None:
-    for text in texts:
-        if not isinstance(text, str):
-            raise ValueError(f"{text!r} in the place of a text")
-
-
-def _check_usage(usage: Usage) -> None:
-    if usage is NO_USAGE:
-        return
-    read, written, cached, reasoning, cost, asks, attempts, partial_tokens, partial_cost = astuple(usage)
-    counts = (read, written, cached, reasoning, asks, attempts, partial_tokens)
-    _check_counts(tuple(count for count in counts if count is not None))
-    _check_amounts(amount for amount in (cost, partial_cost) if amount is not None)
-
-
-# Reasons for a missing score that earlier versions wrote, with their present names.
-EARLIER_WORDS = {"not in the code": "not_defined", "resp_schema": "not_applicable"}
-
-# Digests that many tasks of a suite have in common.
-ALIKE = frozenset({"fixture", "prompt", "settings", "tools", "ruler", "model", "code", "tool_code"})
-
 _KEYS = {
     schema["properties"]["kind"]["const"]: frozenset(schema["properties"])
     for schema in (STARTED, FINISHED, NOT_RUN)
@@ -331,119 +215,6 @@ def with_location(line: bytes, offset: int, length: int) -> bytes:
     return add_checksum(b'%b,"transcript":[%d,%d]}\n' % (line[:-2], offset, length))
 
 
-def check_keys(line: Line) -> None:
-    """Raise ValueError if a line without a checksum has a key that no version has written.
-
-    A line with a checksum may have such a key: a newer version may write more.
-    """
-    # A damaged key would be read as a missing one, and its default, such as a weight of 1, would give another
-    # score.
-    known, grades = _KEYS.get(str(line.get("kind"))), line.get("grades")
-    unknown = [] if known is None else [key for key in line if key not in known]
-    for grade in grades if isinstance(grades, list) else ():
-        if isinstance(grade, dict):
-            unknown += [key for key in grade if key not in GRADE["properties"]]
-    if unknown:
-        raise ValueError(f"the unknown key {unknown[0]!r}")
-
-
-def _read_key(line: Line) -> TrialKey:
-    return TrialKey(
-        _shared(line["suite"]),
-        line["task"],
-        _shared(line["agent"]),
-        _shared(line["model"]),
-        _shared(line.get("variant", "")),
-        line["repetition"],
-    )
-
-
-def _shared(text: Any) -> Any:
-    """Intern a text, as most lines of a run repeat it; anything else is left to ``check_entry`` to refuse."""
-    return sys.intern(text) if type(text) is str else text
-
-
-def read_started(line: Line) -> tuple[TrialKey, int]:
-    """Read the trial and the attempt of a started line; raises ValueError if it lacks them."""
-    try:
-        key, attempt = _read_key(line), line["attempt"]
-    except (LookupError, TypeError) as problem:
-        raise ValueError(_lack(problem)) from None
-    check_key(key, attempt)
-    return key, attempt
-
-
-def read_not_run(line: Line) -> NotRunTrial:
-    """Read which trial was held back, and why; raises ValueError if the line lacks it."""
-    try:
-        key, cause, reason = _read_key(line), line["cause"], line["reason"]
-    except (LookupError, TypeError) as problem:
-        raise ValueError(_lack(problem)) from None
-    check_key(key, line.get("attempt", 1))
-    if not (isinstance(cause, str) and isinstance(reason, str)):
-        raise ValueError(f"a trial that was not run for {cause!r}, {reason!r}")
-    # Interned, as one reason usually holds for many trials.
-    return NotRunTrial(key, sys.intern(cause), sys.intern(reason))
-
-
-def read_finished(line: Line, transcripts: str) -> JournalEntry:
-    """Read a finished line; ``transcripts`` is the name of the file in which its transcript stands.
-
-    Raises ValueError for a line without an ending, or with an unknown one.
-    """
-    try:
-        entry = _entry(line, transcripts)
-        check_entry(entry)
-    # Values of a damaged line may be of any type, so building the records raises any of these.
-    except (LookupError, TypeError, AttributeError) as problem:
-        raise ValueError(_lack(problem)) from None
-    return entry
-
-
-def _lack(problem: Exception) -> str:
-    return f"no key {problem}" if isinstance(problem, KeyError) else str(problem)
-
-
-def _entry(line: Line, transcripts: str) -> JournalEntry:
-    get, tapes, digests = line.get, line.get("tapes", {}), line.get("digests", {})
-    # For a value that is not a map, ``Digests(**digests)`` raises below.
-    if isinstance(digests, dict):
-        digests = {name: _shared(value) if name in ALIKE else value for name, value in digests.items()}
-    return JournalEntry(
-        key=_read_key(line),
-        attempt=line["attempt"],
-        ending=line["ending"],
-        score=line["score"],
-        grades=tuple(_read_grade(grade) for grade in line["grades"]),
-        location=TranscriptLocation(transcripts, *line["transcript"]),
-        digests=Digests(**digests),
-        usage=stored_usage(line["usage"]) if "usage" in line else NO_USAGE,
-        judging=stored_usage(line["judging"]) if "judging" in line else NO_USAGE,
-        simulating=stored_usage(line["simulating"]) if "simulating" in line else NO_USAGE,
-        full=get("full", False),
-        kind=line["task_kind"],
-        bucket=_shared(get("bucket", "")),
-        tags=tuple(get("tags", ())),
-        file=_shared(get("file", "")),
-        limit=get("limit", ""),
-        cause=get("cause", ""),
-        message=get("message", ""),
-        traceback=get("traceback", ""),
-        started_at=get("started_at", ""),
-        seconds=get("seconds", 0.0),
-        tool_tape=TapeCounts(**tapes["tools"]) if "tools" in tapes else NO_TAPE,
-        chat_tape=TapeCounts(**tapes["chats"]) if "chats" in tapes else NO_TAPE,
-        label=get("label", ""),
-        acted=get("acted"),
-        split=get("split"),
-        paid=stored_usage(line["paid"]) if "paid" in line else None,
-        own_models=tuple(get("own_models", ())),
-        doubtful_events=get("doubtful_events", NOTHING),
-        origin=Origin.from_json(line["origin"]) if "origin" in line else None,
-        uncharged_seconds=get("uncharged_seconds", 0.0),
-    )
-
-
 # Written out, without a loop over fields: this runs for every trial, and the order of keys is part of the
 # format.
 def _write_key(line: Line, key: TrialKey) -> None:
@@ -485,16 +256,211 @@ def _grade(grade: Grade) -> Line:
     return line
 
 
-def _read_grade(line: dict[str, Any]) -> Grade:
-    get = line.get
-    return Grade(
-        _shared(line["grader"]),
-        line["score"],
-        get("rationale", ""),
-        threshold=get("threshold", 1.0),
-        weight=get("weight", 1.0),
-        required=get("required", False),
-        unclamped=get("unclamped"),
-        # Earlier versions had other words for some of the reasons.
-        undecided=EARLIER_WORDS.get(why := get("undecided", ""), why),
-    )
+# Reasons for a missing score that earlier versions wrote, with their present names.
+EARLIER_WORDS = {"not in the code": "not_defined", "resp_schema": "not_applicable"}
+
+
+class UsageLine(msgspec.Struct, frozen=True, gc=False):
+    """Usage as a line has it: figures that are 0 are left out, unknown ones are null."""
+
+    # Older versions could write counts below 0.
+    input_tokens: int | None = msgspec.field(default=0, name="in")
+    output_tokens: int | None = msgspec.field(default=0, name="out")
+    cached: int | None = 0
+    reasoning: int | None = 0
+    cost_usd: Amount | None = 0.0
+    asks: Count | None = 0
+    attempts: Count | None = 0
+    partial_tokens: Count = 0
+    partial_cost_usd: Amount = 0.0
+
+    @property
+    def usage(self) -> Usage:
+        counts = (self.input_tokens, self.output_tokens, self.cached, self.reasoning)
+        # In a sum, a count below 0 would take tokens off other trials.
+        if min([count or 0 for count in counts]) < 0:
+            return Usage(None, None, None, None, None, self.asks, self.attempts)
+        return Usage(
+            *counts, self.cost_usd, self.asks, self.attempts, self.partial_tokens, self.partial_cost_usd
+        )
+
+
+NO_USAGE_LINE = UsageLine()
+
+
+class _GradeLine(msgspec.Struct, frozen=True, gc=False):
+    grader: str
+    score: Share | None
+    threshold: Share = 1.0
+    weight: Amount = 1.0
+    required: bool = False
+    rationale: str = ""
+    undecided: str = ""
+    unclamped: float | None = None
+
+    @property
+    def grade(self) -> Grade:
+        why = EARLIER_WORDS.get(self.undecided, self.undecided)
+        marks = (self.threshold, self.weight, self.required, self.unclamped, why)
+        return Grade(sys.intern(self.grader), self.score, self.rationale, (), NOTHING, *marks)
+
+
+class _TapesLine(msgspec.Struct, frozen=True, gc=False):
+    tools: TapeCounts = NO_TAPE
+    chats: TapeCounts = NO_TAPE
+
+
+class _KeyLine(msgspec.Struct, tag_field="kind", frozen=True, gc=False, kw_only=True):
+    suite: str
+    task: str
+    agent: str
+    model: str
+    variant: str = ""
+    repetition: int
+    attempt: int = 1
+    v: int = 0
+
+    @property
+    def key(self) -> TrialKey:
+        # Most lines of a run have these texts in common: as one object each, they take no memory.
+        suite, agent, model = sys.intern(self.suite), sys.intern(self.agent), sys.intern(self.model)
+        return TrialKey(suite, self.task, agent, model, sys.intern(self.variant), self.repetition)
+
+
+class StartedLine(_KeyLine, tag="started", frozen=True, gc=False, kw_only=True):
+    """A trial was started, at a second of UTC."""
+
+    at: str = ""
+
+
+class NotRunLine(_KeyLine, tag="not_run", frozen=True, gc=False, kw_only=True):
+    """A trial was held back."""
+
+    cause: str
+    reason: str
+
+
+class FinishedLine(_KeyLine, tag="finished", frozen=True, gc=False, kw_only=True):
+    """A trial ended; ``transcript`` is the place of its first byte and its length."""
+
+    ending: Ending
+    score: Share | None
+    grades: tuple[_GradeLine, ...]
+    transcript: tuple[Count, Count]
+    digests: Digests = NO_DIGESTS
+    usage: UsageLine = NO_USAGE_LINE
+    judging: UsageLine = NO_USAGE_LINE
+    simulating: UsageLine = NO_USAGE_LINE
+    full: bool = False
+    task_kind: Kind
+    bucket: str = ""
+    tags: tuple[str, ...] = ()
+    file: str = ""
+    limit: str = ""
+    cause: str = ""
+    message: str = ""
+    traceback: str = ""
+    started_at: str = ""
+    seconds: Amount = 0.0
+    tapes: _TapesLine = _TapesLine()
+    label: Label = ""
+    acted: bool | None = None
+    split: Split | None = None
+    own_models: tuple[str, ...] = ()
+    doubtful_events: dict[str, int] = {}
+    paid: UsageLine | None = None
+    origin: Origin | None = None
+    uncharged_seconds: Amount = 0.0
+
+    def entry(self, key: TrialKey, journal: str) -> JournalEntry:
+        """Make the entry of the line, which is of the trial ``key``, in the file ``journal``."""
+        # ``JournalWriter`` names both files after the process.
+        transcripts = sys.intern(journal.replace("journal-", "transcripts-", 1))
+        return JournalEntry(
+            key,
+            self.attempt,
+            self.ending,
+            self.score,
+            tuple([grade.grade for grade in self.grades]),
+            TranscriptLocation(transcripts, *self.transcript),
+            self.digests,
+            NO_USAGE if self.usage is NO_USAGE_LINE else self.usage.usage,
+            NO_USAGE if self.judging is NO_USAGE_LINE else self.judging.usage,
+            NO_USAGE if self.simulating is NO_USAGE_LINE else self.simulating.usage,
+            self.full,
+            self.task_kind,
+            sys.intern(self.bucket),
+            self.tags,
+            sys.intern(self.file),
+            self.limit,
+            self.cause,
+            self.message,
+            self.traceback,
+            self.started_at,
+            self.seconds,
+            self.tapes.tools,
+            self.tapes.chats,
+            label=self.label,
+            acted=self.acted,
+            split=self.split,
+            own_models=self.own_models,
+            doubtful_events=self.doubtful_events or NOTHING,
+            paid=None if self.paid is None else self.paid.usage,
+            origin=self.origin,
+            uncharged_seconds=self.uncharged_seconds,
+        )
+
+
+JournalLine: TypeAlias = StartedLine | FinishedLine | NotRunLine
+_decode = msgspec.json.Decoder(JournalLine).decode
+HALF = "half a line, which a crash left behind, or no JSON object"
+
+
+def read_journal_line(raw: bytes, path: Path, number: int) -> JournalLine:
+    """Read line ``number`` of a journal; raises ValueError for one that is damaged or is none.
+
+    Raises UsageMistake for a line of a newer version.
+    """
+    intact = is_intact(raw)
+    if intact is False:
+        raise ValueError(DAMAGED)
+    try:
+        line = _decode(raw)
+    except msgspec.MsgspecError:
+        line = _read_slowly(raw, f"{path}:{number}")
+    if line.v > VERSION:
+        check_version({"v": line.v}, f"{path}:{number}")
+    if intact is None:
+        _check_keys(json.loads(raw))
+    return line
+
+
+def _read_slowly(raw: bytes, where: str) -> JournalLine:
+    """Read what msgspec refuses: half a surrogate pair is no reason to lose a trial."""
+    try:
+        content = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise ValueError(HALF) from None
+    if not isinstance(content, dict):
+        raise ValueError(HALF)
+    # Before the other keys are read, whose meaning a newer version may have changed.
+    if isinstance(content.get("v"), int):
+        check_version(content, where)
+    try:
+        line: JournalLine = msgspec.convert(content, JournalLine)
+        return line
+    except msgspec.ValidationError as problem:
+        raise ValueError(f"holds what is no line of a journal: {problem}") from None
+
+
+def _check_keys(line: Line) -> None:
+    """Raise ValueError if a line without a checksum has a key that no version has written.
+
+    A line with a checksum may have such a key: a newer version may write more.
+    """
+    # A damaged key would be read as a missing one, and its default, such as a weight of 1, would give another
+    # score.
+    unknown = [key for key in line if key not in _KEYS[line["kind"]]]
+    unknown += [key for grade in line.get("grades", ()) for key in grade if key not in GRADE["properties"]]
+    if unknown:
+        raise ValueError(f"holds the unknown key {unknown[0]!r}")

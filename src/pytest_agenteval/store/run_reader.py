@@ -85,7 +85,6 @@ class Run:
             journal, path = Journal(), self.folder / f"journal-{process}.jsonl"
             if path.is_file():
                 journal.read(path)
-                journal.settle()
                 lost += unfinished.intersection(journal.begun())
         return tuple(sorted(lost))
 
@@ -197,7 +196,6 @@ def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> R
     with garbage_collection_paused():
         for path in sorted(folder.glob("journal-*.jsonl")):
             journal.read(path)
-        journal.settle()
         planned, plan_problem = _read_plan(folder / PLANNED)
         planned, looks, looks_problem = _after_looks(folder, header, planned)
         problems = (*filter(None, (header_problem, plan_problem, looks_problem)), *journal.odd)

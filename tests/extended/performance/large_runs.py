@@ -111,7 +111,7 @@ def _reading(folder: Path, arguments: Sequence[str], expected: Sequence[int] = (
 def other_run(newest: Path) -> None:
     """Store the same run once more, with every tenth trial passed that had missed."""
     other = newest.with_name("20000101-000000-scripted")
-    shutil.copytree(newest, other, ignore=shutil.ignore_patterns("index-*"))
+    shutil.copytree(newest, other)
     for journal in newest.glob("journal-*.jsonl"):
         # Line by line: a process that is started has at least the peak of the one that starts it.
         with journal.open() as lines, (other / journal.name).open("w") as changed:
