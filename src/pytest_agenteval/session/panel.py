@@ -91,7 +91,7 @@ class RunCounts:
         """Give one line about trials, and one about scores, costs and the trial that began first."""
         ended = len(self._ended)
         planned = max(self._planned, ended)  # more may end, where repetitions are added
-        endings = Counter(news.ending for news in self._ended.values())
+        endings = Counter[str](news.ending for news in self._ended.values())
         trials = [f"{ended:,} of {planned:,} trials", f"{len(self._in_flight):,} in flight"]
         shown = ("passed", "missed", "failed", "errored")
         trials += [f"{endings[word]:,} {word}" for word in shown if endings[word]]

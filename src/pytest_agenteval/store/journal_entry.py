@@ -450,7 +450,7 @@ def _read_slowly(raw: bytes, where: str) -> JournalLine:
         line: JournalLine = msgspec.convert(content, JournalLine)
         return line
     except msgspec.ValidationError as problem:
-        raise ValueError(f"holds what is no line of a journal: {problem}") from None
+        raise ValueError(f"no line of a journal: {problem}") from None
 
 
 def _check_keys(line: Line) -> None:
