@@ -113,7 +113,7 @@ def uncollected_files(config: pytest.Config) -> list[str]:
 def unknown_promoted(config: pytest.Config) -> list[ProblemsFound]:
     """Give, for each suite file, the names in ``promoted`` that no collected task has."""
     evals = config.stash.get(eval_session_key, None)
-    problems = [] if evals is None else evals.planner.promoted.problems()
+    problems = [] if evals is None else evals.planner.unknown_promoted()
     return [ProblemsFound(own) for _, own in groupby(problems, key=lambda problem: problem.file)]
 
 

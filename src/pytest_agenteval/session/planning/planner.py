@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -15,19 +15,18 @@ from pytest_agenteval.agents.agent import prepares_input, tools_of
 from pytest_agenteval.graders.grader import agent_of
 from pytest_agenteval.processes.files import name_or_older, same_file_key, unportable_name_reason
 from pytest_agenteval.records.plan import Allowance, Label, PlannedGrader, PlannedTask, Variant
-from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import prompts_of_all
 from pytest_agenteval.session.planning.registration_check import (
-    MOST_CONFIGURATIONS,
     ConfigProblem,
     RegistrationCheck,
     add_placement_hints,
     find_unread_prompts,
 )
 from pytest_agenteval.session.planning.suite_tools import ToolSources
-from pytest_agenteval.session.planning.suites import LoadedSuite, PromotedNames, Suites, recordings_of
+from pytest_agenteval.session.planning.suites import LoadedSuite, Suites, recordings_of
 from pytest_agenteval.tasks.documents import path_in_root, read_bytes, read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, holds_baseline, is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
@@ -36,7 +35,6 @@ from pytest_agenteval.tasks.suite_spec import NOTHING_ACTS, Suite, TaskSettings,
 from pytest_agenteval.tasks.task_spec import AgentForm, Task
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.formatting import pluralize
-from pytest_agenteval.text.json_values import canonical_json
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp_tools import SchemaSource
@@ -46,22 +44,21 @@ DEFAULT_AGENT = "tool_calling"
 STEPS, SECONDS = 50, 300.0  # what a trial may use where neither task nor suite sets a limit
 OUTCOME = "expected_outcome"
 LABELS: dict[str, Label] = {"positive": "positive", "negative": "negative"}
+MOST_GRADERS = 4096  # how many tasks' different graders are remembered: most tasks of a suite have equal ones
 
 Graders: TypeAlias = tuple[PlannedGrader, ...]
-# The agent, the suite's tools, and what the task says of its graders: planned graders depend on nothing else.
-GradersKey: TypeAlias = tuple[str, tuple[str, ...], bytes]
+PlannedTasks: TypeAlias = tuple[tuple[PlannedTask, TaskSettings], ...]
 
 # Most tasks have the same limits, so equal limits are one object.
 _shared_allowance = cache(Allowance)
 
 
-class _TaskSource(FrozenValue, frozen=True):
+class _TaskSource(NamedTuple):
     """What the tasks of one file have in common."""
 
     file: Path
     short_path: str
     file_in_root: str
-    own_folder: bool
     cassette: str
 
 
@@ -98,26 +95,24 @@ class Planner:
         self._registry, self._root = registry, root
         self._names_in_variants = prompts_of_all(variants)
         self._checker = RegistrationCheck(registry)
-        self._equal_graders: dict[tuple[Hashable, ...], Graders] = {}
-        self._graders_by_key: dict[GradersKey, Graders] = {}
         sources = ToolSources(
             lambda: registry.toolsets, lambda: registry.broken_benchmarks, lambda: registry.tool_claimants
         )
         self.suites = Suites(root, sources if schemas is None else replace(sources, schemas=schemas))
-        self.promoted = PromotedNames(self.suites)
         self.met: dict[str, dict[str, tuple[str, str]]] = {}
-        self._places: dict[tuple[str, str], tuple[str, str]] = {}  # shared by thousands of tasks in ``met``
         self._ids: dict[tuple[str, str], tuple[str, Path, int]] = {}
         self._reported: set[tuple[str, KeyPath]] = set()
         self._not_tasks: list[Path] = []
         self._folders: dict[Path, bool] = {}  # of tasks; whether one of them is called task.*
         self._started_from: set[str] = set()
-        self._last: _TaskSource | None = None
+        self._source: _TaskSource | None = None
+        # Graders by everything that they depend on.
+        self._graders: dict[tuple[object, ...], Graders] = {}
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
         self._forms: dict[str, Mapping[str, Any]] = {}
         self._without_agent: dict[tuple[str, str], list[str]] = {}  # places, by wanted agent and a grader
 
-    def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
+    def tasks(self, path: Path, *, named: bool) -> PlannedTasks:
         """Plan every task of a file; raises ProblemsFound with all that its author has to mend."""
         # A broken suite is reported at the first file below it, and none of its files gives a task. Problems
         # that a file has whatever its suite says are reported too.
@@ -129,26 +124,29 @@ class Planner:
         if not named and path in loaded_suite.names:
             return ()
         loaded = self._load(path, loaded_suite, named)
-        if not loaded and loaded_suite.suite is not None and not holds_baseline(path):
-            self._not_tasks.append(path)
         if loaded:
-            self.promoted.meet(loaded_suite, loaded)
             folder = folder_of(path)
             self._folders[folder] = is_task_name(path) or self._folders.get(folder, False)
+        elif loaded_suite.suite is not None and not holds_baseline(path):
+            self._not_tasks.append(path)
         return self.plan(loaded, loaded_suite)
 
-    def plan(
-        self, loaded: Sequence[LoadedTask], loaded_suite: LoadedSuite
-    ) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
+    def plan(self, loaded: Sequence[LoadedTask], loaded_suite: LoadedSuite) -> PlannedTasks:
         """Plan tasks of a suite that were read already; raises ProblemsFound."""
         problems: list[Problem] = []
         planned = [self._plan(task, loaded_suite, problems) for task in loaded]
         self._raise(problems)
         tasks = tuple(task for task in planned if task is not None)
         for task, _ in tasks:
-            place = task.bucket, task.split
-            self.met.setdefault(task.suite, {})[task.id] = self._places.setdefault(place, place)
+            self.met.setdefault(task.suite, {})[task.id] = task.bucket, task.split
         return tasks
+
+    def unknown_promoted(self, collected: Iterable[Path] | None = None) -> list[Problem]:
+        """Give the promoted or gated names that no task of their suite has.
+
+        With ``collected``, only suites below these paths are looked at.
+        """
+        return self.suites.unknown_promoted(self.met, collected)
 
     def not_tasks(self) -> list[Path]:
         """Give the files below suites that hold no task and that no suite or task names."""
@@ -175,24 +173,24 @@ class Planner:
         try:
             # A stand-in for the suite, which requires nothing of its tasks.
             load_tasks(path, Suite(name="unreadable"), self._root, named=named)
-        except DoubtfulFile as doubtful:
-            # The suite may name the file as data; an empty file is no data.
-            is_meant = named or is_task_name(path) or not read_bytes(path).strip()
-            return doubtful.problems if is_meant else ()
         except ProblemsFound as wrong:
-            return wrong.problems
+            # The suite may name a doubtful file as data; an empty file is no data.
+            is_meant = named or is_task_name(path) or not read_bytes(path).strip()
+            return wrong.problems if is_meant or not isinstance(wrong, DoubtfulFile) else ()
         return ()
 
     def _load(self, path: Path, loaded_suite: LoadedSuite, named: bool) -> tuple[LoadedTask, ...]:
+        suite = loaded_suite.suite
         try:
-            top = loaded_suite.folder or self._root
-            return load_tasks(path, loaded_suite.suite, top, named=named, alone=loaded_suite.suite is None)
+            return load_tasks(
+                path, suite, loaded_suite.folder or self._root, named=named, alone=suite is None
+            )
         except DoubtfulFile:
             if named or is_task_name(path) or not self.suites.is_named(path):
                 raise
             return ()
         except ProblemsFound as wrong:
-            agent = (loaded_suite.suite.agent_name if loaded_suite.suite else None) or DEFAULT_AGENT
+            agent = (suite.agent_name if suite else None) or DEFAULT_AGENT
             raise ProblemsFound(add_placement_hints(wrong.problems, self._checker, agent)) from None
 
     def _raise(self, problems: Sequence[Problem]) -> None:
@@ -205,37 +203,30 @@ class Planner:
     def _plan(
         self, loaded: LoadedTask, loaded_suite: LoadedSuite, problems: list[Problem]
     ) -> tuple[PlannedTask, TaskSettings] | None:
-        task, suite = loaded.task, loaded_suite.suite
-        settings = resolve_settings(task, suite)
+        """Plan one task; one with problems, which are added to ``problems``, gives None."""
+        settings = resolve_settings(loaded.task, loaded_suite.suite)
         agent = settings.agent or DEFAULT_AGENT
-        # Most tasks of a suite have equal graders, and checking and planning them again would be slow. The
-        # key holds everything that graders depend on; equal values of a file have equal bytes.
-        tools = loaded_suite.resources.names
-        key = agent, tools, msgspec.json.encode((task.graders, _outcome_of(task)))
-        graders = self._graders_by_key.get(key)
+        # Most tasks of a suite have equal graders, and to check and plan them again would be slow. Equal
+        # values of a file have equal bytes. A conftest further down may have registered more tools, beside
+        # which a name that graders look for proves to be misspelt.
+        tools = (loaded_suite.resources.names, len(self._registry.tool_claimants))
+        key = agent, *tools, msgspec.json.encode((loaded.task.graders, _outcome_of(loaded.task)))
+        graders = self._graders.get(key)
         wrong: list[Problem] = []
-        if graders is None:
-            with _adding_problems(wrong, loaded):
+        task = loaded.task
+        with _adding_problems(wrong, loaded):
+            if graders is None:
                 loaded = _inline_file_settings(loaded, self._checker, loaded_suite.folder, self._root)
         # Without the texts of its files a grader would be refused for settings that it has.
         is_readable = not wrong
         one = _TaskInSuite(loaded, loaded_suite, settings, agent)
-        wrong += self._id_conflict(one)
-        label = task.metadata.get("label")
-        is_known = label is None or label in LABELS
-        if not is_known and suite is not None and suite.acts != NOTHING_ACTS:
-            # A misspelt label would silently be left out of every figure.
-            misspelt = ConfigProblem(("metadata", "label"), " or ".join(LABELS), repr(label))
-            wrong += self._problems_of([misspelt], one)
-        unfit: list[Problem] = []
-        if settings.form is not None and suite is not None and settings.agent is not None:
-            # The agent that a suite defines by a form is registered before the tasks are checked with it.
-            form = self._form_of(suite, loaded_suite.folder or self._root)
-            unfit += self._problems_of(self._checker.form(settings.agent, form), one)
-        wrong += unfit
-        if is_readable:
-            wrong += () if unfit else self._agent_problems(one)
-            wrong += self._grader_problems(one) if graders is None else ()
+        wrong += self._own_problems(one)
+        if unfit := self._form_problems(one):
+            wrong += unfit
+        elif is_readable:
+            wrong += self._agent_problems(one)
+        if is_readable and graders is None:
+            wrong += self._grader_problems(one)
         layers: tuple[str, ...] = ()
         prompts: Mapping[str, str] = NOTHING
         with _adding_problems(wrong, loaded):
@@ -244,51 +235,45 @@ class Planner:
             prompts = self._prompts_of(one)
         # Which prompts an agent reads is known only if the agent can be made.
         if prompts and not wrong:
-            mismatches = find_unread_prompts(self._registry.agent_factory(agent), prompts)
-            wrong += self._problems_of(mismatches, one)
+            wrong += self._places(find_unread_prompts(self._registry.agent_factory(agent), prompts), one)
         problems += wrong
         if wrong:
             return None
         if graders is None:
-            # The key does not hold the texts of files, which may differ for other tasks: such graders are not
-            # stored.
-            graders = self._plan_graders(loaded.task, key if loaded.task is task else None)
-        # Here the default agent acts: graders of the work of another agent would score what never happened.
-        for grader in graders if settings.agent is None else ():
-            if wanted := agent_of(self._registry.grader_factory(grader.name)):
-                place = f"{short_path(loaded.file)}:{loaded.line}"
-                self._without_agent.setdefault((wanted, grader.name), []).append(place)
-                break
+            graders = self._plan_graders(loaded.task)
+            if loaded.task is task:  # the key does not hold the texts of files, which may differ elsewhere
+                if len(self._graders) > MOST_GRADERS:
+                    self._graders.clear()
+                self._graders[key] = graders
+        if settings.agent is None:
+            self._note_missing_agent(graders, loaded)
         return self._planned_task(one, graders, layers, prompts), settings
 
-    def _plan_graders(self, task: Task, key: GradersKey | None) -> Graders:
-        """Give a task's graders, a group as its members; they are stored for later tasks under ``key``."""
+    def _plan_graders(self, task: Task) -> Graders:
+        """Give a task's graders, a group as its members."""
         graders = []
         outcome = _outcome_of(task)
         for spec in task.graders:
-            label = spec.label or spec.name
-            one = PlannedGrader(
-                spec.name, label, spec.config or NOTHING, spec.weight, spec.threshold, spec.require
-            )
-            members = [
-                replace(one, name=name, label=f"{spec.label}: {own}" if spec.label else own)
-                for name, own in self._registry.group(spec.name)
-            ]
-            for each in members or [one]:
-                if outcome and OUTCOME not in each.config and self._checker.takes(each.name, OUTCOME):
-                    each = replace(each, config={**each.config, OUTCOME: outcome})
-                graders.append(each)
-        if len(self._equal_graders) > MOST_CONFIGURATIONS:
-            self._equal_graders.clear()
-        # Equal graders are one object for all tasks, and so have one digest.
-        planned = self._equal_graders.setdefault(tuple(map(_grader_key, graders)), tuple(graders))
-        # Not where graders name tools: once a conftest further down has registered more tools, a name here
-        # may prove to be a misspelling of one.
-        if key is not None and not any(map(self._checker.tool_names, task.graders)):
-            if len(self._graders_by_key) > MOST_CONFIGURATIONS:
-                self._graders_by_key.clear()
-            self._graders_by_key[key] = planned
-        return planned
+            config = spec.config or NOTHING
+            members = self._registry.group(spec.name) or ((spec.name, "" if spec.label else spec.name),)
+            for name, own in members:
+                label = ": ".join(filter(None, (spec.label, own)))
+                if outcome and OUTCOME not in config and self._checker.takes(name, OUTCOME):
+                    config_of_one = {**config, OUTCOME: outcome}
+                else:
+                    config_of_one = config
+                graders.append(
+                    PlannedGrader(name, label, config_of_one, spec.weight, spec.threshold, spec.require)
+                )
+        return tuple(graders)
+
+    def _note_missing_agent(self, graders: Graders, loaded: LoadedTask) -> None:
+        """Note that graders of another agent's work would score what the default agent did."""
+        for grader in graders:
+            if wanted := agent_of(self._registry.grader_factory(grader.name)):
+                place = f"{short_path(loaded.file)}:{loaded.line}"
+                self._without_agent.setdefault((wanted, grader.name), []).append(place)
+                return
 
     def _planned_task(
         self, one: _TaskInSuite, graders: Graders, layers: tuple[str, ...], prompts: Mapping[str, str]
@@ -340,91 +325,95 @@ class Planner:
             else "",
             acting_files=suite.acts.files if suite else (),
             acting_tools=suite.acts.tools if suite else (),
-            form=self._form_of(suite, loaded_suite.folder or self._root)
-            if suite and settings.form
-            else self._registry.agent_form_of(agent),
+            form=self._form_of(one) if settings.form else self._registry.agent_form_of(agent),
             proxy=suite.proxy if suite else NOTHING,
             model_hosts=suite.http.models if suite else (),
             ignored_hosts=suite.http.ignore if suite else (),
         )
 
     def _layers_of(self, one: _TaskInSuite) -> tuple[str, ...]:
-        loaded, folder = one.loaded, one.loaded_suite.folder
-        named = not {"base_fixture", "fixture_dir"}.isdisjoint(loaded.task.input)
-        if not named and not self._source_of(loaded.file).own_folder:
-            # No fixture is named, and no ``workspace/`` folder can lie beside a file that is not called
-            # task.*.
+        file = one.loaded.file
+        # A ``workspace/`` folder lies only beside a file that is called task.*.
+        if {"base_fixture", "fixture_dir"}.isdisjoint(one.task.input) and not is_task_name(file):
             return ()
-        layers = tuple(map(str, workspace_layers(loaded.task, folder, loaded.file, self._root)))
+        layers = tuple(map(str, workspace_layers(one.task, one.loaded_suite.folder, file, self._root)))
         self._started_from.update(layers)
         return layers
 
     def _prompts_of(self, one: _TaskInSuite) -> Mapping[str, str]:
-        if not one.task.prompts and not (one.suite and one.suite.prompts):
+        if not one.settings.prompts:
             return NOTHING
         files = prompt_files(one.task, one.suite, one.loaded_suite.folder, one.loaded.file, self._root)
         key = tuple(files.items())
         if key not in self._prompts:
-            self._prompts[key] = {name: text_of(path) for name, path in key}
+            self._prompts[key] = {name: _text_of(path) for name, path in key}
         return self._prompts[key]
 
-    def _form_of(self, suite: Suite, folder: Path) -> Mapping[str, Any]:
-        if not isinstance(suite.agent, AgentForm):
+    def _form_of(self, one: _TaskInSuite) -> Mapping[str, Any]:
+        suite = one.suite
+        if suite is None or not isinstance(suite.agent, AgentForm):
             return NOTHING
         if suite.name not in self._forms:
+            folder = one.loaded_suite.folder or self._root
             self._forms[suite.name] = _form_data(suite.agent, suite, folder, self._root)
         return self._forms[suite.name]
 
     def _source_of(self, file: Path) -> _TaskSource:
-        if self._last is None or self._last.file is not file:
+        if self._source is None or self._source.file is not file:
             names = short_path(file), path_in_root(file, self._root)
-            self._last = _TaskSource(file, *names, is_task_name(file), recordings_of(file, self._root))
-        return self._last
+            self._source = _TaskSource(file, *names, recordings_of(file, self._root))
+        return self._source
 
-    def _id_conflict(self, one: _TaskInSuite) -> list[Problem]:
-        """Give the problem of an id that is no file name on some system, or is taken in its suite there."""
+    def _own_problems(self, one: _TaskInSuite) -> Iterator[Problem]:
+        """Give the problems of the task's label, and of an id that its suite cannot take."""
         loaded, id, suite = one.loaded, one.task.id, one.suite.name if one.suite else ""
         here = ((loaded.place and loaded.place.file) or loaded.file, loaded.line)
         if trouble := unportable_name_reason(id):
-            return [loaded.problem(("id",), "an id that files of any system may have", f"{id!r}, {trouble}")]
-        first, file, line = self._ids.setdefault((suite, same_file_key(id)), (id, *here))
-        if (file, line) == here:
+            yield loaded.problem(("id",), "an id that files of any system may have", f"{id!r}, {trouble}")
+        else:
+            first, file, line = self._ids.setdefault((suite, same_file_key(id)), (id, *here))
+            if (file, line) != here:
+                also = "is also" if first == id else f"some systems take for {first!r}"
+                found = f"{id!r}, which {also} in {short_path(file)}:{line}"
+                yield loaded.problem(("id",), "an id that no other task of the suite has", found)
+        label = one.task.metadata.get("label")
+        if label is not None and label not in LABELS and one.suite and one.suite.acts != NOTHING_ACTS:
+            # A misspelt label would silently be left out of every figure.
+            yield loaded.problem(("metadata", "label"), " or ".join(LABELS), repr(label))
+
+    def _form_problems(self, one: _TaskInSuite) -> list[Problem]:
+        """Register the agent that a suite defines by a form, before tasks are checked with it."""
+        name = one.settings.agent
+        if one.settings.form is None or name is None:
             return []
-        also = "is also" if first == id else f"some systems take for {first!r}"
-        found = f"{id!r}, which {also} in {short_path(file)}:{line}"
-        return [loaded.problem(("id",), "an id that no other task of the suite has", found)]
+        return list(self._places(self._checker.form(name, self._form_of(one)), one))
 
     def _agent_problems(self, one: _TaskInSuite) -> Iterator[Problem]:
-        settings, task, suite_tools = one.settings, one.task, one.loaded_suite.resources.names
-        prompts = (*settings.prompts, *self._names_in_variants)
-        mismatches = self._checker.agent(one.agent, settings.settings, task.input, suite_tools, prompts)
-        if task.faults:
-            # A fault whose tool is not offered would never strike.
-            offered = settings.settings.get("tools", self._suite_tools_offered(one.agent, suite_tools))
-            mismatches += [
-                ConfigProblem(("faults", index, "tool"), f"one of {', '.join(offered)}", repr(fault.tool))
-                for index, fault in enumerate(task.faults)
-                if offered and fault.tool not in offered
-            ]
-        return self._problems_of(mismatches, one)
-
-    def _suite_tools_offered(self, agent: str, suite_tools: Sequence[str]) -> Sequence[str]:
-        """Give the suite's tools, where the agent's class has tools and no settings choose among them."""
-        if not suite_tools:
-            return ()
+        settings, task, tools = one.settings.settings, one.task, one.loaded_suite.resources.names
+        prompts = (*one.settings.prompts, *self._names_in_variants)
+        yield from self._places(self._checker.agent(one.agent, settings, task.input, tools, prompts), one)
+        if not task.faults:
+            return
+        # The suite's tools are offered where the agent's class has tools and no settings choose among them.
         try:
-            return suite_tools if tools_of(self._registry.agent_factory(agent)) is not None else ()
+            takes_tools = tools_of(self._registry.agent_factory(one.agent)) is not None
         except (UnknownName, NotImported):  # which is reported already
-            return ()
+            takes_tools = False
+        offered = settings.get("tools", tools if takes_tools else ())
+        for index, fault in enumerate(task.faults):
+            if offered and fault.tool not in offered:  # it would never strike
+                wrong = ConfigProblem(
+                    ("faults", index, "tool"), f"one of {', '.join(offered)}", repr(fault.tool)
+                )
+                yield from self._places([wrong], one)
 
     def _grader_problems(self, one: _TaskInSuite) -> Iterator[Problem]:
+        tools = one.loaded_suite.resources.names
         for index, spec in enumerate(one.task.graders):
-            wrong = self._checker.grader(spec) or self._checker.misnamed_tools(
-                spec, one.agent, one.loaded_suite.resources.names
-            )
-            yield from self._problems_of([each.below("graders", index) for each in wrong], one)
+            wrong = self._checker.grader(spec) or self._checker.misnamed_tools(spec, one.agent, tools)
+            yield from self._places([each.below("graders", index) for each in wrong], one)
 
-    def _problems_of(self, mismatches: Sequence[ConfigProblem], one: _TaskInSuite) -> Iterator[Problem]:
+    def _places(self, mismatches: Iterable[ConfigProblem], one: _TaskInSuite) -> Iterator[Problem]:
         """Give each problem with its place, in the task's file or in the suite's."""
         loaded = one.loaded
         for path, *rest in mismatches:
@@ -486,12 +475,6 @@ def _outcome_of(task: Task) -> object:
     return task.reference_solution.expected_outcome if task.reference_solution else None
 
 
-def _grader_key(grader: PlannedGrader) -> Hashable:
-    # The configuration as text: as values of Python, True would equal 1.
-    config = canonical_json(grader.config) if grader.config else ""
-    return grader.name, grader.label, config, grader.weight, grader.threshold, grader.required
-
-
 def _inline_file_settings(
     loaded: LoadedTask, checker: RegistrationCheck, suite_dir: Path | None, root: Path
 ) -> LoadedTask:
@@ -501,7 +484,7 @@ def _inline_file_settings(
         endings = checker.files_of(spec.name) if spec.config else None
         if endings:
             files = grader_files(loaded.task, index, endings, suite_dir, loaded.file, root)
-            texts[index] = {key: text_of(path) for key, path in files.items()}
+            texts[index] = {key: _text_of(path) for key, path in files.items()}
     if not any(texts.values()):
         return loaded
     graders = tuple(
@@ -511,7 +494,7 @@ def _inline_file_settings(
     return replace(loaded, task=replace(loaded.task, graders=graders))
 
 
-def text_of(path: Path) -> str:
+def _text_of(path: Path) -> str:
     """Read a file that has to be text in UTF-8."""
     try:
         return read_bytes(path).decode("utf-8")

@@ -211,7 +211,7 @@ class Preflight:
 
     def check_promoted(self) -> None:
         """Refuse promoted names that no task has, in suites that were to be collected as a whole."""
-        problems = self._planner.promoted.problems(self._collected())
+        problems = self._planner.unknown_promoted(self._collected())
         if problems:
             raise UsageMistake(str(ProblemsFound(problems)))
 

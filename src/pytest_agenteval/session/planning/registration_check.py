@@ -43,54 +43,6 @@ from pytest_agenteval.text.errors import (
 )
 from pytest_agenteval.text.json_values import canonical_json
 
-_VALUES = frozenset({Any, NoneType, bool, int, float, str, list, tuple, dict})
-_HOLDERS = frozenset({Union, UnionType, list, tuple, dict, Mapping, Sequence})
-
-
-def plainly_takes(factory: type, settings: Mapping[str, Any]) -> bool:
-    """Whether msgspec accepts each value for its type, and the class can be made of the values."""
-    # False means that pydantic has to look, whose import takes 0.1 s. Either a hint or the class says more
-    # than msgspec understands, or something is wrong, which pydantic explains.
-    if _configures_pydantic(factory):
-        return False
-    try:
-        hints = _plain_hints(factory)
-        factory(**{name: convert(value, hints[name]) for name, value in settings.items()})
-    except Exception:  # pydantic explains it
-        return False
-    return True
-
-
-@cache
-def _plain_hints(factory: type) -> dict[str, Any]:
-    hints = get_type_hints(factory, include_extras=True)
-    return {name: hint for name, hint in hints.items() if is_plain(hint)}
-
-
-@cache
-def _configures_pydantic(factory: type) -> bool:
-    """Whether a class gives pydantic more than type hints: validators, a configuration, ``Field``."""
-    settings = fields(factory) if is_dataclass(factory) else ()
-    if any(setting.metadata or _is_of_pydantic(setting.default) for setting in settings):
-        return True
-    entries = (entry for kind in factory.__mro__ for entry in vars(kind).items())
-    return any("_pydantic_" in name or _is_of_pydantic(value) for name, value in entries)
-
-
-def _is_of_pydantic(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == "pydantic"
-
-
-def is_plain(hint: Any) -> bool:
-    """Whether msgspec accepts no value for this hint that pydantic would refuse.
-
-    ``Annotated`` is never plain: only pydantic may understand what it adds.
-    """
-    origin = get_origin(hint)
-    if origin in _HOLDERS:
-        return all(arg is ... or is_plain(arg) for arg in get_args(hint))
-    return origin is Literal or hint in _VALUES
-
 
 class ConfigProblem(NamedTuple):
     """One thing that does not fit, at a key of the task."""
@@ -105,72 +57,136 @@ class ConfigProblem(NamedTuple):
         return self._replace(path=(*steps, *self.path))
 
 
+# Types for which msgspec accepts no value that pydantic would refuse. pydantic's import takes 0.1 s, so it
+# only looks where a class says more, and where something is wrong, which it explains.
+_VALUES = frozenset({Any, NoneType, bool, int, float, str, list, tuple, dict})
+_HOLDERS = frozenset({Union, UnionType, list, tuple, dict, Mapping, Sequence})
+
+
+def _is_plain(hint: Any) -> bool:
+    """Whether a type consists of such types; ``Annotated`` never does: only pydantic may understand it."""
+    origin = get_origin(hint)
+    if origin in _HOLDERS:
+        return all(arg is ... or _is_plain(arg) for arg in get_args(hint))
+    return origin is Literal or hint in _VALUES
+
+
+@cache
+def _plain_hints(factory: type) -> dict[str, Any] | None:
+    """Give the plain type hints of a dataclass; None where it gives pydantic more than hints."""
+
+    def is_of_pydantic(value: object) -> bool:
+        return type(value).__module__.partition(".")[0] == "pydantic"
+
+    if any(setting.metadata or is_of_pydantic(setting.default) for setting in fields(factory)):
+        return None
+    entries = (entry for kind in factory.__mro__ for entry in vars(kind).items())
+    if any("_pydantic_" in name or is_of_pydantic(value) for name, value in entries):
+        return None
+    hints = get_type_hints(factory, include_extras=True)
+    return {name: hint for name, hint in hints.items() if _is_plain(hint)}
+
+
+def plainly_takes(factory: type, settings: Mapping[str, Any]) -> bool:
+    """Whether msgspec accepts each value for its type, and the class can be made of the values."""
+    try:
+        hints = _plain_hints(factory)
+        if hints is None:
+            return False
+        factory(**{name: convert(value, hints[name]) for name, value in settings.items()})
+    except Exception:  # pydantic explains it
+        return False
+    return True
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _type_problems(name: str, kind: Any, value: Any) -> list[ConfigProblem]:
+    """Give what pydantic finds wrong with a value of a file; nothing where it cannot read the type."""
+    from pydantic import ValidationError
+
+    try:
+        # Validated as JSON: strict mode then takes a list for a tuple, but no text for a number.
+        _adapter(kind).validate_json(canonical_json(value), strict=True)
+    except ValidationError as error:
+        return [_from_pydantic(name, each, value) for each in error.errors(include_url=False)]
+    except Exception:  # the class itself has to say what it expects
+        return []
+    return []
+
+
+def _from_pydantic(name: str, detail: Any, settings: Any) -> ConfigProblem:
+    path: KeyPath = ()
+    for step in detail["loc"]:  # pydantic adds the names of branches of unions, which stand in no file
+        try:
+            settings = settings[step]
+        except (KeyError, IndexError, TypeError):
+            break
+        path = (*path, step)
+    if detail["type"] in ("value_error", "assertion_error"):
+        refused = problem_of_refusal(name, detail["ctx"]["error"])
+        return refused if refused.path else refused._replace(path=path)
+    if detail["type"].startswith("missing"):
+        return _missing_setting(detail["loc"][-1])
+    expected = detail["msg"].lower().removeprefix("input should be ").replace("a valid string", "a text")
+    return ConfigProblem(
+        path, expected, value_text(detail["input"]), quotes_hint(detail["type"], detail["input"])
+    )
+
+
 def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
     """Give the unknown, missing and wrongly typed settings of a dataclass; nothing for other factories."""
     if not is_dataclass(factory) or not isinstance(factory, type):
         return ()
     # A grader states its version itself, even where that is a field: no file sets it.
     names = {field.name for field in fields(factory) if field.init} - {"version"}
-    unknown = [
-        ConfigProblem((key,), one_of(names), f"unknown key {key!r}", did_you_mean(key, names))
-        for key in settings
-        if key not in names
-    ]
+    unknown = [_unknown_key(key, names) for key in settings if key not in names]
     if unknown or plainly_takes(factory, settings):
         return tuple(unknown)
+    # Several branches of a union report the same value; the first report is enough.
     by_path: dict[KeyPath, ConfigProblem] = {}
-    for error in _pydantic_errors(factory, settings):
-        problem = _from_pydantic(name, error, settings)
-        # Several branches of a union report the same value; the first report is enough.
+    for problem in _type_problems(name, factory, settings):
         by_path.setdefault(problem.path, problem)
     return tuple(by_path.values())
 
 
-def _wrong_agent_settings(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+def _agent_setting_problems(
+    name: str, factory: Any, settings: Mapping[str, Any]
+) -> tuple[ConfigProblem, ...]:
     """Give the settings with which an agent cannot be made, or cannot be called."""
     filled = [key for key in settings if key in getattr(factory, "fills", ())]
     if filled:
         expected = "no setting: what the parameter of this name is given comes from the trial"
         return tuple(ConfigProblem((key,), expected, repr(key)) for key in filled)
     makes = getattr(factory, "makes", None)
-    own = factory.made_with(settings) if makes is not None else {}
+    own = settings if makes is None else factory.made_with(settings)
     return (
         find_config_problems(name, factory, settings)
         or _unaccepted_settings(factory, settings)
         or (find_config_problems(name, makes, own) if own else ())
-        or _model_problems(name, makes or factory, own if makes is not None else settings)
+        or _model_problems(name, makes or factory, own)
         or tuple(_untyped_problems(name, factory, settings))
     )
 
 
-def _untyped_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> Iterator[ConfigProblem]:
-    """Give the settings that do not have the types of a function's parameters, the last parameter first."""
-    # A parameter without a type takes anything, as does one whose type pydantic cannot read.
-    if not settings or is_dataclass(factory):
-        return
-    try:
-        parameters = list(inspect.signature(factory, eval_str=True).parameters.values())
-    except Exception:  # there is no signature, or a hint that cannot be evaluated here
-        return
-    for each in reversed(parameters):
-        key, kind = each.name, each.annotation
-        is_named = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and key in settings
-        is_typed = kind is not inspect.Parameter.empty and not isinstance(kind, str)
-        if is_named and is_typed and not _plainly_fits(settings[key], kind):
-            # For a union, only the error of the first branch is reported.
-            for error in _pydantic_errors(kind, settings[key])[:1]:
-                yield _from_pydantic(name, error, settings[key]).below(key)
-
-
-def _plainly_fits(value: Any, kind: Any) -> bool:
-    """Whether msgspec accepts a value for a type; False also where only pydantic can decide."""
-    try:
-        if not is_plain(kind):
-            return False
-        convert(value, kind)
-    except Exception:  # pydantic explains it
-        return False
-    return True
+def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+    """Give the settings that a class or a function does not take, and those that it lacks."""
+    accepted = None if is_dataclass(factory) else accepted_settings(factory)
+    if accepted is None:
+        return ()
+    names, needed = accepted
+    expected = "" if names else "no settings: the agent takes none"
+    if isinstance(factory, InstanceFactory):
+        expected = f"no settings: it was registered as {factory.words}"
+    unknown = [_unknown_key(key, names, expected) for key in settings if key not in names]
+    # ``parameter_problems`` of a user's function finds those that nothing fills.
+    lacking = [] if hasattr(factory, "filled") else [key for key in needed if key not in settings]
+    return (*unknown, *map(_missing_setting, lacking))
 
 
 def _model_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
@@ -188,88 +204,28 @@ def _model_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tup
     return ()
 
 
-def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-    """Give the settings that a class or a function does not take, and those that it lacks."""
-    accepted = None if is_dataclass(factory) else accepted_settings(factory)
-    if accepted is None:
-        return ()
-    names, needed = accepted
-    ready = isinstance(factory, InstanceFactory)
-    expected = f"no settings: it was registered as {factory.words}" if ready else one_of(names)
-    if not ready and not names:
-        expected = "no settings: the agent takes none"
-    unknown = [key for key in settings if key not in names]
-    # The parameters of a user's function are checked by ``_unfilled_parameters``.
-    needed = () if hasattr(factory, "filled") else needed
-    return (
-        *(
-            ConfigProblem((key,), expected, f"unknown key {key!r}", did_you_mean(key, names))
-            for key in unknown
-        ),
-        *(_missing_setting(key) for key in needed if key not in settings),
-    )
-
-
-def _unfilled_parameters(
-    factory: Any, settings: Mapping[str, Any], prompts: Collection[str] = ()
-) -> list[ConfigProblem]:
-    """Give the parameters of a user's function that nothing fills, where a suite names the function."""
-    problems = getattr(factory, "parameter_problems", None)
-    return [ConfigProblem(*it) for it in problems(settings, prompts)] if problems is not None else []
-
-
-def _missing_setting(key: str) -> ConfigProblem:
-    return ConfigProblem((key,), "a value: it has no default", f"no key {key!r}")
-
-
-def setting_names(factory: Any) -> Collection[str]:
-    """Give the names of the settings that a factory takes, as far as they are known."""
-    accepted = accepted_settings(factory)
-    return () if accepted is None else accepted[0]
-
-
-@cache
-def _adapter(kind: Any) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
-
-
-def _pydantic_errors(kind: Any, value: Any) -> list[Any]:
-    """Give the errors that pydantic finds in a value of a file; nothing where it cannot read the type."""
-    from pydantic import ValidationError
-
+def _untyped_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> Iterator[ConfigProblem]:
+    """Give the settings that do not have the types of a function's parameters, the last parameter first."""
+    # A parameter without a type takes anything, as does one whose type pydantic cannot read.
+    if not settings or is_dataclass(factory):
+        return
     try:
-        # Validated as JSON: strict mode then takes a list for a tuple, but no text for a number.
-        _adapter(kind).validate_json(canonical_json(value), strict=True)
-    except ValidationError as error:
-        return list(error.errors(include_url=False))
-    except Exception:  # the class itself has to say what it expects
-        return []
-    return []
-
-
-def _from_pydantic(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
-    if detail["type"] in ("value_error", "assertion_error"):
-        refused = problem_of_refusal(name, detail["ctx"]["error"])
-        return refused if refused.path else refused._replace(path=_path_in_file(detail["loc"], settings))
-    if detail["type"].startswith("missing"):
-        return _missing_setting(detail["loc"][-1])
-    expected = detail["msg"].lower().removeprefix("input should be ").replace("a valid string", "a text")
-    path, hint = _path_in_file(detail["loc"], settings), quotes_hint(detail["type"], detail["input"])
-    return ConfigProblem(path, expected, value_text(detail["input"]), hint)
-
-
-def _path_in_file(loc: KeyPath, settings: Any) -> KeyPath:
-    """Give the steps of ``loc`` that stand in the file: pydantic adds the names of branches of unions."""
-    path: KeyPath = ()
-    for step in loc:
+        parameters = list(inspect.signature(factory, eval_str=True).parameters.values())
+    except Exception:  # there is no signature, or a hint that cannot be evaluated here
+        return
+    for each in reversed(parameters):
+        key, kind = each.name, each.annotation
+        is_named = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and key in settings
+        if not is_named or kind is inspect.Parameter.empty or isinstance(kind, str):
+            continue
         try:
-            settings = settings[step]
-        except (KeyError, IndexError, TypeError):
-            break
-        path = (*path, step)
-    return path
+            fits = _is_plain(kind)
+            convert(settings[key], kind if fits else Any)
+        except Exception:  # pydantic explains it
+            fits = False
+        # For a union, only the error of the first branch is reported.
+        for problem in () if fits else _type_problems(name, kind, settings[key])[:1]:
+            yield problem.below(key)
 
 
 def problem_of_refusal(name: str, refused: object) -> ConfigProblem:
@@ -279,22 +235,31 @@ def problem_of_refusal(name: str, refused: object) -> ConfigProblem:
     return ConfigProblem((), f"settings that {name} takes", str(refused) or type(refused).__name__)
 
 
-def one_of(names: Collection[str], name: str = "") -> str:
+def _one_of(names: Collection[str], name: str = "") -> str:
     """List the known names; if there are very many, those nearest to ``name``."""
     return f"one of {nearest_names(name, names)}" if names else "nothing: there is none"
 
 
-# How many configurations of graders are remembered: most tasks of a suite have the same few.
-MOST_CONFIGURATIONS = 4096
-_GRADING_FUNCTION = "a function that grades has one parameter, and its name is evidence"
-_BESIDE_CONFIG = "a grader's own settings stand in `config: {...}`"
+def _unknown_key(key: str, names: Collection[str], expected: str = "") -> ConfigProblem:
+    return ConfigProblem((key,), expected or _one_of(names), f"unknown key {key!r}", did_you_mean(key, names))
+
+
+def _missing_setting(key: str) -> ConfigProblem:
+    return ConfigProblem((key,), "a value: it has no default", f"no key {key!r}")
+
+
+def _misfits(thing: Any, traits: Any, word: str, key: str) -> tuple[ConfigProblem, ...]:
+    return tuple(
+        ConfigProblem((key,), f"{word} {expected}", found) for expected, found in misfit_traits(thing, traits)
+    )
 
 
 class RegistrationCheck:
-    """Compares names and settings with what is registered; equal ones are looked at once."""
+    """Compares names and settings with what is registered; an agent's equal ones are looked at once."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        # Only what fits: a conftest further down may still offer what is unknown now.
         self._accepted: set[Hashable] = set()
 
     def agent(
@@ -310,22 +275,25 @@ class RegistrationCheck:
         try:
             factory: Any = self._registry.agent_factory(name)
         except UnknownName as unknown:
-            return [_unknown_name(unknown).below("agent")]
+            return [self._unknown_name("agent", unknown)]
         except NotImported as lost:
             return [ConfigProblem(("agent",), lost.expected, lost.found, lost.hint)]
-        key = ("agent", name, canonical_json(settings) if settings else "", tools, prompts)
-        wrong: tuple[ConfigProblem, ...] = ()
+        key = (name, canonical_json(settings) if settings else "", tools, prompts)
+        wrong: list[ConfigProblem] = []
         if key not in self._accepted:
             # The agent itself is checked first: a broken class cannot say which settings it takes.
-            if unfit := _unfit_agent(factory, settings):
-                return unfit
-            wrong = _wrong_agent_settings(name, factory, settings)
-            if not wrong and (unfilled := _unfilled_parameters(factory, settings, prompts)):
-                return unfilled
-            wrong = tuple(mismatch.below("settings") for mismatch in wrong)
+            if fault := construction_fault(AGENT, factory, settings):
+                return [ConfigProblem(("agent",), AGENT.how, fault)]
+            if misfits := _misfits(factory, AGENT_TRAITS, "an agent's", "agent"):
+                return [*misfits]
+            wrong = [each.below("settings") for each in _agent_setting_problems(name, factory, settings)]
+            # Parameters of a user's function that nothing fills, where a suite names the function.
+            unfilled = getattr(factory, "parameter_problems", None)
+            if not wrong and unfilled is not None and (lacking := unfilled(settings, prompts)):
+                return [ConfigProblem(*each) for each in lacking]
             wrong = wrong or self._unknown_tools(factory, settings, tools)
             if not wrong:
-                self._accept(key)
+                self._accepted.add(key)
         return [*wrong, *_input_problems(factory, task_input)]
 
     def form(self, name: str, form: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
@@ -344,94 +312,10 @@ class RegistrationCheck:
         if members:
             specs = [replace(spec, name=member) for member, _ in members]
             return tuple(dict.fromkeys(problem for each in specs for problem in self.grader(each)))
-        key = ("grader", spec.name, canonical_json(spec.config) if spec.config else "")
-        wrong = () if key in self._accepted else self._grader(spec)
-        if not wrong:
-            self._accept(key)
-        return wrong
-
-    def takes(self, name: str, setting: str) -> bool:
-        """Whether a grader is known to have this setting; False for one that is no dataclass."""
-        factory = self._registry.grader_factory(name)
-        return is_dataclass(factory) and setting in {field.name for field in fields(factory) if field.init}
-
-    def settings_of_agent(self, name: str) -> Collection[str]:
-        """Give the names of an agent's settings, as far as they are known."""
-        try:
-            return setting_names(self._registry.agent_factory(name))
-        except (UnknownName, NotImported):
-            return ()
-
-    def files_of(self, name: str) -> Mapping[str, str]:
-        """Give the settings of a grader that may name a file, each with the ending of such a name."""
-        factory = self._grader_factory(name)
-        return files_of(factory) if factory is not None else NOTHING
-
-    def tool_names(self, spec: GraderSpec) -> str | Sequence[str] | None:
-        factory = self._grader_factory(spec.name)
-        return spec.config.get(tools_setting_of(factory)) if factory is not None else None
-
-    def misnamed_tools(
-        self, spec: GraderSpec, agent: str, tools: Collection[str]
-    ) -> tuple[ConfigProblem, ...]:
-        """Give the unknown tools that a grader's settings name and that are close to a known name."""
-        # A name that is close to none may be meant: a grader may check that a tool was not called.
-        names = self.tool_names(spec)
-        if not names:
-            return ()
-        try:
-            setting = tools_setting_of(self._registry.grader_factory(spec.name))
-            own = tools_of(self._registry.agent_factory(agent))
-        except (UnknownName, NotImported):  # which is reported already
-            return ()
-        # A class may list its tools. Where they are a field, the settings choose among the suite's tools.
-        offered = {*self._registry.tools, *tools, *(own if isinstance(own, list | tuple) else ())}
-        listed = [((), names)] if isinstance(names, str) else [((at,), name) for at, name in enumerate(names)]
-        return tuple(
-            ConfigProblem(
-                ("config", setting, *at), one_of(offered, name), repr(name), did_you_mean(name, offered)
-            )
-            for at, name in listed
-            if name not in offered and _is_nearly(name, offered)
-        )
-
-    def _grader_factory(self, name: str) -> Any | None:
-        """Give what makes a grader; None for an unknown name, and for a group."""
-        try:
-            return None if self._registry.group(name) else self._registry.grader_factory(name)
-        except (UnknownName, NotImported):
-            return None
-
-    def _accept(self, key: Hashable) -> None:
-        # Only what fits is remembered: a conftest further down may still offer what is unknown now.
-        if len(self._accepted) > MOST_CONFIGURATIONS:
-            self._accepted.clear()
-        self._accepted.add(key)
-
-    def _unknown_tools(
-        self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
-    ) -> tuple[ConfigProblem, ...]:
-        own = tools_of(factory)
-        # A class may list its tools. Where they are a field, the settings list them, else the suite does.
-        at: KeyPath = ("settings", "tools") if "tools" in settings else ("agent",)
-        names = settings.get("tools", own if isinstance(own, list | tuple) else ()) if own is not None else ()
-        offered = {*self._registry.tools, *tools} if names else ()
-        return tuple(
-            ConfigProblem(
-                (*at, *([index] if at != ("agent",) else [])),
-                one_of(offered, name),
-                f"{name!r}, no registered tool",
-                did_you_mean(name, offered),
-            )
-            for index, name in enumerate(names)
-            if name not in offered
-        )
-
-    def _grader(self, spec: GraderSpec) -> tuple[ConfigProblem, ...]:
         try:
             factory = self._registry.grader_factory(spec.name)
         except UnknownName as unknown:
-            return (_unknown_name(unknown).below("name"),)
+            return (self._unknown_name("name", unknown),)
         except NotImported as lost:
             return (ConfigProblem(("name",), lost.expected, lost.found),)
         wrong = find_config_problems(spec.name, factory, spec.config)
@@ -443,24 +327,82 @@ class RegistrationCheck:
             else:
                 if not callable(getattr(grader, GRADER.method, None)):
                     return (ConfigProblem(("name",), GRADER.how, repr(grader)),)
-                misfits = misfit_traits(grader, GRADER_TRAITS)
-                return tuple(
-                    ConfigProblem(("name",), f"a grader's {expected}", found) for expected, found in misfits
-                )
+                return _misfits(grader, GRADER_TRAITS, "a grader's", "name")
             is_function = not refusal.hint and inspect.isfunction(factory)
             if is_function and construction_fault(GRADER, factory, spec.config):
                 # The function itself grades, but was registered as one that makes a grader.
-                refusal = refusal._replace(hint=_GRADING_FUNCTION)
+                hint = "a function that grades has one parameter, and its name is evidence"
+                refusal = refusal._replace(hint=hint)
             wrong = (refusal,)
         return tuple(mismatch.below("config") for mismatch in wrong)
 
+    def takes(self, name: str, setting: str) -> bool:
+        """Whether a grader is known to have this setting; False for one that is no dataclass."""
+        factory = self._registry.grader_factory(name)
+        return is_dataclass(factory) and setting in {field.name for field in fields(factory) if field.init}
 
-def _unfit_agent(factory: Any, settings: Mapping[str, Any]) -> list[ConfigProblem]:
-    """Give the problems of a factory that makes no agent, or whose traits have wrong values."""
-    if refusal := construction_fault(AGENT, factory, settings):
-        return [ConfigProblem(("agent",), AGENT.how, refusal)]
-    misfits = misfit_traits(factory, AGENT_TRAITS)
-    return [ConfigProblem(("agent",), f"an agent's {expected}", found) for expected, found in misfits]
+    def files_of(self, name: str) -> Mapping[str, str]:
+        """Give the settings of a grader that may name a file, each with the ending of such a name."""
+        factory = self._grader_factory(name)
+        return files_of(factory) if factory is not None else NOTHING
+
+    def misnamed_tools(self, spec: GraderSpec, agent: str, tools: Collection[str]) -> Iterator[ConfigProblem]:
+        """Give the unknown tools that a grader's settings name and that are close to a known name."""
+        # A name that is close to none may be meant: a grader may check that a tool was not called.
+        factory = self._grader_factory(spec.name)
+        setting = tools_setting_of(factory) if factory is not None else ""
+        names = spec.config.get(setting)
+        if not names:
+            return
+        try:
+            own = tools_of(self._registry.agent_factory(agent))
+        except (UnknownName, NotImported):  # which is reported already
+            return
+        # A class may list its tools. Where they are a field, the settings choose among the suite's tools.
+        offered = {*self._registry.tools, *tools, *(own if isinstance(own, list | tuple) else ())}
+        listed = [((), names)] if isinstance(names, str) else [((at,), name) for at, name in enumerate(names)]
+        for at, name in listed:
+            if name not in offered and _is_nearly(name, offered):
+                hint = did_you_mean(name, offered)
+                yield ConfigProblem(("config", setting, *at), _one_of(offered, name), repr(name), hint)
+
+    def settings_of(self, *, agent: str = "", grader: str = "") -> Collection[str]:
+        """Give the names of the settings of an agent or a grader, as far as they are known."""
+        try:
+            factory = self._registry.agent_factory(agent) if agent else self._grader_factory(grader)
+        except (UnknownName, NotImported):
+            return ()
+        accepted = accepted_settings(factory) if factory is not None else None
+        return () if accepted is None else accepted[0]
+
+    def _grader_factory(self, name: str) -> Any | None:
+        """Give what makes a grader; None for an unknown name, and for a group."""
+        try:
+            return None if self._registry.group(name) else self._registry.grader_factory(name)
+        except (UnknownName, NotImported):
+            return None
+
+    def _unknown_tools(
+        self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
+    ) -> list[ConfigProblem]:
+        own = tools_of(factory)
+        # A class may list its tools. Where they are a field, the settings list them, else the suite does.
+        names = settings.get("tools", own if isinstance(own, list | tuple) else ()) if own is not None else ()
+        offered = {*self._registry.tools, *tools} if names else ()
+        return [
+            ConfigProblem(
+                ("settings", "tools", index) if "tools" in settings else ("agent",),
+                _one_of(offered, name),
+                f"{name!r}, no registered tool",
+                did_you_mean(name, offered),
+            )
+            for index, name in enumerate(names)
+            if name not in offered
+        ]
+
+    @staticmethod
+    def _unknown_name(key: str, unknown: UnknownName) -> ConfigProblem:
+        return ConfigProblem((key,), _one_of(unknown.known, unknown.name), repr(unknown.name), unknown.hint)
 
 
 def _input_problems(factory: Any, task_input: Mapping[str, Any]) -> list[ConfigProblem]:
@@ -481,19 +423,14 @@ def _is_nearly(name: str, names: Iterable[str]) -> bool:
     return bool(get_close_matches(name.casefold(), [other.casefold() for other in names], cutoff=0.8))
 
 
-def _unknown_name(unknown: UnknownName) -> ConfigProblem:
-    return ConfigProblem((), one_of(unknown.known, unknown.name), repr(unknown.name), unknown.hint)
-
-
 def add_placement_hints(
-    problems: tuple[Problem, ...], registered: RegistrationCheck, agent: str
+    problems: Iterable[Problem], registered: RegistrationCheck, agent: str
 ) -> Iterator[Problem]:
     """Give the problems of task and suite files, with a hint where an unknown key is a setting."""
     # ``agent`` is the agent whose settings are meant where a file names none.
     for problem in problems:
-        hint = ""
-        if problem.path and problem.found.startswith("unknown key "):
-            hint = _placement_hint(problem, registered, agent)
+        is_unknown = problem.path and problem.found.startswith("unknown key ")
+        hint = _placement_hint(problem, registered, agent) if is_unknown else ""
         yield dataclasses.replace(problem, hint=hint) if hint else problem
 
 
@@ -507,16 +444,15 @@ def _placement_hint(problem: Problem, registered: RegistrationCheck, agent: str)
         owner = {}
     owner = owner if isinstance(owner, dict) else {}
     if len(above) > 1 and above[-2] == "graders":
-        name = str(owner.get("name"))
-        factory = registered._grader_factory(name)
-        is_setting = key in (setting_names(factory) if factory is not None else ())
-        return belongs_in_hint("config", key) if is_setting else problem.hint or _BESIDE_CONFIG
+        if key in registered.settings_of(grader=str(owner.get("name"))):
+            return belongs_in_hint("config", key)
+        return problem.hint or "a grader's own settings stand in `config: {...}`"
     if not all(isinstance(step, int) for step in above):
         return ""
     # A task, a task of a list, or a suite.
     if key in ("content", "base_fixture", "fixture_dir") and "graders" in owner:
         return belongs_in_hint("input", key)
-    is_setting = key in registered.settings_of_agent(str(owner.get("agent") or agent))
+    is_setting = key in registered.settings_of(agent=str(owner.get("agent") or agent))
     return belongs_in_hint("settings", key) if is_setting else ""
 
 

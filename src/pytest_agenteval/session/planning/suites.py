@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import redirect_stderr
 from glob import iglob
 from pathlib import Path
@@ -35,8 +35,9 @@ from pytest_agenteval.tasks.referenced_files import (
     files_named_by_tasks,
     suite_paths,
 )
-from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Suite
+from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean, nearest_names
+from pytest_agenteval.text.formatting import pluralize
 
 
 class SuiteResources(Record, frozen=True):
@@ -70,9 +71,6 @@ def recordings_of(file: Path, root: Path) -> str:
     return f"{top}cassettes{os.sep}{place}"
 
 
-NO_SOURCES = ToolSources()
-
-
 class LoadedSuite(FrozenValue, frozen=True):
     """A suite and the folder it rules; a file without a suite has an unnamed one of kind ``mixed``."""
 
@@ -90,8 +88,8 @@ NO_SUITE = LoadedSuite(None, None)
 class Suites:
     """The suites below a root; each is read once."""
 
-    def __init__(self, root: Path, sources: ToolSources = NO_SOURCES) -> None:
-        self._root, self._sources = root, sources
+    def __init__(self, root: Path, sources: ToolSources | None = None) -> None:
+        self._root, self._sources = root, sources or ToolSources()
         self._suites: dict[Path, LoadedSuite | ProblemsFound] = {}
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
@@ -198,6 +196,43 @@ class Suites:
         first = self._in_code.setdefault(suite.name, (suite, place))[1]
         return "" if first == place else first
 
+    def unknown_promoted(
+        self, met: Mapping[str, Mapping[str, tuple[str, str]]], collected: Iterable[Path] | None
+    ) -> list[Problem]:
+        """Give the promoted or gated names that no task of their suite has.
+
+        ``met`` holds the bucket and split of the tasks of each suite that were collected. pytest may have
+        passed over others, so the suite's files are read where it lacks a name; a suite is left out where one
+        of them has problems of its own.
+        """
+        below = None if collected is None else list(collected)
+        problems: list[Problem] = []
+        for file, loaded in self._suites.items():
+            suite = loaded.suite if isinstance(loaded, LoadedSuite) else None
+            if suite is None or suite.name not in met:
+                continue
+            if below is not None and not any(file.parent.is_relative_to(path) for path in below):
+                continue
+            known = {
+                "tasks": {*met[suite.name]},
+                "buckets": {bucket for bucket, _ in met[suite.name].values()},
+            }
+            if all(name in known[kind] for kind, name, _ in _promoted_names(suite)):
+                continue
+            try:
+                for task in tasks_of_suite(self, file, suite):
+                    known["tasks"].add(task.task.id)
+                    known["buckets"].add(task.bucket)
+            except ProblemsFound:
+                continue
+            for kind, name, path in _promoted_names(suite):
+                if name not in known[kind]:
+                    line = read_document(file).line_of(path)
+                    expected = f"one of the suite's {kind}: {nearest_names(name, known[kind])}"
+                    hint = did_you_mean(name, known[kind])
+                    problems.append(Problem(short_path(file), line, path, expected, repr(name), hint))
+        return problems
+
     def _load(self, file: Path) -> LoadedSuite | ProblemsFound:
         folder = file.parent
         try:
@@ -303,61 +338,15 @@ def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedT
         yield from load_tasks(file, suite, folder)
 
 
-class PromotedNames:
-    """The tasks and buckets that suite files promote or gate, compared with those met while collecting."""
-
-    def __init__(self, suites: Suites) -> None:
-        self._suites = suites
-        self._promoting: dict[Path, Suite] = {}
-        self._met: dict[Path, dict[str, set[str]]] = {}  # buckets and tasks of each suite's file
-
-    def meet(self, loaded_suite: LoadedSuite, tasks: Iterable[LoadedTask]) -> None:
-        """Remember tasks, where their suite has promoted anything or has a gate for a bucket."""
-        suite, folder = loaded_suite.suite, loaded_suite.folder
-        file = self._suites.file_of(folder) if suite and folder else None
-        if suite and file and (suite.regression != NOTHING_PROMOTED or suite.gate.buckets):
-            self._promoting[file] = suite
-            self._meet(file, tasks)
-
-    def _meet(self, file: Path, tasks: Iterable[LoadedTask]) -> None:
-        met = self._met.setdefault(file, {"buckets": set(), "tasks": set()})
-        for loaded in tasks:
-            met["buckets"].add(loaded.bucket)
-            met["tasks"].add(loaded.task.id)
-
-    def problems(self, collected: Iterable[Path] | None = None) -> list[Problem]:
-        """Give the promoted or gated names that no task of their suite has.
-
-        With ``collected``, only suites below these paths are checked. What was not met while collecting is
-        looked up in the suite's files, which pytest may have passed over. A suite is left out where one of
-        its files has problems of its own.
-        """
-        below = None if collected is None else list(collected)
-        problems: list[Problem] = []
-        for file, suite in self._promoting.items():
-            if below is not None and not any(file.parent.is_relative_to(path) for path in below):
-                continue
-            if next(self._unknown(file, suite), None):
-                try:
-                    self._meet(file, tasks_of_suite(self._suites, file, suite))
-                except ProblemsFound:
-                    continue
-                problems += self._unknown(file, suite)
-        return problems
-
-    def _unknown(self, file: Path, suite: Suite) -> Iterator[Problem]:
-        promoted = suite.regression
-        keys: list[tuple[str, str, KeyPath]] = [
-            *(("buckets", name, ("regression", "buckets", at)) for at, name in enumerate(promoted.buckets)),
-            *(("tasks", name, ("regression", "tasks", at)) for at, name in enumerate(promoted.tasks)),
-            *(("buckets", name, ("gate", "buckets", name)) for name in suite.gate.buckets),
-        ]
-        for kind, name, path in keys:
-            known = self._met[file][kind]
-            if name not in known:
-                line = read_document(file).line_of(path)
-                expected = f"one of the suite's {kind}: {nearest_names(name, known)}"
-                yield Problem(short_path(file), line, path, expected, repr(name), did_you_mean(name, known))
+def _promoted_names(suite: Suite) -> Iterator[tuple[str, str, KeyPath]]:
+    """Give the tasks and buckets that a suite's file promotes or gates, with their keys."""
+    promoted = suite.regression
+    for at, name in enumerate(promoted.buckets):
+        yield "buckets", name, ("regression", "buckets", at)
+    for at, name in enumerate(promoted.tasks):
+        yield "tasks", name, ("regression", "tasks", at)
+    for name in suite.gate.buckets:
+        yield "buckets", name, ("gate", "buckets", name)
 
 
 LARGEST_FILE = 1_000_000  # bytes of the largest file that hints look into: it may be anybody's
@@ -379,21 +368,20 @@ def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
             data = _bytes_of(path)
             if all(word.search(data) for word in WORDS_OF_A_TASK) and any(map(is_task, _entries(path, data))):
                 tasks[path.parent] = path
-    hints = []
-    for lines in (
-        [
-            f"{short_path(path)}: did you mean {right!r}? It makes the files below it tasks"
-            for path, right in misnamed.values()
-        ],
-        [
-            f"{short_path(path)} looks like a task, but no suite.yaml rules its folder"
-            for path in tasks.values()
-        ],
-    ):
-        hints += lines[:MOST_FOLDERS]
-        if (left := len(lines) - MOST_FOLDERS) > 0:
-            hints.append(f"and the same in {left} more {'folder' if left == 1 else 'folders'}")
-    return hints
+    wrong_names = [
+        f"{short_path(path)}: did you mean {right!r}? It makes the files below it tasks"
+        for path, right in misnamed.values()
+    ]
+    no_suites = [
+        f"{short_path(path)} looks like a task, but no suite.yaml rules its folder" for path in tasks.values()
+    ]
+    return [*_first_few(wrong_names), *_first_few(no_suites)]
+
+
+def _first_few(lines: list[str]) -> list[str]:
+    left = len(lines) - MOST_FOLDERS
+    more = [f"and the same in {pluralize(left, 'more folder')}"] if left > 0 else []
+    return lines[:MOST_FOLDERS] + more
 
 
 def _right_name(path: Path) -> str:
