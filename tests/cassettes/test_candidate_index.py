@@ -21,7 +21,7 @@ def index(matchers: ParamMatchers, calls: list[Mapping[str, Any]]) -> CandidateI
     def read(request: Request) -> Mapping[str, Any]:
         return tool_call(request)[1]
 
-    made = CandidateIndex(CallMatcher("t", read, read, matchers))
+    made = CandidateIndex(CallMatcher("t", read, matchers))
     made.take_in([Interaction(tool_request("t", args), Response(200)) for args in calls])
     return made
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agenteval.cassettes.request_matching import ParamMatchers
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.tools.tool_tape import normalize_arguments
+from pytest_agenteval.tools.tool import normalize_arguments
 
 SAME: dict[str, tuple[Any, Any, Any]] = {
     "exact text": ("exact", "서울역", "서울역"),

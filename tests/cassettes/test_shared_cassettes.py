@@ -10,18 +10,28 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
-from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
+from pytest_agenteval.cassettes.interaction import (
+    Interaction,
+    Request,
+    Response,
+    http_request_of,
+    tool_call,
+    tool_interaction,
+)
 from pytest_agenteval.cassettes.request_matching import ParamMatchers
 from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.tasks.validation import spec_of
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.tools.http_declaration import ToolDeclaration
+from pytest_agenteval.tools.http_recordings import as_calls
+from pytest_agenteval.tools.http_tool import HttpWire
 from pytest_agenteval.tools.tool import Tool, ToolResult
 from pytest_agenteval.tools.tool_tape import TapedAnswer, ToolTape, can_replay
 
@@ -39,40 +49,30 @@ PLACES = {
 MATCHING = {"keyword": "folded", "x": {"number": 0.001}}
 
 
-class Places:
-    """A provider that is asked by GET, below one address for all of its tools."""
-
-    def __init__(self, address: str = "https://places.test/v2/find") -> None:
-        self.address = address
-
-    def request(self, args: Mapping[str, Any]) -> Request:
-        """Write the call, with the default size filled in."""
-        return Request("GET", f"{self.address}?{urlencode({'size': 15, **args})}")
-
-    def args(self, request: Request) -> Mapping[str, Any]:
-        """Read the call."""
-        return dict(parse_qsl(request.uri.partition("?")[2]))
-
-    def result(self, response: Response, args: Mapping[str, Any]) -> ToolResult:
-        """Show what was found."""
-        if response.status != 200:
-            return ToolResult(error=ToolError("provider", response.message))
-        return ToolResult(json.loads(str(response.body))["places"])
+class Places(HttpWire):
+    """A provider that finds one place, whatever is searched for."""
 
     async def send(self, args: Mapping[str, Any]) -> Response:
-        """Find one place, whatever is searched for."""
         return exchange(dict(args), "found live").response
+
+
+def places(address: str = "https://places.test/v2/find", **always: str) -> Places:
+    """Declare a GET request, below one address for all of the provider's tools."""
+    query = {**always, **{name: f"{{{name}}}" for name in PLACES["properties"]}}
+    request = {"url": address, "query": query}
+    declared = {"name": "places", "description": "d", "parameters": PLACES, "request": request}
+    return Places(spec_of(ToolDeclaration, {**declared, "result": {"path": "places"}}), None)
 
 
 def tool(name: str = "places", *, wire: bool = False, matching: Mapping[str, Any] = MATCHING) -> Tool:
     """Give a tool of the outside world."""
     spec = ToolSpec(name, parameters=PLACES, taped=True)
-    return Tool(spec, lambda args: None, wire=Places() if wire else None, matching=matching)
+    return Tool(spec, lambda args: None, wire=places() if wire else None, matching=matching)
 
 
 def exchange(args: dict[str, Any], *names: str) -> Interaction:
     """Give what the provider was asked and said."""
-    return Interaction(Places().request(args), Response(200, "OK", body=json.dumps({"places": names})))
+    return Interaction(places().request(args), Response(200, "OK", body=json.dumps({"places": names})))
 
 
 def tape(
@@ -169,8 +169,8 @@ def test_equal_calls_with_other_words_are_played_in_their_order(tmp_path: Path) 
 
 
 def test_a_tool_with_a_wire_is_played_from_what_its_provider_said(tmp_path: Path) -> None:
-    """The request is looked up as it is, then by the arguments that are read out of it; so is a failure."""
-    down = Interaction(Places().request({"keyword": "x"}), Response(503, "Down", body="no"))
+    """A recording of the request alone is found by it, or by the arguments in it; so is a failure."""
+    down = Interaction(places().request({"keyword": "x"}), Response(503, "Down", body="no"))
     opened, _ = tape(tmp_path, exchange({"keyword": "서울 역"}, "seoul"), down)
     used = tool(wire=True)
 
@@ -178,30 +178,14 @@ def test_a_tool_with_a_wire_is_played_from_what_its_provider_said(tmp_path: Path
     assert ask(opened, used, keyword="서울역") == ["seoul"]
     failed = opened.play(ToolCall("c", 1, 0, "places", {"keyword": "x"}), used)
     assert failed is not None
-    assert failed.error == ToolError("provider", "Down")
-    other = Tool(used.spec, used.function, wire=Places("https://other.test/find"), matching=MATCHING)
+    assert failed.error == ToolError("provider_error", "HTTP 503: no")
+    other = Tool(used.spec, used.function, wire=places("https://other.test/find"), matching=MATCHING)
     assert ask(opened, other, keyword="서울역") is None
-
-
-class Kind(Places):
-    """One of several kinds of place, all of them asked for at one address."""
-
-    def __init__(self, **always: str) -> None:
-        super().__init__()
-        self._always = always
-
-    def request(self, args: Mapping[str, Any]) -> Request:
-        """Write the call, with the kind."""
-        return super().request({**self._always, **args})
-
-    def args(self, request: Request) -> Mapping[str, Any]:
-        """Read the call, without the kind and what else is no argument."""
-        return {name: value for name, value in super().args(request).items() if name in PLACES["properties"]}
 
 
 def kind(name: str, **always: str) -> Tool:
     """Give a tool for one kind of place."""
-    return replace(tool(name), wire=Kind(**always))
+    return replace(tool(name), wire=places(**always))
 
 
 def test_tools_that_share_an_address_never_play_each_others_recordings(tmp_path: Path) -> None:
@@ -289,7 +273,7 @@ def test_a_miss_names_the_nearest_call_wherever_it_is_recorded(tmp_path: Path) -
 
 
 def test_what_is_recorded_of_a_wire_is_played_again(tmp_path: Path) -> None:
-    """The cassette holds what the provider said, not what the tool made of it."""
+    """The cassette holds the call, what was sent for it, and what the provider said of it."""
     used = tool(wire=True)
     opened, library = tape(tmp_path, mode="once")
     taped = answer(opened, used, keyword="서울")
@@ -297,8 +281,45 @@ def test_what_is_recorded_of_a_wire_is_played_again(tmp_path: Path) -> None:
     library.save()
 
     again, _ = tape(tmp_path)
-    assert ask(again, used, keyword="서울") == ["found live"]
-    assert (opened.misses, opened.recorded, again.hits) == (0, 1, 1)
+    (recorded,) = again.own.cassette.interactions
+    assert tool_call(recorded.request) == ("places", {"keyword": "서울", "size": 15})
+    assert http_request_of(recorded.response) == places().request({"keyword": "서울"})
+    assert (recorded.response.status, json.loads(str(recorded.response.body))["places"]) == (
+        200,
+        ["found live"],
+    )
+    assert ask(again, used, keyword="서울", x=None) == ["found live"]
+    assert ask(again, used, keyword=" 서울") == ["found live"]
+    assert (opened.misses, opened.recorded, again.hits) == (0, 1, 2)
+
+
+def test_a_call_is_found_by_the_request_that_it_makes(tmp_path: Path) -> None:
+    """Another tool, and an agent's own client, get what the provider said to the same request."""
+    (held,) = as_calls([exchange({"keyword": "서울"}, "seoul")], [tool(wire=True)])
+    opened, _ = tape(tmp_path, held)
+
+    assert ask(opened, replace(tool("other", wire=True)), keyword="서울") == ["seoul"]
+    played = opened.own.play(places().request({"keyword": "서울"}))
+    assert played is not None
+    assert played.body == held.response.body
+    assert ask(opened, tool("other", wire=True), keyword="부산") is None
+
+
+def test_recorded_requests_become_calls_of_the_tool_that_makes_them(tmp_path: Path) -> None:
+    """What was behind a # is an argument that was not sent; what no tool makes stays as it is."""
+    sent = exchange({"keyword": "서울 역", "size": 3}, "seoul")
+    unsent = Interaction(replace(sent.request, uri=f"{sent.request.uri}#more=1"), sent.response)
+    elsewhere = Interaction(Request("GET", "https://elsewhere.test/"), Response(200))
+    used = [kind("cafes", kind="cafe"), tool(wire=True)]
+
+    call, other_call, other = as_calls([sent, unsent, elsewhere], used)
+
+    assert tool_call(call.request) == ("places", {"keyword": "서울 역", "size": 3})
+    assert call == other_call
+    assert http_request_of(call.response) == sent.request
+    assert other is elsewhere
+    opened, _ = tape(tmp_path, call)
+    assert ask(opened, used[1], keyword="서울역", size=3) == ["seoul"]
 
 
 def test_a_secret_of_a_shared_cassette_is_never_given_out(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from pytest_agenteval.text.errors import ProblemsFound
+from pytest_agenteval.tools.http_recordings import arguments_in
 from pytest_agenteval.tools.tool import Tool, invalid_arguments
 from pytest_agenteval.tools.toolsets import load_tools
 
@@ -95,7 +96,7 @@ def written_call(tool: Tool, **args: Any) -> Any:
     """Write a call of a tool; its arguments are read back on the way."""
     assert tool.wire is not None
     request = tool.wire.request(args)
-    assert tool.wire.args(request) == args
+    assert arguments_in(tool.wire, request) == args
     return request
 
 

@@ -10,7 +10,13 @@ from typing import Literal, TypeAlias, get_args
 
 from pytest_agenteval.cassettes import cassette_files
 from pytest_agenteval.cassettes.http.messages import normalize_request, normalize_response
-from pytest_agenteval.cassettes.interaction import TOOL, Interaction, Request
+from pytest_agenteval.cassettes.interaction import (
+    Interaction,
+    Request,
+    http_request_of,
+    is_http_exchange,
+    with_http_request,
+)
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.request_matching import InteractionIndex, InteractionSlot
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
@@ -66,7 +72,10 @@ class Cassette:
             for interaction in filter(self._stays, recording.interactions):
                 # The response is redacted when it is first given out: most never are.
                 request = self.redactor.request(normalize_request(interaction.request))
-                self._as_read.add(self.recorded.append(Interaction(request, interaction.response)))
+                response, sent = interaction.response, http_request_of(interaction.response)
+                if sent is not None:
+                    response = with_http_request(response, self.redactor.request(sent))
+                self._as_read.add(self.recorded.append(Interaction(request, response)))
 
     def _stays(self, held: Interaction) -> bool:
         """Whether an interaction of the file is played: a server's failure is not, where a trial broke.
@@ -74,7 +83,7 @@ class Cassette:
         It is requested again.
         """
         # A recorded tool's error has the status 500 too, and is an answer.
-        failed = held.response.status >= 500 and not held.request.uri.startswith(TOOL)
+        failed = held.response.status >= 500 and is_http_exchange(held)
         return not (failed and self._unfinished and self.recording)
 
     def note_trial(self, trial: str, *, broken: bool) -> None:

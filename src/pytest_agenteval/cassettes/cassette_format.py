@@ -14,6 +14,7 @@ from typing import Any
 
 from pytest_agenteval.cassettes.interaction import (
     CHAT,
+    HTTP_REQUEST,
     TOOL,
     Body,
     Headers,
@@ -70,6 +71,9 @@ def _read_interaction(item: Any, path: KeyPath) -> Interaction:
             (*path, "request", "uri"), "chat://<role>/<model>/<repetition>/<ask number>", repr(uri)
         )
     _json_map(read.request.body, (*path, "request", "body"), "a JSON map")
+    if HTTP_REQUEST in read.response.extra:
+        _read_request(read.response.extra[HTTP_REQUEST], (*path, "response", HTTP_REQUEST))
+        return read
     expected = 'a JSON map with "result" or "error"' if uri.startswith(TOOL) else "a JSON map"
     place = (*path, "response", "body", "string")
     answer = _json_map(read.response.body, place, expected)

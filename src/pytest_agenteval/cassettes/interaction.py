@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
@@ -55,6 +55,34 @@ class Interaction(FrozenValue, frozen=True):
 
     request: Request
     response: Response
+
+
+HTTP_REQUEST = "http_request"
+"""The key of a recorded response that holds what a tool's call sent to its provider."""
+
+
+def with_http_request(response: Response, request: Request) -> Response:
+    """Give a provider's response to a tool's call, with the request that was sent for the call."""
+    sent: dict[str, Any] = {"method": request.method, "uri": request.uri}
+    if request.headers:
+        sent["headers"] = {name: list(values) for name, values in request.headers.items()}
+    if request.body is not None:
+        sent["body"] = request.body
+    return replace(response, extra={**response.extra, HTTP_REQUEST: sent})
+
+
+def http_request_of(response: Response) -> Request | None:
+    """Give what was sent for a tool's call; None where the response is no provider's."""
+    sent = response.extra.get(HTTP_REQUEST)
+    if sent is None:
+        return None
+    return Request(sent["method"], sent["uri"], sent.get("body"), sent.get("headers", NOTHING))
+
+
+def is_http_exchange(interaction: Interaction) -> bool:
+    """Whether a server answered: with a chat, and a call of a tool without HTTP, that is not so."""
+    has_request = HTTP_REQUEST in interaction.response.extra
+    return has_request or not interaction.request.uri.startswith((TOOL, CHAT))
 
 
 class ToolAnswer(FrozenValue, frozen=True):

@@ -12,7 +12,17 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
-from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Body, Headers, Interaction, Request, Response
+from pytest_agenteval.cassettes.interaction import (
+    CHAT,
+    TOOL,
+    Body,
+    Headers,
+    Interaction,
+    Request,
+    Response,
+    http_request_of,
+    with_http_request,
+)
 from pytest_agenteval.cassettes.wire.response_bodies import aws_frame, aws_frames, is_aws_event_stream
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic, as_text, read_json
 from pytest_agenteval.text.json_values import compact_json, mend_surrogates
@@ -385,7 +395,8 @@ class Redactor:
     def response(self, given: Response) -> Response:
         extra = {name: self.uri(it) if isinstance(it, str) else it for name, it in given.extra.items()}
         headers, body = self._headers(given.headers), self._body(given.body, self._secrets.known_only)
-        return replace(given, headers=headers, body=body, extra=extra)
+        redacted, sent = replace(given, headers=headers, body=body, extra=extra), http_request_of(given)
+        return redacted if sent is None else with_http_request(redacted, self.request(sent))
 
     def uri(self, uri: str) -> str:
         """Give the address without the secrets of its query, and without user and password."""

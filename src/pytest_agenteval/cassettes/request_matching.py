@@ -23,6 +23,7 @@ from pytest_agenteval.cassettes.interaction import (
     TOOL,
     Interaction,
     Request,
+    http_request_of,
     text_of,
     tool_call,
 )
@@ -157,13 +158,11 @@ _FORM = re.compile(r"[\w.%+*\[\]-]+=[^\s{}\"<>]*")
 class CallMatcher(FrozenValue, frozen=True):
     """How the arguments of calls are read out of requests, and when two calls are the same.
 
-    ``read_recorded`` gives the arguments of a recorded request, or None for one that is not this tool's,
-    ``read_request`` those of a request that is. Those of equal ``ident`` read alike.
+    ``read`` gives None for a request that is not this tool's. Those of equal ``ident`` read alike.
     """
 
     ident: Hashable
-    read_recorded: Callable[[Request], CallArgs | None]
-    read_request: Callable[[Request], CallArgs | None]
+    read: Callable[[Request], CallArgs | None]
     matchers: ParamMatchers
 
 
@@ -176,7 +175,7 @@ def http_request_matcher(matchers: ParamMatchers) -> CallMatcher:
         # No parameter has the empty name. A parameter of a body is not the same one of a query.
         return {**request_parameters(request), "": [*address_of(request), bool(request.body)]}
 
-    return CallMatcher(("HTTP", matchers.ident), read, read, matchers)
+    return CallMatcher(("HTTP", matchers.ident), read, matchers)
 
 
 def address_of(request: Request) -> EndpointKey:
@@ -277,6 +276,9 @@ class InteractionIndex:
         slot = len(self._interactions)
         self._interactions.append(interaction)
         self._by_request[key_of(interaction.request)].append(slot)
+        # A call of a tool is found by the request that it made, too.
+        if (sent := http_request_of(interaction.response)) is not None:
+            self._by_request[key_of(sent)].append(slot)
         return slot
 
     def replace_response(self, slot: InteractionSlot, interaction: Interaction) -> Interaction:
@@ -318,7 +320,7 @@ class CandidateIndex:
 
     def take_in(self, interactions: Sequence[Interaction]) -> None:
         for slot in range(self._seen, len(interactions)):
-            args = self._matcher.read_recorded(interactions[slot].request)
+            args = self._matcher.read(interactions[slot].request)
             if args is not None:
                 self._args[slot] = args
                 self._buckets[self._matcher.matchers.key(args)].add(args, slot)

@@ -307,7 +307,7 @@ class Tape:
 
     def _find_accepted(self, request: Request, matcher: CallMatcher) -> InteractionSlot | None:
         """Prefer the nearest call: the same question gets the same answer again."""
-        args = matcher.read_request(request)
+        args = matcher.read(request)
         if args is None:
             return None
         index = self.cassette.recorded.by_call(matcher)

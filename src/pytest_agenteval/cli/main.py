@@ -30,6 +30,7 @@ VERBS: Mapping[str, str] = {
     "report": "stored runs as tables, side by side, or as a benchmark's files",
     "sql": "ask stored runs in SQL: trials, grades, calls, messages",
     "merge": "join runs of shards, or of several machines, into one",
+    "cassettes": "rewrite recordings that an earlier version made",
     "compare": "two runs: is the new one better, worse, or can nobody tell?",
     "baseline": "keep a run as the file that later runs are compared with",
     "gate-check": "how often a gate's floors fail a run in which nothing changed",
@@ -63,7 +64,10 @@ MODULES: Mapping[str, str] = {
 }
 
 # Verbs without ``--json``, and why.
-WITHOUT_JSON: Mapping[str, str] = {"schema": "what it prints is JSON"}
+WITHOUT_JSON: Mapping[str, str] = {
+    "schema": "what it prints is JSON",
+    "cassettes": "it changes files, and prints a line for each",
+}
 
 # The exit status that shells report for a command that Ctrl-C ended.
 INTERRUPTED = 130

@@ -1,4 +1,4 @@
-"""Requests of HTTP tools: written from a call's arguments, read back into them, and sent.
+"""Requests of HTTP tools: written from a call's arguments, and sent.
 
 Each event loop has its own client; a token is requested once.
 """
@@ -10,11 +10,11 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
@@ -52,33 +52,31 @@ class RequestTemplate:
     ) -> None:
         self.base = provider.base.rstrip("/") if provider else ""
         self.method = spec.method
-        self._url = _address_value(spec.url, self.base)
+        self.url = _address_value(spec.url, self.base)
         shared = provider if provider and isinstance(spec, RequestSpec) else None
-        self._query = compile_map({**(shared.query if shared else {}), **spec.query})
+        self.query = compile_map({**(shared.query if shared else {}), **spec.query})
         headers = {**(shared.headers if shared else {}), **spec.headers}
-        self._body = None if spec.body is None else compile_value(spec.body)
-        self._as = spec.body_as
-        if self._body and "content-type" not in {name.lower() for name in headers}:
+        self.body = None if spec.body is None else compile_value(spec.body)
+        self.body_as = spec.body_as
+        if self.body and "content-type" not in {name.lower() for name in headers}:
             headers = {"Content-Type": _BODY_TYPES[spec.body_as], **headers}
-        self._headers = compile_map(headers)
-        self._properties: Mapping[str, Any] = parameters.get("properties", {})
+        self.headers = compile_map(headers)
+        self.properties: Mapping[str, Any] = parameters.get("properties", {})
         self._defaults = {
             name: shape["default"]
-            for name, shape in self._properties.items()
+            for name, shape in self.properties.items()
             if isinstance(shape, Mapping) and "default" in shape
         }
-        readable = {name for value in self.values for name in value.readable}
-        self._unsent = tuple(name for name in self._properties if name not in readable)
 
     @property
     def values(self) -> tuple[TemplateValue, ...]:
         """The parts of the request that may hold arguments or secrets."""
-        return (self._url, self._query, self._headers, *([self._body] if self._body else []))
+        return (self.url, self.query, self.headers, *([self.body] if self.body else []))
 
     def filled(self, args: Args) -> dict[str, Any]:
         """Give the arguments that the schema declares, with its defaults for absent ones."""
         full: dict[str, Any] = {}
-        for name in self._properties:
+        for name in self.properties:
             value = args.get(name)
             if value is not None:
                 full[name] = _whole_number(value)
@@ -89,46 +87,24 @@ class RequestTemplate:
     def request(self, args: Args, secrets: SecretLookup = lambda name: MARK, base: str = "") -> Request:
         """Write a call as a request; a ``base`` replaces the provider's address."""
         full = self.filled(args)
-        has_address = not isinstance(self._url, TableValue) or self._url.knows(full)
-        uri = self._url.write(full, secrets) if has_address else ABSENT
+        has_address = not isinstance(self.url, TableValue) or self.url.knows(full)
+        uri = self.url.write(full, secrets) if has_address else ABSENT
         # An argument must never be an address, nor lead up and away from it.
         if uri is ABSENT or not {".", ".."}.isdisjoint(uri.split("/")):
             raise ToolFailed("the arguments name no address that this tool asks", "bad_arguments")
-        query = _pairs(self._query.write(full, secrets))
+        query = _pairs(self.query.write(full, secrets))
         uri = f"{uri}{'&' if '?' in uri else '?'}{query}" if query else uri
         if base and self.base and uri.startswith(self.base):
             uri = base.rstrip("/") + uri[len(self.base) :]
-        # Parameters that are not sent stand behind a #, which no HTTP library sends. So different calls have
-        # different requests, and each finds its own recording.
-        unsent = _pairs({name: full[name] for name in self._unsent if name in full})
-        headers = {name: text_of_value(value) for name, value in self._headers.write(full, secrets).items()}
-        uri = f"{uri}#{unsent}" if unsent else uri
-        body = ABSENT if self._body is None else self._body.write(full, secrets)
+        headers = {name: text_of_value(value) for name, value in self.headers.write(full, secrets).items()}
+        body = ABSENT if self.body is None else self.body.write(full, secrets)
         if body is ABSENT:
             return Request(self.method, uri, None, headers)
-        if self._as == "form":
+        if self.body_as == "form":
             return Request(self.method, uri, _pairs(body), headers)
         # Models write half surrogate pairs, which UTF-8 cannot encode; as escapes they stay valid JSON.
         text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", compact_json(body))
         return Request(self.method, uri, text, headers)
-
-    def args(self, request: Request) -> dict[str, Any]:
-        """Read a request's arguments, each in the type that the schema declares."""
-        address = urlsplit(request.uri)
-        args: dict[str, Any] = dict(self._url.read(request.uri.partition("#")[0].partition("?")[0]) or {})
-        args.update((name, unquote(value)) for name, value in list(args.items()))
-        args.update(self._query.read(_group_pairs(parse_qsl(address.query, True))) or {})
-        args.update(self._headers.read({name: values[0] for name, values in request.headers.items()}) or {})
-        if self._body and request.body:
-            sent: Any = {}
-            if self._as == "form":
-                sent = _group_pairs(parse_qsl(text_of(request.body), True))
-            else:
-                with suppress(ValueError):
-                    sent = json.loads(text_of(request.body))
-            args.update(self._body.read(sent) or {})
-        args.update(_group_pairs(parse_qsl(address.fragment, True)))
-        return {name: _typed(args[name], shape) for name, shape in self._properties.items() if name in args}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +131,7 @@ class ToolEndpoint:
 def _address_value(url: str | Chosen, base: str) -> TemplateValue:
     if isinstance(url, Chosen):
         return chosen(url.template, lambda inner: _address_value(inner, base))
-    return TextTemplate(url if "://" in url else base + url, escape=_quote, inner="[^/]*?")
+    return TextTemplate(url if "://" in url else base + url, escape=_quote)
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
@@ -173,47 +149,9 @@ def _quote(text: str) -> str:
     return quoted.replace(_QUOTED_MARK, MARK) if "%3C" in quoted else quoted
 
 
-def _group_pairs(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    grouped: dict[str, Any] = {}
-    for name, value in pairs:
-        grouped[name] = value if name not in grouped else [*_as_list(grouped[name]), value]
-    return grouped
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def _whole_number(value: Any) -> Any:
     """Give whole numbers one form: 127.0 and 127 are the same argument."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
-
-
-def _typed(value: Any, shape: Any) -> Any:
-    """Convert a text to the type that the schema declares; a text that does not fit stays a text."""
-    kind = shape.get("type") if isinstance(shape, Mapping) else None
-    if isinstance(kind, list):
-        kind = next((each for each in kind if each != "null"), None)
-    if kind == "array":
-        return [_typed(item, shape.get("items")) for item in _as_list(value)]
-    if not isinstance(value, str) or kind in (None, "string"):
-        return value if kind != "string" or value is None else text_of_value(value)
-    try:
-        return _READ[kind](value)
-    except (ValueError, KeyError):
-        return value
-
-
-def _number(text: str) -> Any:
-    return _whole_number(float(text)) if not text.lstrip("-").isdigit() else int(text)
-
-
-_READ: Mapping[str, Callable[[str], Any]] = {
-    "integer": int,
-    "number": _number,
-    "boolean": {"true": True, "false": False}.__getitem__,
-    "object": json.loads,
-}
 
 
 SECONDS = 30.0
@@ -278,7 +216,7 @@ async def _exchange(
         async with asyncio.timeout(SECONDS):
             reply = await client.request(
                 request.method,
-                request.uri.partition("#")[0],
+                request.uri,
                 content=None if request.body is None else text_of(request.body).encode(),
                 # As bytes, since httpx would encode texts as ASCII, which not every value is.
                 headers=[(name.encode(), value.encode()) for name, (value,) in request.headers.items()],

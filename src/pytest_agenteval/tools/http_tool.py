@@ -203,17 +203,17 @@ class HttpWire:
     """
 
     def __init__(self, declared: ToolDeclaration, provider: ProviderSpec | None, base: str = "") -> None:
-        self._template = RequestTemplate(declared.request, provider, declared.parameters)
+        self.template = RequestTemplate(declared.request, provider, declared.parameters)
         token_spec = declared.token or (provider.token if provider else None)
         token = None
         if token_spec is not None:
             template = RequestTemplate(token_spec, provider, {})
             token = TokenRequest(template, token_spec.path, token_spec.expires, token_spec.lasts)
         name = provider.name if provider else ""
-        self._endpoint = ToolEndpoint(declared.name, name, self._template, token, base)
+        self._endpoint = ToolEndpoint(declared.name, name, self.template, token, base)
         errors = (*declared.errors, *(provider.errors if provider else ()))
         self._mapping = ResponseMapping(declared.result, errors)
-        templates = (self._template, *([token.template] if token else []))
+        templates = (self.template, *([token.template] if token else []))
         variables = (name for template in templates for value in template.values for name in value.secrets)
         self._secrets = tuple(name for name in dict.fromkeys(variables) if name != TOKEN)
         KNOWN_SECRETS.know_variables(
@@ -221,13 +221,10 @@ class HttpWire:
         )
 
     def request(self, args: Mapping[str, Any]) -> Request:
-        return self._template.request(args)
-
-    def args(self, request: Request) -> dict[str, Any]:
-        return self._template.args(request)
+        return self.template.request(args)
 
     def result(self, response: Response, args: Mapping[str, Any] = NOTHING) -> ToolResult:
-        return self._mapping.result(response, self._template.filled(args))
+        return self._mapping.result(response, self.template.filled(args))
 
     async def send(self, args: Mapping[str, Any]) -> Response:
         from pytest_agenteval.tools.http_request import send_call

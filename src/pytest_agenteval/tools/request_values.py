@@ -1,14 +1,13 @@
-"""Values of a request that name arguments: written for a call, and read back from a recorded request."""
+"""Values of a request that name arguments and secrets, written for each call."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import groupby, zip_longest
 from typing import Any, TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.json_values import ABSENT, canonical_json, compact_json
+from pytest_agenteval.text.json_values import ABSENT, compact_json
 
 Args: TypeAlias = Mapping[str, Any]
 SecretLookup: TypeAlias = Callable[[str], str]
@@ -20,20 +19,14 @@ class TemplateValue:
     """A value to send; this class is a constant."""
 
     names: tuple[str, ...] = ()
-    # Those of the parameters in ``names`` that can be read back from a request.
-    readable: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
 
     def __init__(self, constant: Any = None) -> None:
-        self._constant = constant
+        self.constant = constant
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
         """Give the value for a call, or ABSENT."""
-        return self._constant
-
-    def read(self, sent: Any) -> Args | None:
-        """Give the arguments for which this value is sent, or None if there are none."""
-        return {} if sent == self._constant or text_of_value(sent) == text_of_value(self._constant) else None
+        return self.constant
 
     def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
         """Give the arguments that the value needs, without those that are ``sure`` to be there."""
@@ -44,7 +37,7 @@ class ArgumentValue(TemplateValue):
     """One argument, in its own type."""
 
     def __init__(self, name: str, default: str | None) -> None:
-        self.names = self.readable = (name,)
+        self.names = (name,)
         self._name, self._default = name, ABSENT if default is None else default
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
@@ -53,11 +46,8 @@ class ArgumentValue(TemplateValue):
     def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
         return () if self._name in sure or self._default is not ABSENT else (self._name,)
 
-    def read(self, sent: Any) -> Args | None:
-        return {self._name: sent}
 
-
-class _TemplatePiece(FrozenValue, frozen=True):
+class TemplatePiece(FrozenValue, frozen=True):
     """A part of a text: plain, a secret or an argument."""
 
     text: str = ""
@@ -66,21 +56,17 @@ class _TemplatePiece(FrozenValue, frozen=True):
     default: str | None = None
 
 
-ANYTHING = ".*?"
-
-
 class TextTemplate(TemplateValue):
     """A text with arguments and secrets in it; absent if one of its arguments is."""
 
-    def __init__(self, text: str, escape: Callable[[str], str] = str, inner: str = ANYTHING) -> None:
-        self._pieces, self._escape = tuple(_pieces(text)), escape
-        self.names = self.readable = tuple(piece.name for piece in self._pieces if piece.name)
-        self.secrets = tuple(piece.secret for piece in self._pieces if piece.secret)
-        self._pattern = re.compile(_pattern(self._pieces, inner), re.S)
+    def __init__(self, text: str, escape: Callable[[str], str] = str) -> None:
+        self.pieces, self._escape = tuple(_pieces(text)), escape
+        self.names = tuple(piece.name for piece in self.pieces if piece.name)
+        self.secrets = tuple(piece.secret for piece in self.pieces if piece.secret)
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
         texts = []
-        for piece in self._pieces:
+        for piece in self.pieces:
             if piece.name:
                 argument = args.get(piece.name, piece.default)
                 if argument is None:
@@ -91,12 +77,8 @@ class TextTemplate(TemplateValue):
         return "".join(texts)
 
     def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
-        required = [piece.name for piece in self._pieces if piece.name and piece.default is None]
+        required = [piece.name for piece in self.pieces if piece.name and piece.default is None]
         return tuple(name for name in required if name not in sure)
-
-    def read(self, sent: Any) -> Args | None:
-        match = self._pattern.fullmatch(text_of_value(sent))
-        return dict(zip(self.names, match.groups(), strict=True)) if match else None
 
 
 class TableValue(TemplateValue):
@@ -104,47 +86,32 @@ class TableValue(TemplateValue):
 
     def __init__(self, name: str, table: Mapping[str, TemplateValue]) -> None:
         inner = tuple(table.values())
-        self._name, self._table = name, table
+        self.name, self.table = name, table
         self.names = (name, *(inner_name for value in inner for inner_name in value.names))
-        self.readable = tuple(inner_name for value in inner for inner_name in value.readable)
-        # If two arguments have the same constant, the request does not show which of them it was.
-        constants = [canonical_json(value.write({}, str)) for value in inner if not value.names]
-        if len(set(constants)) == len(constants):
-            self.readable = (name, *self.readable)
         self.secrets = tuple(secret for value in inner for secret in value.secrets)
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
         """Give the table's value for the argument; an argument that the table lacks is sent unchanged."""
-        argument = args.get(self._name, ABSENT)
+        argument = args.get(self.name, ABSENT)
         if argument is ABSENT:
             return ABSENT
-        chosen = self._table.get(text_of_value(argument))
+        chosen = self.table.get(text_of_value(argument))
         return argument if chosen is None else chosen.write(args, secrets)
 
     def knows(self, args: Args) -> bool:
-        return text_of_value(args.get(self._name, ABSENT)) in self._table
-
-    def read(self, sent: Any) -> Args | None:
-        for argument, value in self._table.items():
-            args_of_value = value.read(sent)
-            if args_of_value is not None:
-                return {**args_of_value, self._name: argument}
-        return {self._name: sent}
+        return text_of_value(args.get(self.name, ABSENT)) in self.table
 
 
 class JoinedValue(TemplateValue):
     """A list whose items are joined to one text."""
 
     def __init__(self, name: str, between: str) -> None:
-        self.names = self.readable = (name,)
-        self._name, self._between = name, between
+        self.names = (name,)
+        self.name, self.between = name, between
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
-        items = args.get(self._name, ABSENT)
-        return self._between.join(map(text_of_value, items)) if isinstance(items, list | tuple) else items
-
-    def read(self, sent: Any) -> Args | None:
-        return {self._name: text_of_value(sent).split(self._between) if sent else []}
+        items = args.get(self.name, ABSENT)
+        return self.between.join(map(text_of_value, items)) if isinstance(items, list | tuple) else items
 
 
 class NestedValue(TemplateValue):
@@ -154,7 +121,6 @@ class NestedValue(TemplateValue):
         self.inner = inner
         below = tuple(inner.values() if isinstance(inner, Mapping) else inner)
         self.names = tuple(name for value in below for name in value.names)
-        self.readable = tuple(name for value in below for name in value.readable)
         self.secrets = tuple(name for value in below for name in value.secrets)
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
@@ -163,17 +129,6 @@ class NestedValue(TemplateValue):
             return {key: value for key, value in pairs if value is not ABSENT}
         items = (value.write(args, secrets) for value in self.inner)
         return [item for item in items if item is not ABSENT]
-
-    def read(self, sent: Any) -> Args | None:
-        args: dict[str, Any] = {}
-        if isinstance(self.inner, Mapping) and isinstance(sent, Mapping):
-            for key, value in self.inner.items():
-                if value.names and key in sent:
-                    args.update(value.read(sent[key]) or {})
-        elif not isinstance(self.inner, Mapping) and isinstance(sent, list | tuple):
-            for value, item in zip(self.inner, sent, strict=False):
-                args.update(value.read(item) or {})
-        return args
 
 
 def compile_value(given: Any) -> TemplateValue:
@@ -223,34 +178,12 @@ def text_of_value(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _pieces(text: str) -> Iterator[_TemplatePiece]:
+def _pieces(text: str) -> Iterator[TemplatePiece]:
     done = 0
     for match in _NAMED.finditer(text):
         if match.start() > done:
-            yield _TemplatePiece(text[done : match.start()])
-        yield _TemplatePiece(secret=match["secret"] or "", name=match["name"] or "", default=match["default"])
+            yield TemplatePiece(text[done : match.start()])
+        yield TemplatePiece(secret=match["secret"] or "", name=match["name"] or "", default=match["default"])
         done = match.end()
     if done < len(text):
-        yield _TemplatePiece(text[done:])
-
-
-def _pattern(pieces: Sequence[_TemplatePiece], inner: str) -> str:
-    """Give the pattern that reads a text, with the shortest arguments from the left."""
-    runs = [tuple(run) for _, run in groupby(pieces, key=lambda piece: bool(piece.text))]
-    if runs and runs[0][0].text:
-        runs.insert(0, ())
-    steps = [(gap, between) for gap, between in zip_longest(runs[::2], runs[1::2], fillvalue=())]
-    pattern = ""
-    for number, (gap, between) in enumerate(steps, start=1):
-        step = ""
-        if gap:  # arguments and secrets with nothing between them: the last of them gets the whole text
-            *before, last = gap
-            over = ".*?" if inner != ANYTHING and any(piece.secret for piece in before) else ""
-            step = "()" * sum(bool(piece.name) for piece in before)
-            step += ".*?" if last.secret else f"{over}({inner})"
-        step += "".join(re.escape(piece.text) for piece in between)
-        # The first place of the text between two arguments is as good as any, so the match there is atomic: a
-        # text that does not fit costs no more than one that does. Only a secret may extend beyond it.
-        settled = number < len(steps) and (inner == ANYTHING or not any(piece.secret for piece in gap))
-        pattern += f"(?>{step})" if settled else step
-    return pattern
+        yield TemplatePiece(text[done:])

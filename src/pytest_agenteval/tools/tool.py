@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -34,7 +36,8 @@ class Tool:
     """Something an agent can call.
 
     ``function`` takes the arguments as one map and returns a JSON value, or an awaitable of one; it raises
-    ToolFailed to report an error to the agent. A tool with a ``wire`` is one HTTP request, recorded as such.
+    ToolFailed to report an error to the agent. A tool with a ``wire`` is one HTTP request, recorded below
+    the call.
     Of a tool that ``uses_http`` each request that its function makes, through whichever library, is recorded
     by itself. ``matching`` maps parameters to the differences from a recorded call that do not count:
     ``exact`` (the default), ``folded``, ``ignore``, ``contains`` or ``{"number": TOLERANCE}``.
@@ -52,9 +55,6 @@ class Wire(Protocol):
 
     def request(self, args: Mapping[str, Any]) -> Request:
         """Give the request of a call to the provider, with defaults filled in and without secrets."""
-
-    def args(self, request: Request) -> Mapping[str, Any]:
-        """Read the arguments back from a request of this tool."""
 
     def result(self, response: Response, args: Mapping[str, Any]) -> ToolResult:
         """Give what the agent is shown of the response to a call; a reported failure is an error."""
@@ -146,6 +146,48 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
     made = with_bounded_patterns(Draft202012Validator)(schema)
     _validators[id(schema)] = (schema, made)
     return made
+
+
+_SCALARS = frozenset({str, int, bool, float})
+_YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
+
+
+def normalize_arguments(args: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the arguments in one form, however the call was written.
+
+    Defaults are filled in. A value that cannot be converted to its type stays as it is, and arguments that
+    the schema lacks are left out. A schema without properties changes nothing.
+    """
+    properties = schema.get("properties")
+    if not properties:
+        return dict(args)
+    shapes = {name: shape for name, shape in properties.items() if isinstance(shape, dict | Mapping)}
+    whole = {name: shape["default"] for name, shape in shapes.items() if "default" in shape}
+    whole.update({name: value for name, value in args.items() if name in properties})
+    return {name: in_declared_type(value, properties[name]) for name, value in whole.items()}
+
+
+def in_declared_type(value: Any, shape: Any) -> Any:
+    """Give a text or number in the form of its declared type: models write 5 as ``"5"`` or as 5.0."""
+    if type(value) not in _SCALARS:
+        return value
+    kind = shape.get("type") if isinstance(shape, dict | Mapping) else None
+    if isinstance(kind, list | tuple):
+        kind = next((word for word in kind if word != "null"), None)
+    with suppress(ValueError, OverflowError):
+        if kind == "string":
+            return str(value)
+        if kind == "boolean":
+            word = str(value).casefold()
+            return word in _YES if word in (*_YES, *_NO) else value
+        if kind == "integer":
+            # To Python True is an int, but to JSON it is no number.
+            is_other = isinstance(value, bool) or (isinstance(value, float) and not value.is_integer())
+            return value if is_other else int(value)
+        if kind == "number":
+            number = value if isinstance(value, bool | int) else float(value)
+            return number if math.isfinite(number) else value
+    return value
 
 
 # Faults that answer in place of the tool, in the words that APIs commonly use.

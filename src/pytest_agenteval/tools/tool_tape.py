@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, TypeAlias
 
 from pytest_agenteval.cassettes.http.patches import taped_http
@@ -14,23 +12,19 @@ from pytest_agenteval.cassettes.interaction import (
     CHAT,
     TOOL,
     Request,
+    is_http_exchange,
     tool_answer,
     tool_call,
     tool_request,
     tool_response,
+    with_http_request,
 )
-from pytest_agenteval.cassettes.request_matching import (
-    CallMatcher,
-    EndpointKey,
-    ParamMatchers,
-    address_of,
-    request_parameters,
-)
+from pytest_agenteval.cassettes.request_matching import CallMatcher, ParamMatchers
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import TapeStatus, ToolCall
 from pytest_agenteval.text.errors import CassetteMiss, NoKey, UsageMistake
-from pytest_agenteval.text.json_values import canonical_json, json_equal
+from pytest_agenteval.text.json_values import canonical_json
 from pytest_agenteval.tools.tool import (
     Tool,
     ToolFailed,
@@ -38,103 +32,43 @@ from pytest_agenteval.tools.tool import (
     Wire,
     failed_result,
     invalid_arguments,
+    normalize_arguments,
     not_recorded,
 )
 
 
-def tool_call_matcher(
-    tool: str, schema: Mapping[str, Any], matchers: ParamMatchers, wire: Wire | None = None
-) -> CallMatcher:
+def _matcher_of(tool: Tool) -> CallMatcher:
     """Make the matcher of a tool's calls, which reads them with the defaults and types of its schema."""
+    spec, wire = tool.spec, tool.wire
 
-    def read_recorded(request: Request) -> Mapping[str, Any] | None:
-        args = _args_of_tool(request, tool, wire)
-        return None if args is None else normalize_arguments(args, schema)
+    def read(request: Request) -> Mapping[str, Any] | None:
+        if request.uri.startswith(TOOL):
+            name, args = tool_call(request)
+            return _normalized(args, tool) if name == spec.name else None
+        if wire is None or request.uri.startswith(CHAT):
+            return None
+        from pytest_agenteval.tools.http_recordings import arguments_in
 
-    def read_request(request: Request) -> Mapping[str, Any] | None:
-        if wire is None or request.uri.startswith(TOOL):
-            return read_recorded(request)
-        return normalize_arguments(wire.args(request), schema)
+        recorded = arguments_in(wire, request)
+        return None if recorded is None else _normalized(recorded, tool)
 
-    return CallMatcher(
-        (tool, matchers.ident, canonical_json(schema), id(wire)), read_recorded, read_request, matchers
-    )
+    matchers = ParamMatchers(tool.matching, where=f"{spec.name}: matching")
+    return CallMatcher((spec.name, matchers.ident, canonical_json(spec.parameters), id(wire)), read, matchers)
 
 
-def as_tool_call(request: Request, tool: str, matcher: CallMatcher) -> Request:
+def _as_call(request: Request, tool: str, matcher: CallMatcher) -> Request:
     """Give a request as a ``tool://`` call if it is one of the tool's; others stay as they are."""
-    args = matcher.read_recorded(request)
+    args = matcher.read(request)
     if args is None:
         return request
     # Parameters that ``matching`` ignores must not appear as a difference in a message.
-    compared = {name: value for name, value in args.items() if not matcher.matchers.ignores(name)}
-    return tool_request(tool, compared)
+    return tool_request(tool, {name: it for name, it in args.items() if not matcher.matchers.ignores(name)})
 
 
-def _args_of_tool(request: Request, tool: str, wire: Wire | None) -> Mapping[str, Any] | None:
-    if request.uri.startswith(TOOL):
-        name, args = tool_call(request)
-        if name == tool and wire is not None:  # only what reaches the provider is compared
-            with suppress(Exception):  # arguments that the tool would refuse today
-                return wire.args(wire.request(args))
-        return args if name == tool else None
-    if wire is None or request.uri.startswith(CHAT):
-        return None
-    try:
-        read = wire.args(request)
-        again = wire.request(read)
-    except Exception:  # of another tool's request, a wire need not make sense
-        return None
-    # Tools may share an address: it is this one's if the arguments make the same request again.
-    if address_of(again) != address_of(request):
-        return None
-    would = request_parameters(again)
-    for name, value in request_parameters(request).items():
-        if name not in would or not (json_equal(would[name], value) or str(would[name]) == str(value)):
-            return None
-    return read
-
-
-_SCALARS = frozenset({str, int, bool, float})
-_YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
-
-
-def normalize_arguments(args: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the arguments in one form, however the call was written.
-
-    Defaults are filled in. A value that cannot be converted to its type stays as it is, and arguments that
-    the schema lacks are left out. A schema without properties changes nothing.
-    """
-    properties = schema.get("properties")
-    if not properties:
-        return dict(args)
-    shapes = {name: shape for name, shape in properties.items() if isinstance(shape, dict | Mapping)}
-    whole = {name: shape["default"] for name, shape in shapes.items() if "default" in shape}
-    whole.update({name: value for name, value in args.items() if name in properties})
-    return {name: _normal_form(value, properties[name]) for name, value in whole.items()}
-
-
-def _normal_form(value: Any, shape: Any) -> Any:
-    """Give a text or number in the form of its declared type: models write 5 as ``"5"`` or as 5.0."""
-    if type(value) not in _SCALARS:
-        return value
-    kind = shape.get("type") if isinstance(shape, dict | Mapping) else None
-    if isinstance(kind, list | tuple):
-        kind = next((word for word in kind if word != "null"), None)
-    with suppress(ValueError, OverflowError):
-        if kind == "string":
-            return str(value)
-        if kind == "boolean":
-            word = str(value).casefold()
-            return word in _YES if word in (*_YES, *_NO) else value
-        if kind == "integer":
-            # To Python True is an int, but to JSON it is no number.
-            is_other = isinstance(value, bool) or (isinstance(value, float) and not value.is_integer())
-            return value if is_other else int(value)
-        if kind == "number":
-            number = value if isinstance(value, bool | int) else float(value)
-            return number if math.isfinite(number) else value
-    return value
+def _normalized(args: Mapping[str, Any], tool: Tool) -> Mapping[str, Any]:
+    if tool.wire is not None:  # nothing is sent for null: it is an absent argument
+        args = {name: value for name, value in args.items() if value is not None}
+    return normalize_arguments(args, tool.spec.parameters)
 
 
 Shared: TypeAlias = Callable[[str], Tape | None]
@@ -199,12 +133,12 @@ class ToolTape:
 
     def play(self, call: ToolCall, tool: Tool) -> ToolResult | None:
         """Give the recorded result, or None; raises ToolFailed if the arguments make no request."""
-        ways, matcher = _possible_requests(call, tool), self._matcher(tool)
+        ways, matcher = _request_forms(call, tool), self._matcher(tool)
         for tape in self._tapes(tool.spec.name):
             interaction = tape.find(ways, matcher)
             if interaction is not None:
-                # Imported calls and failures without a response are tool:// recordings, with a wire, too.
-                if tool.wire is not None and not interaction.request.uri.startswith(TOOL):
+                # Imported calls, and failures without a response, hold the tool's own answer.
+                if tool.wire is not None and is_http_exchange(interaction):
                     return tool.wire.result(interaction.response, call.args)
                 answer = tool_answer(interaction.response)
                 if answer.error is None:
@@ -244,7 +178,7 @@ class ToolTape:
         if not self.live:
             return TapedAnswer("miss", not_recorded(tool.spec.name), (self.miss(call, tool),))
         if tool.wire is not None:
-            return TapedAnswer("live", await self._record_exchange(call, tool.wire))
+            return TapedAnswer("live", await self._record_exchange(call, tool, tool.wire))
         # The call is recorded as a whole, so its own requests are sent and not recorded.
         with let_out():
             result = await make()
@@ -256,9 +190,9 @@ class ToolTape:
         """Make the error that names the nearest recorded call, and how to record this one."""
         name, matcher = tool.spec.name, self._matcher(tool)
         held = [request for tape in self._tapes(name) for request in tape.cassette.requests]
-        redacted = self.own.cassette.redactor.request(_possible_requests(call, tool)[0])
-        recorded = [as_tool_call(request, name, matcher) for request in held]
-        return self.own.miss(as_tool_call(redacted, name, matcher), self._retry_command, recorded)
+        redacted = self.own.cassette.redactor.request(_request_forms(call, tool)[0])
+        recorded = [_as_call(request, name, matcher) for request in held]
+        return self.own.miss(_as_call(redacted, name, matcher), self._retry_command, recorded)
 
     @property
     def of_agent(self) -> tuple[Tape, ...]:
@@ -271,17 +205,18 @@ class ToolTape:
         command = self._retry_command if len(self.own.cassette) else self._first_command
         return self.own.miss(request, "" if connected else command, other_way=self._let_out)
 
-    async def _record_exchange(self, call: ToolCall, wire: Wire) -> ToolResult:
+    async def _record_exchange(self, call: ToolCall, tool: Tool, wire: Wire) -> ToolResult:
+        recorded_call, sent = _request_forms(call, tool)
         try:
             with untaped():
                 response = await wire.send(call.args)
         except ToolFailed as failed:
             error = {"type": failed.type, "message": str(failed)}
-            self.own.record(tool_request(call.tool, call.args), tool_response(error=error))
+            self.own.record(recorded_call, tool_response(error=error))
             return failed_result(failed.type, str(failed))
         except UsageMistake as mistake:
             raise NoKey(str(mistake)) from None
-        self.own.record(wire.request(call.args), response)
+        self.own.record(recorded_call, with_http_request(response, sent))
         # Redacted as in the recording, so that the agent sees the same live as in a replay.
         return wire.result(self.own.cassette.redactor.response(response), call.args)
 
@@ -300,46 +235,27 @@ class ToolTape:
 
 
 def can_replay(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Request], bool]:
-    """Make the function that tells whether any of these tools can still make a recorded request.
+    """Make the function that tells whether any of these tools can still make a recorded call.
 
     Its arguments have to be valid by today's schema. A tool that uses HTTP by itself may send any request,
     and so may ``agents`` that do.
     """
-    by_name = {tool.spec.name: (tool, _matcher_of(tool)) for tool in tools}
-    free = agents or any(tool.uses_http for tool, _ in by_name.values())
-    last_at: dict[EndpointKey, tuple[Tool, CallMatcher]] = {}
+    by_name = {tool.spec.name: tool for tool in tools}
+    free = agents or any(tool.uses_http for tool in by_name.values())
+    readers = [_matcher_of(tool).read for tool in by_name.values() if tool.wire is not None]
 
     def can(request: Request) -> bool:
-        if request.uri.startswith(CHAT):
-            return True
-        if request.uri.startswith(TOOL):
-            name, args = tool_call(request)
-            return name in by_name and _valid(by_name[name][0], args)
-        if free:
-            return True
-        address = address_of(request)
-        # The tool that could make the last request at this address is likely to make this one too.
-        likely = [last_at[address]] if address in last_at else []
-        for tool, matcher in (*likely, *by_name.values()):
-            read = matcher.read_recorded(request)
-            if read is not None and _valid(tool, read):
-                last_at[address] = tool, matcher
-                return True
-        return False
+        if not request.uri.startswith(TOOL):
+            return free or request.uri.startswith(CHAT) or any(read(request) is not None for read in readers)
+        name, args = tool_call(request)
+        spec = by_name[name].spec if name in by_name else None
+        return spec is not None and not (spec.checked and invalid_arguments(spec, args))
 
     return can
 
 
-def _valid(tool: Tool, args: Mapping[str, object]) -> bool:
-    return not tool.spec.checked or not invalid_arguments(tool.spec, args)
-
-
-def _matcher_of(tool: Tool) -> CallMatcher:
-    matchers = ParamMatchers(tool.matching, where=f"{tool.spec.name}: matching")
-    return tool_call_matcher(tool.spec.name, tool.spec.parameters, matchers, tool.wire)
-
-
-def _possible_requests(call: ToolCall, tool: Tool) -> tuple[Request, ...]:
-    """Give every form in which a cassette may hold a call; it is recorded in the first."""
-    by_name = tool_request(call.tool, call.args)
-    return (tool.wire.request(call.args), by_name) if tool.wire is not None else (by_name,)
+def _request_forms(call: ToolCall, tool: Tool) -> tuple[Request, ...]:
+    """Give a call as it is recorded, then the HTTP request that it makes, if it is one."""
+    if tool.wire is None:
+        return (tool_request(call.tool, call.args),)
+    return tool_request(call.tool, _normalized(call.args, tool)), tool.wire.request(call.args)
