@@ -48,9 +48,8 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 if TYPE_CHECKING:
     from pytest_agenteval.reports.task_lines import TaskFileLines
     from pytest_agenteval.session.adaptive_repetitions import ExtraItems
-    from pytest_agenteval.session.earlier_trials import EarlierTrials, RegradedTrials
     from pytest_agenteval.session.planning.audit_cases import AuditCases
-    from pytest_agenteval.session.reuse import ReuseAction
+    from pytest_agenteval.session.reuse import EarlierTrials, RegradedTrials, ReuseAction
     from pytest_agenteval.tools.mcp_tools import SchemaSource
 
 
@@ -116,7 +115,7 @@ class EvalSession:
         folders = get_run_info(self.config).regraded if self.settings.regrade else ()
         if not folders:
             return None
-        from pytest_agenteval.session.earlier_trials import RegradedTrials
+        from pytest_agenteval.session.reuse import RegradedTrials
 
         return RegradedTrials(folders)
 
@@ -136,9 +135,9 @@ class EvalSession:
         folders = (info.folder,) if info.resumed_at else info.reused
         if not folders:
             return None
-        from pytest_agenteval.session.earlier_trials import EarlierTrials
+        from pytest_agenteval.session.reuse import EarlierTrials
 
-        return EarlierTrials(folders, is_own=bool(info.resumed_at))
+        return EarlierTrials(folders, "resume" if info.resumed_at else "reuse")
 
     @cached_property
     def reuse_summary(self) -> str:
@@ -179,10 +178,9 @@ class EvalSession:
             self.registry,
             self.folder,
             self.cases.judges,
-            self.stored,
             self.extra,
             self.cases.user,
-            self.earlier,
+            self.earlier or self.stored,
             self.in_flight,
         )
 

@@ -1,47 +1,242 @@
-"""``--agent-resume`` and ``--agent-reuse``: which trials are reused, regraded or run again, and why."""
+"""Trials of earlier runs, and the one rule that says which of them are kept, graded again or run anew."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from msgspec.structs import replace
 
 from pytest_agenteval.engine.digests import (
     AgentDigests,
     DigestCache,
-    DigestChanges,
     acted_out_digest,
     digest_diff,
     digests_of,
 )
-from pytest_agenteval.engine.grading import GradingService
-from pytest_agenteval.records.plan import Plan, TrialKey
+from pytest_agenteval.engine.grading import GradingService, has_acted
+from pytest_agenteval.engine.jobs import TrialJob
+from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import (
+    NO_USAGE,
     OTHER_MODEL,
+    PROMPT_READ,
     STARTED_PROGRAM,
     UNREAD_PROMPT,
     UNTAPED_CONNECTION,
 )
-from pytest_agenteval.records.trial import Digests, Trial
+from pytest_agenteval.records.trial import Origin, Trial, part_paid
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.session.earlier_trials import EarlierTrial, EarlierTrials
+from pytest_agenteval.session.planning.parametrization import UNNAMED, Case
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.record_files import replace_json
+from pytest_agenteval.store.run_folder import HEADER, RunModel, read_header
+from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.json_values import canonical_json
 
-if TYPE_CHECKING:
-    from pytest_agenteval.engine.jobs import TrialJob
-
-
 # A trial stays in its run, is copied into a new run, is graded again, or runs: again or for the first time.
+# Where several earlier runs hold a trial, the first of these is done that one of them allows.
 ReuseAction: TypeAlias = Literal["keep", "take over", "regrade", "rerun", "run"]
+_ORDER: tuple[str, ...] = get_args(ReuseAction)
 
-# Where several earlier runs hold a trial, the cheapest action is taken.
-_COST: dict[ReuseAction, int] = {"keep": 0, "take over": 1, "regrade": 2, "rerun": 3, "run": 4}
+# What is done with earlier trials: the option that named their runs.
+Use: TypeAlias = Literal["resume", "reuse", "regrade"]
 
 MOST_REASONS = 3  # reasons that a summary names for each action
 
 # Doubtful events that the same trial would have again: running it again would not make it more reliable.
 _REPEATABLE_DOUBTS = (STARTED_PROGRAM, UNREAD_PROMPT, OTHER_MODEL, UNTAPED_CONNECTION)
+
+
+class EarlierTrial(NamedTuple):
+    """A trial that has finished: the run that holds it, and what its journal says."""
+
+    run: Run
+    entry: JournalEntry
+    use: Use
+    has_transcript: bool = True  # False where nothing stands in its transcript's place
+
+    @property
+    def origin(self) -> Origin:
+        """Say where the trial was carried out, for a run that takes it over."""
+        entry, is_own = self.entry, self.use == "resume"
+        if entry.origin is not None and (entry.origin.run or is_own):
+            return replace(entry.origin, regraded=False)
+        attempt = entry.origin.attempt if entry.origin else entry.attempt
+        return Origin("" if is_own else self.run.folder.name, attempt)
+
+    def whole(self) -> Trial | None:
+        """Read all of the trial; None where its transcript cannot be read any more."""
+        return self.run.trial_if_readable(self.entry)
+
+    def to_regrade(self) -> Trial:
+        """Read the trial for new grades, with its origin where not all of its run is graded again."""
+        trial = self.run.trial(self.entry)
+        return trial if self.use == "regrade" else replace(trial, origin=replace(self.origin, regraded=True))
+
+    def taken_over(self, plan: Plan) -> Trial | None:
+        """Give the trial as one of today's plan; None where its transcript cannot be read any more."""
+        trial = self.whole()
+        if trial is None:
+            return None
+        task, ending = plan.task, trial.ending
+        # The suite's kind may have changed since: a miss is shown as today's kind has it.
+        if ending in ("missed", "failed"):
+            ending = "missed" if task.kind == "capability" else "failed"
+        return replace(
+            trial,
+            key=plan.key,
+            attempt=plan.attempt,
+            ending=ending,
+            kind=task.kind,
+            bucket=task.bucket,
+            tags=task.tags,
+            file=task.file_in_root,
+            label=task.label,
+            split=task.split,
+            acted=has_acted(task, trial.transcript, trial.outcome),
+            origin=self.origin,
+            paid=part_paid(trial.transcript.all_usage, NO_USAGE),
+        )
+
+    def is_described_as(self, plan: Plan) -> bool:
+        """Whether the task still has the kind, bucket, tags, file, label and split that reports show."""
+        task, entry = plan.task, self.entry
+        today = (task.kind, task.bucket, task.tags, task.file_in_root, task.label, task.split)
+        return today == (entry.kind, entry.bucket, entry.tags, entry.file, entry.label, entry.split)
+
+    def prompts_read(self) -> Mapping[str, str]:
+        """Give the digests of the prompts that the trial is known to have read, by name."""
+        trial = self.whole()
+        events = trial.transcript.events if trial else ()
+        return {event.text: event.details.get("digest", "") for event in events if event.kind == PROMPT_READ}
+
+
+class EarlierTrials:
+    """The trials of some runs, those of the newest first; or of one run that is resumed in its own folder."""
+
+    def __init__(self, folders: Sequence[Path], use: Use) -> None:
+        self.use, self.is_own = use, use == "resume"
+        self.runs = [load_run(folder) for folder in dict.fromkeys(map(Path.resolve, folders))]
+        if use != "regrade":  # there the order is that of the option
+            self.runs.sort(key=lambda run: run.header.started_at, reverse=True)
+        self._entries = [{entry.key: entry for entry in run.entries} for run in self.runs]
+        self._sizes: dict[Path, int] = {}
+        self._started = {attempt.key: attempt.attempt for run in self.runs for attempt in run.begun}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(run.folder.name for run in self.runs)
+
+    def trials_of(self, key: TrialKey) -> Iterator[EarlierTrial]:
+        """Give each run's last attempt at a trial, the newest run's first."""
+        for run, entries in zip(self.runs, self._entries, strict=True):
+            if key in entries:
+                file, offset, length = entries[key].location
+                path = run.folder / file
+                if path not in self._sizes:
+                    self._sizes[path] = path.stat().st_size if path.is_file() else 0
+                # The transcript is not read: its file is there and long enough, or not.
+                has_transcript = offset + length <= self._sizes[path]
+                yield EarlierTrial(run, entries[key], self.use, has_transcript)
+
+    def in_flight(self) -> Mapping[TrialKey, int]:
+        """Count, by trial, how often a process of this run died while it ran: any of them may be the cause.
+
+        Trials that Ctrl-C or ``-x`` cut short are not among them.
+        """
+        if not self.is_own:
+            return {}
+        run = self.runs[0]
+        return Counter(attempt.key for attempt in (run.lost if run.header.ended_at else run.begun))
+
+    def is_interrupted(self, key: TrialKey) -> bool:
+        """Whether the trial started in this run and never ended."""
+        return self.is_own and key in self._started
+
+    def attempts(self, key: TrialKey) -> int:
+        """Count the attempts at a trial that started in this run so far; 0 in a new run."""
+        if not self.is_own:
+            return 0
+        entry = self._entries[0].get(key)
+        return max(entry.attempt if entry else 0, self._started.get(key, 0))
+
+
+class RegradedTrials(EarlierTrials):
+    """The trials of the runs of ``--agent-regrade``; a trial that two of them hold is refused."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        super().__init__(folders, "regrade")
+        models = (model for run in self.runs for model in run.header.models)
+        self._models = {model.name: Model(model.name, model.id, model.offline) for model in models}
+        self._of_task: dict[tuple[str, str, str], list[TrialKey]] = {}
+        self._tasks_met: set[tuple[str, str, str]] = set()
+        self._cases: dict[tuple[tuple[str, str, int], ...], tuple[Case, ...]] = {}
+        self._variants: dict[str, Variant] = {"": UNNAMED}
+        holders: dict[TrialKey, str] = {}
+        for run in self.runs:
+            for key in (entry.key for entry in run.entries):
+                if key in holders:
+                    trial, there = f"{key.task}[{key.model}-{key.repetition}]", holders[key]
+                    raise UsageMistake(f"--agent-regrade: {trial} is in {there} and in {run.folder.name}")
+                holders[key] = run.folder.name
+                self._of_task.setdefault((key.suite, key.task, key.agent), []).append(key)
+
+    def cases_of(self, task: PlannedTask) -> tuple[Case, ...]:
+        """Give the cases in which the task ran; equal ones of two tasks are the same object."""
+        name = task.suite, task.id, task.agent
+        self._tasks_met.add(name)
+        keys = self._of_task.get(name, ())
+        case_keys = tuple((key.model, key.variant, key.repetition) for key in keys)
+        if case_keys not in self._cases:
+            self._cases[case_keys] = tuple(map(self._case, keys))
+        return self._cases[case_keys]
+
+    def _case(self, key: TrialKey) -> Case:
+        model = self._models.setdefault(key.model, Model(key.model, key.model))
+        variant = self._variants.setdefault(key.variant, Variant(key.variant))
+        return Case(model, variant, key.repetition)
+
+    def remarks(self) -> Iterator[str]:
+        """Say of each run what is not graded again, once ``cases_of`` was called for all tasks."""
+        for run in self.runs:
+            name = run.folder.name
+            keys = [entry.key for entry in run.entries]
+            strays = sum((key.suite, key.task, key.agent) not in self._tasks_met for key in keys)
+            if strays:
+                stored = pluralize(len(keys), "stored trial")
+                yield f"{name}: no task here for {strays} of {stored}: not graded again"
+            if run.never_ended:
+                yield f"{name}: {run.never_ended}: there is nothing to grade again"
+            yield from (f"{name}: {problem}" for problem in first_unreadable(run.odd))
+
+
+def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:
+    """Write into a regraded run's header the judges of the verdicts it read, where it has none itself."""
+    run = load_run(folder)
+    if run.header.judges:
+        return
+    headers = [read_header(stored_folder) for stored_folder in stored]
+    judges_by_name = {judge.name: judge for header in headers for judge in header.judges}
+    judge_names: dict[str, None] = {}
+    for entry in run.entries:
+        # All judges are found: no other can have judged.
+        if judges_by_name and judges_by_name.keys() <= judge_names.keys():
+            break
+        trial = run.trial_if_readable(entry) if entry.grades else None
+        for event in trial.transcript.events if trial else ():
+            if event.kind == "judge_ask":
+                judge_names[event.details["role"].partition(" for ")[0]] = None
+    if judge_names:
+        judges = tuple(judges_by_name.get(name) or RunModel(name, name) for name in judge_names)
+        self_judge = run.header.self_judge or all(header.self_judge for header in headers)
+        header = replace(run.header, judges=judges, self_judge=self_judge)
+        replace_json(folder / HEADER, header.to_json())
 
 
 class ReuseDecision(NamedTuple):
@@ -58,11 +253,9 @@ class ReuseDecision(NamedTuple):
     def fill(self, job: TrialJob) -> None:
         """Let a job give the earlier trial, as it is or with new grades, in place of a new one."""
         earlier = self.earlier
-        if earlier is None:
-            return
-        if self.action == "take over":
+        if earlier is not None and self.action == "take over":
             job.read_finished = lambda: earlier.taken_over(job.plan)
-        elif self.action == "regrade":
+        elif earlier is not None and self.action == "regrade":
             job.read_stored = earlier.to_regrade
 
 
@@ -73,12 +266,10 @@ class ReusePlan:
     """
 
     def __init__(
-        self,
-        earlier: EarlierTrials,
-        registry: Registry,
-        agent_digests: Callable[[Plan], AgentDigests],
+        self, earlier: EarlierTrials, registry: Registry, agent_digests: Callable[[Plan], AgentDigests]
     ) -> None:
         self._earlier, self._registry, self._agent_digests = earlier, registry, agent_digests
+        self.is_regrading = earlier.use == "regrade"
         self._grading, self._cache = GradingService(registry), DigestCache()
         self._agents: dict[object, tuple[Plan, AgentDigests | None]] = {}
         self._prompts_read: dict[tuple[str, str], Mapping[str, str]] = {}
@@ -90,49 +281,20 @@ class ReusePlan:
         if not task_changed and key in self._decisions:
             return self._decisions[key]
         found = [self._decide_by(plan, earlier) for earlier in self._earlier.trials_of(key)]
-        decision = min(found, key=lambda each: _COST[each.action], default=ReuseDecision("run"))
+        first = min(found, key=lambda each: _ORDER.index(each.action), default=ReuseDecision("run"))
         if not task_changed:
-            self._decisions[key] = decision
-        return decision
+            self._decisions[key] = first
+        return first
 
     def keeps(self, key: TrialKey) -> bool:
         """Whether an earlier decision was that the trial stays as it is."""
         return key in self._decisions and self._decisions[key].action == "keep"
 
-    def summary(self, plans: Iterable[Plan], later: int = 0, perhaps: int = 0) -> str:
-        """Say in one line what becomes of these trials: ``41 reused, 6 regraded: grader pkm_routed 3 -> 4``.
-
-        ``later`` counts trials that are decided about in their turn; ``perhaps`` those that run only where
-        the first repetitions leave the comparison open.
-        """
-        for plan in plans:
-            self.decide(plan)
-        names = ", ".join(run.name for run in self._earlier.runs)
-        how = "resumed" if self._earlier.is_own else "reuse of"
-        parts = (
-            _counts_text(self._decisions.values(), resumed=self._earlier.is_own),
-            f"{later} decided about in their turn" if later else "",
-            f"{perhaps} more only if need be" if perhaps else "",
-        )
-        return f"{how} {names}: {', '.join(filter(None, parts))}"
-
-    def trial_origin_label(self, trial: Trial) -> str:
-        """Give ``resumed``, ``reused`` or ``regraded``; empty for a trial that this process carried out."""
-        if trial.origin is not None and trial.origin.regraded:
-            return "regraded"
-        if not self._earlier.is_own:
-            return "reused" if trial.origin is not None else ""
-        return "resumed" if trial.attempt <= self._earlier.attempts(trial.key) or trial.origin else ""
-
-    def transcripts(self, trial: Trial) -> str:
-        """Give the file that holds the transcript of a trial that has stayed as it is; empty for others."""
-        for earlier in self._earlier.trials_of(trial.key) if self._earlier.is_own else ():
-            if earlier.entry.attempt == trial.attempt:
-                return str(earlier.run.folder / earlier.entry.location.file)
-        return ""
-
     def _decide_by(self, plan: Plan, earlier: EarlierTrial) -> ReuseDecision:
+        """Say what today's plan allows to do with one earlier trial: the rule of all that try again."""
         entry = earlier.entry
+        if earlier.use == "regrade":
+            return ReuseDecision("regrade", "", earlier)
         # Cheap reasons first: the agent's digests below may read its source files.
         if entry.ending == "errored":
             return ReuseDecision("rerun", "errored")
@@ -140,8 +302,33 @@ class ReusePlan:
             return ReuseDecision("rerun", "transcript lost")
         if not entry.digests.input:
             return ReuseDecision("rerun", "nobody knows what they were made of")
-        if not earlier.is_own and (reason := _distrust_reason(plan, earlier)):
+        if earlier.use == "reuse" and (reason := _distrust_reason(plan, earlier)):
             return ReuseDecision("rerun", reason)
+        agent = self._agent_side(plan)
+        if agent is None:
+            return ReuseDecision("rerun", "the agent cannot be made")
+        old, acted_out = entry.digests, acted_out_digest(plan, self._registry, self._cache)
+        grader = self._grading.grader
+        new = digests_of(plan, grader, "", "", (), entry.own_models, self._cache, acted_out=acted_out)
+        prompts_read: Mapping[str, str] = NOTHING
+        if old.prompt != agent.prompt:
+            # The prompts are read from one transcript, for all trials whose prompts had the same digest.
+            pair = old.prompt, agent.prompt
+            if pair not in self._prompts_read:
+                self._prompts_read[pair] = earlier.prompts_read()
+            prompts_read = self._prompts_read[pair]
+        changed = digest_diff(old, new, agent, prompts_read)
+        # What the agent sees decides before what grades it: a changed task makes old transcripts worthless.
+        if changed.agent:
+            return ReuseDecision("rerun", " and ".join(changed.agent))
+        if changed.ruler:
+            return ReuseDecision("regrade", changed.ruler[0], earlier)
+        # With another bucket or kind the trial is written again, so that reports count it there.
+        is_kept = earlier.use == "resume" and earlier.is_described_as(plan)
+        return ReuseDecision("keep" if is_kept else "take over", "", earlier)
+
+    def _agent_side(self, plan: Plan) -> AgentDigests | None:
+        """Give what the plan's agent would be today, once for all plans alike; None if it breaks."""
         task = plan.task
         key = (
             task.agent,
@@ -159,45 +346,40 @@ class ReusePlan:
                 self._agents[key] = plan, self._agent_digests(plan)
             except Exception:  # such an agent breaks its trial, which shows the error
                 self._agents[key] = plan, None
-        agent = self._agents[key][1]
-        if agent is None:
-            return ReuseDecision("rerun", "the agent cannot be made")
-        changed = self._changes(plan, earlier, agent)
-        # What the agent sees decides before what grades it: a changed task makes old transcripts worthless.
-        if changed.agent:
-            return ReuseDecision("rerun", " and ".join(changed.agent))
-        if changed.ruler:
-            return ReuseDecision("regrade", changed.ruler[0], earlier)
-        # With another bucket or kind the trial is written again, so that reports count it there.
-        keeps = earlier.is_own and earlier.is_described_as(plan)
-        return ReuseDecision("keep" if keeps else "take over", "", earlier)
+        return self._agents[key][1]
 
-    def _changes(self, plan: Plan, earlier: EarlierTrial, agent: AgentDigests) -> DigestChanges:
-        old, own_models = earlier.entry.digests, earlier.entry.own_models
-        acted_out = acted_out_digest(plan, self._registry, self._cache)
-        new = digests_of(plan, self._grading.grader, "", "", (), own_models, self._cache, acted_out=acted_out)
-        if _equal(old, new, agent):
-            return DigestChanges()
-        prompts_read: Mapping[str, str] = NOTHING
-        if old.prompt != agent.prompt:
-            # The prompts are read from one transcript, for all trials whose prompts had the same digest.
-            key = old.prompt, agent.prompt
-            if key not in self._prompts_read:
-                self._prompts_read[key] = earlier.prompts_read()
-            prompts_read = self._prompts_read[key]
-        return digest_diff(old, new, agent, prompts_read)
+    def trial_origin_label(self, trial: Trial) -> str:
+        """Give ``resumed``, ``reused`` or ``regraded``; empty for a trial that this process carried out."""
+        if self.is_regrading:
+            return ""
+        if trial.origin is not None and trial.origin.regraded:
+            return "regraded"
+        if self._earlier.use == "reuse":
+            return "reused" if trial.origin is not None else ""
+        return "resumed" if trial.attempt <= self._earlier.attempts(trial.key) or trial.origin else ""
 
+    def transcripts(self, trial: Trial) -> str:
+        """Give the file that holds the transcript of a trial that has stayed as it is; empty for others."""
+        for earlier in self._earlier.trials_of(trial.key) if self._earlier.is_own else ():
+            if earlier.entry.attempt == trial.attempt:
+                return str(earlier.run.folder / earlier.entry.location.file)
+        return ""
 
-def _equal(old: Digests, new: Digests, agent: AgentDigests) -> bool:
-    """Whether nothing has changed, as is so for most trials: comparing in detail is slow."""
-    return (
-        (old.input, old.fixture, old.settings, old.model, old.ruler)
-        == (new.input, new.fixture, new.settings, new.model, new.ruler)
-        and (old.acted_out, old.grader_code) == (new.acted_out, new.grader_code)
-        and (old.prompt, old.code, old.tool_code) == (agent.prompt, agent.code, agent.tool_code)
-        and old.tools == agent.tools
-        and not old.offered
-    )
+    def summary(self, plans: Iterable[Plan], later: int = 0, perhaps: int = 0) -> str:
+        """Say in one line what becomes of these trials: ``41 reused, 6 regraded: grader pkm_routed 3 -> 4``.
+
+        ``later`` counts trials that are decided about in their turn; ``perhaps`` those that run only where
+        the first repetitions leave the comparison open.
+        """
+        for plan in plans:
+            self.decide(plan)
+        parts = (
+            _counts_text(self._decisions.values(), resumed=self._earlier.is_own),
+            f"{later} decided about in their turn" if later else "",
+            f"{perhaps} more only if need be" if perhaps else "",
+        )
+        how = "resumed" if self._earlier.is_own else "reuse of"
+        return f"{how} {', '.join(self._earlier.names)}: {', '.join(filter(None, parts))}"
 
 
 def _distrust_reason(plan: Plan, earlier: EarlierTrial) -> str:
@@ -223,12 +405,8 @@ def _counts_text(decisions: Iterable[ReuseDecision], *, resumed: bool) -> str:
     if resumed and reasons.keys() == {"keep"}:
         trials = "the only trial" if total == 1 else f"all {total} trials"
         return f"nothing to do: {trials} had finished"
-    labels = {
-        "keep": "had finished" if resumed else "reused",
-        "regrade": "regraded",
-        "rerun": "rerun",
-        "run": "to run",
-    }
+    keep = "had finished" if resumed else "reused"
+    labels = {"keep": keep, "regrade": "regraded", "rerun": "rerun", "run": "to run"}
     return ", ".join(
         f"{reasons[action].total()} {label}{_reasons_text(reasons[action])}"
         for action, label in labels.items()

@@ -135,7 +135,7 @@ def finish_run(session: pytest.Session, status: int) -> None:
 def _write_run_end(config: pytest.Config, status: int) -> None:
     regraded = config.stash[run_info_key].regraded
     if regraded:
-        from pytest_agenteval.session.earlier_trials import record_original_judges
+        from pytest_agenteval.session.reuse import record_original_judges
 
         record_original_judges(run_folder(config), regraded)
     verdict = config.stash.get(verdict_key, None)

@@ -123,7 +123,7 @@ def _chosen_run(config: pytest.Config, settings: Settings) -> RunInfo:
     new = _new_run(config, settings)
     if not settings.resume:
         return new
-    from pytest_agenteval.session.earlier_trials import baseline_before, run_to_resume
+    from pytest_agenteval.session.resume import baseline_before, run_to_resume
 
     folder, started_at = run_to_resume(config, settings)
     baseline = baseline_before(new.baseline, folder, started_at)

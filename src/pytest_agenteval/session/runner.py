@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.calibration.calibration_file import CalibrationPlan
     from pytest_agenteval.engine.run_budget import RunBudget
     from pytest_agenteval.session.adaptive_repetitions import ExtraItems
-    from pytest_agenteval.session.earlier_trials import EarlierTrials, RegradedTrials
-    from pytest_agenteval.session.reuse import ReuseAction, ReuseDecision, ReusePlan
+    from pytest_agenteval.session.reuse import EarlierTrials, ReuseAction, ReuseDecision, ReusePlan
 
 
 def admissions(
@@ -88,13 +87,12 @@ class TrialRunner:
         registry: Registry,
         folder: Path,
         judges: tuple[Model, ...] = (),
-        stored: RegradedTrials | None = None,
         extra: ExtraItems | None = None,
         user: Model | None = None,
         earlier: EarlierTrials | None = None,
         apart: Container[TrialKey] = (),
     ) -> None:
-        self._config, self._folder, self._stored = config, folder, stored
+        self._config, self._folder = config, folder
         earlier_attempts = earlier.attempts if earlier is not None else None
         self._attempts = AttemptPlanner(
             settings, run_conditions(settings, judges, user, folder), earlier_attempts
@@ -291,15 +289,15 @@ class TrialRunner:
         return self._job(self._attempts.numbered(plan), None, decision)
 
     def _job(self, plan: Plan, workspace: Path | None, decision: ReuseDecision | None) -> TrialJob:
-        job = TrialJob(plan, workspace, self._stored.reader(plan.key) if self._stored else None)
+        job = TrialJob(plan, workspace)
         if decision:
             decision.fill(job)
         return job
 
     def _decide(self, plan: Plan, *, task_changed: bool = False) -> ReuseDecision | None:
         """Decide what is reused of an earlier trial; None where it simply runs."""
-        # A trial that has run here already, as under ``--reruns``, runs again.
-        if self.reuse is None or self._attempts.was_planned(plan.key):
+        # A trial that has run here already, as under ``--reruns``, runs again; a stored one is graded again.
+        if self.reuse is None or (self._attempts.was_planned(plan.key) and not self.reuse.is_regrading):
             return None
         return self.reuse.decide(plan, task_changed=task_changed)
 

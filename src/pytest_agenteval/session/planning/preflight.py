@@ -29,7 +29,7 @@ from pytest_agenteval.text.json_values import canonical_json
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
-    from pytest_agenteval.session.earlier_trials import EarlierTrials
+    from pytest_agenteval.session.reuse import EarlierTrials
     from pytest_agenteval.store.run_documents import SuiteGate
 
 
@@ -237,7 +237,7 @@ class Preflight:
         """Refuse trials and settings that a resumed run did not start with."""
         if earlier is None or not earlier.is_own:
             return
-        from pytest_agenteval.session.earlier_trials import check_first_failures, check_plan
+        from pytest_agenteval.session.resume import check_first_failures, check_plan
 
         (run,) = earlier.runs
         check_plan(run, self._settings, selected, self._cases.judges, self._cases.user)
