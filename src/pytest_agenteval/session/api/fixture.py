@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 import pytest
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from pytest_agenteval.session.api.code_tasks import TaskReference
 from pytest_agenteval.session.api.recording import Recording, RecordingPlace, pytest_commands
 from pytest_agenteval.session.api.running import (
     Environment,
+    RunKeywords,
     RunOptions,
     Trials,
     mode_of,
@@ -109,29 +110,11 @@ class AgentEval:
 
     @overload
     def run(
-        self,
-        task: TaskReference,
-        *,
-        agent: AgentReference | None = None,
-        model: str | None = None,
-        repetitions: Literal[1] = 1,
-        record: str | None = None,
-        record_chat: str | None = None,
-        judge: Sequence[str] = (),
-        settings: Mapping[str, Any] = NOTHING,
+        self, task: TaskReference, *, repetitions: Literal[1] = 1, **options: Unpack[RunKeywords]
     ) -> Trial: ...
     @overload
     def run(
-        self,
-        task: TaskReference,
-        *,
-        agent: AgentReference | None = None,
-        model: str | None = None,
-        repetitions: int,
-        record: str | None = None,
-        record_chat: str | None = None,
-        judge: Sequence[str] = (),
-        settings: Mapping[str, Any] = NOTHING,
+        self, task: TaskReference, *, repetitions: int, **options: Unpack[RunKeywords]
     ) -> Trial | Trials: ...
     def run(
         self,
@@ -154,29 +137,11 @@ class AgentEval:
 
     @overload
     def arun(
-        self,
-        task: TaskReference,
-        *,
-        agent: AgentReference | None = None,
-        model: str | None = None,
-        repetitions: Literal[1] = 1,
-        record: str | None = None,
-        record_chat: str | None = None,
-        judge: Sequence[str] = (),
-        settings: Mapping[str, Any] = NOTHING,
+        self, task: TaskReference, *, repetitions: Literal[1] = 1, **options: Unpack[RunKeywords]
     ) -> Coroutine[Any, Any, Trial]: ...
     @overload
     def arun(
-        self,
-        task: TaskReference,
-        *,
-        agent: AgentReference | None = None,
-        model: str | None = None,
-        repetitions: int,
-        record: str | None = None,
-        record_chat: str | None = None,
-        judge: Sequence[str] = (),
-        settings: Mapping[str, Any] = NOTHING,
+        self, task: TaskReference, *, repetitions: int, **options: Unpack[RunKeywords]
     ) -> Coroutine[Any, Any, Trial | Trials]: ...
     def arun(
         self,

@@ -26,7 +26,6 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import CHANGED_PROMPT, Ask, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.session.api.running import (
-    chosen_mode,
     is_in_pytest,
     mode_of,
     script_command,
@@ -284,7 +283,7 @@ class Recording(AbstractContextManager["Recording"]):
 _UNTAPED = " (nothing of it is then taped)"
 
 
-def record(name: str, *, record: str = "none", record_chat: str = "off") -> Recording:
+def record(name: str, *, record: str | None = None, record_chat: str | None = None) -> Recording:
     """See and tape what code inside asks: ``with record("refund") as seen:``, or ``async with``.
 
     ``record`` says how HTTP in general meets its cassette ``cassettes/NAME.yaml``, ``record_chat`` how
@@ -304,8 +303,8 @@ def record(name: str, *, record: str = "none", record_chat: str = "off") -> Reco
     place = RecordingPlace(
         environment.root / "cassettes" / name if isinstance(name, str) else Path(),
         environment.root,
-        mode_of("record", chosen_mode(record, "none"), environment.record),
-        mode_of("record_chat", chosen_mode(record_chat, "off"), environment.record_chat),
+        mode_of("record", record, environment.record),
+        mode_of("record_chat", record_chat, environment.record_chat),
         environment.live,
         1,
         ways,

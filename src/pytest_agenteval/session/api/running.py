@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 from msgspec.structs import replace
 
@@ -247,7 +247,7 @@ DEFAULT_MODEL = "rules"
 
 
 class RunOptions(NamedTuple):
-    """The arguments of ``run`` beside its task."""
+    """The arguments of ``run`` beside its task; a mode that is None comes from the environment."""
 
     agent: AgentReference | None = None
     model: str | None = None
@@ -256,6 +256,17 @@ class RunOptions(NamedTuple):
     record_chat: str | None = None
     judge: Sequence[str] = ()
     settings: Mapping[str, Any] = NOTHING
+
+
+class RunKeywords(TypedDict, total=False):
+    """The arguments of ``run`` beside its task and the repetitions, as type checkers see them."""
+
+    agent: AgentReference | None
+    model: str | None
+    record: str | None
+    record_chat: str | None
+    judge: Sequence[str]
+    settings: Mapping[str, Any]
 
 
 def plans_of(
@@ -343,41 +354,17 @@ def regrade_in(
 
 
 @overload
-def run(
-    task: TaskReference,
-    *,
-    agent: AgentReference | None = None,
-    model: str | None = None,
-    repetitions: Literal[1] = 1,
-    record: str = "none",
-    record_chat: str = "off",
-    judge: Sequence[str] = (),
-    settings: Mapping[str, Any] = NOTHING,
-) -> Trial: ...
-
-
+def run(task: TaskReference, *, repetitions: Literal[1] = 1, **options: Unpack[RunKeywords]) -> Trial: ...
 @overload
-def run(
-    task: TaskReference,
-    *,
-    agent: AgentReference | None = None,
-    model: str | None = None,
-    repetitions: int,
-    record: str = "none",
-    record_chat: str = "off",
-    judge: Sequence[str] = (),
-    settings: Mapping[str, Any] = NOTHING,
-) -> Trial | Trials: ...
-
-
+def run(task: TaskReference, *, repetitions: int, **options: Unpack[RunKeywords]) -> Trial | Trials: ...
 def run(
     task: TaskReference,
     *,
     agent: AgentReference | None = None,
     model: str | None = None,
     repetitions: int = 1,
-    record: str = "none",
-    record_chat: str = "off",
+    record: str | None = None,
+    record_chat: str | None = None,
     judge: Sequence[str] = (),
     settings: Mapping[str, Any] = NOTHING,
 ) -> Trial | Trials:
@@ -396,15 +383,7 @@ def run(
     runs, as in a notebook: there, call ``await arun(...)``. What breaks a trial is in its record.
     """
     refuse_running_loop("run")
-    options = RunOptions(
-        agent,
-        model,
-        repetitions,
-        chosen_mode(record, "none"),
-        chosen_mode(record_chat, "off"),
-        judge,
-        settings,
-    )
+    options = RunOptions(agent, model, repetitions, record, record_chat, judge, settings)
     environment = script_environment(task)
     plans = plans_of(environment, task, options, calling_place())
     return single_or_trials(environment.carry_out([TrialJob(plan) for plan in plans]), plans, environment)
@@ -412,53 +391,25 @@ def run(
 
 @overload
 async def arun(
-    task: TaskReference,
-    *,
-    agent: AgentReference | None = None,
-    model: str | None = None,
-    repetitions: Literal[1] = 1,
-    record: str = "none",
-    record_chat: str = "off",
-    judge: Sequence[str] = (),
-    settings: Mapping[str, Any] = NOTHING,
+    task: TaskReference, *, repetitions: Literal[1] = 1, **options: Unpack[RunKeywords]
 ) -> Trial: ...
-
-
 @overload
 async def arun(
-    task: TaskReference,
-    *,
-    agent: AgentReference | None = None,
-    model: str | None = None,
-    repetitions: int,
-    record: str = "none",
-    record_chat: str = "off",
-    judge: Sequence[str] = (),
-    settings: Mapping[str, Any] = NOTHING,
+    task: TaskReference, *, repetitions: int, **options: Unpack[RunKeywords]
 ) -> Trial | Trials: ...
-
-
 def arun(
     task: TaskReference,
     *,
     agent: AgentReference | None = None,
     model: str | None = None,
     repetitions: int = 1,
-    record: str = "none",
-    record_chat: str = "off",
+    record: str | None = None,
+    record_chat: str | None = None,
     judge: Sequence[str] = (),
     settings: Mapping[str, Any] = NOTHING,
 ) -> Coroutine[Any, Any, Trial | Trials]:
     """Do what ``run`` does where an event loop runs, as in a notebook: ``trial = await arun(...)``."""
-    options = RunOptions(
-        agent,
-        model,
-        repetitions,
-        chosen_mode(record, "none"),
-        chosen_mode(record_chat, "off"),
-        judge,
-        settings,
-    )
+    options = RunOptions(agent, model, repetitions, record, record_chat, judge, settings)
     # The place is read here: the frames of the running coroutine do not show who called ``arun``.
     return _arun(task, options, calling_place())
 
@@ -486,11 +437,6 @@ def tool_calls(trial: Trial, name: str | None = None) -> list[ToolCall]:
     return [
         call for call in trial.transcript.calls if call.by != "seed" and (name is None or call.tool == name)
     ]
-
-
-def chosen_mode(mode: str, default: str) -> str | None:
-    """Give the mode of a call; None for the default, which is replaced by the environment's."""
-    return None if mode == default else mode
 
 
 def refuse_running_loop(function: str) -> None:

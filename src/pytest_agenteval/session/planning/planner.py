@@ -254,17 +254,13 @@ class Planner:
         graders = []
         outcome = _outcome_of(task)
         for spec in task.graders:
-            config = spec.config or NOTHING
             members = self._registry.group(spec.name) or ((spec.name, "" if spec.label else spec.name),)
             for name, own in members:
-                label = ": ".join(filter(None, (spec.label, own)))
+                config: Mapping[str, Any] = spec.config or NOTHING
                 if outcome and OUTCOME not in config and self._checker.takes(name, OUTCOME):
-                    config_of_one = {**config, OUTCOME: outcome}
-                else:
-                    config_of_one = config
-                graders.append(
-                    PlannedGrader(name, label, config_of_one, spec.weight, spec.threshold, spec.require)
-                )
+                    config = {**config, OUTCOME: outcome}
+                label = ": ".join(filter(None, (spec.label, own)))
+                graders.append(PlannedGrader(name, label, config, spec.weight, spec.threshold, spec.require))
         return tuple(graders)
 
     def _note_missing_agent(self, graders: Graders, loaded: LoadedTask) -> None:

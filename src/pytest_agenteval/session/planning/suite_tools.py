@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue
@@ -14,7 +14,14 @@ from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.referenced_files import suite_paths
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_spec import ServedTools
-from pytest_agenteval.text.errors import AgentEvalError, Problem, ProblemsFound, did_you_mean, nearest_names
+from pytest_agenteval.text.errors import (
+    AgentEvalError,
+    KeyPath,
+    Problem,
+    ProblemsFound,
+    did_you_mean,
+    nearest_names,
+)
 from pytest_agenteval.text.formatting import one_line
 from pytest_agenteval.text.json_values import compact_json
 
@@ -23,7 +30,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp_tools import SchemaSource
 
 
-Toolsets: TypeAlias = Mapping[str, Sequence[Path]]  # the files of each registered set of tools, by its name
 MOST_SCHEMA = 80  # characters of a broken schema that are quoted
 
 _WAYS_OUT = "`only: […]` takes fewer of its tools, `prefix: …` gives them other names"
@@ -41,7 +47,7 @@ class ToolSources(FrozenValue, frozen=True):
     # ``broken`` lists benchmarks that cannot be used: an unknown toolset may belong to one of them.
     # ``registered`` gives, for each tool that was registered by itself, who registered it. ``schemas`` gives,
     # for a root folder, where the tools of servers are looked up.
-    toolsets: Callable[[], Toolsets] = dict
+    toolsets: Callable[[], Mapping[str, Sequence[Path]]] = dict
     broken: Callable[[], Sequence[str]] = tuple
     registered: Callable[[], Mapping[str, str]] = dict
     schemas: Callable[[Path], SchemaSource] = _replays_below
@@ -70,7 +76,7 @@ def find_tools(
     entries = _named_entries(suite, file.parent, root, sources)
     for index, entry in enumerate(suite.tools):
         if isinstance(entry, ServedTools):
-            entries[index] = _ServerEntry(file, index, entry, root, sources).find(recordings)
+            entries[index] = _server_entry(entry, index, file, recordings, sources.schemas(root))
     in_order = [entries[index] for index in range(len(suite.tools))]
     problems = list(_clashes(in_order, sources, file))
     if problems:
@@ -110,93 +116,84 @@ def _named_entries(suite: Suite, folder: Path, root: Path, sources: ToolSources)
     }
 
 
-class _ServerEntry(FrozenValue, frozen=True):
-    """An entry that names a server, at its place in the suite file."""
+def _server_entry(
+    entry: ServedTools, at: int, file: Path, recordings: str, schemas: SchemaSource
+) -> ToolEntry:
+    """Find out which tools the server offers that is the entry ``at`` of a suite; raises ProblemsFound."""
+    from pytest_agenteval.tools.mcp_client import is_object_schema
+    from pytest_agenteval.tools.mcp_tools import equal_names, know_secrets, server_of, tools_of_server
 
-    file: Path
-    index: int
-    entry: ServedTools
-    root: Path
-    sources: ToolSources
-
-    def find(self, recordings: str) -> ToolEntry:
-        """Find out which tools the server offers; raises ProblemsFound."""
-        from pytest_agenteval.tools.mcp_client import is_object_schema
-        from pytest_agenteval.tools.mcp_tools import equal_names, know_secrets, server_of, tools_of_server
-
-        if problems := list(self._mistakes()):
+    def refuse(found: Iterable[tuple[KeyPath, str, str, str]]) -> None:
+        if problems := [_problem(file, (at, *below), *rest) for below, *rest in found]:
             raise ProblemsFound(problems)
-        server = server_of(self.entry, self.file.parent, recordings)
-        know_secrets(server)
-        served = self._served(server)
-        if problems := list(self._unknown_names([tool.name for tool in served])):
-            raise ProblemsFound(problems)
-        offered = [tool for tool in served if not server.only or tool.name in server.only]
-        if broken := [tool for tool in offered if not is_object_schema(tool.parameters)]:
-            raise ProblemsFound(
-                self._problem(
-                    ("mcp",),
-                    "tools whose `inputSchema` is the schema of an object, {type: object, ...}",
-                    f"{tool.name!r} of this server, with "
-                    f"{one_line(compact_json(tool.parameters), MOST_SCHEMA)}",
-                    "`only: […]` takes the other tools without it",
-                )
-                for tool in broken
-            )
-        if clashes := list(equal_names(server, served)):
-            raise ProblemsFound(
-                self._problem(
-                    ("mcp",),
-                    "tools whose names no other has",
-                    f"{' and '.join(map(repr, both))} of this server, which are both {name!r} to a model",
-                    "`only: […]` takes one of them",
-                )
-                for name, *both in clashes
-            )
-        return ToolEntry(server, tuple(tools_of_server(server, served)))
 
-    def _mistakes(self) -> Iterator[Problem]:
-        where = self.entry.mcp
-        way, others = ("url", ("env", "cwd")) if where.url else ("command", ("headers",))
-        if bool(where.command) == bool(where.url):
-            expected = "either `command`, a list that starts the server, or `url`"
-            yield self._problem(("mcp",), expected, "both" if where.url else "neither")
-            return
-        for key in others:
-            if getattr(where, key):
-                yield self._problem(("mcp", key), f"no `{key}` beside `{way}`", "one")
-        if where.url and not where.url.startswith(("http://", "https://", "${")):
-            yield self._problem(("mcp", "url"), "an address: http://… or https://…", repr(where.url))
-        if where.command and not (self.file.parent / where.cwd).is_dir():
-            yield self._problem(("mcp", "cwd"), "a folder, from the suite's folder", repr(where.cwd))
+    refuse(_server_mistakes(entry, file.parent))
+    server = server_of(entry, file.parent, recordings)
+    know_secrets(server)
+    served = _served_tools(server, at, file, schemas)
+    names = [tool.name for tool in served]
+    refuse(
+        (
+            ("only", index),
+            f"a tool of this server: {nearest_names(name, names)}",
+            repr(name),
+            did_you_mean(name, names),
+        )
+        for index, name in enumerate(entry.only)
+        if name not in names
+    )
+    refuse(
+        (
+            ("mcp",),
+            "tools whose `inputSchema` is the schema of an object, {type: object, ...}",
+            f"{tool.name!r} of this server, with {one_line(compact_json(tool.parameters), MOST_SCHEMA)}",
+            "`only: […]` takes the other tools without it",
+        )
+        for tool in served
+        if (not server.only or tool.name in server.only) and not is_object_schema(tool.parameters)
+    )
+    refuse(
+        (
+            ("mcp",),
+            "tools whose names no other has",
+            f"{' and '.join(map(repr, both))} of this server, which are both {name!r} to a model",
+            "`only: […]` takes one of them",
+        )
+        for name, *both in equal_names(server, served)
+    )
+    return ToolEntry(server, tuple(tools_of_server(server, served)))
 
-    def _served(self, server: McpServer) -> tuple[ServedTool, ...]:
-        from pytest_agenteval.tools.mcp_tools import SchemaNotRecorded
 
-        try:
-            return self.sources.schemas(self.root).tools_of(server)
-        except SchemaNotRecorded as missing:
-            folder = shlex.quote(short_path(self.file.parent))
-            command = f"pytest {folder} --agent-record={missing.mode}"
-            expected = f"its tools to be recorded in {missing.file} (mode is {missing.why}: none is started)"
-            problem = self._problem(
-                ("mcp",), expected, f"no recording of what `{server.title}` offers", f"record it:  {command}"
-            )
-            raise ProblemsFound([problem]) from None
-        except ProblemsFound:
-            raise
-        except AgentEvalError as raised:
-            expected = "a server that starts and lists its tools"
-            raise ProblemsFound([self._problem(("mcp",), expected, str(raised))]) from None
+def _server_mistakes(entry: ServedTools, folder: Path) -> Iterator[tuple[KeyPath, str, str, str]]:
+    where = entry.mcp
+    if bool(where.command) == bool(where.url):
+        expected = "either `command`, a list that starts the server, or `url`"
+        yield ("mcp",), expected, "both" if where.url else "neither", ""
+        return
+    way, others = ("url", ("env", "cwd")) if where.url else ("command", ("headers",))
+    for key in others:
+        if getattr(where, key):
+            yield ("mcp", key), f"no `{key}` beside `{way}`", "one", ""
+    if where.url and not where.url.startswith(("http://", "https://", "${")):
+        yield ("mcp", "url"), "an address: http://… or https://…", repr(where.url), ""
+    if where.command and not (folder / where.cwd).is_dir():
+        yield ("mcp", "cwd"), "a folder, from the suite's folder", repr(where.cwd), ""
 
-    def _unknown_names(self, names: Sequence[str]) -> Iterator[Problem]:
-        for at, name in enumerate(self.entry.only):
-            if name not in names:
-                expected = f"a tool of this server: {nearest_names(name, names)}"
-                yield self._problem(("only", at), expected, repr(name), did_you_mean(name, names))
 
-    def _problem(self, below: tuple[str | int, ...], expected: str, found: str, hint: str = "") -> Problem:
-        return _problem(self.file, (self.index, *below), expected, found, hint)
+def _served_tools(server: McpServer, at: int, file: Path, schemas: SchemaSource) -> tuple[ServedTool, ...]:
+    from pytest_agenteval.tools.mcp_tools import SchemaNotRecorded
+
+    try:
+        return schemas.tools_of(server)
+    except SchemaNotRecorded as missing:
+        command = f"pytest {shlex.quote(short_path(file.parent))} --agent-record={missing.mode}"
+        expected = f"its tools to be recorded in {missing.file} (mode is {missing.why}: none is started)"
+        found, hint = f"no recording of what `{server.title}` offers", f"record it:  {command}"
+    except ProblemsFound:
+        raise
+    except AgentEvalError as raised:
+        expected, found, hint = "a server that starts and lists its tools", str(raised), ""
+    raise ProblemsFound([_problem(file, (at, "mcp"), expected, found, hint)])
 
 
 def _clashes(entries: Sequence[ToolEntry], sources: ToolSources, file: Path) -> Iterator[Problem]:
