@@ -148,9 +148,9 @@ class Cumbersome:
     longest_s: float = 0.05
     ready_s: float = 0.0
 
-    async def prepare(self, *, tools: bool = False) -> None:
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
         """Get ready, as far as it is not."""
-        needed = 0.8 if tools else 0.4
+        needed = 0.8 if ask.get("tools") else 0.4
         await asyncio.sleep(needed - self.ready_s)
         self.ready_s = needed
 
@@ -158,7 +158,7 @@ class Cumbersome:
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **said: Any
     ) -> Reply:
         """Answer."""
-        await self.prepare(tools=bool(tools))
+        await self.prepare(tools=tools)
         return Reply("ok")
 
 

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from pytest_agenteval.cassettes.wire.openai_chat import join_call
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.direct.model_request import NO_KEY
-from pytest_agenteval.chat.direct.provider_schemas import plain_copy, response_format, tool_choice
+from pytest_agenteval.chat.direct.openai_chat_request import plain_copy, response_format, tool_choice
 from pytest_agenteval.chat.model_prices import with_own_price
 from pytest_agenteval.chat.models import REQUEST_GRACE_S, REQUEST_SECONDS, key_names
 from pytest_agenteval.chat.provider_failures import (
@@ -324,7 +324,7 @@ class LitellmChat:
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
         self._streamed = STREAM_SETTINGS if model.params.get("stream") else {}
         self._optional = OptionalSettings()
-        self._thoughts: dict[str, Any] = {}
+        self.thoughts: dict[str, Any] = {}
         self._asks = 0
         close_at_end(close)
 
@@ -332,11 +332,11 @@ class LitellmChat:
     def longest_s(self) -> float:
         return self._timeout_s + REQUEST_GRACE_S
 
-    async def prepare(self, *, tools: bool = False) -> None:
-        """Import litellm, which takes seconds, in a thread; also the modules that ``tools`` need."""
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
+        """Import litellm, which takes seconds, in a thread; also the modules that tools need."""
         if _litellm is None:
             await import_off_loop(_import_litellm)
-        if tools:
+        if ask.get("tools"):
             await import_off_loop(_import_for_tools)
         if self._streamed:
             await import_off_loop(_import_for_streams)
@@ -349,7 +349,7 @@ class LitellmChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        await self.prepare(tools=bool(tools))
+        await self.prepare(tools=tools)
         self._asks += 1
         call_ids, key = f"call_{self._asks}", self._key()
         request = self._request_settings(tools, response_schema, settings)
@@ -374,7 +374,7 @@ class LitellmChat:
         # The provider wants these thoughts back when the results of the calls are sent.
         thoughts = getattr(answer.choices[0].message, "thinking_blocks", None)
         if thoughts and reply.calls:
-            self._thoughts[reply.calls[0].id] = thoughts
+            self.thoughts[reply.calls[0].id] = thoughts
         return replace(reply, first_token_s=first_token_s)
 
     async def _answer(self, call_ids: str, **request: Any) -> tuple[Any, float | None]:
@@ -431,7 +431,7 @@ class LitellmChat:
                 raw = parse_arguments(call["function"]["arguments"])[1]
                 if raw is not None:
                     call["function"]["arguments"] = compact_json({"INVALID_JSON": raw})
-        thoughts = self._thoughts.get(calls[0]["id"]) if calls else None
+        thoughts = self.thoughts.get(calls[0]["id"]) if calls else None
         return {**sent, "thinking_blocks": thoughts} if thoughts else sent
 
 

@@ -45,6 +45,8 @@ def direct_problem(model: Model) -> str:
     if model.id.partition("/")[0] not in DIRECT_PROVIDERS and provider_of(model.id) != "vllm":
         known = ", ".join(f"{name}/" for name in DIRECT_PROVIDERS)
         return f"expected a model that begins with {known}; found {model.id}"
+    if model.id.startswith("openai/responses/"):
+        return "OpenAI's responses API is reached through litellm"
     unknown = sorted(set(model.params) - _DIRECT_PARAMS)
     return f"params.{unknown[0]} is a parameter that only litellm knows" if unknown else ""
 

@@ -53,8 +53,8 @@ class ProviderChat(Chat, Protocol):
     def longest_s(self) -> float:
         """How many seconds one request can take at most."""
 
-    async def prepare(self, *, tools: bool = False) -> None:
-        """Get ready for requests, also with ``tools``; the trial is not charged for this time."""
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
+        """Get ready for an ask, or for any; the trial is not charged for this time."""
 
 
 class RetryingChat:
@@ -100,7 +100,9 @@ class RetryingChat:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
         # No limit of the trial may fall into the import of a library, however long it takes.
         with self._budget.held_up(LONGEST_HOLD_UP_S), self._budget.excluded():
-            await self._chat.prepare(tools=bool(tools))
+            await self._chat.prepare(
+                messages, tools=tools, response_schema=response_schema, settings=settings
+            )
         course = _AskProgress(self._limiter)
         try:
             return await self._ask(course, messages, tools, response_schema, settings)

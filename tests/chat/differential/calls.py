@@ -23,7 +23,7 @@ from .conversation import (
     tool,
     user,
 )
-from .wire_bodies import chat_body, messages_body, responses_body
+from .wire_bodies import chat_body, messages_body
 
 ASKED = user("What is 1 + 2?")
 BOTH = [ADD, WEATHER]
@@ -55,14 +55,9 @@ def called_body(*calls: tuple[Any, Any, Any]) -> PerWire:
         {"id": id, "type": "function", "function": {"name": name, "arguments": written}}
         for id, name, written in calls
     ]
-    items = [
-        {"type": "function_call", "id": f"fc_{place}", "call_id": id, "name": name, "arguments": written}
-        for place, (id, name, written) in enumerate(calls)
-    ]
     blocks = [{"type": "tool_use", "id": id, "name": name, "input": _input(it)} for id, name, it in calls]
     return {
         "chat": [chat_body({"content": None, "tool_calls": chat}, finish="tool_calls"), OK],
-        "responses": [responses_body(*[{**item, "status": "completed"} for item in items]), OK],
         "messages": [messages_body(*blocks, stop="tool_use"), OK],
     }
 
@@ -175,11 +170,6 @@ CONVERSATIONS = (
         [OK],
     ),
     Conversation(
-        "calls in history without tools",
-        once(ASKED, called(("call_1", "add", '{"a":1}')), result("call_1", "1"), user("So?")),
-        [OK],
-    ),
-    Conversation(
         "repeated ids in history",
         once(
             ASKED,
@@ -265,20 +255,6 @@ CONVERSATIONS = (
         ends="tool_calls",
     ),
     Conversation(
-        "one call at a time",
-        once(tools=BOTH),
-        [ONE],
-        params={"parallel_tool_calls": False},
-        ends="tool_calls",
-    ),
-    Conversation(
-        "one call at a time by choice",
-        once(tools=BOTH, settings=settings(tool_choice="required")),
-        [ONE],
-        params={"parallel_tool_calls": False},
-        ends="tool_calls",
-    ),
-    Conversation(
         "choices that cannot be forced",
         (
             Ask((ASKED,), tools=BOTH, settings=settings(tool_choice="required")),
@@ -359,23 +335,6 @@ CONVERSATIONS = (
                     },
                     {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
                     {"type": "text", "text": "Nothing."},
-                )
-            ],
-            "responses": [
-                responses_body(
-                    {
-                        "type": "web_search_call",
-                        "id": "ws_1",
-                        "status": "completed",
-                        "action": {"query": "x"},
-                    },
-                    {
-                        "type": "message",
-                        "id": "msg_1",
-                        "role": "assistant",
-                        "status": "completed",
-                        "content": [{"type": "output_text", "text": "Nothing.", "annotations": []}],
-                    },
                 )
             ],
         },

@@ -12,14 +12,13 @@ from pytest_agenteval.records.tool_spec import ToolSpec
 from tests.loopback.model_server import RawReply as RawReply
 from tests.loopback.model_server import ReplyPlan as ReplyPlan
 
-Wire = Literal["chat", "responses", "messages"]
+Wire = Literal["chat", "messages"]
 Form = Literal["whole", "streamed"]
-WIRES: tuple[Wire, ...] = ("chat", "responses", "messages")
+WIRES: tuple[Wire, ...] = ("chat", "messages")
 FORMS: tuple[Form, ...] = ("whole", "streamed")
 
 USUAL: Mapping[Wire, str] = {
     "chat": "openai/gpt-4.1",
-    "responses": "openai/responses/gpt-5.5",
     "messages": "anthropic/claude-sonnet-4-5",
 }
 """Which model is asked where a conversation says nothing of it."""

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_agenteval.records.plan import ModelPrice
 
 from .conversation import OK, Conversation, ReplyPlan, once
-from .wire_bodies import chat_body, messages_body, responses_body
+from .wire_bodies import chat_body, messages_body
 
 MANY = ReplyPlan(text="3", input_tokens=1000, output_tokens=500)
 COUNTS = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
@@ -16,7 +16,7 @@ ITEMS = {"input_tokens": 100, "output_tokens": 50, "total_tokens": 150}
 
 def usages(**by_wire: Any) -> dict[str, list[Any]]:
     """Give a reply whose usage is written as it is, for each wire that is named."""
-    bodies = {"chat": chat_body, "responses": responses_body, "messages": messages_body}
+    bodies = {"chat": chat_body, "messages": messages_body}
     return {wire: [bodies[wire](usage=usage)] for wire, usage in by_wire.items()}
 
 
@@ -35,28 +35,33 @@ CONVERSATIONS = (
         [ReplyPlan(text="3", output_tokens=500, reasoning_tokens=450, reasoning="hm")],
     ),
     Conversation("thoughts nobody counts", once(), [ReplyPlan(text="3", reasoning="well " * 50)]),
-    Conversation("no counts", once(), usages(chat=None, responses=None), forms=("whole",)),
-    Conversation("empty counts", once(), usages(chat={}, responses={}, messages={}), forms=("whole",)),
+    Conversation(
+        "no counts",
+        once(),
+        usages(
+            chat=None,
+        ),
+        forms=("whole",),
+    ),
+    Conversation("empty counts", once(), usages(chat={}, messages={}), forms=("whole",)),
     Conversation(
         "counts of 0",
         once(),
         usages(
             chat={"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
-            responses={"input_tokens": 0, "output_tokens": 0, "total_tokens": 0},
             messages={"input_tokens": 0, "output_tokens": 0},
         ),
     ),
     Conversation(
         "bare counts",
         once(),
-        usages(chat=COUNTS, responses=ITEMS, messages={"input_tokens": 100, "output_tokens": 50}),
+        usages(chat=COUNTS, messages={"input_tokens": 100, "output_tokens": 50}),
     ),
     Conversation(
         "null details",
         once(),
         usages(
             chat={**COUNTS, "prompt_tokens_details": None, "completion_tokens_details": None},
-            responses={**ITEMS, "input_tokens_details": None, "output_tokens_details": None},
             messages={
                 "input_tokens": 9,
                 "output_tokens": 5,
@@ -122,7 +127,6 @@ CONVERSATIONS = (
             once(),
             {
                 "chat": [chat_body(usage=COUNTS, service_tier=tier)],
-                "responses": [responses_body(usage=ITEMS, service_tier=tier)],
                 "messages": [
                     messages_body(usage={"input_tokens": 100, "output_tokens": 50, "service_tier": tier})
                 ],
@@ -130,16 +134,6 @@ CONVERSATIONS = (
             model={"chat": "openai/gpt-5"},
         )
         for tier in ("default", "flex", "priority", "standard", "batch")
-    ),
-    Conversation(
-        "tier asked for",
-        once(),
-        {
-            "chat": [chat_body(usage=COUNTS, service_tier="flex")],
-            "responses": [responses_body(usage=ITEMS, service_tier="flex")],
-        },
-        model={"chat": "openai/gpt-5"},
-        params={"service_tier": "flex"},
     ),
     *(
         Conversation(
@@ -153,7 +147,6 @@ CONVERSATIONS = (
         for wire, model in (
             ("chat", "openai/gpt-5.5"),
             ("chat", "openai/gpt-6.1-sol"),
-            ("responses", "openai/responses/gpt-5.5"),
             ("messages", "anthropic/claude-sonnet-4-5"),
             ("messages", "anthropic/claude-opus-4-6"),
             ("messages", "anthropic/claude-sonnet-5-5"),
@@ -172,7 +165,6 @@ CONVERSATIONS = (
         [MANY],
         model={
             "chat": "openai/no-such",
-            "responses": "openai/responses/no-such",
             "messages": "anthropic/no-such",
         },
     ),
@@ -182,7 +174,6 @@ CONVERSATIONS = (
         {
             "chat": [chat_body(model="gpt-4.1-2025-04-14", usage=COUNTS)],
             "messages": [messages_body(model="claude-haiku-4-5-20251001")],
-            "responses": [responses_body(model="gpt-5-mini", usage=ITEMS)],
         },
     ),
     Conversation(
@@ -191,9 +182,8 @@ CONVERSATIONS = (
         {
             "chat": [chat_body(model="gpt-4.1", usage=COUNTS)],
             "messages": [messages_body(model="claude-haiku-4-5-20251001")],
-            "responses": [responses_body(model="gpt-5-mini", usage=ITEMS)],
         },
-        model={"chat": "openai/mine", "responses": "openai/responses/mine", "messages": "anthropic/mine"},
+        model={"chat": "openai/mine", "messages": "anthropic/mine"},
     ),
     Conversation(
         "own price",
@@ -202,14 +192,6 @@ CONVERSATIONS = (
         price=ModelPrice(input=2.0, output=8.0, cached=0.5, cache_write=2.5),
     ),
     Conversation("own price of 0", once(), [MANY], price=ModelPrice(input=0.0, output=0.0)),
-    Conversation(
-        "price among the parameters",
-        once(),
-        [MANY],
-        model={"chat": "openai/no-such-1", "messages": "anthropic/no-such-1"},
-        wires=("chat", "messages"),
-        params={"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6},
-    ),
     Conversation("told cost", once(), usages(chat={**COUNTS, "cost": 0.0125})),
     Conversation(
         "dated model",

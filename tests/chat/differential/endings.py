@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .conversation import ADD, Conversation, ReplyPlan, once
-from .wire_bodies import chat_body, messages_body, responses_body
+from .wire_bodies import chat_body, messages_body
 
 CONVERSATIONS = (
     Conversation("length", once(), [ReplyPlan(text="on and", finish_reason="length")], ends="length"),
@@ -65,15 +65,6 @@ CONVERSATIONS = (
         "chat's empty word", once(), {"chat": [chat_body(finish="")]}, ends="stop", forms=("whole",)
     ),
     Conversation(
-        "incomplete for another reason",
-        once(),
-        {"responses": [responses_body(status="incomplete", incomplete_details={"reason": "tired"})]},
-        ends="tired",
-    ),
-    Conversation(
-        "incomplete for none", once(), {"responses": [responses_body(status="incomplete")]}, ends="!provider"
-    ),
-    Conversation(
         "refusal beside a text",
         once(),
         {"chat": [chat_body({"content": "Well,", "refusal": "no."})]},
@@ -108,46 +99,6 @@ CONVERSATIONS = (
         {"messages": [messages_body({"type": "text", "text": "one "}, {"type": "text", "text": "two"})]},
     ),
     Conversation("no blocks", once(), {"messages": [messages_body(content=[])]}),
-    Conversation(
-        "several messages",
-        once(),
-        {
-            "responses": [
-                responses_body(
-                    *(
-                        {
-                            "type": "message",
-                            "id": f"msg_{word}",
-                            "role": "assistant",
-                            "status": "completed",
-                            "content": [{"type": "output_text", "text": word, "annotations": []}],
-                        }
-                        for word in ("one ", "two")
-                    )
-                )
-            ]
-        },
-    ),
-    Conversation(
-        "several parts",
-        once(),
-        {
-            "responses": [
-                responses_body(
-                    {
-                        "type": "message",
-                        "id": "msg_1",
-                        "role": "assistant",
-                        "status": "completed",
-                        "content": [
-                            {"type": "output_text", "text": word, "annotations": []}
-                            for word in ("one ", "two")
-                        ],
-                    }
-                )
-            ]
-        },
-    ),
     Conversation(
         "text in parts",
         once(),

@@ -77,15 +77,6 @@ BEGUN: dict[Wire, list[Any]] = {
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "so far"}},
     ],
-    "responses": [
-        {"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}},
-        {
-            "type": "response.output_item.added",
-            "output_index": 0,
-            "item": {"type": "message", "id": "m", "role": "assistant", "content": []},
-        },
-        {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "so far"},
-    ],
 }
 """How a stream begins that never ends."""
 
@@ -106,35 +97,12 @@ ERRORS: dict[Wire, dict[str, list[Any]]] = {
             {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
         ],
     },
-    "responses": {
-        "broken": [
-            {"type": "error", "code": "server_error", "message": "The engine fell over", "param": None}
-        ],
-        "limited": [
-            {
-                "type": "response.failed",
-                "response": {
-                    "id": "r",
-                    "status": "failed",
-                    "error": {"code": "rate_limit_exceeded", "message": "Rate limit reached"},
-                    "output": [],
-                },
-            }
-        ],
-    },
 }
 TOO_LONG = {
     "chat": [
         fails(
             400,
             "This model's maximum context length is 128000 tokens. However, your messages have 200000.",
-            "context_length_exceeded",
-        )
-    ],
-    "responses": [
-        fails(
-            400,
-            "Your input exceeds the context window of this model. Please adjust your input and try again.",
             "context_length_exceeded",
         )
     ],
@@ -149,25 +117,14 @@ FILTERED = {
     "chat": [
         fails(400, "The response was filtered due to our content management policy.", "content_filter"),
     ],
-    "responses": [
-        fails(
-            400,
-            "Invalid prompt: your prompt was flagged as potentially violating our usage policy.",
-            "invalid_prompt",
-        )
-    ],
     "messages": [fails(400, "Output blocked by content filtering policy")],
 }
 NO_CREDIT = {
     "chat": [fails(429, "You exceeded your current quota, please check your plan.", "insufficient_quota")],
-    "responses": [
-        fails(429, "You exceeded your current quota, please check your plan.", "insufficient_quota")
-    ],
     "messages": [fails(400, "Your credit balance is too low to access the Anthropic API.")],
 }
 OVERLOADED = {
     "chat": [fails(503, "That model is currently overloaded with other requests.")],
-    "responses": [fails(503, "That model is currently overloaded with other requests.")],
     "messages": [fails(529, "Overloaded", "overloaded_error")],
 }
 WITHOUT = {
@@ -319,7 +276,6 @@ CONVERSATIONS = (
         {
             "chat": [raw('{"id": 1, "choices": {"a": 1}, "usage": []}')],
             "messages": [raw('{"id": 1, "content": "3", "usage": []}')],
-            "responses": [raw('{"id": 1, "output": "3", "usage": []}')],
         },
         ends="!provider",
         forms=("whole",),
@@ -331,35 +287,6 @@ CONVERSATIONS = (
             "chat": [
                 raw('{"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": []}')
             ],
-            "responses": [
-                raw(
-                    '{"id": "x", "object": "response", "created_at": 1, "model": "m", '
-                    '"status": "completed", "output": []}'
-                )
-            ],
-        },
-        ends="!provider",
-        forms=("whole",),
-    ),
-    Conversation(
-        "failed with a status of 200",
-        once(),
-        {
-            "responses": [
-                raw(
-                    json.dumps(
-                        {
-                            "id": "x",
-                            "object": "response",
-                            "created_at": 1,
-                            "model": "m",
-                            "status": "failed",
-                            "error": {"code": "server_error", "message": "It broke."},
-                            "output": [],
-                        }
-                    )
-                )
-            ]
         },
         ends="!provider",
         forms=("whole",),

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.chat.direct import http_pool
+from pytest_agenteval.chat.direct.direct_chat import DirectChat
+from pytest_agenteval.chat.models import direct_problem
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.chat.retries import ProviderChat
 from pytest_agenteval.records.plan import NO_PRICES, Model, Prices
@@ -81,6 +83,19 @@ class Leader:
         prices = NO_PRICES if conversation.price is None else {"asked": conversation.price}
         outcomes, failures = self.loop.run(_lead(make(model, prices), conversation))
         return Course(outcomes, failures, [_sent(request) for request in self.provider.server.requests])
+
+    def is_by_litellm(self, conversation: Conversation, wire: Wire, form: Form) -> bool:
+        """Whether an ask of a conversation is sent through litellm in any case."""
+        model = self.model(conversation, wire, form)
+        if direct_problem(model):
+            return True
+        chat, messages = DirectChat(model), list[Mapping[str, Any]]()
+        for ask in conversation.asks:
+            messages += ask.messages
+            said = {"tools": ask.tools, "response_schema": ask.schema, "settings": ask.settings}
+            if messages and chat.is_by_litellm(chat.model_ask(messages, **said)):
+                return True
+        return False
 
     def model(self, conversation: Conversation, wire: Wire, form: Form) -> Model:
         """Give the model that a conversation is led with."""

@@ -12,7 +12,6 @@ from .conversation import (
     once,
     result,
     said,
-    settings,
     system,
     text,
     user,
@@ -48,7 +47,6 @@ CONVERSATIONS = (
         "late system", once(system("One."), user("Hi"), said("Hello"), system("Two."), user("Go")), [OK]
     ),
     Conversation("developer", once({"role": "developer", "content": "Be terse."}, user("Hi")), [OK]),
-    Conversation("system alone", once(system("Say hello.")), [OK]),
     Conversation("system in parts", once(system([text("Be terse."), text("Be kind.")]), user("Hi")), [OK]),
     Conversation(
         "cached system",
@@ -94,6 +92,5 @@ CONVERSATIONS = (
     Conversation("prefill", once(user("Count"), said("One, two,")), [OK]),
     Conversation("prefill with blanks", once(user("Count"), said("One, two, \n")), [OK]),
     Conversation("refused text", once(user("Hi"), said(None, refusal="No.")), [OK]),
-    Conversation("no messages", (Ask((), settings=settings(temperature=0.0)),), [OK]),
     Conversation("several texts", once(user(text("One"), text("Two"))), [OK]),
 )

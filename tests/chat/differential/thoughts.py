@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .conversation import ADD, OK, Ask, Conversation, ReplyPlan, called, once, result, settings, user
-from .wire_bodies import chat_body, messages_body, responses_body
+from .wire_bodies import chat_body, messages_body
 
 ASKED = user("What is 1 + 2?")
 THINKING = {"type": "thinking", "thinking": "hm, so", "signature": "c2ln"}
@@ -81,16 +81,6 @@ PLAIN = (
         {"messages": [messages_body({**THINKING, "thinking": ""}, USE, stop="tool_use"), OK]},
         ends="tool_calls stop",
     ),
-    Conversation("several summaries", once(), {"responses": [responses_body(ITEM, MESSAGE)]}),
-    Conversation(
-        "sealed thoughts", TWICE, {"responses": [responses_body(ITEM, FUNCTION), OK]}, ends="tool_calls stop"
-    ),
-    Conversation(
-        "sealed thoughts without a summary",
-        TWICE,
-        {"responses": [responses_body({**ITEM, "summary": []}, MESSAGE, FUNCTION), OK]},
-        ends="tool_calls stop",
-    ),
     Conversation(
         "reasoning_content with calls",
         TWICE,
@@ -128,17 +118,6 @@ PLAIN = (
         ),
         [OK],
     ),
-    Conversation(
-        "thinking blocks in history",
-        once(
-            ASKED,
-            {**called(("call_1", "add", "{}")), "thinking_blocks": [THINKING]},
-            result("call_1", "3"),
-            tools=[ADD],
-        ),
-        [OK],
-        wires=("messages",),
-    ),
 )
 
 CONVERSATIONS = (
@@ -157,10 +136,8 @@ CONVERSATIONS = (
             ("chat", "openai/gpt-5", ("minimal", "low", "high", "none", "xhigh")),
             ("chat", "openai/gpt-5.5", ("none", "minimal", "xhigh", "max")),
             ("chat", "openai/gpt-6.1-sol", ("none", "low", "xhigh", "max")),
-            ("chat", "openai/o3", ("low", "none")),
             ("chat", "openai/gpt-4.1", ("low",)),
             ("chat", "openai/some-model", ("low",)),
-            ("responses", "openai/responses/gpt-5.5", ("none", "minimal", "low", "high", "xhigh")),
             (
                 "messages",
                 "anthropic/claude-sonnet-4-5",
@@ -194,13 +171,6 @@ CONVERSATIONS = (
         [ReplyPlan(calls=(("add", {"a": 1}),))],
         params={"reasoning_effort": "low"},
         ends="tool_calls",
-    ),
-    Conversation(
-        "a budget of thoughts",
-        once(settings=settings(max_tokens=4000)),
-        [OK],
-        params={"thinking": {"type": "enabled", "budget_tokens": 2000}},
-        wires=("messages",),
     ),
     Conversation(
         "thoughts with history of calls",

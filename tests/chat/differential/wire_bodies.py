@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.loopback import anthropic_wire, openai_wire, responses_wire
+from tests.loopback import anthropic_wire, openai_wire
 from tests.loopback.model_server import RawReply, ReplyPlan
 from tests.loopback.replies import pieces
 
@@ -28,12 +28,6 @@ def messages_body(*blocks: Any, stop: Any = "end_turn", **fields: Any) -> Body:
     """Give a message of Anthropic's with these blocks of content."""
     whole = dict(anthropic_wire.reply(PLAIN, {"model": "m"}, 0))
     return Body({**whole, "content": list(blocks) or whole["content"], "stop_reason": stop, **fields})
-
-
-def responses_body(*items: Any, **fields: Any) -> Body:
-    """Give a response of OpenAI's with these items of output."""
-    whole = dict(responses_wire.reply(PLAIN, {"model": "m"}, 0))
-    return Body({**whole, "output": list(items) or whole["output"], **fields})
 
 
 def raw_reply(wire: Wire, answer: Body, *, streamed: bool) -> RawReply:
@@ -105,16 +99,7 @@ def _block(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any
     return dict(block), []
 
 
-def responses_stream(whole: Mapping[str, Any]) -> Iterator[bytes]:
-    """Tell a response of OpenAI's from its creation to its end."""
-    yield _event("response.created", response={**whole, "status": "in_progress", "output": []})
-    for place, item in enumerate(whole["output"]):
-        for kind, fields in responses_wire.item_events(item):
-            yield _event(kind, output_index=place, **fields)
-    yield _event(f"response.{whole['status']}", response=dict(whole))
-
-
-_STREAMS = {"chat": chat_stream, "messages": messages_stream, "responses": responses_stream}
+_STREAMS = {"chat": chat_stream, "messages": messages_stream}
 
 
 def _data(body: Mapping[str, Any]) -> bytes:

@@ -23,7 +23,7 @@ class Queued:
     def __init__(self, clock: list[float], told: float | None) -> None:
         self._clock, self._told = clock, told
 
-    async def prepare(self, *, tools: bool = False) -> None:
+    async def prepare(self, *_: Any, **__: Any) -> None:
         """Take seven seconds to be loaded."""
         self._clock[0] += 7
 

@@ -35,7 +35,6 @@ WHERE = ("",) if os.environ.get(ALL) else SAMPLE
 WAYS = ("direct", "litellm")
 FORMATS = {
     "chat": "openai/gpt-4.1",
-    "responses": "openai/responses/gpt-4.1",
     "messages": "anthropic/claude-sonnet-4-5",
 }
 
@@ -50,7 +49,6 @@ class RulesOnTheWire:
 
     def __call__(self, body: Mapping[str, Any], n: int) -> ReplyPlan:
         format = "anthropic.messages" if str(body["model"]).startswith("claude") else "openai.chat"
-        format = "openai.responses" if "input" in body else format
         reply = self._reply(format, body)
         return ReplyPlan(text=reply.text, calls=tuple((call.tool, dict(call.args)) for call in reply.calls))
 

@@ -1,4 +1,4 @@
-"""Direct requests to real models in three wire formats, without litellm."""
+"""Direct requests to real models in two wire formats; asks that these do not write go through litellm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -21,9 +21,7 @@ from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettin
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.http_pool import NoConnection, read_event_stream
 from pytest_agenteval.chat.direct.model_request import (
-    FURTHER_SETTINGS,
     NO_KEY,
-    RESPONSES,
     DirectFormat,
     ModelAsk,
     address_of,
@@ -35,7 +33,6 @@ from pytest_agenteval.chat.direct.model_request import (
     redirect_base,
     region_of,
     table_entry,
-    table_name,
     url_of,
 )
 from pytest_agenteval.chat.model_prices import price_entry, with_own_price, with_table_price
@@ -60,6 +57,9 @@ from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
 from pytest_agenteval.text.json_values import compact_json, plain_json
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
+if TYPE_CHECKING:
+    from pytest_agenteval.chat.litellm_chat import LitellmChat
+
 CUT_OFF = "the stream ended before the reply did"
 _SETTINGS = (*DIRECT_SETTINGS, "tool_choice")
 # Causes by the error type within a stream, since its status was already sent as a success.
@@ -77,26 +77,30 @@ class DirectChat:
     """Asks one real model over the loop's own connections; each ask is one request.
 
     A failed request raises AttemptFailed. Settings, keys, prices and refused settings are treated as by
-    ``LitellmChat``, and the replies are the same.
+    ``LitellmChat``, and the replies are the same: it sends what the model's direct format does not write.
     """
 
     def __init__(self, model: Model, prices: Prices = NO_PRICES) -> None:
-        self.model, self._price = model, own_price(prices, model.name, model.id)
-        self._has_family, self._table_name = has_family(model), table_name(model)
+        self.model, self._prices = model, prices
+        self._price = own_price(prices, model.name, model.id)
+        self._format = _format_of(model)
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
-        self._streamed = bool(model.params.get("stream"))
         self._optional = OptionalSettings()
         self._echoes: dict[str, Any] = {}
         self._asks = 0
+        self._litellm: LitellmChat | None = None
         close_at_end(http_pool.close)
 
     @property
     def longest_s(self) -> float:
         return self._timeout_s + REQUEST_GRACE_S
 
-    async def prepare(self, *, tools: bool = False) -> None:
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
+        """Import what the request needs: it would block the loop for all trials."""
+        if messages and self.is_by_litellm(self.model_ask(messages, **ask)):
+            await self._through_litellm().prepare(messages, **ask)
+            return
         secure = address_of(self.model).startswith("https:")
-        # The import and the certificates would block the loop for all trials.
         if not http_pool.is_loaded(secure):
             await import_off_loop(http_pool.load_secure if secure else http_pool.load)
 
@@ -108,54 +112,83 @@ class DirectChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
+        ask = self.model_ask(messages, tools=tools, response_schema=response_schema, settings=settings)
+        if self.is_by_litellm(ask):
+            return await self._through_litellm().ask(
+                messages, tools=tools, response_schema=response_schema, settings=settings
+            )
         await self.prepare()
         self._asks += 1
-        try:
-            params, refused = {**settings.as_params(), **self.model.params}, self._optional.refused
-            given = {name: params[name] for name in _SETTINGS if params.get(name) is not None}
-            given.pop("extra_body", None)
-            extra = {
-                name: it for name, it in settings.extra.items() if name not in _SETTINGS and it is not None
-            }
-            further = {name: extra.pop(name) for name in FURTHER_SETTINGS & extra.keys()}
-            schema = None if "response_format" in refused else response_schema
-            ask = ModelAsk(
-                provider_model_name(self.model),
-                _plain_copy(messages),
-                _plain_copy([spec.declaration() for spec in tools]),
-                None if schema is None else _plain_copy(schema),
-                self._optional.without_refused(given),
-                _plain_copy({**extra, **(params.get("extra_body") or {})}),
-                self._streamed,
-                "stream_options" not in refused,
-                self._echoes,
-                table_entry(self.model),
-                is_own_host(self.model),
-                _plain_copy(further),
-                self._has_family,
-            )
-        except (TypeError, ValueError) as not_json:
-            # This is the agent's mistake, so it is reported as
-            # a bad request and not as a crash; nothing is sent.
-            words = one_line(f"the messages are no JSON: {not_json}")
-            raise failed_attempt("bad_request", words) from not_json
-        format = _format_of(self.model, ask)
         headers: dict[str, str] = {}
         usage = NO_USAGE
         try:
-            answer, first_token_s = await self._send(format, ask, headers)
-            whole = _whole_body(format.FORMAT, answer, ask.streamed)
-            parts = read_parts(format.FORMAT, whole)
+            answer, first_token_s = await self._send(ask, headers)
+            whole = _whole_body(self._format.FORMAT, answer, ask.streamed)
+            parts = read_parts(self._format.FORMAT, whole)
             usage = self._priced(parts)
             # Half a reply must not be graded as the model's answer.
             if parts.finish == INCOMPLETE:
                 raise UnreadableTraffic(CUT_OFF)
-            parts = format.reply_of(parts, ask)
         except (TimeoutError, OSError, UnreadableTraffic) as raised:
             failed = self._failure(raised, ask, headers)
             # What a reply took before it broke off was paid for.
             failed.usage = usage if usage.tokens else NO_USAGE
             raise failed from raised
+        calls = self._calls(parts, whole)
+        return Reply(
+            text=parts.content,
+            calls=calls,
+            usage=usage,
+            finish=finish_of(parts.finish, calls=bool(calls), refused=parts.refused),
+            reasoning=parts.reasoning,
+            first_token_s=first_token_s,
+        )
+
+    def is_by_litellm(self, ask: ModelAsk) -> bool:
+        try:
+            return self._format.needs_litellm(ask)
+        except (TypeError, LookupError, AttributeError):  # not in OpenAI's shape, which ``_send`` reports
+            return False
+
+    def _through_litellm(self) -> LitellmChat:
+        if self._litellm is None:
+            from pytest_agenteval.chat.litellm_chat import LitellmChat
+
+            self._litellm = LitellmChat(self.model, self._prices)
+            if self._format.FORMAT == "anthropic.messages":  # thoughts go back the same way
+                self._litellm.thoughts = self._echoes
+        return self._litellm
+
+    def model_ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> ModelAsk:
+        model, refused = self.model, self._optional.refused
+        params = {**settings.as_params(), **model.params}
+        given = {name: params[name] for name in _SETTINGS if params.get(name) is not None}
+        extra = {name: it for name, it in settings.extra.items() if name not in _SETTINGS and it is not None}
+        extra |= given.pop("extra_body", None) or {}
+        return ModelAsk(
+            provider_model_name(model),
+            messages,
+            [spec.declaration() for spec in tools],
+            None if "response_format" in refused else response_schema,
+            self._optional.without_refused(given),
+            extra,
+            bool(model.params.get("stream")),
+            "stream_options" not in refused,
+            self._echoes,
+            table_entry(model),
+            is_own_host(model),
+            has_family(model),
+        )
+
+    def _calls(self, parts: ReplyParts, whole: Json) -> tuple[ToolCall, ...]:
+        """Give the calls that the agent has to answer, each with an id of its own."""
         calls: list[ToolCall] = []
         used_ids: set[str] = set()  # two calls with one id would leave open which result belongs to which
         for place, call in enumerate(call for call in parts.calls if call.by == "agent"):
@@ -163,43 +196,35 @@ class DirectChat:
             used_ids.add(id)
             args, raw = parse_arguments(call.arguments_text)
             calls.append(ToolCall(id, 0, place, call.name, args, raw))
-        if calls and (echo := format.echo_of(whole)) is not None:
+        if calls and (echo := self._format.echo_of(whole)) is not None:
             # Thoughts are found again by the call that they led to, so it needs an id of its own: some
             # servers count calls from 0 in each turn.
             if calls[0].id in self._echoes:
                 calls[0] = replace(calls[0], id=f"call_{self._asks}_0")
             self._echoes[calls[0].id] = echo
-        return Reply(
-            text=parts.content,
-            calls=tuple(calls),
-            usage=usage,
-            finish=finish_of(parts.finish, calls=bool(calls), refused=parts.refused),
-            reasoning=parts.reasoning,
-            first_token_s=first_token_s,
-        )
+        return tuple(calls)
 
-    async def _send(
-        self, format: DirectFormat, ask: ModelAsk, answered: dict[str, str]
-    ) -> tuple[Response, float | None]:
+    async def _send(self, ask: ModelAsk, answered: dict[str, str]) -> tuple[Response, float | None]:
         """Send a request; give the response and, if it was streamed, the seconds to its first token.
 
         ``answered`` gets the response's headers.
         """
+        format = self._format
         try:
-            body = format.body_of(ask)
+            sent = _encoded(format.body_of(ask))
         except (TypeError, ValueError, LookupError, AttributeError) as foreign:  # not in OpenAI's shape
+            # This is the agent's mistake, so it is reported as a bad request and not as a crash.
             words = one_line(f"the messages cannot be written in the format {format.FORMAT}: {foreign!r}")
             raise failed_attempt("bad_request", words) from foreign
         key = api_key_of(self.model)
         if key or needs_key(self.model):
             check_key(key, key_names(self.model))
-        headers = dict(format.headers_of(key or NO_KEY, body))
-        if self.model.id.startswith("openai/") and is_own_host(self.model):
+        headers = dict(format.headers_of(key or NO_KEY))
+        if ask.own_host and self.model.id.startswith("openai/"):
             # The user's organization and project, for OpenAI's own host alone.
             from pytest_agenteval.chat.direct.openai_chat_request import account_headers
 
             headers |= account_headers(os.environ)
-        sent = _encode(body)
         url, first_token_s = url_of(self.model, format.PATH), None
         # The limit holds for the whole request, so that a reply that trickles in for ever ends, too.
         async with asyncio.timeout(self._timeout_s):
@@ -225,13 +250,13 @@ class DirectChat:
         if self._price is not None and usage.tokens:
             return with_own_price(self._price, usage, parts.priced_apart)
         # The table's prices do not hold for a server of the user's own, whatever its models are called.
-        if usage.cost_usd or not self._has_family:
+        if usage.cost_usd or not has_family(self.model):
             return replace(usage, cost_usd=usage.cost_usd or None)
         # The model that replied, if the provider has it, is more exact than the requested one.
         provider = self.model.id.partition("/")[0]
         name = f"{provider}/{parts.model}"
         if (price_entry(name) or NOTHING).get("litellm_provider") != provider:
-            name = self._table_name if price_entry(self._table_name) is not None else parts.model
+            name = self.model.id if price_entry(self.model.id) is not None else parts.model
         return with_table_price(name, usage, parts.priced_apart, region_of(self.model))
 
     def _failure(self, raised: Exception, ask: ModelAsk, headers: Mapping[str, str]) -> AttemptFailed:
@@ -253,19 +278,14 @@ class DirectChat:
         return self._optional.without_what_it_names(failed, getattr(raised, "message", ""), sent)
 
 
-def _format_of(model: Model, ask: ModelAsk) -> DirectFormat:
-    """Give the module that writes an ask in the model's format; no other format is imported."""
-    provider, _, name = model.id.partition("/")
-    if provider == "anthropic":
+def _format_of(model: Model) -> DirectFormat:
+    """Give the module that writes asks in the model's format; the other is not imported."""
+    if model.id.startswith("anthropic/"):
         from pytest_agenteval.chat.direct import anthropic_request
 
         return anthropic_request
     from pytest_agenteval.chat.direct import openai_chat_request
 
-    if name.startswith(RESPONSES) or openai_chat_request.wants_responses(ask, provider):
-        from pytest_agenteval.chat.direct import openai_responses_request
-
-        return openai_responses_request
     return openai_chat_request
 
 
@@ -283,14 +303,11 @@ def _whole_body(format: str, answer: Response, streamed: bool) -> Json:
         raise
 
 
-def _plain_copy(value: Any) -> Any:
-    """Give a plain copy; lone surrogates, which no request can hold, become question marks.
-
-    It is faster than ``provider_schemas.plain_copy``, and NaN becomes null, which that one refuses.
-    """
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    """Write a body; lone surrogates, which no request can hold, become question marks."""
     with suppress(UnicodeError, TypeError):
-        return msgspec.json.decode(_encode(value))
-    return msgspec.json.decode(compact_json(value).encode("utf-8", "replace"))
+        return _encode(body)
+    return compact_json(body).encode("utf-8", "replace")
 
 
 class Redirected(UnreadableTraffic):

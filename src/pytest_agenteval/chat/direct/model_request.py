@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urljoin, urlsplit
 
-from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
 from pytest_agenteval.cassettes.wire.traffic import Json
 from pytest_agenteval.chat.model_prices import price_entry
 from pytest_agenteval.chat.models import key_names
@@ -19,14 +18,14 @@ from pytest_agenteval.records.record import NOTHING, FrozenValue
 class ModelAsk(FrozenValue, frozen=True):
     """One ask of a model, before it is written in a provider's format.
 
-    ``model`` is the provider's own name of it. ``messages`` and ``tools`` are plain copies in the shape of
-    OpenAI's chat completions. ``settings`` holds those that are set and were not refused before: temperature,
-    top_p, seed, max_tokens, tool_choice (auto, none, required, a tool's name, or OpenAI's map) and
-    reasoning_effort; ``further`` holds others of OpenAI's chats. ``extra_body`` is merged over the body.
-    ``counts_streamed``: a request for a stream may request token counts. ``echoes`` are what ``echo_of`` gave
-    for earlier replies, by the id of the first call of each. ``abilities`` is the model's entry in the table
-    of prices, empty if it has none. ``own_host``: the address is the provider's own. ``has_family``: the name
-    shows what the model accepts, which it does not on a server of the user's own.
+    ``model`` is the provider's own name of it. ``messages`` and ``tools`` are in the shape of OpenAI's chat
+    completions; nothing of an ask may be changed, since a retry and the tape need it again. ``settings``
+    holds those that are set and were not refused before: temperature, top_p, seed, max_tokens, tool_choice
+    (auto, none, required, a tool's name, or OpenAI's map) and reasoning_effort. ``extra_body`` is merged over
+    the body. ``counts_streamed``: a request for a stream may request token counts. ``echoes`` are what
+    ``echo_of`` gave for earlier replies, by the id of the first call of each. ``abilities`` is the model's
+    entry in the table of prices, empty if it has none. ``own_host``: the address is the provider's own.
+    ``has_family``: the name shows what the model accepts, which it does not on a server of the user's own.
     """
 
     model: str
@@ -40,7 +39,6 @@ class ModelAsk(FrozenValue, frozen=True):
     echoes: Mapping[str, Any] = NOTHING
     abilities: Mapping[str, Any] = NOTHING
     own_host: bool = True
-    further: Mapping[str, Any] = NOTHING
     has_family: bool = True
 
 
@@ -53,24 +51,21 @@ class DirectFormat(Protocol):
     # What is appended to the provider's address.
     PATH: str
 
-    def body_of(self, ask: ModelAsk) -> dict[str, Any]:
-        """Give the request's body; ``ask`` stays unchanged, since a retry and the tape need it again."""
+    def needs_litellm(self, ask: ModelAsk) -> bool:
+        """Whether an ask holds what this format does not write: litellm sends it then."""
 
-    def headers_of(self, key: str, body: Mapping[str, Any]) -> dict[str, str]:
-        """Give the headers with the key, and those that the provider requires for this body."""
+    def body_of(self, ask: ModelAsk) -> dict[str, Any]:
+        """Give the request's body."""
+
+    def headers_of(self, key: str) -> dict[str, str]:
+        """Give the headers with the key."""
 
     def echo_of(self, whole: Json) -> Any:
         """Give the part of a reply that returns with the results of its calls, or None."""
 
-    def reply_of(self, parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
-        """Give a reply in the terms of the ask: tools by their own names, a schema's object as text."""
-
 
 # Is sent as the key to an address that needs none.
 NO_KEY = "no-key"
-
-# The prefix of OpenAI's models that are called through the responses API.
-RESPONSES = "responses/"
 
 
 class DirectProvider(NamedTuple):
@@ -149,17 +144,12 @@ def region_of(model: Model) -> str:
     return region if region != host and "." not in region else ""
 
 
-def table_name(model: Model) -> str:
-    """Give the id under which the table of prices lists a model."""
-    return model.id.replace(f"/{RESPONSES}", "/", 1)
-
-
 def table_entry(model: Model) -> Mapping[str, Any]:
     """Give a model's entry in the table of prices; empty for one on a server of the user's own.
 
     Such a server may use any names for its models, also those of other providers.
     """
-    return (price_entry(table_name(model)) or NOTHING) if has_family(model) else NOTHING
+    return (price_entry(model.id) or NOTHING) if has_family(model) else NOTHING
 
 
 def has_family(model: Model) -> bool:
@@ -191,16 +181,4 @@ def needs_key(model: Model) -> bool:
 
 def provider_model_name(model: Model) -> str:
     """Give the provider's own name of a model."""
-    return model.id.partition("/")[2].removeprefix(RESPONSES)
-
-
-# Settings that OpenAI's responses API has under the same name.
-SHARED_SETTINGS = frozenset(
-    {"user", "parallel_tool_calls", "top_logprobs", "store", "safety_identifier"}
-    | {"prompt_cache_key", "prompt_cache_retention"}
-)
-# Settings that other formats lack, or have under another name.
-FURTHER_SETTINGS = SHARED_SETTINGS | frozenset(
-    {"stop", "presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "n", "verbosity"}
-    | {"prediction", "modalities", "audio", "functions", "function_call", "max_completion_tokens"}
-)
+    return model.id.partition("/")[2]

@@ -84,7 +84,7 @@ class HfChat:
         ready = _ready.get(self._loading)
         return ready.model.description if isinstance(ready, _Ready) else {}
 
-    async def prepare(self, *, tools: bool = False) -> None:
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
         """Load the model in a thread; raises the error of a failed load, also if another trial started it."""
         if not isinstance(_ready.get(self._loading), _Ready):
             await in_daemon_thread(_load_once, self._loading)

@@ -37,7 +37,6 @@ from pytest_agenteval.processes.process_groups import GROUP, end_processes_with_
 from pytest_agenteval.processes.threads import close_at_end, in_daemon_thread
 from pytest_agenteval.records.plan import NO_PRICES, Model
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.errors import ProviderDown
 from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -280,7 +279,7 @@ class VllmChat:
     def longest_s(self) -> float:
         return self._timeout_s + REQUEST_GRACE_S
 
-    async def prepare(self, *, tools: bool = False) -> None:
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
         """Wait until the server answers; raises ProviderDown where it does not."""
         if self._chat is None:
             address = await self._servers.address(self._loading, self._start_s)
@@ -289,15 +288,13 @@ class VllmChat:
             prices = NO_PRICES if self._recorder is None else self._recorder.prices
             self._chat = http_chat(served, prices)
             note_loading(self._recorder, self.model, loading_options_of(self.model))
-        await self._chat.prepare(tools=tools)
+        await self._chat.prepare(messages, **ask)
 
-    async def ask(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **rest: Any
-    ) -> Reply:
-        await self.prepare(tools=bool(tools))
+    async def ask(self, messages: Sequence[ChatMessage], **ask: Any) -> Reply:
+        await self.prepare(messages, **ask)
         assert self._chat is not None
         try:
-            return await self._chat.ask(messages, tools=tools, **rest)
+            return await self._chat.ask(messages, **ask)
         except AttemptFailed as failed:
             ended = self._servers.end_of(self._loading)
             if not ended:
