@@ -1,4 +1,4 @@
-"""``agenteval promote`` and ``demote``: over several runs, and in the suite's file."""
+"""``agenteval promote`` and ``demote``: over several runs, and in the file beside the suite's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ pytest_plugins = ["pytester"]
 SUITE = (
     "# ours\nname: greetings\nkind: capability  # for now\ndefaults: {model: scripted, trials_per_run: 2}\n"
 )
-PROMOTED = f"{SUITE}regression:\n  buckets:\n    - polite\n"
+HEAD = "# Written by agenteval promote and demote: a miss of these buckets and tasks is a failure.\n"
+PROMOTED = f"{HEAD}buckets:\n- polite\n"
 
 
 @pytest.fixture(autouse=True)
@@ -70,16 +71,16 @@ def printed(capsys: pytest.CaptureFixture[str], *args: str, status: int = 0) -> 
 def test_what_always_passed_is_promoted_and_then_fails(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The change is shown, written only when asked, and taken back byte for byte."""
-    file = pytester.path / "evals" / "suite.yaml"
+    """The change is shown, written only when asked, and taken back; suite.yaml stays as it is."""
+    file = pytester.path / "evals" / "_promoted.yaml"
     tried(pytester)
     try_all(pytester, workers=2).assert_outcomes(passed=6, xfailed=2)
 
     shown = printed(capsys, "promote", "greetings", "--runs=2", "--model=scripted")
-    assert file.read_text() == SUITE
+    assert not file.exists()
     assert "greetings: 2 of 2 mature runs with scripted: " in shown
-    assert "+++ evals/suite.yaml\n" in shown
-    assert "+regression:\n+  buckets:\n+    - polite\n" in shown
+    assert "+++ evals/_promoted.yaml\n" in shown
+    assert "+buckets:\n+- polite\n--write changes evals/_promoted.yaml so\n" in shown
     assert "  polite (2 tasks and 1 held out): 8 trials passed\n" in shown
     risk = r"a run in which nothing changed fails about \d+ % of the time \(after 4 passes each\)"
     assert re.search(f"  these 2 tasks: {risk}", shown)
@@ -87,22 +88,23 @@ def test_what_always_passed_is_promoted_and_then_fails(
 
     written = printed(capsys, "promote", "--runs=2", "--model=scripted", "--write")
     assert file.read_text() == PROMOTED
-    assert "evals/suite.yaml: written" in written
+    assert "evals/_promoted.yaml: written" in written
     again = printed(capsys, "promote", "--runs=2", "--model=scripted")
     assert "nothing to promote" in again
+    assert "---" not in again
     assert "  all 2 promoted tasks: a run in which nothing changed fails about " in again
 
     greetings(pytester.path, morning="Juna")
-    file.write_text(PROMOTED)
     try_all(pytester).assert_outcomes(passed=4, failed=2, xfailed=2)
     candidates = printed(capsys, "demote", "--model=scripted")
     assert "greetings: polite: 2 of 12 trials missed, the newest in 2" in candidates
     assert "agenteval demote greetings polite --write moves them back\n" in candidates
 
-    assert "-    - polite" in printed(capsys, "demote", "polite")
+    assert "-- polite" in printed(capsys, "demote", "polite")
     assert file.read_text() == PROMOTED
     printed(capsys, "demote", "greetings", "polite", "--write")
-    assert file.read_text() == SUITE
+    assert not file.exists()
+    assert (pytester.path / "evals" / "suite.yaml").read_text() == SUITE
 
 
 def test_single_tasks_of_other_buckets(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +113,7 @@ def test_single_tasks_of_other_buckets(pytester: pytest.Pytester, capsys: pytest
 
     printed(capsys, "promote", "evals", "--runs=1", "--model=scripted", "--tasks", "--write")
 
-    assert (pytester.path / "evals" / "suite.yaml").read_text() == f"{PROMOTED}  tasks:\n    - hi\n"
+    assert (pytester.path / "evals" / "_promoted.yaml").read_text() == f"{PROMOTED}tasks:\n- hi\n"
     assert "no trial missed in the last 1 run" in printed(capsys, "demote", "--model=scripted")
 
 
@@ -177,21 +179,30 @@ def test_misuse_is_told(
 ) -> None:
     """Exit status 2, and the way out."""
     greetings(pytester.path)
-    (pytester.path / "evals" / "suite.yaml").write_text(PROMOTED)
+    (pytester.path / "evals" / "_promoted.yaml").write_text(PROMOTED)
 
     assert says in printed(capsys, *args, status=2)
 
 
-def test_a_json_suite_is_edited_as_json(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
-    """Through the installed command; two suites of which one has the name that is moved back."""
-    json_suite = '{\n  "name": "s",\n  "kind": "capability",\n  "regression": {"tasks": ["a", "b"]}\n}\n'
-    tasks = {"evals/a.json": task("a"), "evals/b.json": task("b"), "more/c.json": task("c")}
+def test_a_name_goes_from_the_file_that_lists_it(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+    """Ours is written; a name in the suite's own file is its author's, and its line is named."""
+    json_suite = '{"name": "s",\n  "kind": "capability",\n  "regression": {"tasks": [\n"a", "b"]}\n}\n'
+    tasks = {"evals/a.json": task("a"), "evals/c.json": task("c"), "more/d.json": task("d")}
     write(pytester.path, {"evals/suite.json": json_suite, "more/suite.yaml": "name: more\n", **tasks})
+    write(pytester.path, {"evals/b.json": task("b"), "evals/_promoted.yaml": "# mine\ntasks: [c, 'no']\n"})
+    write(pytester.path, {"evals/no.json": task("no")})
 
-    output = agenteval("demote", "b", "--write")
+    kept = agenteval("demote", "b", "--write")
+    output = agenteval("demote", "c", "--write")
 
+    assert (kept.status, kept.err) == (
+        2,
+        "agenteval: evals/suite.json:4: 'b' is promoted by the suite itself: take it out there",
+    )
     assert (output.status, output.err) == (0, "")
-    assert (pytester.path / "evals" / "suite.json").read_text() == json_suite.replace(', "b"', "")
+    assert (pytester.path / "evals" / "suite.json").read_text() == json_suite
+    assert (pytester.path / "evals" / "_promoted.yaml").read_text() == f"{HEAD}tasks:\n- 'no'\n"
+    assert agenteval("demote").out.startswith("s: a, b, no: no runs yet")
 
 
 TEMPLATE = "name: {{suite}}\nagent: {call: x:y}\n"

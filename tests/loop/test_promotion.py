@@ -74,7 +74,7 @@ def test_a_run_that_is_not_mature_does_not_count(immature: SuiteRun, reason: str
     looked_at = history(immature, run("2", **FULL), run("1", **FULL), run("0", **FULL))
 
     assert [(each.name, why) for each, why in looked_at.runs] == [("r", reason), ("2", ""), ("1", "")]
-    assert [standing(bucket, looked_at).reason for bucket in buckets_of(TASKS)] == ["", ""]
+    assert [standing(bucket, looked_at).lacks for bucket in buckets_of(TASKS)] == ["", ""]
 
 
 def test_a_task_that_no_older_run_has_is_new_and_was_not_left_out() -> None:
@@ -83,8 +83,8 @@ def test_a_task_that_no_older_run_has_is_new_and_was_not_left_out() -> None:
 
     assert [each.name for each in looked_at.mature] == ["3", "2"]
     x, y = (standing(bucket, looked_at) for bucket in buckets_of(TASKS))
-    assert (x.in_a_row, x.reason) == (1, "new: b")
-    assert (y.in_a_row, y.reason, y.trials) == (2, "", 2)
+    assert (x.runs_in_a_row, x.lacks) == (1, "new: b")
+    assert (y.runs_in_a_row, y.lacks, y.trials) == (2, "", 2)
 
 
 def test_older_runs_are_not_read_once_enough_are_mature() -> None:
@@ -105,8 +105,8 @@ def test_a_miss_counts_in_every_run() -> None:
 
     x, y = (standing(bucket, looked_at) for bucket in buckets_of(TASKS))
 
-    assert x.reason == ""
-    assert (y.in_a_row, y.reason) == (0, "1 of 3 trials missed, the newest in part")
+    assert x.lacks == ""
+    assert (y.runs_in_a_row, y.lacks) == (0, "1 of 3 trials missed, the newest in part")
 
 
 def test_one_miss_among_repetitions_keeps_a_bucket_back() -> None:
@@ -115,15 +115,15 @@ def test_one_miss_among_repetitions_keeps_a_bucket_back() -> None:
 
     x, y = (standing(bucket, looked_at) for bucket in buckets_of(TASKS))
 
-    assert (x.in_a_row, x.trials, x.reason) == (1, 2, "1 of 8 trials missed, the newest in 1")
-    assert (y.in_a_row, y.trials, y.reason) == (2, 4, "")
+    assert (x.runs_in_a_row, x.trials, x.lacks) == (1, 2, "1 of 8 trials missed, the newest in 1")
+    assert (y.runs_in_a_row, y.trials, y.lacks) == (2, 4, "")
 
 
 def test_too_few_runs_promote_nothing() -> None:
     """However well they went."""
     only = standing(buckets_of(TASKS)[0], history(run("1", **FULL)))
 
-    assert (only.in_a_row, only.reason) == (1, "too few mature runs")
+    assert (only.runs_in_a_row, only.lacks) == (1, "too few mature runs")
 
 
 def test_held_out_tasks_are_not_waited_for_and_their_misses_count() -> None:
@@ -131,10 +131,10 @@ def test_held_out_tasks_are_not_waited_for_and_their_misses_count() -> None:
     tasks = [*TASKS, SuiteTask("h", "y", is_held_out=True), SuiteTask("i", "z", is_held_out=True)]
     full = (run("2", **FULL), run("1", **FULL))
 
-    reasons = [standing(bucket, history(*full, tasks=tasks)).reason for bucket in buckets_of(tasks)]
+    reasons = [standing(bucket, history(*full, tasks=tasks)).lacks for bucket in buckets_of(tasks)]
     assert reasons == ["", "", "no task of split dev"]
     held_out = run("h", h="-")
-    assert standing(buckets_of(tasks)[1], history(held_out, *full, tasks=tasks)).in_a_row == 0
+    assert standing(buckets_of(tasks)[1], history(held_out, *full, tasks=tasks)).runs_in_a_row == 0
 
 
 def test_passes_without_a_judge_are_counted_apart() -> None:

@@ -52,7 +52,8 @@ def test_promoted_trials_fail_and_the_others_of_the_suite_miss(
     pytester: pytest.Pytester, workers: int
 ) -> None:
     """A bucket or a task that is promoted is of kind regression, in journal, table and exit status."""
-    greetings(pytester, "regression: {buckets: [other], tasks: [short]}\n")
+    greetings(pytester, "regression: {buckets: [other]}\n")
+    write(pytester.path, {"evals/_promoted.yaml": "tasks: [short]\n"})
 
     result = run(pytester, "-p", "pytest_agenteval.plugin", "evals", workers=workers)
 
@@ -117,6 +118,14 @@ def test_a_promoted_name_that_no_task_has_stops_the_run(pytester: pytest.Pyteste
     assert "did you mean 'short'?" in text
     assert "Traceback" not in text
 
+    # The file beside the suite's has lines of its own.
+    greetings(pytester, "regression: {buckets: [other]}\n")
+    write(pytester.path, {"evals/_promoted.yaml": "tasks:\n- short\n- lonk\nbuckets: [other]\n"})
+    beside = run(pytester, "-p", "pytest_agenteval.plugin", "evals", workers=workers)
+    text = beside.stdout.str() + beside.stderr.str()
+    assert "_promoted.yaml:3: tasks[1]" in text
+    assert "suite.yaml:" not in text
+
 
 def test_a_part_of_a_suite_says_nothing_of_the_rest(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
     """What was not asked for, or left out by pytest, is there all the same; validate looks at every file."""
@@ -148,3 +157,7 @@ def test_a_misspelt_key_is_a_problem(pytester: pytest.Pytester, agenteval: Agent
 
     assert output.status == 1
     assert "suite.yaml:4: regression.bucket" in output.out
+
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/_promoted.yaml": "bucket: [a]\n"})
+    output = agenteval("validate", "evals")
+    assert "_promoted.yaml:1: bucket" in output.out

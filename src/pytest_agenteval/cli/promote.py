@@ -20,22 +20,20 @@ from pytest_agenteval.cli.console import (
     wrapped,
     write_document,
 )
-from pytest_agenteval.cli.suite_files import (
-    SuiteChange,
-    SuiteFile,
-    change_lines,
-    change_suite,
-    holds_suite,
-    suites_meant,
-    todays_tasks,
-)
+from pytest_agenteval.cli.suite_files import SuiteFile, holds_suite, suites_meant, todays_tasks
 from pytest_agenteval.loop.promotion import (
     MOST_NULL_MISSES,
     STRAGGLER_TRIALS,
+    DemotionDocument,
     NullMisses,
-    Standing,
+    PromotionDocument,
+    SuiteChange,
+    SuiteDemotion,
+    SuitePromotion,
     SuiteRun,
     TaskGroup,
+    UncountedRun,
+    change_promoted,
     counted_models,
     lapse,
     newly_broken,
@@ -47,10 +45,11 @@ from pytest_agenteval.loop.promotion import (
     suite_run,
     unpromoted,
 )
-from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.session.suite_gates import percent_text
 from pytest_agenteval.store.run_folder import whole_runs
 from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.tasks.documents import read_document, short_path
+from pytest_agenteval.tasks.promoted_names import joined, promoted_beside
 from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import StyledLine, pluralize
@@ -60,6 +59,77 @@ MOST_ROWS = 30
 
 # How many names the command to be pasted holds in full.
 MOST_NAMES = 3
+
+
+def promote_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Buckets of capability suites of which every trial passed in the last mature runs become regression: "
+        "from then on a miss fails. A mature run ended all of its planned trials, none of them errored, and "
+        "left out no task of split dev. Shows the change of _promoted.yaml, beside suite.yaml; --write makes "
+        "it."
+    )
+    add = parser.add_argument
+    add("suite", nargs="?", metavar="SUITE", help="its name, folder or file (default: all below this folder)")
+    add("--tasks", action="store_true", help="single tasks of the other buckets too")
+    _add_run_arguments(parser, "how many mature runs have to have passed")
+
+
+def demote_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Moves promoted buckets and tasks back to capability. Without names it lists those with a miss in "
+        "the last runs. Shows the change of _promoted.yaml beside suite.yaml; --write makes it."
+    )
+    names = "promoted buckets and tasks (default: list those that missed)"
+    parser.add_argument("names", nargs="*", metavar="[SUITE] NAME", help=names)
+    _add_run_arguments(parser, "without names: how many runs to look through")
+
+
+def _add_run_arguments(parser: argparse.ArgumentParser, runs: str) -> None:
+    add = parser.add_argument
+    add("--runs", type=positive_int, default=5, metavar="N", help=f"{runs} (default: 5)")
+    add("--model", default="", metavar="MODEL", help=f"{MODEL_HELP}; offline ones count if named")
+    add("--write", action="store_true", help="change _promoted.yaml (default: show the change)")
+    add_json_option(parser)
+    add_results_option(parser)
+
+
+def promote(args: argparse.Namespace) -> int:
+    """Show for each suite what may be promoted and what is lacking; with ``--write`` promote it."""
+    _check_model(args)
+    # A problem in any suite must come up before the file of another one is changed.
+    read = [(file, promoted_beside(file.path), _promotion(file, args)) for file in suites_meant(args.suite)]
+    suites = []
+    for file, before, promotion in read:
+        wider = joined(before, Regression(buckets=promotion.buckets, tasks=promotion.tasks))
+        suites.append(replace(promotion, change=change_promoted(file.path, wider, args.write)))
+    if args.json:
+        write_document(args.json, PromotionDocument(suites=tuple(suites)))
+    if args.json != STDOUT:
+        for number, suite in enumerate(suites):
+            print_lines(map(StyledLine, [*[""] * bool(number), *_promotion_lines(suite, args)]))
+    return 0
+
+
+def demote(args: argparse.Namespace) -> int:
+    """Move names back, with ``--write``; without names show which promoted ones have missed."""
+    _check_model(args)
+    suite, names = _suite_and_names(args.names)
+    files = suites_meant(suite)
+    suites = [_demotion(files, names, args.write)] if names else [_lapsed(file, args) for file in files]
+    if args.json:
+        write_document(args.json, DemotionDocument(suites=tuple(suites)))
+    if args.json != STDOUT:
+        for each in suites:
+            print_lines(map(StyledLine, _change_lines(each.change) if each.change else _lapse_lines(each)))
+    return 0
+
+
+def _check_model(args: argparse.Namespace) -> None:
+    models = {model.name for folder in whole_runs(Path(args.results)) for model in folder.header.models}
+    # "Nothing to promote" would be a wrong answer to a misspelt model. Before the first run nobody can tell.
+    if args.model and models and args.model not in models:
+        known = nearest_names(args.model, models)
+        raise UsageMistake(f"no run with the model {args.model!r} in {args.results}; models of runs: {known}")
 
 
 def _suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
@@ -72,102 +142,10 @@ def _suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
                 yield run
 
 
-def _check_model(args: argparse.Namespace) -> None:
-    models = {model.name for folder in whole_runs(Path(args.results)) for model in folder.header.models}
-    # "Nothing to promote" would be a wrong answer to a misspelt model. Before the first run nobody can tell.
-    if args.model and models and args.model not in models:
-        known = nearest_names(args.model, models)
-        raise UsageMistake(f"no run with the model {args.model!r} in {args.results}; models of runs: {known}")
-
-
-def offline_models(name: str, args: argparse.Namespace) -> list[str]:
+def _offline_models(name: str, args: argparse.Namespace) -> tuple[str, ...]:
     headers = (folder.header for folder in whole_runs(Path(args.results)))
     of_suite = (header for header in headers if any(suite.name == name for suite in header.suites))
-    return sorted({model.name for header in of_suite for model in header.models if model.offline})
-
-
-def add_run_arguments(parser: argparse.ArgumentParser, runs: str) -> None:
-    """Declare which runs count, with ``runs`` as the meaning of their number, and whether to write."""
-    add = parser.add_argument
-    add("--runs", type=positive_int, default=5, metavar="N", help=f"{runs} (default: 5)")
-    add("--model", default="", metavar="MODEL", help=f"{MODEL_HELP}; offline ones count if named")
-    add("--write", action="store_true", help="change suite.yaml (default: show the change)")
-    add_json_option(parser)
-    add_results_option(parser)
-
-
-class GroupStanding(FrozenValue, frozen=True):
-    """How far a bucket or a single task has come: all passed in ``runs_in_a_row`` of the newest mature runs.
-
-    ``tasks`` of it are of split dev, ``held_out`` are not. ``trials`` of these runs passed, ``unproven`` of
-    them without what only a judge decides. ``lacks`` says what keeps it from being promoted; empty: nothing.
-    """
-
-    name: str
-    tasks: int
-    held_out: int
-    runs_in_a_row: int
-    trials: int
-    unproven: int
-    lacks: str
-
-
-class UncountedRun(FrozenValue, frozen=True):
-    """A run that is not mature, and why."""
-
-    run: str
-    why: str
-
-
-class SuitePromotion(FrozenValue, frozen=True):
-    """What of a suite may be promoted, by the ``needed`` newest mature runs with ``models``.
-
-    ``buckets`` and ``tasks`` are those that may, or now are; ``change`` is what comes of the suite's file.
-    ``null_misses`` says how often that fails a run in which nothing changed, ``null_misses_in_all`` how often
-    with what was promoted before; both are null where there is none. ``offline_models`` would count if one
-    was named. Stragglers never passed; broken ones no longer do.
-    """
-
-    suite: str
-    kind: str
-    needed: int
-    runs: tuple[str, ...]
-    models: tuple[str, ...]
-    not_counted: tuple[UncountedRun, ...]
-    offline_models: tuple[str, ...]
-    groups: tuple[GroupStanding, ...]
-    buckets: tuple[str, ...]
-    tasks: tuple[str, ...]
-    stragglers: tuple[str, ...]
-    broken: tuple[str, ...]
-    null_misses: NullMisses | None
-    null_misses_in_all: NullMisses | None
-    change: SuiteChange
-
-
-class PromotionDocument(Document, frozen=True, kw_only=True):
-    """What may be promoted in each suite, and with ``--write`` was."""
-
-    suites: tuple[SuitePromotion, ...]
-
-
-def promote(args: argparse.Namespace) -> int:
-    """Show for each suite what may be promoted and what is lacking; with ``--write`` promote it."""
-    _check_model(args)
-    suites: list[SuitePromotion] = []
-    # A problem in any suite must come up before the file of another one is changed.
-    for file, promotion in [(file, _promotion(file, args)) for file in suites_meant(args.suite)]:
-        before = file.suite.regression
-        wider = Regression(
-            buckets=(*before.buckets, *promotion.buckets), tasks=(*before.tasks, *promotion.tasks)
-        )
-        suites.append(replace(promotion, change=change_suite(file, wider, args.write)))
-    if args.json:
-        write_document(args.json, PromotionDocument(suites=tuple(suites)))
-    if args.json != STDOUT:
-        for number, suite in enumerate(suites):
-            print_lines(map(StyledLine, [*[""] * bool(number), *_promotion_lines(suite, args)]))
-    return 0
+    return tuple(sorted({model.name for header in of_suite for model in header.models if model.offline}))
 
 
 def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
@@ -176,17 +154,17 @@ def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
     tasks = todays_tasks(file) if capability else []
     # In suites of other kinds every miss fails already, so no run has to be read.
     history = suite_history(_suite_runs(name, args) if capability else (), tasks, args.runs)
-    standings = [standing(bucket, history) for bucket in unpromoted(tasks, regression, single=False)]
-    buckets = [each.group.name for each in standings if not each.reason]
-    single: list[Standing] = []
+    standings = [(each, standing(each, history)) for each in unpromoted(tasks, regression, single=False)]
+    buckets = tuple(each.name for _, each in standings if not each.lacks)
+    single = []
     if args.tasks:
-        wider = Regression(buckets=(*regression.buckets, *buckets), tasks=regression.tasks)
         # Buckets that are ready go as a whole; single tasks are those of the other buckets.
-        single = [standing(task, history) for task in unpromoted(tasks, wider, single=True)]
-        standings = [*(each for each in standings if not each.reason), *single]
-    runs = history.mature
-    ready = _task_ids(each.group for each in standings if not each.reason)
+        wider = joined(regression, Regression(buckets=buckets))
+        single = [(each, standing(each, history)) for each in unpromoted(tasks, wider, single=True)]
+        standings = [*((group, each) for group, each in standings if not each.lacks), *single]
+    ready = _task_ids(group for group, each in standings if not each.lacks)
     before = _task_ids(promoted(tasks, regression))
+    runs = history.mature
     # Offline models are worth a line only where their runs could fill up the others.
     named = args.model or len(runs) == history.needed or not capability
     return SuitePromotion(
@@ -196,16 +174,16 @@ def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
         runs=tuple(run.name for run in runs),
         models=tuple(dict.fromkeys(model for run in runs for model in run.models)),
         not_counted=tuple(UncountedRun(run.name, why) for run, why in history.runs if why),
-        offline_models=() if named else tuple(offline_models(name, args)),
-        groups=tuple(map(_group_standing, standings)),
-        buckets=tuple(buckets),
-        tasks=tuple(each.group.name for each in single if not each.reason),
+        offline_models=() if named else _offline_models(name, args),
+        groups=tuple(each for _, each in standings),
+        buckets=buckets,
+        tasks=tuple(each.name for _, each in single if not each.lacks),
         stragglers=tuple(stragglers(tasks, history)),
         broken=tuple(newly_broken(tasks, history)),
         null_misses=null_misses(ready, tasks, history),
         # Without earlier promotions both figures would be the same.
         null_misses_in_all=null_misses(ready | before, tasks, history) if before else None,
-        change=SuiteChange(str(file.path)),
+        change=SuiteChange(""),
     )
 
 
@@ -213,16 +191,73 @@ def _task_ids(groups: Iterable[TaskGroup]) -> frozenset[str]:
     return frozenset(task.id for group in groups for task in group.tasks)
 
 
-def _group_standing(each: Standing) -> GroupStanding:
-    held_out = sum(task.is_held_out for task in each.group.tasks)
-    return GroupStanding(
-        name=each.group.name,
-        tasks=len(each.group.tasks) - held_out,
-        held_out=held_out,
-        runs_in_a_row=each.in_a_row,
-        trials=each.trials,
-        unproven=each.unproven,
-        lacks=each.reason,
+def _demotion(files: Sequence[SuiteFile], names: Sequence[str], write: bool) -> SuiteDemotion:
+    lists = [{*file.suite.regression.buckets, *file.suite.regression.tasks} for file in files]
+    for name in names:
+        if not any(name in promoted_names for promoted_names in lists):
+            raise UsageMistake(_not_promoted(files, name))
+    having = [each for each, promoted_names in zip(files, lists, strict=True) if promoted_names >= {*names}]
+    # Several suites may have a bucket of that name.
+    if len(having) != 1:
+        named = ", ".join(file.suite.name for file in having or files)
+        raise UsageMistake(f"name the suite first: agenteval demote SUITE {' '.join(names)} (one of {named})")
+    (file,) = having
+    beside = promoted_beside(file.path)
+    for kind in ("buckets", "tasks"):
+        for at, name in enumerate(getattr(file.suite.regression, kind)):
+            if name in names and name not in getattr(beside, kind):
+                line = read_document(file.path).line_of(("regression", kind, at))
+                place = f"{short_path(file.path)}:{line}"
+                raise UsageMistake(f"{place}: {name!r} is promoted by the suite itself: take it out there")
+    narrower = Regression(
+        buckets=tuple(name for name in beside.buckets if name not in names),
+        tasks=tuple(name for name in beside.tasks if name not in names),
+    )
+    regression = file.suite.regression
+    return SuiteDemotion(
+        suite=file.suite.name,
+        promoted=(*regression.buckets, *regression.tasks),
+        runs=(),
+        lapses=(),
+        offline_models=(),
+        demoted=tuple(names),
+        change=change_promoted(file.path, narrower, write),
+    )
+
+
+def _suite_and_names(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """Take the first word as the suite where it is a suite's name or path."""
+    if not words:
+        return None, ()
+    is_suite = holds_suite(Path(words[0])) or any(each.suite.name == words[0] for each in suites_meant(None))
+    return (words[0], words[1:]) if is_suite else (None, words)
+
+
+def _not_promoted(files: Sequence[SuiteFile], name: str) -> str:
+    regressions = [file.suite.regression for file in files]
+    known = [each for regression in regressions for each in (*regression.buckets, *regression.tasks)]
+    # A task may be promoted by its bucket only, and then the bucket is what can be moved back.
+    for file in files:
+        for task in todays_tasks(file):
+            if task.id == name and task.bucket in file.suite.regression.buckets:
+                return f"{name} is promoted with its bucket: agenteval demote {file.suite.name} {task.bucket}"
+    listed = f"promoted are: {', '.join(known)}" if known else "nothing is promoted"
+    return f"{name!r} is not promoted; {did_you_mean(name, known) or listed}"
+
+
+def _lapsed(file: SuiteFile, args: argparse.Namespace) -> SuiteDemotion:
+    name = file.suite.name
+    groups = list(promoted(todays_tasks(file), file.suite.regression))
+    # Without promotions no run has to be read.
+    runs = list(islice(_suite_runs(name, args), args.runs)) if groups else []
+    return SuiteDemotion(
+        suite=name,
+        promoted=tuple(group.name for group in groups),
+        runs=tuple(run.name for run in runs),
+        lapses=tuple(found for group in groups if (found := lapse(group, runs))),
+        offline_models=() if args.model or runs else _offline_models(name, args),
+        demoted=(),
+        change=None,
     )
 
 
@@ -264,7 +299,7 @@ def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterato
         yield from wrapped(f"stragglers (none of {STRAGGLER_TRIALS} trials or more passed): {names}")
     if names := ", ".join(suite.broken):
         yield from wrapped(f"broken (passed in every run before, in no trial of the newest): {names}")
-    yield from change_lines(suite.change)
+    yield from _change_lines(suite.change)
 
 
 def _null_miss_text(misses: NullMisses) -> str:
@@ -288,134 +323,6 @@ def _lacking_lines(suite: SuitePromotion) -> Iterator[str]:
         yield f"  and {len(alike) - MOST_ROWS} lines more"
 
 
-def promote_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Buckets of capability suites of which every trial passed in the last mature runs become regression: "
-        "from then on a miss fails. A mature run ended all of its planned trials, none of them errored, and "
-        "left out no task of split dev. Shows the change of suite.yaml; --write makes it."
-    )
-    add = parser.add_argument
-    add("suite", nargs="?", metavar="SUITE", help="its name, folder or file (default: all below this folder)")
-    add("--tasks", action="store_true", help="single tasks of the other buckets too")
-    add_run_arguments(parser, "how many mature runs have to have passed")
-
-
-class GroupLapse(FrozenValue, frozen=True):
-    """A promoted bucket or task, of which ``missed`` of ``trials`` in the last runs did not pass."""
-
-    name: str
-    missed: int
-    trials: int
-    newest: str
-
-
-class SuiteDemotion(FrozenValue, frozen=True):
-    """What a suite has promoted, with its misses in the last ``runs``; and how its file changes.
-
-    ``demoted`` are the names that were to be moved back, and ``change`` what that makes of the suite's file;
-    without names neither is there. ``offline_models`` would count if one was named.
-    """
-
-    suite: str
-    promoted: tuple[str, ...]
-    runs: tuple[str, ...]
-    lapses: tuple[GroupLapse, ...]
-    offline_models: tuple[str, ...]
-    demoted: tuple[str, ...]
-    change: SuiteChange | None
-
-
-class DemotionDocument(Document, frozen=True, kw_only=True):
-    """What is promoted in each suite and has missed since, or what was moved back."""
-
-    suites: tuple[SuiteDemotion, ...]
-
-
-def demote(args: argparse.Namespace) -> int:
-    """Move names back, with ``--write``; without names show which promoted ones have missed."""
-    _check_model(args)
-    suite, names = _suite_and_names(args.names)
-    files = suites_meant(suite)
-    if names:
-        lists = [{*file.suite.regression.buckets, *file.suite.regression.tasks} for file in files]
-        for name in names:
-            if not any(name in promoted_names for promoted_names in lists):
-                raise UsageMistake(_not_promoted(files, name))
-        having = [
-            file for file, promoted_names in zip(files, lists, strict=True) if promoted_names >= {*names}
-        ]
-        # Several suites may have a bucket of that name.
-        if len(having) != 1:
-            named = ", ".join(file.suite.name for file in having or files)
-            raise UsageMistake(
-                f"name the suite first: agenteval demote SUITE {' '.join(names)} (one of {named})"
-            )
-        suites = [_demotion(having[0], names, args.write)]
-    else:
-        suites = [_lapsed(file, args) for file in files]
-    if args.json:
-        write_document(args.json, DemotionDocument(suites=tuple(suites)))
-    if args.json != STDOUT:
-        for each in suites:
-            print_lines(map(StyledLine, change_lines(each.change) if each.change else _lapse_lines(each)))
-    return 0
-
-
-def _suite_and_names(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Take the first word as the suite where it is a suite's name or path."""
-    if not words:
-        return None, ()
-    is_suite = holds_suite(Path(words[0])) or any(each.suite.name == words[0] for each in suites_meant(None))
-    return (words[0], words[1:]) if is_suite else (None, words)
-
-
-def _not_promoted(files: Sequence[SuiteFile], name: str) -> str:
-    known = [
-        each for file in files for each in (*file.suite.regression.buckets, *file.suite.regression.tasks)
-    ]
-    # A task may be promoted by its bucket only, and then the bucket is what can be moved back.
-    for file in files:
-        for task in todays_tasks(file):
-            if task.id == name and task.bucket in file.suite.regression.buckets:
-                return f"{name} is promoted with its bucket: agenteval demote {file.suite.name} {task.bucket}"
-    listed = f"promoted are: {', '.join(known)}" if known else "nothing is promoted"
-    return f"{name!r} is not promoted; {did_you_mean(name, known) or listed}"
-
-
-def _demotion(file: SuiteFile, names: Sequence[str], write: bool) -> SuiteDemotion:
-    regression = file.suite.regression
-    narrower = Regression(
-        buckets=tuple(name for name in regression.buckets if name not in names),
-        tasks=tuple(name for name in regression.tasks if name not in names),
-    )
-    return SuiteDemotion(
-        suite=file.suite.name,
-        promoted=(*regression.buckets, *regression.tasks),
-        runs=(),
-        lapses=(),
-        offline_models=(),
-        demoted=tuple(names),
-        change=change_suite(file, narrower, write),
-    )
-
-
-def _lapsed(file: SuiteFile, args: argparse.Namespace) -> SuiteDemotion:
-    name = file.suite.name
-    groups = list(promoted(todays_tasks(file), file.suite.regression))
-    # Without promotions no run has to be read.
-    runs = list(islice(_suite_runs(name, args), args.runs)) if groups else []
-    lapses = [found for group in groups if (found := lapse(group, runs))]
-    return SuiteDemotion(
-        suite=name,
-        promoted=tuple(group.name for group in groups),
-        runs=tuple(run.name for run in runs),
-        lapses=tuple(GroupLapse(each.group.name, each.missed, each.trials, each.newest) for each in lapses),
-        offline_models=() if args.model or runs else tuple(offline_models(name, args)),
-        demoted=(),
-        change=None,
-    )
-
-
 def _lapse_lines(suite: SuiteDemotion) -> Iterator[str]:
     if not suite.promoted:
         yield f"{suite.suite}: nothing is promoted"
@@ -437,15 +344,7 @@ def _lapse_lines(suite: SuiteDemotion) -> Iterator[str]:
         yield from wrapped(f"{suite.suite}: {which}: {missed}")
 
 
-def demote_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Moves promoted buckets and tasks back to capability. Without names it lists those with a miss in "
-        "the last runs. Shows the change of suite.yaml; --write makes it."
-    )
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="[SUITE] NAME",
-        help="promoted buckets and tasks (default: list those that missed)",
-    )
-    add_run_arguments(parser, "without names: how many runs to look through")
+def _change_lines(change: SuiteChange) -> Iterator[str]:
+    yield from change.diff
+    if change.diff:
+        yield f"{change.file}: written" if change.written else f"--write changes {change.file} so"

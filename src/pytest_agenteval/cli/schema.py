@@ -36,8 +36,8 @@ DOCUMENTS: Mapping[str, str] = {
     "review": "loop.review:ReviewSummary",
     "guide": "cli.project_files:GuidePage",
     "leaks": "loop.contamination:LeaksDocument",
-    "promote": "cli.promote:PromotionDocument",
-    "demote": "cli.promote:DemotionDocument",
+    "promote": "loop.promotion:PromotionDocument",
+    "demote": "loop.promotion:DemotionDocument",
     "feedback": "loop.feedback.content:Feedback",
     "improve": "loop.improve.progress:Improvement",
     "audit": "reports.audit_report:Audit",
@@ -101,6 +101,16 @@ def suite_schema() -> dict[str, Any]:
     }
 
 
+def _promoted_schema() -> dict[str, Any]:
+    from pytest_agenteval.tasks.suite_spec import Regression
+
+    return {
+        **_schema_head("promoted", "What of the suite beside it has been promoted (_promoted.yaml)."),
+        "$ref": "#/$defs/Regression",
+        "$defs": _definitions(Regression),
+    }
+
+
 def _calibration_schema() -> dict[str, Any]:
     from pytest_agenteval.calibration.calibration_file import Calibration
 
@@ -142,6 +152,7 @@ def _definitions(kind: type[Spec]) -> dict[str, Any]:
 AUTHORED: dict[str, Callable[[], dict[str, Any]]] = {
     "task": task_schema,
     "suite": suite_schema,
+    "promoted": _promoted_schema,
     "calibration": _calibration_schema,
     "tools": _tools_schema,
 }

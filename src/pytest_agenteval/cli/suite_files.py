@@ -1,21 +1,17 @@
-"""Which suites a verb is about, by name, by path or all below this folder; and changes of their files."""
+"""Which suites a verb is about, by name, by path or all below this folder."""
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_agenteval.loop.promotion import SuiteTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.suites import Suites, SuiteSearch, read_suite, tasks_of_suite
-from pytest_agenteval.tasks.documents import read_bytes, short_path
+from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite
 from pytest_agenteval.tasks.load import load_suite
-from pytest_agenteval.tasks.suite_editing import with_regression
-from pytest_agenteval.tasks.suite_spec import Regression, Suite
+from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, did_you_mean
 
 
@@ -24,14 +20,6 @@ class SuiteFile(FrozenValue, frozen=True):
 
     path: Path
     suite: Suite
-
-
-class SuiteChange(FrozenValue, frozen=True):
-    """How a suite's file changes: lines of a unified diff, if any, and whether it was written so."""
-
-    file: str
-    diff: tuple[str, ...] = ()
-    written: bool = False
 
 
 def suites_meant(name: str | None) -> list[SuiteFile]:
@@ -105,41 +93,3 @@ def todays_tasks(file: SuiteFile) -> list[SuiteTask]:
     """Read the tasks of a suite; raises ProblemsFound for a file that has a task with problems."""
     loaded = tasks_of_suite(Suites(Path.cwd()), file.path, file.suite)
     return [SuiteTask(each.task.id, each.bucket, each.task.split == "held_out") for each in loaded]
-
-
-def change_suite(file: SuiteFile, regression: Regression, write: bool) -> SuiteChange:
-    """Compute the change of a suite's file, and with ``write`` make it.
-
-    Raises UsageMistake where the file cannot be written.
-    """
-    before = read_bytes(file.path)
-    after = with_regression(file.path, before, regression)
-    name = short_path(file.path)
-    if after == before:
-        return SuiteChange(name)
-    if write:
-        try:
-            file.path.write_bytes(after)
-        except OSError as refused:
-            raise UsageMistake(f"{name}: cannot be written ({refused.strerror})") from None
-    return SuiteChange(name, tuple(_diff(before.decode(), after.decode(), name)), write)
-
-
-def change_lines(change: SuiteChange) -> Iterator[str]:
-    """Show the change of a suite's file; no lines where there is none."""
-    yield from change.diff
-    if change.diff:
-        yield f"{change.file}: written" if change.written else f"--write changes {change.file} so"
-
-
-def _diff(before: str, after: str, name: str) -> Iterator[str]:
-    for line in difflib.unified_diff(_lines(before), _lines(after), name, name):
-        yield line.rstrip("\r\n")
-        # As diff and git write it.
-        if not line.endswith(("\n", "\r")):
-            yield "\\ No newline at end of file"
-
-
-def _lines(text: str) -> list[str]:
-    # str.splitlines would also split at form feeds and others that a diff does not take for line ends.
-    return re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+", text)

@@ -6,17 +6,22 @@ Passes count in mature runs only, misses in every run: what is promoted fails th
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
+from pathlib import Path
 
 from pytest_agenteval.compare.scoring.aggregates import is_broken
 from pytest_agenteval.compare.scoring.power import pass_rates
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.group_statistics import grades_lacking_judge
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.tasks.promoted_names import PROMOTED_FILE, promoted_beside, promoted_text
 from pytest_agenteval.tasks.suite_spec import Regression
+from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
 
 # A task without a pass in this many trials is listed: the reason may be the agent, the task or a grader.
@@ -32,6 +37,18 @@ class SuiteTask(FrozenValue, frozen=True):
     id: str
     bucket: str
     is_held_out: bool = False
+
+
+class TaskGroup(FrozenValue, frozen=True):
+    """A bucket with its tasks of today, or a single task."""
+
+    name: str
+    tasks: tuple[SuiteTask, ...]
+
+    @property
+    def dev(self) -> frozenset[str]:
+        """The ids of the tasks of split dev."""
+        return frozenset(task.id for task in self.tasks if not task.is_held_out)
 
 
 class SuiteRun(FrozenValue, frozen=True):
@@ -50,6 +67,14 @@ class SuiteRun(FrozenValue, frozen=True):
     def models(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(entry.key.model for entry in self.entries))
 
+    def trials(self, group: TaskGroup) -> list[JournalEntry]:
+        """Give the trials of a group that did not error."""
+        ids = {task.id for task in group.tasks}
+        return [entry for entry in self.entries if entry.key.task in ids and entry.ending != "errored"]
+
+    def misses(self, group: TaskGroup) -> bool:
+        return not all(map(_passed, self.trials(group)))
+
 
 class SuiteHistory(FrozenValue, frozen=True):
     """The newest runs of a suite, newest first, back to the one that is the ``needed``-th mature one.
@@ -63,6 +88,113 @@ class SuiteHistory(FrozenValue, frozen=True):
     @property
     def mature(self) -> tuple[SuiteRun, ...]:
         return tuple(run for run, reason in self.runs if not reason)
+
+
+class GroupStanding(FrozenValue, frozen=True):
+    """How far a bucket or a single task has come: all passed in ``runs_in_a_row`` of the newest mature runs.
+
+    ``tasks`` of it are of split dev, ``held_out`` are not. ``trials`` of these runs passed, ``unproven`` of
+    them without what only a judge decides. ``lacks`` says what keeps it from being promoted; empty: nothing.
+    """
+
+    name: str
+    tasks: int
+    held_out: int
+    runs_in_a_row: int
+    trials: int
+    unproven: int
+    lacks: str
+
+
+class NullMisses(FrozenValue, frozen=True):
+    """How often a run in which nothing changed has a miss in ``tasks`` of which no trial may miss.
+
+    Each has ``passes`` or more in the mature runs. The ``chance`` is None where most tasks were tried once.
+    With ``needed`` passes of each, and no miss, it would be at most 5 %; None where 100 would not do.
+    """
+
+    tasks: int
+    passes: int
+    chance: float | None
+    needed: int | None
+
+
+class UncountedRun(FrozenValue, frozen=True):
+    """A run that is not mature, and why."""
+
+    run: str
+    why: str
+
+
+class SuiteChange(FrozenValue, frozen=True):
+    """How the file of promoted names changes: lines of a unified diff, if any; and whether it was written."""
+
+    file: str
+    diff: tuple[str, ...] = ()
+    written: bool = False
+
+
+class SuitePromotion(FrozenValue, frozen=True):
+    """What of a suite may be promoted, by the ``needed`` newest mature runs with ``models``.
+
+    ``buckets`` and ``tasks`` are those that may, or now are; ``change`` is that of the file that names them.
+    ``null_misses`` says how often that fails a run in which nothing changed, ``null_misses_in_all`` how often
+    with what was promoted before; both are null where there is none. ``offline_models`` would count if one
+    was named. Stragglers never passed; broken ones no longer do.
+    """
+
+    suite: str
+    kind: str
+    needed: int
+    runs: tuple[str, ...]
+    models: tuple[str, ...]
+    not_counted: tuple[UncountedRun, ...]
+    offline_models: tuple[str, ...]
+    groups: tuple[GroupStanding, ...]
+    buckets: tuple[str, ...]
+    tasks: tuple[str, ...]
+    stragglers: tuple[str, ...]
+    broken: tuple[str, ...]
+    null_misses: NullMisses | None
+    null_misses_in_all: NullMisses | None
+    change: SuiteChange
+
+
+class PromotionDocument(Document, frozen=True, kw_only=True):
+    """What may be promoted in each suite, and with ``--write`` was."""
+
+    suites: tuple[SuitePromotion, ...]
+
+
+class GroupLapse(FrozenValue, frozen=True):
+    """A promoted bucket or task, of which ``missed`` of ``trials`` in the last runs did not pass."""
+
+    name: str
+    missed: int
+    trials: int
+    newest: str
+
+
+class SuiteDemotion(FrozenValue, frozen=True):
+    """What a suite has promoted, with its misses in the last ``runs``; and how the file of that changes.
+
+    ``demoted`` are the names that were to be moved back, and ``change`` is that of the file that names them;
+    without names neither is there. ``offline_models`` would count if one was named.
+    """
+
+    suite: str
+    promoted: tuple[str, ...]
+    runs: tuple[str, ...]
+    lapses: tuple[GroupLapse, ...]
+    offline_models: tuple[str, ...]
+    demoted: tuple[str, ...]
+    change: SuiteChange | None
+
+
+class DemotionDocument(Document, frozen=True, kw_only=True):
+    """What is promoted in each suite and has missed since, or what was moved back."""
+
+    suites: tuple[SuiteDemotion, ...]
 
 
 def counted_models(header: RunHeader, named: str = "") -> frozenset[str]:
@@ -90,10 +222,25 @@ def suite_history(runs: Iterable[SuiteRun], tasks: Iterable[SuiteTask], needed: 
     ``tasks`` are today's. A run left tasks out if it lacks one of split dev that an older run has: a task
     that no older run has may be new.
     """
-    dev = frozenset(task.id for task in tasks if not task.is_held_out)
-    older, looked_at, mature = _OlderRuns(runs), list[tuple[SuiteRun, str]](), 0
-    for place, run in enumerate(older.all()):
-        reason = _immaturity(run) or _missing_tasks(run, dev, older, place)
+    dev = TaskGroup("", tuple(tasks)).dev
+    unread, read = iter(runs), list[SuiteRun]()
+
+    def from_run(start: int) -> Iterator[SuiteRun]:
+        # A run is read only when it is looked at: one may be large, and few are needed.
+        for place in count(start):
+            if place == len(read) and (run := next(unread, None)) is not None:
+                read.append(run)
+            if place == len(read):
+                return
+            yield read[place]
+
+    looked_at, mature = list[tuple[SuiteRun, str]](), 0
+    for place, run in enumerate(from_run(0)):
+        reason, missing = _immaturity(run), dev - run.tasks
+        if not reason and missing == dev:
+            reason = "no task of split dev"
+        elif not reason and missing and any(missing & older.tasks for older in from_run(place + 1)):
+            reason = f"{len(dev) - len(missing)} of {len(dev)} tasks"
         looked_at.append((run, reason))
         mature += not reason
         if mature == needed:
@@ -115,81 +262,18 @@ def _immaturity(run: SuiteRun) -> str:
     return f"{taken_over} of {len(run.entries)} trials taken over from another run" if taken_over else ""
 
 
-def _missing_tasks(run: SuiteRun, dev: frozenset[str], older: _OlderRuns, place: int) -> str:
-    missing = dev - run.tasks
-    if missing == dev:
-        return "no task of split dev"
-    if missing and any(missing & earlier.tasks for earlier in older.all(place + 1)):
-        return f"{len(dev) - len(missing)} of {len(dev)} tasks"
-    return ""
-
-
-class _OlderRuns:
-    """Runs that are read only when they are looked at: one may be large, and few are needed."""
-
-    def __init__(self, runs: Iterable[SuiteRun]) -> None:
-        self._unread, self._read = iter(runs), list[SuiteRun]()
-
-    def all(self, start: int = 0) -> Iterator[SuiteRun]:
-        for place in count(start):
-            while place >= len(self._read):
-                run = next(self._unread, None)
-                if run is None:
-                    return
-                self._read.append(run)
-            yield self._read[place]
-
-
-def _trials_by_task(runs: Sequence[SuiteRun]) -> dict[str, list[JournalEntry]]:
-    trials: dict[str, list[JournalEntry]] = {}
+def _trials_by_task(runs: Sequence[SuiteRun]) -> dict[str, list[bool]]:
+    """Give for each task whether each of its trials passed; those that errored are left out."""
+    trials: dict[str, list[bool]] = {}
     for run in runs:
         for entry in run.entries:
             if entry.ending != "errored":
-                trials.setdefault(entry.key.task, []).append(entry)
+                trials.setdefault(entry.key.task, []).append(_passed(entry))
     return trials
 
 
-class TaskGroup(FrozenValue, frozen=True):
-    """A bucket with its tasks of today, or a single task."""
-
-    name: str
-    tasks: tuple[SuiteTask, ...]
-
-
-class Standing(FrozenValue, frozen=True):
-    """How far a group has come: all passed in ``in_a_row`` of the newest mature runs.
-
-    ``trials`` of these runs passed, ``unproven`` of them without what only a judge decides. ``reason`` says
-    what keeps the group from being promoted; it is empty where nothing does.
-    """
-
-    group: TaskGroup
-    in_a_row: int
-    trials: int
-    unproven: int
-    reason: str
-
-
-class NullMisses(FrozenValue, frozen=True):
-    """How often a run in which nothing changed has a miss in ``tasks`` of which no trial may miss.
-
-    Each has ``passes`` or more in the mature runs. The ``chance`` is None where most tasks were tried once.
-    With ``needed`` passes of each, and no miss, it would be at most 5 %; None where 100 would not do.
-    """
-
-    tasks: int
-    passes: int
-    chance: float | None
-    needed: int | None
-
-
-class Lapse(FrozenValue, frozen=True):
-    """A group with trials that did not pass: how many of how many, and the newest run with one."""
-
-    group: TaskGroup
-    missed: int
-    trials: int
-    newest: str
+def _passed(entry: JournalEntry) -> bool:
+    return entry.ending == "passed"
 
 
 def buckets_of(tasks: Iterable[SuiteTask]) -> tuple[TaskGroup, ...]:
@@ -198,85 +282,6 @@ def buckets_of(tasks: Iterable[SuiteTask]) -> tuple[TaskGroup, ...]:
     for task in tasks:
         buckets.setdefault(task.bucket, []).append(task)
     return tuple(TaskGroup(bucket, tuple(of_bucket)) for bucket, of_bucket in buckets.items())
-
-
-def standing(group: TaskGroup, history: SuiteHistory) -> Standing:
-    dev = {task.id for task in group.tasks if not task.is_held_out}
-    passed: list[SuiteRun] = []
-    for run, immature in history.runs:
-        # A miss in an immature run ends the series, and passes there do not lengthen it.
-        if not dev or _misses(group, run) or not (immature or dev <= run.tasks):
-            break
-        if not immature:
-            passed.append(run)
-    passes = [entry for run in passed for entry in _trials(group, run)]
-    return Standing(
-        group,
-        len(passed),
-        len(passes),
-        sum(bool(grades_lacking_judge(entry)) for entry in passes),
-        _lacking_reason(group, history, len(passed)),
-    )
-
-
-def null_misses(
-    held: Collection[str], tasks: Iterable[SuiteTask], history: SuiteHistory
-) -> NullMisses | None:
-    """Say how often a run where nothing changed misses in the tasks ``held``; None where none was tried.
-
-    The rates are those of all dev tasks in the mature runs (``PassRates``); the run repeats tasks as the
-    newest one does.
-    """
-    dev = {task.id for task in tasks if not task.is_held_out}
-    # Other tasks of the suite show how much its trials scatter, which the few that never missed cannot.
-    trials = {task: own for task, own in _trials_by_task(history.mature).items() if task in dev}
-    counts = [(sum(map(_passed, trials[task])), len(trials[task])) for task in trials if task in held]
-    if not counts:
-        return None
-    newest = _trials_by_task(history.mature[:1])
-    repetitions = max(1, round(sum(map(len, newest.values())) / len(newest)))
-    rates = pass_rates([[*map(_passed, own)] for own in trials.values()])
-    return NullMisses(
-        len(counts),
-        min(passed for passed, _ in counts),
-        None if rates is None else rates.chance_of_a_miss(counts, repetitions),
-        None if rates is None else rates.passes_needed(len(counts), repetitions, MOST_NULL_MISSES),
-    )
-
-
-def lapse(group: TaskGroup, runs: Sequence[SuiteRun]) -> Lapse | None:
-    """Give the misses of a group in these runs, newest first; None where it has none."""
-    trials = [entry for run in runs for entry in _trials(group, run)]
-    missed = sum(entry.ending != "passed" for entry in trials)
-    newest = next((run.name for run in runs if _misses(group, run)), "")
-    return Lapse(group, missed, len(trials), newest) if missed else None
-
-
-def _lacking_reason(group: TaskGroup, history: SuiteHistory, in_a_row: int) -> str:
-    if in_a_row == history.needed:
-        return ""
-    if all(task.is_held_out for task in group.tasks):
-        return "no task of split dev"
-    # Misses count in every run, mature or not: what is promoted would have failed there.
-    missed = lapse(group, [run for run, _ in history.runs])
-    if missed:
-        return f"{missed.missed} of {pluralize(missed.trials, 'trial')} missed, the newest in {missed.newest}"
-    # A suite that grows does not start again: only the bucket of the new task waits.
-    new = [
-        task.id
-        for task in group.tasks
-        if not task.is_held_out and any(task.id not in run.tasks for run in history.mature)
-    ]
-    return f"new: {', '.join(new)}" if new else "too few mature runs"
-
-
-def _trials(group: TaskGroup, run: SuiteRun) -> list[JournalEntry]:
-    ids = {task.id for task in group.tasks}
-    return [entry for entry in run.entries if entry.key.task in ids and entry.ending != "errored"]
-
-
-def _misses(group: TaskGroup, run: SuiteRun) -> bool:
-    return any(entry.ending != "passed" for entry in _trials(group, run))
 
 
 def unpromoted(tasks: Sequence[SuiteTask], regression: Regression, *, single: bool) -> Iterator[TaskGroup]:
@@ -295,14 +300,80 @@ def promoted(tasks: Sequence[SuiteTask], regression: Regression) -> Iterator[Tas
     yield from (TaskGroup(task.id, (task,)) for task in tasks if task.id in regression.tasks)
 
 
+def standing(group: TaskGroup, history: SuiteHistory) -> GroupStanding:
+    """Say how far a group has come, and what it lacks."""
+    passed: list[SuiteRun] = []
+    for run, immature in history.runs:
+        # A miss in an immature run ends the series, and passes there do not lengthen it.
+        if not group.dev or run.misses(group) or not (immature or group.dev <= run.tasks):
+            break
+        if not immature:
+            passed.append(run)
+    passes = [entry for run in passed for entry in run.trials(group)]
+    return GroupStanding(
+        name=group.name,
+        tasks=len(group.dev),
+        held_out=len(group.tasks) - len(group.dev),
+        runs_in_a_row=len(passed),
+        trials=len(passes),
+        unproven=sum(bool(grades_lacking_judge(entry)) for entry in passes),
+        lacks=_lacking_reason(group, history, len(passed)),
+    )
+
+
+def _lacking_reason(group: TaskGroup, history: SuiteHistory, in_a_row: int) -> str:
+    if in_a_row == history.needed:
+        return ""
+    if not group.dev:
+        return "no task of split dev"
+    # Misses count in every run, mature or not: what is promoted would have failed there.
+    missed = lapse(group, [run for run, _ in history.runs])
+    if missed:
+        return f"{missed.missed} of {pluralize(missed.trials, 'trial')} missed, the newest in {missed.newest}"
+    # A suite that grows does not start again: only the bucket of the new task waits.
+    dev = (task.id for task in group.tasks if task.id in group.dev)
+    new = [task for task in dev if any(task not in run.tasks for run in history.mature)]
+    return f"new: {', '.join(new)}" if new else "too few mature runs"
+
+
+def lapse(group: TaskGroup, runs: Sequence[SuiteRun]) -> GroupLapse | None:
+    """Give the misses of a group in these runs, newest first; None where it has none."""
+    trials = [entry for run in runs for entry in run.trials(group)]
+    missed = sum(not _passed(entry) for entry in trials)
+    newest = next((run.name for run in runs if run.misses(group)), "")
+    return GroupLapse(group.name, missed, len(trials), newest) if missed else None
+
+
+def null_misses(
+    held: Collection[str], tasks: Iterable[SuiteTask], history: SuiteHistory
+) -> NullMisses | None:
+    """Say how often a run where nothing changed misses in the tasks ``held``; None where none was tried.
+
+    The rates are those of all dev tasks in the mature runs (``PassRates``); the run repeats tasks as the
+    newest one does.
+    """
+    dev = TaskGroup("", tuple(tasks)).dev
+    # Other tasks of the suite show how much its trials scatter, which the few that never missed cannot.
+    trials = {task: own for task, own in _trials_by_task(history.mature).items() if task in dev}
+    counts = [(sum(own), len(own)) for task, own in trials.items() if task in held]
+    if not counts:
+        return None
+    newest = _trials_by_task(history.mature[:1])
+    repetitions = max(1, round(sum(map(len, newest.values())) / len(newest)))
+    rates = pass_rates(list(trials.values()))
+    return NullMisses(
+        len(counts),
+        min(passed for passed, _ in counts),
+        None if rates is None else rates.chance_of_a_miss(counts, repetitions),
+        None if rates is None else rates.passes_needed(len(counts), repetitions, MOST_NULL_MISSES),
+    )
+
+
 def stragglers(tasks: Iterable[SuiteTask], history: SuiteHistory) -> list[str]:
     """Name the tasks of which 10 trials or more of the mature runs ended, and none passed."""
     trials = _trials_by_task(history.mature)
-    return [
-        task.id
-        for task in tasks
-        if len(own := trials.get(task.id, [])) >= STRAGGLER_TRIALS and not any(map(_passed, own))
-    ]
+    ended = {task.id: trials.get(task.id, []) for task in tasks}
+    return [task for task, own in ended.items() if len(own) >= STRAGGLER_TRIALS and not any(own)]
 
 
 def newly_broken(tasks: Iterable[SuiteTask], history: SuiteHistory) -> list[str]:
@@ -311,12 +382,26 @@ def newly_broken(tasks: Iterable[SuiteTask], history: SuiteHistory) -> list[str]
     Only those with 3 trials or more on either side.
     """
     new, old = _trials_by_task(history.mature[:1]), _trials_by_task(history.mature[1:])
-    return [
-        task.id
-        for task in tasks
-        if is_broken([*map(_passed, old.get(task.id, []))], [*map(_passed, new.get(task.id, []))])
-    ]
+    return [task.id for task in tasks if is_broken(old.get(task.id, []), new.get(task.id, []))]
 
 
-def _passed(entry: JournalEntry) -> bool:
-    return entry.ending == "passed"
+def change_promoted(suite_file: Path, names: Regression, write: bool) -> SuiteChange:
+    """Compute the change of the file beside a suite's that promotes these names, and with ``write`` make it.
+
+    Raises UsageMistake where the file cannot be written.
+    """
+    file = suite_file.with_name(PROMOTED_FILE)
+    name = short_path(file)
+    if names == promoted_beside(suite_file):
+        return SuiteChange(name)
+    before, after = file.read_text(encoding="utf-8") if file.is_file() else "", promoted_text(names)
+    if write:
+        try:
+            if after:
+                file.write_text(after, encoding="utf-8", newline="\n")
+            else:
+                file.unlink()
+        except OSError as refused:
+            raise UsageMistake(f"{name}: cannot be written ({refused.strerror})") from None
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
+    return SuiteChange(name, tuple(lines), write)

@@ -24,6 +24,7 @@ from pytest_agenteval.tasks.documents import (
     top_level_keys,
 )
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, is_task_name
+from pytest_agenteval.tasks.promoted_names import with_promoted
 from pytest_agenteval.tasks.suite_spec import Rows, Suite
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.tasks.validation import (
@@ -87,8 +88,8 @@ class LoadedTask(FrozenValue, frozen=True):
 
 
 def load_suite(path: Path) -> Suite:
-    """Read a suite file, or raise every problem in it."""
-    return read_spec(Suite, read_document(path))
+    """Read a suite file and the promoted names beside it, or raise every problem in them."""
+    return with_promoted(read_spec(Suite, read_document(path)), path)
 
 
 def load_tasks(

@@ -14,8 +14,6 @@ import yaml
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.json_values import JSON
 
-if TYPE_CHECKING:
-    from pytest_agenteval.tasks.source_spans import TextSpan
 if TYPE_CHECKING or yaml.__with_libyaml__:
     from yaml._yaml import CParser as _Parser
 else:
@@ -111,32 +109,6 @@ class YamlLineIndex:
                 break
             line = _line(key)
         return line
-
-
-def yaml_span(text: str) -> TextSpan:
-    """Give the spans of a YAML document that is not empty and was read without a problem."""
-    root = _compose(text)
-    assert root is not None
-    span = _span(root)
-    # Comments below the last key belong to the whole document.
-    return span if span.is_flow or not span.parts else span._replace(end=root.end_mark.index)
-
-
-def _span(node: yaml.Node) -> TextSpan:
-    from pytest_agenteval.tasks.source_spans import SpanPart, TextSpan  # no run edits files
-
-    start, end = node.start_mark.index, node.end_mark.index
-    if not isinstance(node, yaml.CollectionNode):
-        return TextSpan(start, end)
-    if isinstance(node, yaml.MappingNode):
-        named = ((str(key.value), key, value) for key, value in node.value)
-        parts = tuple(SpanPart(name, key.start_mark.index, _span(value)) for name, key, value in named)
-    else:
-        items = enumerate(node.value)
-        parts = tuple(SpanPart(index, item.start_mark.index, _span(item)) for index, item in items)
-    is_flow = bool(node.flow_style)
-    # The parser notices the end of a block only at what follows it, behind blank lines and comments.
-    return TextSpan(start, end if is_flow or not parts else parts[-1].end, parts, is_flow)
 
 
 def top_level_keys(text: str) -> list[list[str]] | None:

@@ -29,6 +29,7 @@ from pytest_agenteval.tasks.file_names import (
     names_rows,
 )
 from pytest_agenteval.tasks.load import WORDS_OF_A_TASK, DoubtfulFile, LoadedTask, load_suite, load_tasks
+from pytest_agenteval.tasks.promoted_names import PROMOTED_FILE, promoted_beside
 from pytest_agenteval.tasks.referenced_files import (
     ReferencedFiles,
     data_files,
@@ -217,7 +218,8 @@ class Suites:
                 "tasks": {*met[suite.name]},
                 "buckets": {bucket for bucket, _ in met[suite.name].values()},
             }
-            if all(name in known[kind] for kind, name, _ in _promoted_names(suite)):
+            promoted = [*_promoted_names(suite, file)]
+            if all(name in known[kind] for _, kind, name, _ in promoted):
                 continue
             try:
                 for task in tasks_of_suite(self, file, suite):
@@ -225,12 +227,12 @@ class Suites:
                     known["buckets"].add(task.bucket)
             except ProblemsFound:
                 continue
-            for kind, name, path in _promoted_names(suite):
+            for place, kind, name, path in promoted:
                 if name not in known[kind]:
-                    line = read_document(file).line_of(path)
+                    line = read_document(place).line_of(path)
                     expected = f"one of the suite's {kind}: {nearest_names(name, known[kind])}"
                     hint = did_you_mean(name, known[kind])
-                    problems.append(Problem(short_path(file), line, path, expected, repr(name), hint))
+                    problems.append(Problem(short_path(place), line, path, expected, repr(name), hint))
         return problems
 
     def _load(self, file: Path) -> LoadedSuite | ProblemsFound:
@@ -338,15 +340,18 @@ def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedT
         yield from load_tasks(file, suite, folder)
 
 
-def _promoted_names(suite: Suite) -> Iterator[tuple[str, str, KeyPath]]:
-    """Give the tasks and buckets that a suite's file promotes or gates, with their keys."""
-    promoted = suite.regression
-    for at, name in enumerate(promoted.buckets):
-        yield "buckets", name, ("regression", "buckets", at)
-    for at, name in enumerate(promoted.tasks):
-        yield "tasks", name, ("regression", "tasks", at)
+def _promoted_names(suite: Suite, file: Path) -> Iterator[tuple[Path, str, str, KeyPath]]:
+    """Give the tasks and buckets that a suite promotes or gates, each with the file and key that names it."""
+    beside = promoted_beside(file)
+    for kind in ("buckets", "tasks"):
+        names: tuple[str, ...] = getattr(beside, kind)
+        for at, name in enumerate(getattr(suite.regression, kind)):
+            if name in names:
+                yield file.with_name(PROMOTED_FILE), kind, name, (kind, names.index(name))
+            else:
+                yield file, kind, name, ("regression", kind, at)
     for name in suite.gate.buckets:
-        yield "buckets", name, ("gate", "buckets", name)
+        yield file, "buckets", name, ("gate", "buckets", name)
 
 
 LARGEST_FILE = 1_000_000  # bytes of the largest file that hints look into: it may be anybody's
