@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     UNSEEN_USAGE,
@@ -17,7 +18,13 @@ from pytest_agenteval.records.transcript import (
     format_tokens,
 )
 from pytest_agenteval.records.trial import part_paid
-from pytest_agenteval.store.record_files import read_line, stored_usage, usage_line
+from pytest_agenteval.store.record_files import Line, UsageLine, read_line, usage_line
+
+
+def stored_usage(line: Line) -> Usage:
+    """Read a usage as a journal does."""
+    return from_builtins(UsageLine, line).usage
+
 
 USAGES = st.builds(
     Usage,

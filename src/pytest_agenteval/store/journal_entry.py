@@ -19,6 +19,7 @@ from pytest_agenteval.store.record_files import (
     DAMAGED,
     VERSION,
     Line,
+    UsageLine,
     add,
     add_checksum,
     check_version,
@@ -258,31 +259,6 @@ def _grade(grade: Grade) -> Line:
 
 # Reasons for a missing score that earlier versions wrote, with their present names.
 EARLIER_WORDS = {"not in the code": "not_defined", "resp_schema": "not_applicable"}
-
-
-class UsageLine(msgspec.Struct, frozen=True, gc=False):
-    """Usage as a line has it: figures that are 0 are left out, unknown ones are null."""
-
-    # Older versions could write counts below 0.
-    input_tokens: int | None = msgspec.field(default=0, name="in")
-    output_tokens: int | None = msgspec.field(default=0, name="out")
-    cached: int | None = 0
-    reasoning: int | None = 0
-    cost_usd: Amount | None = 0.0
-    asks: Count | None = 0
-    attempts: Count | None = 0
-    partial_tokens: Count = 0
-    partial_cost_usd: Amount = 0.0
-
-    @property
-    def usage(self) -> Usage:
-        counts = (self.input_tokens, self.output_tokens, self.cached, self.reasoning)
-        # In a sum, a count below 0 would take tokens off other trials.
-        if min([count or 0 for count in counts]) < 0:
-            return Usage(None, None, None, None, None, self.asks, self.attempts)
-        return Usage(
-            *counts, self.cost_usd, self.asks, self.attempts, self.partial_tokens, self.partial_cost_usd
-        )
 
 
 NO_USAGE_LINE = UsageLine()

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from pytest_agenteval.processes.files import APPEND, make_pointer, replace_file, replace_pointer
+from pytest_agenteval.records.record import Amount, Count
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.json_values import compact_json, encoder_fallback, jsonable
@@ -204,34 +206,33 @@ def if_too_long(text: str, most: int) -> str:
     return text if len(text) > most else ""
 
 
-# Written out, without a loop over fields: this runs for every trial.
+class UsageLine(msgspec.Struct, frozen=True, gc=False):
+    """Usage as a line has it, in the order of ``Usage``: what is 0 is left out, what is unknown is null."""
+
+    # Older versions could write counts below 0.
+    input_tokens: int | None = msgspec.field(default=0, name="in")
+    output_tokens: int | None = msgspec.field(default=0, name="out")
+    cached: int | None = 0
+    reasoning: int | None = 0
+    cost_usd: Amount | None = 0.0
+    asks: Count | None = 0
+    attempts: Count | None = 0
+    partial_tokens: Count = 0
+    partial_cost_usd: Amount = 0.0
+
+    @property
+    def usage(self) -> Usage:
+        counts = (self.input_tokens, self.output_tokens, self.cached, self.reasoning)
+        # In a sum, a count below 0 would take tokens off other trials.
+        if min([count or 0 for count in counts]) < 0:
+            return Usage(None, None, None, None, None, self.asks, self.attempts)
+        return Usage(
+            *counts, self.cost_usd, self.asks, self.attempts, self.partial_tokens, self.partial_cost_usd
+        )
+
+
+_USAGE_KEYS = tuple(field.encode_name for field in msgspec.structs.fields(UsageLine))
+
+
 def usage_line(used: Usage) -> Line:
-    """Return the figures that are not 0; an unknown one is null."""
-    line: Line = {}
-    if used.input_tokens != 0:
-        line["in"] = used.input_tokens
-    if used.output_tokens != 0:
-        line["out"] = used.output_tokens
-    if used.cached_tokens != 0:
-        line["cached"] = used.cached_tokens
-    if used.reasoning_tokens != 0:
-        line["reasoning"] = used.reasoning_tokens
-    if used.cost_usd != 0:
-        line["cost_usd"] = used.cost_usd
-    if used.asks != 0:
-        line["asks"] = used.asks
-    if used.attempts != 0:
-        line["attempts"] = used.attempts
-    add(line, partial_tokens=used.partial_tokens, partial_cost_usd=used.partial_cost_usd)
-    return line
-
-
-def stored_usage(line: Mapping[str, Any]) -> Usage:
-    get = line.get
-    counts = (get("in", 0), get("out", 0), get("cached", 0), get("reasoning", 0))
-    asks, attempts = get("asks", 0), get("attempts", 0)
-    # Older versions could write counts below 0, which would take tokens off other trials in a sum.
-    if any(isinstance(count, int) and count < 0 for count in counts):
-        return Usage(None, None, None, None, None, asks, attempts)
-    known_parts = (get("partial_tokens", 0), get("partial_cost_usd", 0.0))
-    return Usage(*counts, get("cost_usd", 0.0), asks, attempts, *known_parts)
+    return {key: figure for key, figure in zip(_USAGE_KEYS, astuple(used), strict=True) if figure != 0}

@@ -29,7 +29,7 @@ from pytest_agenteval.text.errors import TranscriptLost
 if TYPE_CHECKING:
     from pytest_agenteval.store.rows import ArrowTable, PandasFrame
     from pytest_agenteval.store.run_documents import SuiteLook
-    from pytest_agenteval.store.transcript_reader import TextIndex
+    from pytest_agenteval.store.transcript_lines import TextIndex
 
 MOST_UNREADABLE = 10
 
@@ -134,15 +134,13 @@ class Run:
         Raises TranscriptLost if the transcript does not match the journal: a file was cut or exchanged.
         """
         # Imported here, as a run that only writes needs no reader of transcripts.
-        from pytest_agenteval.store.transcript_reader import TextIndex, check_types, read_trial
+        from pytest_agenteval.store.transcript_lines import TextIndex, read_trial
 
         line = self._line(entry)
         check_version(line, self.folder / entry.location.file)
         self._texts = self._texts or TextIndex(self.folder)
         try:
-            trial = read_trial(entry, line, self._texts.text)
-            check_types(trial)
-            return trial
+            return read_trial(entry, line, self._texts.text)
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
             raise self._lost_transcript(entry, broken) from broken
 
