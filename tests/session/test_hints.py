@@ -35,58 +35,50 @@ def test_a_tab_in_a_value_is_no_fault(text: str) -> None:
     assert isinstance(read_yaml(text, "x.yaml"), dict)
 
 
-def test_a_key_in_the_wrong_place_is_told_its_place(pytester: pytest.Pytester) -> None:
-    """A grader's setting beside ``config``, a limit outside ``limits``, a default outside ``defaults``."""
-    wrong = task("a", graders=[{"name": "answer_contains", "text": "Mina"}], steps=3, system="Be kind.")
-    misspelt = task("b", graders=[{"name": "answer_contains", "config": {"text": "a"}, "wieght": 2}])
-    other = task("c", graders=[{"name": "own", "depth": 2, "config": {"text": "a"}}])
-    files = {"one/a.json": wrong, "one/b.json": misspelt, "one/c.json": other, "two/d.json": task("d")}
+SLIPS = {
+    "config.json": task(
+        "a", graders=[{"name": "answer_contains", "text": "Mina"}], steps=3, system="Be kind."
+    ),
+    "weight.json": task("b", graders=[{"name": "answer_contains", "config": {"text": "a"}, "wieght": 2}]),
+    "depth.json": task("c", graders=[{"name": "own", "depth": 2, "config": {"text": "a"}}]),
+    "quotes.yaml": "id: 2024\ntrials_per_run: '3'\nbase_fixture: x\ninput: {}\ngraders: [{name: judge}]\n",
+    "name.json": task("d", graders=[{"name": "answer_contain", "config": {}}]),
+    # Which graders would be told of the outcome cannot be known before; the mistake is the name.
+    "outcome.json": {
+        **task("e", graders=[{"name": "answer_contians"}]),
+        "reference_solution": {"expected_outcome": {"count": 1}},
+    },
+}
+HINTS = (
+    "it stands in `config: {text: ...}`",
+    "it stands in `limits: {steps: ...}`",
+    "it stands in `settings: {system: ...}`",
+    "it stands in `input: {base_fixture: ...}`",
+    "it stands in `defaults: {trials_per_run: ...}`",
+    "a grader's own settings stand in `config: {...}`",
+    "did you mean 'weight'?",
+    '  found:    2024 (number)\n  hint:     write "2024" with quotes: then it is a text\n',
+    "  found:    '3' (text)\n  hint:     without quotes it is a number\n",
+)
+
+
+def test_a_slip_in_a_file_is_answered_with_the_word_that_mends_it(pytester: pytest.Pytester) -> None:
+    """A key's place, a number's quotes, the five names nearest to an unknown one, another suite's name."""
+    files = {f"one/{name}": content for name, content in SLIPS.items()}
     suites = {"one/suite.yaml": suite(), "two/suite.yaml": suite("two", "trials_per_run: 3\n")}
-    write(pytester.path, {**files, **suites})
-
-    out = str(run(pytester, "--continue-on-collection-errors").stdout)
-
-    assert "it stands in `config: {text: ...}`" in out
-    assert "it stands in `limits: {steps: ...}`" in out
-    assert "it stands in `settings: {system: ...}`" in out
-    assert "did you mean 'weight'?" in out
-    assert "a grader's own settings stand in `config: {...}`" in out
-    assert "it stands in `defaults: {trials_per_run: ...}`" in out
-
-
-def test_an_unknown_name_is_answered_with_the_five_nearest(pytester: pytest.Pytester) -> None:
-    """Nobody reads a list of fifty."""
-    files = {"evals/a.json": task("a", graders=[{"name": "answer_contain", "config": {}}])}
-    write(pytester.path, {"evals/suite.yaml": suite(), **files})
-
-    lines = run(pytester).outlines
-
-    (expected,) = [line for line in lines if line.startswith("  expected:")]
-    assert expected.count(",") == 5
-    assert "answer_contains" in expected
-    assert " in all)" in expected
-    assert "  hint:     did you mean 'answer_contains'?" in lines
-
-
-def test_two_suites_of_one_name_are_told(pytester: pytest.Pytester) -> None:
-    """Their trials would be averaged in one line."""
-    write(
-        pytester.path,
-        {
-            "a/suite.yaml": suite(),
-            "a/x.json": task("x"),
-            "b/suite.yaml": suite(),
-            "b/y.json": task("y"),
-            "b/z.json": task("z"),
-        },
-    )
+    same = {"three/suite.yaml": suite(), "three/y.json": task("y"), "three/z.json": task("z")}
+    write(pytester.path, {**files, **suites, "two/d.json": task("d"), **same})
 
     result = run(pytester, "--continue-on-collection-errors")
 
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(
-        ["b/suite.yaml:1: name", "  expected: a name that no other*", "*also the name of a/suite.yaml"]
-    )
+    result.assert_outcomes(errors=len(SLIPS) + 2)
+    out = str(result.stdout)
+    assert [hint for hint in HINTS if hint not in out] == []
+    names = out.partition("one/name.json:")[2].partition("  found:")[0]
+    assert names.count(",") == 5
+    assert " in all)" in names
+    assert out.count("  hint:     did you mean 'answer_contains'?") == 2
+    result.stdout.fnmatch_lines(["three/suite.yaml:1: name", "*a name that no other*", "*of one/suite.yaml"])
 
 
 AGENTS = """
@@ -148,7 +140,10 @@ def pytest_agenteval_register(registry):
 
 
 def test_agents_and_graders_may_be_functions_objects_or_classes(pytester: pytest.Pytester) -> None:
-    """Whatever can be called with a task and a context acts; what cannot is told how."""
+    """Whatever can be called with a task and a context acts; what cannot, or cannot be imported, is told how.
+
+    The agent's own module may be the reason: its line is named, and nobody sees a traceback of ours.
+    """
     by = [{"name": "polite"}, {"name": "polite_instance"}]
     settings: dict[str, dict[str, Any]] = {
         "plain": {},
@@ -165,70 +160,34 @@ def test_agents_and_graders_may_be_functions_objects_or_classes(pytester: pytest
         "key": task("key", agent="class", settings={"wrod": "x"}),
         "func": task("func", agent="plain", settings={"word": "x"}),
         "made": task("made", agent="made_nothing"),
+        "lost": task("lost", agent="lost"),
+        "spoilt": task("spoilt", agent="spoilt"),
+        "word": task("word", graders=[{"name": "other_word"}]),
     }
-    files = {f"evals/{name}.json": one for name, one in bad.items()}
-    files |= {"conftest.py": AGENTS, "evals/suite.yaml": suite(), "evals/good.json": good}
-    write(pytester.path, files)
+    pytester.syspathinsert()
+    files: dict[str, Any] = {f"evals/{name}.json": one for name, one in bad.items()}
+    files |= {"conftest.py": AGENTS, "spoilt.py": "import os\nos.no_such_thing\n"}
+    write(pytester.path, {**files, "evals/suite.yaml": suite(), "evals/good.json": good})
 
-    result = run(pytester, "--continue-on-collection-errors")
+    result = run(pytester, "--continue-on-collection-errors", "-p", "no:cacheprovider")
 
-    result.assert_outcomes(passed=5, errors=6)
+    result.assert_outcomes(passed=len(good), errors=len(bad))
     out = str(result.stdout)
-    assert "Traceback" not in out
+    for told in (
+        "settings.word\n  expected: no settings: it was registered as an object",
+        "no settings: it was registered as a function",
+        "did you mean 'word'?",
+        "expected: 'no_such_module:Agent', which ",
+        "found:    ModuleNotFoundError: No module named 'no_such_module'\n",
+        "found:    AttributeError: module 'os' has no attribute 'no_such_thing' (",
+        "spoilt.py:2)",
+        "hint:     a function that grades has one parameter, and its name is evidence",
+    ):
+        assert told in out
     how = "an agent: a class with run(task_input, ctx), an object of such a class, or a function"
     assert out.count(how) >= 3
-    assert "settings.word\n  expected: no settings: it was registered as an object" in out
-    assert "no settings: it was registered as a function" in out
-    assert "did you mean 'word'?" in out
-
-
-def test_what_is_to_be_imported_and_cannot_be_is_a_problem(pytester: pytest.Pytester) -> None:
-    """The agent's own module may be the reason: its line is named, and nobody sees a traceback of ours."""
-    pytester.syspathinsert()
-    wrong = {name: task(name, agent=name) for name in ("lost", "spoilt")}
-    wrong["word"] = task("word", graders=[{"name": "other_word"}])
-    files = {f"evals/{name}.json": one for name, one in wrong.items()}
-    files |= {
-        "conftest.py": AGENTS,
-        "spoilt.py": "import os\nos.no_such_thing\n",
-        "evals/suite.yaml": suite(),
-    }
-    write(pytester.path, files)
-
-    result = run(pytester, "-p", "no:cacheprovider")
-
-    out = str(result.stdout)
-    assert "expected: 'no_such_module:Agent', which " in out
-    assert "found:    ModuleNotFoundError: No module named 'no_such_module'\n" in out
-    assert "found:    AttributeError: module 'os' has no attribute 'no_such_thing' (" in out
-    assert "spoilt.py:2)" in out
-    assert "hint:     a function that grades has one parameter, and its name is evidence" in out
     assert "Traceback" not in out
     assert "registry.py" not in out
-
-
-def test_numbers_and_texts_are_told_apart_by_their_quotes(pytester: pytest.Pytester) -> None:
-    """``id: 2024`` is a number, and ``"3"`` is none; what stands beside the input is told its place."""
-    slips = "id: 2024\ntrials_per_run: '3'\nbase_fixture: x\ninput: {}\ngraders: [{name: judge}]\n"
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.yaml": slips})
-
-    out = str(run(pytester).stdout)
-
-    assert '  found:    2024 (number)\n  hint:     write "2024" with quotes: then it is a text\n' in out
-    assert "  found:    '3' (text)\n  hint:     without quotes it is a number\n" in out
-    assert "it stands in `input: {base_fixture: ...}`" in out
-
-
-def test_a_misspelt_grader_is_placed_though_the_task_tells_its_outcome(pytester: pytest.Pytester) -> None:
-    """Which graders would be told of it cannot be known before; the mistake is the name."""
-    entry = task("a", reference_solution={"expected_outcome": {"count": 1}})
-    entry["graders"][0]["name"] = "answer_contians"
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": entry})
-
-    result = run(pytester)
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["evals/a.json:*: graders?0?.name", "*did you mean 'answer_contains'*"])
 
 
 @pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n2")])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agenteval.session.settings_reading import read_settings
-from pytest_agenteval.text.errors import UsageMistake
 from tests.journals import trials
 from tests.suites import run, suite, task, write
 
@@ -81,21 +79,3 @@ def test_tokens_and_dollars_of_each_trial_go_before_what_suites_say(
 
     trial = trials(pytester.path)["t"]
     assert (trial.limit, trial.usage.asks) == (limit, asks)
-
-
-@pytest.mark.parametrize(
-    ("option", "wrong"),
-    [
-        ("--agent-max-steps", "0"),
-        ("--agent-timeout", "soon"),
-        ("--agent-trial-tokens", "many"),
-        ("--agent-trial-cost", "-1"),
-        ("--agent-max-cost", "0"),
-        ("--agent-max-cost", "5 EUR"),
-        ("--agent-max-tokens", "1e6"),
-    ],
-)
-def test_what_allows_nothing_is_refused(pytester: pytest.Pytester, option: str, wrong: str) -> None:
-    """Before anything starts, with the option's name."""
-    with pytest.raises(UsageMistake, match=option):
-        read_settings(pytester.parseconfig(f"{option}={wrong}"))

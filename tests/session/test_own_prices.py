@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
 
 import pytest
 
+from pytest_agenteval.session.settings_reading import read_settings
+from pytest_agenteval.text.errors import UsageMistake
 from tests.journals import finished
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import run, suite, task, write
@@ -74,44 +77,34 @@ def test_a_price_of_the_users_own_holds_for_our_requests_and_an_agents(pytester:
     assert prices["table"].startswith("litellm 1.")
 
 
-@pytest.mark.parametrize(
-    ("table", "told"),
-    [
-        (
-            '[tool.agenteval.prices."openai/x"]\ninput = 1\noutput = 2\ncahced = 3\n',
-            'pyproject.toml:4: tool.agenteval.prices."openai/x": expected one of input, output, cached, '
-            "cache_write, tiers, as_of; found unknown key 'cahced'; did you mean 'cached'?",
-        ),
-        (
-            "[tool.agenteval]\nseed = 1\n[tool.agenteval.prices]\nx = {input = 1}\n",
-            "pyproject.toml:4: tool.agenteval.prices.x: expected the key output: US dollars for a million "
-            "tokens, 0 or more; found no output",
-        ),
-        (
-            "[tool.agenteval.prices.x]\ninput = 1\noutput = -2\n",
-            "pyproject.toml:3: tool.agenteval.prices.x: expected output: US dollars for a million tokens, "
-            "0 or more; found -2",
-        ),
-        (
-            "[tool.agenteval.prices.x]\ninput = 1\noutput = 2\ntiers = [{input = 2}]\n",
-            "pyproject.toml:4: tool.agenteval.prices.x: expected above: a whole number of tokens, 1 or more; "
-            "found None",
-        ),
-        (
-            '[tool.agenteval.prices.x]\ninput = 1\noutput = 2\nas_of = "last week"\n',
-            "pyproject.toml:4: tool.agenteval.prices.x: expected as_of: a date such as 2026-11-23; "
-            "found 'last week'",
-        ),
-    ],
-)
-def test_what_is_no_price_is_refused_with_its_line(pytester: pytest.Pytester, table: str, told: str) -> None:
+DOLLARS = "US dollars for a million tokens, 0 or more"
+REFUSED = [
+    (
+        '[prices."openai/x"]|input = 1|output = 2|cahced = 3',
+        '4: tool.agenteval.prices."openai/x": expected one of input, output, cached, cache_write, tiers, '
+        "as_of; "
+        "found unknown key 'cahced'; did you mean 'cached'?",
+    ),
+    ("[prices]|# mine|x = {input = 1}", f"3: *.x: expected the key output: {DOLLARS}; found no output"),
+    ("[prices.x]|input = 1|output = -2", f"3: *.x: expected output: {DOLLARS}; found -2"),
+    ("[prices.x]|input = true|output = 2", f"2: *.x: expected input: {DOLLARS}; found True"),
+    (
+        "[prices.x]|input = 1|output = 2|tiers = [{input = 2}]",
+        "4: *.x: expected above: a whole number of tokens, 1 or more; found None",
+    ),
+    ("[prices.x]|input = 1|output = 2|tiers = 5", "4: *.x: expected a list of tables such as *; found 5"),
+    (
+        '[prices.x]|input = 1|output = 2|as_of = "last week"',
+        "4: *.x: expected as_of: a date such as 2026-11-23; found 'last week'",
+    ),
+]
+
+
+def test_what_is_no_price_is_refused_with_its_line(pytester: pytest.Pytester) -> None:
     """Before anything is asked, as a usage mistake that says what a price is."""
-    write(
-        pytester.path,
-        {"pyproject.toml": table, "evals/suite.yaml": suite(), "evals/a.json": task("a")},
-    )
-
-    result = run(pytester, "evals")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert told in result.stderr.str()
+    for table, message in REFUSED:
+        text = table.replace("[prices", "[tool.agenteval.prices").replace("|", "\n")
+        write(pytester.path, {"pyproject.toml": text})
+        with pytest.raises(UsageMistake) as refused:
+            read_settings(pytester.parseconfig())
+        assert fnmatchcase(str(refused.value), f"pyproject.toml:{message}"), str(refused.value)

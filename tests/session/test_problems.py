@@ -51,71 +51,6 @@ def test_all_problems_of_a_file_are_told_at_once_with_their_lines(pytester: pyte
     assert printed_text(result).count("evals/task.yaml:7") == 1
 
 
-@pytest.mark.parametrize(
-    ("option", "passed", "status"),
-    [
-        ((), 0, pytest.ExitCode.INTERRUPTED),
-        (("--continue-on-collection-errors",), 1, pytest.ExitCode.TESTS_FAILED),
-    ],
-)
-def test_other_files_are_collected_all_the_same(
-    pytester: pytest.Pytester, option: tuple[str, ...], passed: int, status: pytest.ExitCode
-) -> None:
-    """A broken file interrupts the run, as a broken test module does, unless pytest is told to go on."""
-    files = {"evals/suite.yaml": suite(), "evals/a/task.yaml": BROKEN, "evals/b/task.json": task("fine")}
-    write(pytester.path, files)
-
-    result = run(pytester, *option)
-
-    result.assert_outcomes(errors=1, passed=passed)
-    assert result.ret == status
-
-
-def test_a_broken_suite_is_told_once(pytester: pytest.Pytester) -> None:
-    """However many tasks lie below it, its problems are said once, and none of them is run without it."""
-    tasks = {f"evals/{name}/task.json": task(name) for name in "abc"}
-    write(pytester.path, {"evals/suite.yaml": "name: s\nknid: capability\n", **tasks})
-
-    result = run(pytester, "--continue-on-collection-errors", workers=2)
-
-    result.assert_outcomes(errors=1)
-    assert printed_text(result).count("\nevals/suite.yaml:2: knid") == 1
-    assert "did you mean 'kind'?" in printed_text(result)
-
-
-def test_two_suite_files_in_one_folder_are_a_problem_also_for_tasks_further_down(
-    pytester: pytest.Pytester,
-) -> None:
-    """Which of them holds cannot be guessed."""
-    suites = {"evals/suite.yaml": suite(), "evals/suite.json": {"name": "s"}}
-    write(pytester.path, {**suites, "evals/a/task.json": task("a"), "evals/b/task.json": task("b")})
-
-    result = run(pytester)
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["evals/suite.yaml", "  expected: one suite file in a folder"])
-    printed_text(result)
-
-
-def test_an_id_is_taken_once_in_a_suite(pytester: pytest.Pytester) -> None:
-    """The second file is told where the first has the id; other suites may have it too."""
-    files = {f"evals/{name}/task.json": task("twin") for name in "ab"}
-    other = {"others/suite.yaml": suite("others"), "others/task.json": task("twin")}
-    write(pytester.path, {"evals/suite.yaml": suite(), **files, **other})
-
-    result = run(pytester, "--continue-on-collection-errors")
-
-    result.assert_outcomes(errors=1, passed=2)
-    result.stdout.fnmatch_lines(
-        [
-            "evals/b/task.json:2: id",
-            "  expected: an id that no other*",
-            "  found: *'twin'*evals/a/task.json:2",
-        ]
-    )
-    printed_text(result)
-
-
 def grader(id: str = "greet", **more: Any) -> dict[str, Any]:
     """Give a task whose only grader is the one described."""
     return task(id, graders=[{"name": "answer_contains", "config": {"text": "a"}, **more}])
@@ -190,103 +125,84 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 def test_what_does_not_fit_is_told_at_its_line(pytester: pytest.Pytester) -> None:
-    """Unknown names, keys and values of another type are found before any trial starts."""
+    """Unknown names, keys and values of another type are found before any trial starts, in every file.
+
+    What fits elsewhere, or was told of another file, is no reason to pass this one.
+    """
     files = {f"evals/{name}.json": content for name, (content, _) in MISTAKES.items()}
-    write(pytester.path, {"evals/suite.yaml": suite(), **files})
+    twins = {
+        f"evals/more/{name}.json": {**MISTAKES[name][0], "id": f"{name}2"} for name in ("grader", "text")
+    }
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/fine.json": task("fine"), **files, **twins})
 
     result = run(pytester)
 
-    result.assert_outcomes(errors=len(MISTAKES))
+    result.assert_outcomes(errors=len(MISTAKES) + 2)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
     for _, lines in MISTAKES.values():
         result.stdout.fnmatch_lines(lines, consecutive=True)
     printed_text(result)
 
 
-def test_the_same_mistake_is_told_in_each_file(pytester: pytest.Pytester) -> None:
-    """Answers are remembered for what fits only: a second file with the mistake does not pass for good."""
-    mistakes: dict[str, dict[str, Any]] = {"name": {"name": "nope"}, "config": {"config": {"text": 5}}}
-    tasks = {
-        f"evals/{name}_{part}/task.json": grader(f"{name}_{part}", **more)
-        for part, more in mistakes.items()
-        for name in "ab"
-    }
-    write(pytester.path, {"evals/suite.yaml": suite(), **tasks})
+BASES = {"typo": "pkm/strater", "outside": "../../../etc"}
+INHERITED = {
+    "agent": "agent: crad",
+    "settings.sytem": "settings: {sytem: hi}",
+    "prompts.system": "prompts: {system: none.md}",
+    "knid": "knid: capability",
+}
+PROJECT: dict[str, Any] = {
+    "a_twin/suite.yaml": suite("twin"),
+    "a_twin/a/task.json": task("twin"),
+    "a_twin/b/task.json": task("twin"),
+    "b_other/suite.yaml": suite("other"),
+    "b_other/task.json": task("twin"),
+    "c_two/suite.yaml": suite("two"),
+    "c_two/suite.json": {"name": "s"},
+    "c_two/a/task.json": task("a"),
+    "c_two/b/task.json": task("b"),
+    "d_fixture/suite.yaml": suite("fixture"),
+    "fixtures/pkm/starter/PKM/a.md": "a",
+    "e_prompt/suite.yaml": suite("prompt"),
+    "e_prompt/task.json": task("a", prompts={"system": "p.md"}),
+    "f_list/suite.yaml": suite("list"),
+    "f_list/many.json": [task("a"), grader(name="nope")],
+    **{
+        f"d_fixture/{name}.json": task(name, input={"content": "", "base_fixture": base})
+        for name, base in BASES.items()
+    },
+    **{f"{key}/suite.yaml": suite(key, more=f"{line}\n") for key, line in INHERITED.items()},
+    **{f"{key}/{name}/task.json": task(name) for key in INHERITED for name in "abc"},
+}
+"""Suites with one mistake each, and one without."""
 
-    run(pytester, "--collect-only").assert_outcomes(errors=4)
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_each_mistake_is_told_once_at_its_place_and_the_rest_is_run(
+    pytester: pytest.Pytester, workers: int
+) -> None:
+    """What a suite says wrong is told there, however many tasks inherit it, and no task is run without it."""
+    write(pytester.path, PROJECT)
+    (pytester.path / "e_prompt" / "p.md").write_bytes(b"caf\xe9")
 
-def test_a_mistake_is_told_also_where_the_same_grader_is_right_elsewhere(pytester: pytest.Pytester) -> None:
-    """What is remembered of a grader that fits is its settings too."""
-    wrong = {**grader(config={"txt": "Mina"}), "id": "wrong"}
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("right"), "evals/b.json": wrong})
+    result = run(pytester, "--continue-on-collection-errors", workers=workers)
 
-    result = run(pytester)
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["evals/b.json:15: graders?0?.config.txt"])
-
-
-def test_a_missing_fixture_is_told(pytester: pytest.Pytester) -> None:
-    """A starting tree that is not there, or not below the project, is no trial's error but the file's."""
-    bases = {"typo": "pkm/strater", "outside": "../../../etc"}
-    tasks = {
-        f"evals/{name}.json": task(name, input={"content": "", "base_fixture": base})
-        for name, base in bases.items()
-    }
-    write(pytester.path, {"fixtures/pkm/starter/PKM/a.md": "a", "evals/suite.yaml": suite(), **tasks})
-
-    result = run(pytester)
-
-    result.assert_outcomes(errors=2)
-    for name in bases:
-        result.stdout.fnmatch_lines([f"evals/{name}.json:5: input.base_fixture"])
-    outside, typo = printed_text(result).split("evals/typo.json:5: ")
-    assert "did you mean 'pkm/starter'?" in typo
+    text = printed_text(result)
+    result.assert_outcomes(errors=6 + len(INHERITED), passed=2)
+    for place, *lines in (
+        ("a_twin/b/task.json:2: id", "an id that no other", "'twin', which is also in a_twin/a/task.json:2"),
+        ("c_two/suite.yaml", "one suite file in a folder"),
+        ("d_fixture/typo.json:5: input.base_fixture", "did you mean 'pkm/starter'?"),
+        ("e_prompt/p.md", "a text in UTF-8", "0xe9"),
+        ("knid/suite.yaml:4: knid", "did you mean 'kind'?"),
+    ):
+        (told,) = [part for part in text.split("\n_____") if f"\n{place}\n" in part]
+        assert all(line in told for line in lines), told
+    (outside,) = [part for part in text.split("\n_____") if "\nd_fixture/outside.json:5: input.base" in part]
     assert "did you mean" not in outside
-
-
-def test_what_a_suite_says_wrong_is_told_once_at_the_suite(pytester: pytest.Pytester) -> None:
-    """A task is not blamed for what it inherits."""
-    lines = {
-        "agent": "agent: crad",
-        "settings.sytem": "settings: {sytem: hi}",
-        "prompts.system": "prompts: {system: none.md}",
-    }
-    for key, line in lines.items():
-        tasks = {f"{key}/{name}/task.json": task(name) for name in "abc"}
-        write(pytester.path, {f"{key}/suite.yaml": suite(key, more=f"{line}\n"), **tasks})
-
-    result = run(pytester, "--continue-on-collection-errors")
-
-    result.assert_outcomes(errors=3)
-    for key in lines:
-        assert printed_text(result).count(f"{key}/suite.yaml:4: {key}") == 1
-    assert "task.json:" not in printed_text(result)
-
-
-def test_a_prompt_that_is_no_text_is_told(pytester: pytest.Pytester) -> None:
-    """A prompt file has to be UTF-8."""
-    write(
-        pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": task("a", prompts={"system": "p.md"})}
-    )
-    (pytester.path / "evals" / "p.md").write_bytes(b"caf\xe9")
-
-    result = run(pytester)
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["evals/p.md", "  expected: a text in UTF-8", "  found: *0xe9"])
-    printed_text(result)
-
-
-def test_a_task_of_a_list_is_told_by_its_place(pytester: pytest.Pytester) -> None:
-    """In a list the key path begins with the task's number; its neighbours are not run without it."""
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/many.json": [task("a"), grader(name="nope")]})
-
-    result = run(pytester, "--continue-on-collection-errors")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["evals/many.json:*: ?1?.graders?0?.name"])
-    printed_text(result)
+    result.stdout.fnmatch_lines(["f_list/many.json:*: ?1?.graders?0?.name"])
+    assert all(text.count(f"\n{key}/suite.yaml:4: {key}\n") == 1 for key in INHERITED)
+    assert not any(f"{key}/a/task.json:" in text for key in INHERITED)
 
 
 LOOKING = """
