@@ -29,7 +29,7 @@ from pytest_agenteval.cli.console import (
     write_text,
 )
 from pytest_agenteval.processes.files import PresenceLock
-from pytest_agenteval.reports.run_screen import ListedRun, listed_run, run_list_document, run_list_table
+from pytest_agenteval.reports.run_screen import ListedRun, RunListDocument, listed_run, run_list_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, remove_run
 from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header_or_name, read_json, whole_runs
@@ -164,15 +164,16 @@ def runs(args: argparse.Namespace) -> int:
         run = load_run(folder.path)
         listed.append(listed_run(run, tuple(first_unreadable(run.odd))))
     if args.json:
-        write_document(args.json, run_list_document(listed, len(stored)))
+        figures = tuple(each.figures for each in listed)
+        write_document(args.json, RunListDocument(stored=len(stored), runs=figures))
     if args.json != STDOUT:
         lines: Iterable[StyledLine] = [StyledLine(f"no runs in {args.results}")]
         if listed:
             lines = table_lines(run_list_table(listed, args.results, len(stored)), terminal_width())
         page_lines(lines, paged=not args.no_pager)
     for each in listed:
-        for problem in each.unreadable:
-            print(f"{each.name}: {problem}", file=sys.stderr)
+        for problem in each.figures.odd:
+            print(f"{each.figures.name}: {problem}", file=sys.stderr)
     return 0
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from pytest_agenteval.records.explanation import (
     UnrecordedCall,
@@ -72,23 +73,14 @@ NOT_PASSED = ("failed", "missed", "errored")
 
 def miss_lines(run: Run, width: int = 80, endings: Collection[str] = NOT_PASSED) -> list[StyledLine]:
     """Give the trials that did not pass, worst first, each explained at length."""
-    not_passed = [entry for entry in worst_first(run.entries) if entry.ending in endings]
-    return [line for entry in not_passed for line in _miss_block(run, entry, width)]
+    return [line for entry in _worst(run, endings) for line in _at_length(run, entry, width)]
 
 
-class WorstMisses(FrozenValue, frozen=True):
-    """Lines about the worst misses, of ``shown`` of the ``tasks`` that have any, in brief or at length."""
+class WorstMisses(NamedTuple):
+    """A title, and lines about the worst misses, in brief or at length."""
 
-    lines: tuple[StyledLine, ...]
-    shown: int
-    tasks: int
-    at_length: bool = False
-
-    @property
-    def title(self) -> str:
-        if self.shown == self.tasks:
-            return "misses, the worst first" if self.at_length else "misses, the worst first (-v says more)"
-        return f"misses, the worst {self.shown} of {pluralize(self.tasks, 'task')} (-v shows all)"
+    title: str
+    lines: Sequence[StyledLine]
 
 
 def worst_misses(
@@ -98,32 +90,39 @@ def worst_misses(
 
     They are given at length where all of them fit, else in brief, but the worst three in any case.
     """
-    not_passed = [entry for entry in worst_first(run.entries) if entry.ending in endings]
     # A task counts once, whatever its other repetitions, models and variants did.
-    by_task: dict[tuple[str, str, str], JournalEntry] = {}
-    for entry in not_passed:
-        by_task.setdefault((entry.key.suite, entry.key.task, entry.key.agent), entry)
+    by_task: dict[tuple[str, ...], JournalEntry] = {}
+    for entry in _worst(run, endings):
+        by_task.setdefault(entry.key[:3], entry)
     worst = list(by_task.values())
+    if not worst:
+        return None
     if len(worst) <= SHOWN:
-        at_length = [line for entry in worst for line in _miss_block(run, entry, width)]
+        lines = [line for entry in worst for line in _at_length(run, entry, width)]
         # A single miss is what somebody works on: it is explained even where that takes more room.
-        if len(worst) == 1 or len(at_length) <= room:
-            return WorstMisses(tuple(at_length), len(worst), len(worst), at_length=True) if worst else None
+        if len(worst) == 1 or len(lines) <= room:
+            return WorstMisses("misses, the worst first", lines)
     briefs = [list(_in_brief(entry, width)) for entry in worst[:SHOWN]]
     while len(briefs) > LEAST_SHOWN and sum(map(len, briefs)) > room:
         briefs.pop()
-    lines = tuple(line for brief in briefs for line in brief)
-    return WorstMisses(lines, len(briefs), len(worst)) if lines else None
+    title = f"misses, the worst {len(briefs)} of {pluralize(len(worst), 'task')} (-v shows all)"
+    if len(briefs) == len(worst):
+        title = "misses, the worst first (-v says more)"
+    return WorstMisses(title, [line for brief in briefs for line in brief])
+
+
+def _worst(run: Run, endings: Collection[str]) -> list[JournalEntry]:
+    return [entry for entry in worst_first(run.entries) if entry.ending in endings]
 
 
 def _in_brief(entry: JournalEntry, width: int) -> Iterator[StyledLine]:
-    word = ending_word(entry.ending, entry.score)
-    head = f"{word}  {trial_name(entry.key)}"
-    reason, left = ending_reason(entry), width - cell_width(head) - len(INDENT)
+    word, name = ending_word(entry.ending, entry.score), trial_name(entry.key)
+    head, reason = f"{word}  {name}", ending_reason(entry)
+    left = width - cell_width(head) - len(INDENT)
     if left >= LEAST_REASON or cell_width(reason) <= left:
         yield StyledLine(f"{head}{INDENT}{cut(reason, left)}".rstrip(), _style(entry))
         return
-    pieces = [head] if cell_width(head) <= width else [word, INDENT + trial_name(entry.key)]
+    pieces = [head] if cell_width(head) <= width else [word, INDENT + name]
     yield from (StyledLine(piece, _style(entry)) for piece in pieces)
     if reason:
         yield StyledLine(INDENT + cut(reason, width - len(INDENT)))
@@ -133,16 +132,15 @@ def _style(entry: JournalEntry) -> Style:
     return "yellow" if entry.ending == "missed" else "red"
 
 
-def _miss_block(run: Run, entry: JournalEntry, width: int) -> Iterator[StyledLine]:
+def _at_length(run: Run, entry: JournalEntry, width: int) -> Iterator[StyledLine]:
     head = f"{ending_word(entry.ending, entry.score)}  {trial_name(entry.key)}"
-    yield from (StyledLine(piece, _style(entry)) for piece in wrap(head, width))
+    yield from wrapped_lines(head, width, _style(entry), indent="")
     trial = run.trial_if_readable(entry)
     # A trial whose transcript is lost has what the journal knows of it.
     lines = explain_trial(trial, width - len(INDENT)) if trial else [short_reason(entry), *grade_lines(entry)]
     # The first line says in brief what the others say at length, but for an error.
-    if entry.ending != "errored":
-        lines = lines[1:]
-    yield from (StyledLine(piece) for line in lines for piece in wrap(INDENT + line, width))
+    for line in lines if entry.ending == "errored" else lines[1:]:
+        yield from wrapped_lines(line, width)
 
 
 def unrecorded_lines(run: Run, most: int, width: int) -> Iterator[str]:
@@ -230,15 +228,12 @@ def fold_rows(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 
     A name that is wider than the terminal stays whole.
     """
-    if not rows:
-        return
     widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
     # What a suite took (time, tokens, cost) stays on one line where that is wide enough.
     joined = sum(widths[SPENT:]) + len(GAP) * len(widths[SPENT:])
-    together = joined <= width
-    folds, used = [[0]], widths[0]
+    folds, used = [[0]], sum(widths[:1])
     for at, wide in enumerate(widths[1:], 1):
-        needed = joined if at == SPENT and together else len(GAP) + wide
+        needed = joined if at == SPENT and joined <= width else len(GAP) + wide
         if used + needed > width:
             folds.append([])
             used = len(INDENT) - len(GAP)
@@ -319,100 +314,6 @@ def _where(parts: ScreenParts, width: int) -> Iterator[StyledLine]:
     yield from map(StyledLine, lines)
 
 
-NOTHING_RUN = "no trials"
-
-
-class ListedRun(FrozenValue, frozen=True):
-    """A run as a list has it: its suites with their figures, each with the verdict of the run's comparison.
-
-    ``headline`` is that verdict in a sentence; empty for a run that was compared with nothing.
-    """
-
-    name: str
-    path: str
-    started_at: str
-    ended_at: str
-    exit_status: int | None
-    suites: tuple[SuiteView, ...]
-    ended: tuple[int, ...]
-    verdicts: tuple[StoredVerdict | None, ...]
-    headline: str
-    unreadable: tuple[str, ...]
-
-
-def listed_run(run: Run, unreadable: tuple[str, ...] = ()) -> ListedRun:
-    """Make the entry of a run in a list; ``unreadable`` says what could not be read before."""
-    suites, groups = tuple(suite_views(run)), entries_by_group(run)
-    comparison, problem = read_comparison(run.folder)
-    # From the last to the first: where a suite has several verdicts, the first one counts.
-    verdicts = {(each.suite, *each.who): each for each in (comparison.verdicts if comparison else ())[::-1]}
-    return ListedRun(
-        name=run.folder.name,
-        path=str(run.folder),
-        started_at=run.header.started_at,
-        ended_at=run.header.ended_at,
-        exit_status=run.header.exit_status,
-        suites=suites,
-        ended=tuple(len(groups[suite.group]) for suite in suites),
-        verdicts=tuple(verdicts.get(suite.group) for suite in suites),
-        headline=comparison.headline if comparison else "",
-        unreadable=(*unreadable, *filter(None, (problem,))),
-    )
-
-
-def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> ReportTable:
-    """Give a row for each suite of each run with each model; a run's name stands in its first row."""
-    rows = [row for run in runs for row in _rows(run)]
-    titles = ("started", "suite", "model", "score", "95 %", "trials", "cost", "exit", "verdict")
-    spare = {"started": 1, "95 %": 2, "exit": 3, "cost": 4}
-    cells = list(zip(*(row[1:] for row in rows), strict=True))
-    columns = [
-        TableColumn(title, column, spare.get(title, 0)) for title, column in zip(titles, cells, strict=True)
-    ]
-    # Without a baseline no run has a verdict.
-    if all(cell == NOT_KNOWN for cell in columns[-1].cells):
-        columns.pop()
-    some = f", {len(runs)} of {stored:,} (--all, -n)" if len(runs) < stored else ""
-    title = f"{pluralize(stored, 'run')} in {results}, newest first{some}"
-    return ReportTable(title, "run", tuple(row[0] for row in rows), (tuple(columns),), names_beside=True)
-
-
-def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
-    name, when = one_line(run.name, MOST_NAME), format_moment(run.started_at) or NOT_KNOWN
-    status = "not ended" if run.exit_status is None else str(run.exit_status)
-    if not run.suites:
-        yield name, when, NOTHING_RUN, *[NOT_KNOWN] * 5, status, NOT_KNOWN
-    for at, suite in enumerate(run.suites):
-        first = (name, when) if at == 0 else ("", "")
-        total = suite.total
-        # Where no tokens were seen there is no cost, as on the other screens.
-        spent = total.spent.tokens or total.spent.cost
-        yield (
-            *first,
-            one_line(suite.suite, MOST_NAME),
-            one_line(suite.who, MOST_NAME),
-            mean_cell(total),
-            interval_cell(total),
-            f"{total.averaged:,} of {max(total.planned, run.ended[at]):,}",
-            format_cost(total.spent.cost) if spent else NOT_KNOWN,
-            status if at == 0 else "",
-            _word(run.verdicts[at]),
-        )
-
-
-def _word(verdict: StoredVerdict | None) -> str:
-    """Write the verdict on a suite or, where there is none on the whole of it, that on its buckets."""
-    if verdict is None:
-        return NOT_KNOWN
-    # Verdicts are stored with the run, and the rules for them may have changed since.
-    older = "" if verdict.rules == RULES else ", by older rules"
-    for word, buckets in (("worse", verdict.buckets_worse), ("better", verdict.buckets_better)):
-        if verdict.verdict != word and buckets and verdict.verdict not in ("worse", "better"):
-            return f"{word}: {pluralize(len(buckets), 'bucket')}{older}"
-    only = " on these tasks" if verdict.of_these_tasks and verdict.verdict in ("worse", "better") else ""
-    return f"{verdict.verdict}{only}{older}"
-
-
 class SuiteFigures(FrozenValue, frozen=True):
     """A suite with one model and variant: its mean score with the ends of its 95 % interval, 0 to 1.
 
@@ -459,27 +360,40 @@ class RunListDocument(Document, frozen=True, kw_only=True):
     runs: tuple[RunFigures, ...]
 
 
-def run_list_document(runs: Sequence[ListedRun], stored: int) -> RunListDocument:
-    return RunListDocument(stored=stored, runs=tuple(map(_run_figures, runs)))
+class ListedRun(NamedTuple):
+    """A run as a list has it: its figures with the verdicts of its comparison, and the views of its suites.
+
+    ``headline`` is the comparison in a sentence; empty for a run that was compared with nothing.
+    """
+
+    figures: RunFigures
+    suites: tuple[SuiteView, ...]
 
 
-def _run_figures(run: ListedRun) -> RunFigures:
-    suites = zip(run.suites, run.ended, run.verdicts, strict=True)
-    return RunFigures(
-        name=run.name,
-        path=run.path,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-        exit_status=run.exit_status,
-        headline=run.headline,
-        suites=tuple(_suite_figures(*suite) for suite in suites),
-        odd=run.unreadable,
+def listed_run(run: Run, unreadable: tuple[str, ...] = ()) -> ListedRun:
+    """Make the entry of a run in a list; ``unreadable`` says what could not be read before."""
+    suites, groups = suite_views(run), entries_by_group(run)
+    comparison, problem = read_comparison(run.folder)
+    # From the last to the first: where a suite has several verdicts, the first one counts.
+    verdicts = {(each.suite, *each.who): each for each in (comparison.verdicts if comparison else ())[::-1]}
+    figures = RunFigures(
+        name=run.folder.name,
+        path=str(run.folder),
+        started_at=run.header.started_at,
+        ended_at=run.header.ended_at,
+        exit_status=run.header.exit_status,
+        headline=comparison.headline if comparison else "",
+        suites=tuple(
+            _suite_figures(suite, len(groups[suite.group]), verdicts.get(suite.group)) for suite in suites
+        ),
+        odd=(*unreadable, *filter(None, (problem,))),
     )
+    return ListedRun(figures, suites)
 
 
 def _suite_figures(suite: SuiteView, ended: int, verdict: StoredVerdict | None) -> SuiteFigures:
     total = suite.total
-    interval = total.interval
+    interval, spent = total.interval, total.spent
     return SuiteFigures(
         suite=suite.suite,
         kind=suite.kind,
@@ -492,10 +406,66 @@ def _suite_figures(suite: SuiteView, ended: int, verdict: StoredVerdict | None) 
         planned=max(total.planned, ended),
         ended=ended,
         errored=total.errors,
-        tokens=total.spent.tokens.known_part,
-        tokens_untold=total.spent.tokens.unknown,
-        cost_usd=total.spent.cost.known_part,
-        unpriced=total.spent.cost.unknown,
-        seconds=total.spent.seconds.known_part,
+        tokens=spent.tokens.known_part,
+        tokens_untold=spent.tokens.unknown,
+        cost_usd=spent.cost.known_part,
+        unpriced=spent.cost.unknown,
+        seconds=spent.seconds.known_part,
         verdict=verdict,
     )
+
+
+def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> ReportTable:
+    """Give a row for each suite of each run with each model; a run's name stands in its first row."""
+    rows = [row for run in runs for row in _rows(run)]
+    titles = ("started", "suite", "model", "score", "95 %", "trials", "cost", "exit", "verdict")
+    spare = {"started": 1, "95 %": 2, "exit": 3, "cost": 4}
+    columns = [
+        TableColumn(title, tuple(row[at] for row in rows), spare.get(title, 0))
+        for at, title in enumerate(titles, start=1)
+    ]
+    # Without a baseline no run has a verdict.
+    if all(cell == NOT_KNOWN for cell in columns[-1].cells):
+        columns.pop()
+    some = f", {len(runs)} of {stored:,} (--all, -n)" if len(runs) < stored else ""
+    title = f"{pluralize(stored, 'run')} in {results}, newest first{some}"
+    return ReportTable(title, "run", tuple(row[0] for row in rows), (tuple(columns),), names_beside=True)
+
+
+def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
+    figures = run.figures
+    name, when = one_line(figures.name, MOST_NAME), format_moment(figures.started_at) or NOT_KNOWN
+    status = "not ended" if figures.exit_status is None else str(figures.exit_status)
+    if not run.suites:
+        yield name, when, "no trials", *[NOT_KNOWN] * 5, status, NOT_KNOWN
+    for suite, of_suite in zip(run.suites, figures.suites, strict=True):
+        total = suite.total
+        # Where no tokens were seen there is no cost, as on the other screens.
+        spent = total.spent.tokens or total.spent.cost
+        yield (
+            name,
+            when,
+            one_line(suite.suite, MOST_NAME),
+            one_line(suite.who, MOST_NAME),
+            mean_cell(total),
+            interval_cell(total),
+            f"{total.averaged:,} of {of_suite.planned:,}",
+            format_cost(total.spent.cost) if spent else NOT_KNOWN,
+            status,
+            _verdict_text(of_suite.verdict),
+        )
+        name = when = status = ""
+
+
+def _verdict_text(verdict: StoredVerdict | None) -> str:
+    """Write the verdict on a suite or, where there is none on the whole of it, that on its buckets."""
+    if verdict is None:
+        return NOT_KNOWN
+    # Verdicts are stored with the run, and the rules for them may have changed since.
+    older = "" if verdict.rules == RULES else ", by older rules"
+    if verdict.verdict in ("worse", "better"):
+        return f"{verdict.verdict}{' on these tasks' if verdict.of_these_tasks else ''}{older}"
+    for word, buckets in (("worse", verdict.buckets_worse), ("better", verdict.buckets_better)):
+        if buckets:
+            return f"{word}: {pluralize(len(buckets), 'bucket')}{older}"
+    return f"{verdict.verdict}{older}"

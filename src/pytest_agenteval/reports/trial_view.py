@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from itertools import groupby, takewhile
+from math import inf
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.explanation import ending_reason, short_reason
@@ -36,6 +38,7 @@ from pytest_agenteval.text.formatting import format_figure, one_line
 from pytest_agenteval.text.json_values import jsonable
 from pytest_agenteval.tools.tool import ToolResult
 
+ViewT = TypeVar("ViewT", bound=FrozenValue)
 Place: TypeAlias = tuple[int, int]
 """A call by the number of the message that asks for it, and its own number there."""
 
@@ -178,12 +181,11 @@ def _executions(
     return executions, list(remaining.values())
 
 
-def _steps_of_turns(unclaimed: list[ToolCall], before: int | None = None) -> Iterator[ConversationStep]:
+def _steps_of_turns(unclaimed: list[ToolCall], before: float = inf) -> Iterator[ConversationStep]:
     """Take calls that no message requested out of ``unclaimed``, up to a turn; gives a step for each turn."""
-    while unclaimed and (before is None or unclaimed[0].turn < before):
-        turn, calls = unclaimed[0].turn, []
-        while unclaimed and unclaimed[0].turn == turn:
-            calls.append(unclaimed.pop(0))
+    taken = list(takewhile(lambda call: call.turn < before, unclaimed))
+    del unclaimed[: len(taken)]
+    for _, calls in groupby(taken, lambda call: call.turn):
         yield ConversationStep(None, calls=tuple(ConversationCall(call, call) for call in calls))
 
 
@@ -338,34 +340,29 @@ def model_of(trial: Trial) -> str:
     return own_label("", models) if other else acting_model(trial.key.model, models)
 
 
-SAME_IN_TRIAL = (
-    "attempt bucket kind file tags ending score limit cause message traceback started_at seconds "
-    "uncharged_seconds usage judging tool_tape chat_tape digests output log workspace split"
-)
-"""Fields that a view takes from its trial as they are."""
-
-
 def trial_view(trial: Trial) -> TrialView:
-    key, diff = trial.key, trial.outcome.diff
+    diff = trial.outcome.diff
     changed = len(diff.created) + len(diff.modified) + len(diff.deleted)
-    return TrialView(
-        name=key.label,
-        suite=key.suite,
-        task=key.task,
-        agent=key.agent,
-        model=model_of(trial),
-        variant=key.variant,
-        repetition=key.repetition,
-        reason=ending_reason(trial),
-        messages=tuple(_conversation(trial.transcript)),
-        answer=trial.outcome.answer.text,
-        state=jsonable(trial.outcome.answer.state),
-        grades=tuple(map(_grade, sorted(trial.grades, key=_explaining_order))),
-        files=tuple(file_changes(trial.outcome)),
-        files_left_out=max(0, changed - MOST_FILES),
-        events=trial.transcript.events,
-        **{name: getattr(trial, name) for name in SAME_IN_TRIAL.split()},
-    )
+    own = {
+        **trial.key._asdict(),
+        "name": trial.key.label,
+        "model": model_of(trial),
+        "reason": ending_reason(trial),
+        "messages": tuple(_conversation(trial.transcript)),
+        "answer": trial.outcome.answer.text,
+        "state": jsonable(trial.outcome.answer.state),
+        "grades": tuple(map(_grade, sorted(trial.grades, key=_explaining_order))),
+        "files": tuple(file_changes(trial.outcome)),
+        "files_left_out": max(0, changed - MOST_FILES),
+        "events": trial.transcript.events,
+    }
+    return _view(TrialView, trial, **own)
+
+
+def _view(kind: type[ViewT], source: object, **own: Any) -> ViewT:
+    """Make a view whose fields are those of a record, but for its ``own``."""
+    same = (name for name in kind.__struct_fields__ if name not in own)
+    return kind(**{name: getattr(source, name) for name in same}, **own)
 
 
 def _explaining_order(grade: Grade) -> tuple[int, float, float]:
@@ -379,16 +376,9 @@ def _grade(grade: Grade) -> GradeView:
     # The votes have a field of their own, and need not stand there twice.
     if isinstance(judgement, Mapping):
         details["judgement"] = {name: value for name, value in judgement.items() if name != "votes"}
-    return GradeView(
-        grader=grade.grader,
-        score=grade.score,
-        value=grade.value,
-        passed=grade.passed,
-        threshold=grade.threshold,
-        weight=grade.weight,
-        required=grade.required,
-        undecided=grade.undecided,
-        rationale=grade.rationale,
+    return _view(
+        GradeView,
+        grade,
         checks=tuple(sorted(grade.checks, key=lambda check: check.passed)),
         votes=tuple(_votes_of(grade)),
         details=jsonable(details),
@@ -417,12 +407,9 @@ def _conversation(transcript: Transcript) -> Iterator[MessageView]:
         message, ask, phase = step.message, step.ask, step.message.phase
         # Messages of others than assistants, who can ask for none, hold their calls themselves.
         of_message = step.calls or map(ConversationCall, message.calls)
-        yield MessageView(
-            role=message.role,
-            content=message.content,
-            turn=message.turn,
-            phase=phase,
-            seeded=message.seeded,
+        yield _view(
+            MessageView,
+            message,
             reasoning=ask.reasoning if ask else "",
             calls=tuple(map(_call, of_message)),
             usage=ask.usage if ask else None,
@@ -436,18 +423,11 @@ def _call(step: ConversationCall) -> CallView:
     # Calls that a task's history holds were not carried out here: only messages tell their results.
     if step.execution is None:
         result, reply = _parsed(reply), ""
-    return CallView(
-        tool=call.tool,
+    return _view(
+        CallView,
+        call,
         args=jsonable(call.args),
-        raw_args=call.raw_args,
         result=result,
-        error=call.error,
-        started=call.started,
-        ended=call.ended,
-        by=call.by,
-        tape=call.tape,
-        turn=call.turn,
-        index=call.index,
         reply="" if _repeats_result(reply, call, result) else reply,
         executed=step.execution is not None or step.reply is not None,
     )
