@@ -70,7 +70,7 @@ def _value_lines(trial: ReviewTrial, rubric: Rubric, title: str, detail: Detail)
         yield from wrapped_lines(one_line(head, MOST_NAME), detail.width, "cyan", "")
         text = trial.values[name]
         most = FOLDED_OUTPUT if judged else FOLDED_VALUE
-        yield from map(StyledLine, block_lines(text, detail, INDENT, most, unfolded_by="v shows it"))
+        yield from block_lines(text, detail, INDENT, most, unfolded_by="v shows it")
         if not text.strip():
             yield StyledLine(f"{INDENT}nothing", "dim")
 
@@ -86,7 +86,7 @@ def _rubric_lines(rubric: Rubric, detail: Detail) -> Iterator[StyledLine]:
     for dimension in rubric.dimensions:
         yield from wrapped_lines(f"{dimension.name}: {dimension.says}", detail.width)
     yield StyledLine("")
-    yield from map(StyledLine, block_lines(rubric.body, Detail(detail.width, full=True), INDENT))
+    yield from block_lines(rubric.body, Detail(detail.width, full=True), INDENT)
 
 
 def verdict_lines(

@@ -111,7 +111,7 @@ def _grade_lines(old: Sequence[GradeView], new: Sequence[GradeView], detail: Det
         words = f"{one_line(grader, MOST_GRADER)}  {_grade_text(before)} -> {_grade_text(after)}"
         yield from wrapped_lines(words, detail.width, _grade_style(before, after))
         for pair in flipped if detail.full else flipped[:MOST_CHECKS]:
-            yield from map(StyledLine, _check_lines(*pair, detail))
+            yield from _check_lines(*pair, detail)
         if len(flipped) > MOST_CHECKS and not detail.full:
             remaining = pluralize(len(flipped) - MOST_CHECKS, "more check")
             yield StyledLine(f"{INDENT * 2}and {remaining} (--full)", "dim")
@@ -141,7 +141,7 @@ def _by_claim(grade: GradeView | None) -> dict[tuple[str, int], Check]:
     return checks
 
 
-def _check_lines(claim: str, old: Check | None, new: Check | None, detail: Detail) -> Iterator[str]:
+def _check_lines(claim: str, old: Check | None, new: Check | None, detail: Detail) -> Iterator[StyledLine]:
     words = " -> ".join("none" if check is None else "ok" if check.passed else "no" for check in (old, new))
     yield from block_lines(f"{words}: {claim}", detail, INDENT * 2, most=3)
     for label, failed in (("old", old), ("new", new)):
@@ -245,7 +245,7 @@ def _nothing(detail: Detail) -> list[StyledLine]:
 
 
 def _answer(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
-    return map(StyledLine, block_lines(view.answer, detail, INDENT))
+    return block_lines(view.answer, detail, INDENT)
 
 
 def _workspace(old: Sequence[FileChange], new: Sequence[FileChange], detail: Detail) -> Iterator[StyledLine]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.records.explanation import check_sides, failed_checks
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import (
@@ -60,31 +60,37 @@ class Detail(FrozenValue, frozen=True):
     full: bool = False
 
 
-def _safe_lines(text: str) -> Iterator[str]:
-    """Give the lines of a text with control characters escaped and tabs as spaces."""
-    for line in text.splitlines():
-        yield printable(line.expandtabs(TAB))
-
-
 def block_lines(
-    text: str, detail: Detail, indent: str = "", most: int = FOLDED_LINES, unfolded_by: str = "--full"
-) -> Iterator[str]:
+    text: str,
+    detail: Detail,
+    indent: str = "",
+    most: int = FOLDED_LINES,
+    unfolded_by: str = "--full",
+    style: Style = "",
+) -> Iterator[StyledLine]:
     """Give a text as indented lines: all, or the first ``most`` with a line about the rest.
 
     That line names the size of the text and ``unfolded_by``, the way to see all of it.
     """
+    # Cut before anything else: wrapping ten megabytes in one word would take hours.
+    folded = text if detail.full else text.strip("\n")[:FOLDED_CHARACTERS]
+    lines = [printable(line.expandtabs(TAB)) for line in folded.splitlines()]
     if detail.full:
-        yield from (f"{indent}{line}".rstrip() for line in _safe_lines(text))
+        yield from (StyledLine(f"{indent}{line}".rstrip(), style) for line in lines)
         return
     text = text.strip("\n")
-    # Cut before anything else: wrapping ten megabytes in one word would take hours.
-    lines = list(_safe_lines(text[:FOLDED_CHARACTERS]))
     visible = [piece for line in lines[:most] for piece in wrap(indent + line, detail.width)]
-    yield from (piece.rstrip() for piece in visible[: 2 * most])
+    yield from (StyledLine(piece.rstrip(), style) for piece in visible[: 2 * most])
     if len(text) > FOLDED_CHARACTERS or len(lines) > most or len(visible) > 2 * most:
         all_lines, size = text.count("\n") + 1, f"{len(text):,} characters"
         size = f"{all_lines:,} lines, {size}" if all_lines > 1 else size
-        yield f"{indent}{CUT} {size} in all ({unfolded_by})"
+        yield StyledLine(f"{indent}{CUT} {size} in all ({unfolded_by})", style)
+
+
+def _more(number: int, thing: str, indent: str = INDENT * 2, how: str = " (--full)") -> Iterator[StyledLine]:
+    """Give the line that counts what is not shown; nothing where all is."""
+    if number > 0:
+        yield StyledLine(f"{indent}and {pluralize(number, f'more {thing}')}{how}", "dim")
 
 
 def _first_line(text: str, most: int) -> str:
@@ -163,20 +169,17 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
         yield from wrapped_lines(f"{who}{about}", detail.width, "cyan")
         if message.reasoning and detail.full:
             yield StyledLine(f"{INDENT * 2}(thinking)", "dim")
-            reasoning = block_lines(message.reasoning, detail, INDENT * 3)
-            yield from (StyledLine(line, "dim") for line in reasoning)
+            yield from block_lines(message.reasoning, detail, INDENT * 3, style="dim")
         elif message.reasoning:
             head = f"{INDENT * 2}(thinking) "
             yield StyledLine(head + _first_line(message.reasoning, detail.width - cell_width(head)), "dim")
-        yield from map(StyledLine, block_lines(message.content, detail, INDENT * 2))
+        yield from block_lines(message.content, detail, INDENT * 2)
     if message.role == "assistant" and not (message.content or message.calls or message.reasoning):
         yield StyledLine(f"{INDENT * 2}said nothing", "dim")
     calls = message.calls if detail.full else message.calls[:MOST_CALLS]
     for call in calls:
         yield from call_lines(call, detail)
-    if len(calls) < len(message.calls):
-        remaining = len(message.calls) - len(calls)
-        yield StyledLine(f"{INDENT * 2}and {pluralize(remaining, 'more call')} (--full)", "dim")
+    yield from _more(len(message.calls) - len(calls), "call")
 
 
 def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
@@ -192,13 +195,13 @@ def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
     head = f"{INDENT * 2}{one_line(call.tool, MOST_TOOL)}" + (f"  {about}" if about else "")
     yield StyledLine(head, _call_style(call) or "bold")
     args = call.raw_args if call.raw_args is not None else dict(call.args)
-    yield from map(StyledLine, block_lines(_indented_json(args), detail, INDENT * 3))
+    yield from block_lines(_indented_json(args), detail, INDENT * 3)
     text = _no_result(call) if call.result is None else _indented_json(call.result)
     yield StyledLine(f"{INDENT * 2}->", "dim")
-    yield from map(StyledLine, block_lines(call.failure if call.error else text, detail, INDENT * 3))
+    yield from block_lines(call.failure if call.error else text, detail, INDENT * 3)
     if call.reply:
         yield StyledLine(f"{INDENT * 2}-> as the model was told", "dim")
-        yield from map(StyledLine, block_lines(call.reply, detail, INDENT * 3))
+        yield from block_lines(call.reply, detail, INDENT * 3)
 
 
 def _call_text(call: CallView, room: int) -> str:
@@ -242,10 +245,8 @@ def _workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
     files = view.files if detail.full else view.files[:MOST_FILES]
     for file in files:
         yield from file_lines(file, detail)
-    remaining = len(view.files) - len(files) + view.files_left_out
-    if remaining:
-        how = " (--full)" if len(files) < len(view.files) else " that are not compared"
-        yield StyledLine(f"{INDENT}and {pluralize(remaining, 'more file')}{how}", "dim")
+    how = " (--full)" if len(files) < len(view.files) else " that are not compared"
+    yield from _more(len(view.files) - len(files) + view.files_left_out, "file", INDENT, how)
 
 
 def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
@@ -269,20 +270,14 @@ def hunk_lines(hunks: Sequence[Hunk]) -> Iterator[StyledLine]:
         old = _range(hunk.old_start, sum(row[1] is not None for row in hunk.rows))
         new = _range(hunk.new_start, sum(row[2] is not None for row in hunk.rows))
         yield StyledLine(f"@@ -{old} +{new} @@", "cyan")
-        # A unified diff has all removed lines of a stretch before the added ones, where rows have pairs. The
-        # last row, which is made up, ends the last stretch.
-        removed: list[str] = []
-        added: list[str] = []
-        for tag, before, after in (*hunk.rows, (" ", None, None)):
-            if tag == " ":
-                yield from (StyledLine(f"-{text}", "red") for text in removed)
-                yield from (StyledLine(f"+{text}", "green") for text in added)
-                removed, added = [], []
-                if before is not None:
-                    yield StyledLine(f" {before}")
+        # A unified diff has all removed lines of a stretch before the added ones, where rows have pairs.
+        for is_equal, stretch in groupby(hunk.rows, lambda row: row[0] == " "):
+            rows = list(stretch)
+            if is_equal:
+                yield from (StyledLine(f" {before}") for _, before, _ in rows)
                 continue
-            removed += [] if before is None else [before]
-            added += [] if after is None else [after]
+            yield from (StyledLine(f"-{before}", "red") for _, before, _ in rows if before is not None)
+            yield from (StyledLine(f"+{after}", "green") for _, _, after in rows if after is not None)
 
 
 def _range(start: int, lines: int) -> str:
@@ -300,7 +295,7 @@ def reason_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
     """Give the error and the limit of a trial, its failed and undecided grades, then the others."""
     if view.cause:
         yield StyledLine(f"{INDENT}{one_line(view.cause, MOST_GRADER_NAME)}", "red")
-    yield from map(StyledLine, block_lines(view.message, detail, INDENT * 2))
+    yield from block_lines(view.message, detail, INDENT * 2)
     # The end of a traceback names the error, so its beginning is left out.
     trace = view.traceback.splitlines()
     visible = trace if detail.full else trace[-MOST_TRACEBACK:]
@@ -322,7 +317,7 @@ def reason_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
                 f"{one_line(each.grader, MOST_GRADER_NAME)}{_grade_settings(each)}" for each in grades
             )
             yield from wrapped_lines(f"{names}  {_score(grades[0])}", detail.width, "yellow")
-            yield from map(StyledLine, block_lines(grades[0].rationale, detail, INDENT * 2))
+            yield from block_lines(grades[0].rationale, detail, INDENT * 2)
         elif not (grade.passed or _is_bare(grade)) or detail.full or grade.votes:
             yield from grade_lines(grade, detail)
     if not detail.full:
@@ -357,34 +352,28 @@ def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
     yield from (StyledLine(line, style) for line in wrap(head, detail.width))
     # `Grade.from_checks` writes the failed checks into the rationale: they need not stand there twice.
     if not failed or detail.full:
-        yield from map(StyledLine, block_lines(grade.rationale, detail, INDENT * 2))
+        yield from block_lines(grade.rationale, detail, INDENT * 2)
     for check in grade.checks if detail.full else failed[:MOST_CHECKS]:
-        yield from map(StyledLine, _check(check, detail))
-    if len(failed) > MOST_CHECKS and not detail.full:
-        remaining = pluralize(len(failed) - MOST_CHECKS, "more failed check")
-        yield StyledLine(f"{INDENT * 2}and {remaining} (--full)", "dim")
+        mark = "ok" if check.passed else "no"
+        yield from block_lines(f"{mark}: {check.claim}", detail, INDENT * 2, most=3)
+        for label, text in check_sides(check):
+            yield from labelled(label, text, detail, INDENT * 3)
+    yield from _more(0 if detail.full else len(failed) - MOST_CHECKS, "failed check")
     for vote in grade.votes:
         scores = vote.scores_text(MOST_GRADER_NAME) or "none"
         title = f"{INDENT * 2}vote of {one_line(vote.judge, MOST_GRADER_NAME)}: {scores}"
         yield from (StyledLine(line, "bold") for line in wrap(title, detail.width))
         if vote.problem:
-            yield from (StyledLine(line, "yellow") for line in block_lines(vote.problem, detail, INDENT * 3))
-        yield from map(StyledLine, block_lines(vote.rationale, detail, INDENT * 3))
+            yield from block_lines(vote.problem, detail, INDENT * 3, style="yellow")
+        yield from block_lines(vote.rationale, detail, INDENT * 3)
 
 
-def _check(check: Check, detail: Detail) -> Iterator[str]:
-    mark = "ok" if check.passed else "no"
-    yield from block_lines(f"{mark}: {check.claim}", detail, INDENT * 2, most=3)
-    for label, text in check_sides(check):
-        yield from labelled(label, text, detail, INDENT * 3)
-
-
-def labelled(label: str, text: str, detail: Detail, indent: str, most: int = 6) -> Iterator[str]:
+def labelled(label: str, text: str, detail: Detail, indent: str, most: int = 6) -> Iterator[StyledLine]:
     """Give a label with the text behind it; later lines of the text are aligned with its first."""
     hung = indent + " " * SIDE
-    lines = list(block_lines(text, detail, hung, most=most)) or [hung]
-    yield f"{indent}{label:<{SIDE}}{lines[0][len(hung) :]}".rstrip()
-    yield from lines[1:]
+    first, *others = [*block_lines(text, detail, hung, most=most)] or [StyledLine(hung)]
+    yield StyledLine(f"{indent}{label:<{SIDE}}{first.text[len(hung) :]}".rstrip())
+    yield from others
 
 
 def _score(grade: GradeView) -> str:
@@ -427,14 +416,14 @@ def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[
     # Most answers are the last message, which stands right above.
     last_text = view.messages[-1].content if view.messages else ""
     answer = "" if last_text.strip() == view.answer.strip() else view.answer
-    yield from section("answer", map(StyledLine, block_lines(answer, detail, INDENT)))
+    yield from section("answer", block_lines(answer, detail, INDENT))
     if view.state:
-        yield from section("state", map(StyledLine, block_lines(_indented_json(view.state), detail, INDENT)))
+        yield from section("state", block_lines(_indented_json(view.state), detail, INDENT))
     title = cut(f"workspace: {_workspace_title(view)}", detail.width)
     yield from section(title, _workspace_lines(view, detail))
     yield from section("events", _events(view, detail))
-    yield from section("printed", map(StyledLine, block_lines(view.output, detail, INDENT)))
-    yield from section("logged", map(StyledLine, block_lines(view.log, detail, INDENT)))
+    yield from section("printed", block_lines(view.output, detail, INDENT))
+    yield from section("logged", block_lines(view.log, detail, INDENT))
     if detail.full:
         yield from section("digests", _digests(view))
     yield from section("where", _where(view, place))
@@ -500,9 +489,8 @@ def _events(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
         line = printable(head + text) if detail.full else head + _first_line(text, detail.width - len(head))
         yield StyledLine(line)
         if detail.full and event.details:
-            yield from map(StyledLine, block_lines(_indented_json(event.details), detail, INDENT * 6))
-    if len(visible) < len(events):
-        yield StyledLine(f"{INDENT}and {pluralize(len(events) - len(visible), 'more event')} (--full)", "dim")
+            yield from block_lines(_indented_json(event.details), detail, INDENT * 6)
+    yield from _more(len(events) - len(visible), "event", INDENT)
 
 
 def _digests(view: TrialView) -> Iterator[StyledLine]:
