@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pytest_agenteval import Run, UsageMistake
 from pytest_agenteval.benchmarks.ko_agentbench.evaluation import (
@@ -25,24 +25,15 @@ from pytest_agenteval.records.transcript import sum_figures
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.record_files import replace_text
 
-TITLES = {
-    "L1": "도구 하나 쓰기",
-    "L2": "알맞은 도구 고르기",
-    "L3": "차례로 이어 쓰기",
-    "L4": "여러 출처 모으기",
-    "L5": "실패에 대처하기",
-    "L6": "아는 것 다시 쓰기",
-    "L7": "긴 대화 기억하기",
-}
-
-INTENTS = {
-    "L1": "정해진 도구 하나를 올바른 인자로 부르는지 본다",
-    "L2": "후보로 주어진 도구들 가운데 질문에 맞는 것을 고르는지 본다",
-    "L3": "앞 도구의 결과를 뒤 도구의 인자로 넘기며 순서대로 풀어 가는지 본다",
-    "L4": "서로 다른 출처에서 모은 정보를 견주어 하나의 결론을 내는지 본다",
-    "L5": "도구가 실패하거나 자료가 없을 때 다른 길을 찾는지 본다",
-    "L6": "대화에 이미 나온 결과를 다시 쓰고 같은 호출을 되풀이하지 않는지 본다",
-    "L7": "여러 차례 오간 대화의 내용을 기억해 새 질문과 잇는지 본다",
+# Each level's title, and what it looks at.
+LEVEL_TEXTS = {
+    "L1": ("도구 하나 쓰기", "정해진 도구 하나를 올바른 인자로 부르는지 본다"),
+    "L2": ("알맞은 도구 고르기", "후보로 주어진 도구들 가운데 질문에 맞는 것을 고르는지 본다"),
+    "L3": ("차례로 이어 쓰기", "앞 도구의 결과를 뒤 도구의 인자로 넘기며 순서대로 풀어 가는지 본다"),
+    "L4": ("여러 출처 모으기", "서로 다른 출처에서 모은 정보를 견주어 하나의 결론을 내는지 본다"),
+    "L5": ("실패에 대처하기", "도구가 실패하거나 자료가 없을 때 다른 길을 찾는지 본다"),
+    "L6": ("아는 것 다시 쓰기", "대화에 이미 나온 결과를 다시 쓰고 같은 호출을 되풀이하지 않는지 본다"),
+    "L7": ("긴 대화 기억하기", "여러 차례 오간 대화의 내용을 기억해 새 질문과 잇는지 본다"),
 }
 
 MEANINGS = {
@@ -124,7 +115,8 @@ def _overview(levels: Mapping[str, Level]) -> Iterator[str]:
 
 def _level(name: str, level: Level) -> Iterator[str]:
     metrics = level["metrics"]
-    yield from (f"### Level {name[1:]}: {TITLES[name]}", "", f"> 태스크 의도: {INTENTS[name]}", ">")
+    title, intent = LEVEL_TEXTS[name]
+    yield from (f"### Level {name[1:]}: {title}", "", f"> 태스크 의도: {intent}", ">")
     yield f"- 태스크 수: {_counts(level)}"
     yield f"- 평균 실행시간: {level['metadata']['average_execution_time']:.2f}초"
     yield from ("", "**메트릭 점수:**", "")
@@ -297,13 +289,6 @@ _SERVED_AS = re.compile(r":\d+$")
 _NO_NAME = re.compile(r'[/\\:*?"<>|\s]+')
 
 
-class EvaluatedModel(NamedTuple):
-    """The evaluation of one model in one run, and the alias that the run calls the model by."""
-
-    alias: str
-    evaluation: Evaluation
-
-
 def write_reports(runs: Iterable[Run], to: Path) -> list[Path]:
     """Write three files for each model of each run and, for several, the table of all; give the paths.
 
@@ -311,16 +296,23 @@ def write_reports(runs: Iterable[Run], to: Path) -> list[Path]:
     two evaluations that would be one folder.
     """
     # All folders are named before anything is written: a mistake leaves no part of the reports behind.
-    folders = _folders([evaluated for run in runs for evaluated in _evaluations(run)])
+    folders = _by_folder([evaluated for run in runs for evaluated in _evaluations(run)])
+    texts: dict[Path, str] = {}
+    for folder, evaluation in folders.items():
+        texts[to / folder / "evaluation_report.json"] = json.dumps(evaluation, ensure_ascii=False, indent=2)
+        texts[to / folder / "evaluation_summary.csv"] = _summary_csv(evaluation)
+        texts[to / folder / "evaluation_report.md"] = report_markdown(evaluation)
+    if len(folders) > 1:
+        # The name of a folder ends with the day, which this table does not have.
+        rows = [(folder.rpartition("_")[0], evaluation) for folder, evaluation in folders.items()]
+        texts[to / "combined_evaluation_summary.csv"] = _combined_csv(rows)
     try:
-        paths = [path for folder, model in folders for path in _write(to / folder, model.evaluation)]
-        if len(folders) > 1:
-            # The name of a folder ends with the day, which this table does not have.
-            rows = [(folder.rpartition("_")[0], model.evaluation) for folder, model in folders]
-            paths.append(_put(to / "combined_evaluation_summary.csv", _combined_csv(rows)))
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(path, text)
     except OSError as refused:
         raise UsageMistake(f"{refused.filename}: cannot be written ({refused.strerror})") from None
-    return paths
+    return list(texts)
 
 
 def folder_name(model: str, day: str) -> str:
@@ -331,49 +323,32 @@ def folder_name(model: str, day: str) -> str:
     return f"{_NO_NAME.sub('_', _SERVED_AS.sub('', model)).strip('_')}_{day}"
 
 
-def _evaluations(run: Run) -> Iterator[EvaluatedModel]:
-    has_grades = False
-    for suite in view_of(run).suites:
-        evaluation = evaluation_of(run, suite)
-        if evaluation is not None:
-            has_grades = True
-            yield EvaluatedModel(suite.who, evaluation)
-    if not has_grades:
+def _evaluations(run: Run) -> list[tuple[str, Evaluation]]:
+    """Evaluate each model of a run, by the alias that the run calls it by."""
+    by_alias = ((suite.who, evaluation_of(run, suite)) for suite in view_of(run).suites)
+    evaluations = [(alias, evaluation) for alias, evaluation in by_alias if evaluation is not None]
+    if not evaluations:
         raise UsageMistake(
             f"{run.folder}: expected grades of Ko-AgentBench (graders ko_L1 … ko_L7 on tasks in folders "
             "L1 … L7); there are none, so no report can be made in its shape"
         )
+    return evaluations
 
 
-def _folders(models: Iterable[EvaluatedModel]) -> list[tuple[str, EvaluatedModel]]:
+def _by_folder(evaluations: Iterable[tuple[str, Evaluation]]) -> dict[str, Evaluation]:
     """Name each folder by the model's id, or by the alias where two aliases stand for one id."""
-    by_id = [(_folder(model, model.evaluation["summary"]["model"]), model) for model in models]
-    times = Counter(folder for folder, _ in by_id)
-    named_models = [
-        (folder if times[folder] == 1 else _folder(model, model.alias), model) for folder, model in by_id
-    ]
-    # Two runs of one model on one day would write into the same folder.
-    twice = [folder for folder, count in Counter(folder for folder, _ in named_models).items() if count > 1]
-    if twice:
-        raise UsageMistake(
-            f"two evaluations would be written into {twice[0]}: report runs of one model and day one by one"
-        )
-    return named_models
-
-
-def _folder(evaluated: EvaluatedModel, model: str) -> str:
-    return folder_name(model, evaluated.evaluation["summary"]["execution_date"])
-
-
-def _write(folder: Path, evaluation: Evaluation) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    return [
-        _put(folder / "evaluation_report.json", json.dumps(evaluation, ensure_ascii=False, indent=2)),
-        _put(folder / "evaluation_summary.csv", _summary_csv(evaluation)),
-        _put(folder / "evaluation_report.md", report_markdown(evaluation)),
-    ]
-
-
-def _put(path: Path, text: str) -> Path:
-    replace_text(path, text)
-    return path
+    named = []
+    for alias, evaluation in evaluations:
+        summary = evaluation["summary"]
+        day = summary["execution_date"]
+        named.append((folder_name(summary["model"], day), folder_name(alias, day), evaluation))
+    times = Counter(by_id for by_id, _, _ in named)
+    folders: dict[str, Evaluation] = {}
+    for by_id, by_alias, evaluation in named:
+        folder = by_id if times[by_id] == 1 else by_alias
+        # Two runs of one model on one day would write into the same folder.
+        if folders.setdefault(folder, evaluation) is not evaluation:
+            raise UsageMistake(
+                f"two evaluations would be written into {folder}: report runs of one model and day one by one"
+            )
+    return folders

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -122,6 +123,10 @@ class TrialMetric(NamedTuple):
     score: float | None
 
 
+Scores = dict[tuple[str, str], dict[Hashable, float]]
+"""The mean of each task's repetitions, by level and metric."""
+
+
 def levels_of(observed: Iterable[TrialMetric], level: float = 0.95) -> tuple[MetricGroup, ...]:
     """Work out all seven levels; what is no metric of its level is passed over.
 
@@ -133,7 +138,25 @@ def levels_of(observed: Iterable[TrialMetric], level: float = 0.95) -> tuple[Met
     lies below 0. Raises ValueError unless 0 < level < 1.
     """
     scores = _task_means(observed)
-    return tuple(_level(name, scores, level) for name in LEVELS)
+
+    def figure(name: str, decided: Sequence[TaskScores]) -> Metric:
+        if not decided:
+            return Metric(name, None, None, 0)
+        mean = mean_of_metrics(decided)
+        return Metric(name, mean.value, mean.interval(level), mean.tasks)
+
+    def figures(name: str, metrics: Sequence[str]) -> tuple[Metric, ...]:
+        tasks_by_metric = ((metric, scores.get((name, metric))) for metric in metrics)
+        return tuple(figure(metric, [tasks] if tasks else []) for metric, tasks in tasks_by_metric)
+
+    return tuple(
+        MetricGroup(
+            total=figure(name, _decided(name, scores)),
+            metrics=figures(name, LEVEL_METRICS[name]),
+            beside=figures(name, COMMON_METRICS),
+        )
+        for name in LEVELS
+    )
 
 
 def level_means(observed: Iterable[TrialMetric]) -> dict[str, WeightedMean]:
@@ -142,8 +165,7 @@ def level_means(observed: Iterable[TrialMetric]) -> dict[str, WeightedMean]:
     return {name: mean_of_metrics(decided) for name in LEVELS if (decided := _decided(name, scores))}
 
 
-def _task_means(observed: Iterable[TrialMetric]) -> dict[tuple[str, str], dict[Hashable, float]]:
-    """Give the mean of each task's repetitions, for each metric of each level."""
+def _task_means(observed: Iterable[TrialMetric]) -> Scores:
     scores_by_task: dict[tuple[str, str], dict[Hashable, list[float]]] = {}
     for level, metric, task, score in observed:
         if score is not None:
@@ -154,28 +176,7 @@ def _task_means(observed: Iterable[TrialMetric]) -> dict[tuple[str, str], dict[H
     }
 
 
-def _level(name: str, scores: Mapping[tuple[str, str], TaskScores], level: float) -> MetricGroup:
-    own = [(metric, scores.get((name, metric), {})) for metric in LEVEL_METRICS[name]]
-    common = [(metric, scores.get((name, metric), {})) for metric in COMMON_METRICS]
-    return MetricGroup(
-        total=_mean_metric(name, _decided(name, scores), level),
-        metrics=tuple(_metric(metric, tasks, level) for metric, tasks in own),
-        beside=tuple(_metric(metric, tasks, level) for metric, tasks in common),
-    )
-
-
-def _metric(name: str, tasks: TaskScores, level: float) -> Metric:
-    return _mean_metric(name, [tasks] if tasks else [], level)
-
-
-def _mean_metric(name: str, decided: Sequence[TaskScores], level: float) -> Metric:
-    if not decided:
-        return Metric(name, None, None, 0)
-    mean = mean_of_metrics(decided)
-    return Metric(name, mean.value, mean.interval(level), mean.tasks)
-
-
-def _decided(name: str, scores: Mapping[tuple[str, str], TaskScores]) -> list[TaskScores]:
+def _decided(name: str, scores: Scores) -> list[TaskScores]:
     return [tasks for metric in LEVEL_METRICS[name] if (tasks := scores.get((name, metric)))]
 
 
@@ -207,10 +208,12 @@ def composite(levels: Mapping[str, WeightedMean], weights: Mapping[str, float] =
     counted = [name for name, share in shares.items() if share > 0]
     # A missing level is named, and the others are not made to stand for it. One without weight is not missed.
     missing = tuple(name for name in counted if name not in levels)
-    parts = tuple(
-        TotalPart(part, _mean([values[name] for name in names]), weights[part], names)
-        for part, names in PARTS.items()
-    )
+
+    def mean(names: Sequence[str]) -> float | None:
+        decided = [value for name in names if (value := values[name]) is not None]
+        return math.fsum(decided) / len(decided) if len(decided) == len(names) else None
+
+    parts = tuple(TotalPart(part, mean(names), weights[part], names) for part, names in PARTS.items())
     if missing:
         return Total(NAME, None, None, parts, missing, BESIDE)
     whole = weighted_sum([(shares[name], levels[name]) for name in counted])
@@ -250,11 +253,6 @@ def level_shares(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: weights[part] / len(names) for part, names in PARTS.items() for name in names}
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    decided = [value for value in values if value is not None]
-    return math.fsum(decided) / len(decided) if len(decided) == len(values) else None
-
-
 def _weights_text(weights: Mapping[str, float]) -> str:
     return ", ".join(f"{name}={weight:g}" for name, weight in weights.items())
 
@@ -275,51 +273,45 @@ def scorecard(entries: Sequence[JournalEntry], weights: Mapping[str, float] = WE
     if not has_levels(entries):
         return None
     # By level and metric, the tasks that lack a grade only a judge gives.
-    tasks: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    lacking: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
     observed: list[TrialMetric] = []
     for entry in (entry for entry in entries if entry.averaged):
         task = (entry.key.task, entry.key.agent)
         metrics = {*LEVEL_METRICS.get(entry.bucket, ()), *COMMON_METRICS}
         for grade in grades_lacking_judge(entry):
-            tasks.setdefault((entry.bucket, grade.grader), set()).add(task)
+            lacking[entry.bucket, grade.grader].add(task)
         graded = (grade for grade in entry.grades if grade.grader in metrics)
         observed += [TrialMetric(entry.bucket, grade.grader, task, grade.value) for grade in graded]
-    lacking = {name: len(names) for name, names in tasks.items()}
-    levels = tuple(_with_unjudged(level, lacking, entries) for level in levels_of(observed))
-    return Scorecard(levels, composite(level_means(observed), weights))
+
+    def counted(level: str, metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+        return tuple(replace(each, unjudged=len(lacking[level, each.name])) for each in metrics)
+
+    levels = []
+    for level in levels_of(observed):
+        metrics_of_level = counted(level.name, level.metrics)
+        levels.append(
+            MetricGroup(
+                total=replace(level.total, unjudged=sum(metric.unjudged for metric in metrics_of_level)),
+                metrics=metrics_of_level,
+                beside=counted(level.name, level.beside),
+                reason=_reason(level.name, entries) if level.value is None else "",
+            )
+        )
+    return Scorecard(tuple(levels), composite(level_means(observed), weights))
 
 
 def has_levels(entries: Iterable[JournalEntry]) -> bool:
     """Whether grades are this benchmark's: some bucket is a level, with a metric of its own."""
     return any(
-        grade.grader in LEVEL_METRICS[entry.bucket]
-        for entry in entries
-        if entry.bucket in LEVEL_METRICS
-        for grade in entry.grades
+        grade.grader in LEVEL_METRICS.get(entry.bucket, ()) for entry in entries for grade in entry.grades
     )
 
 
-def _with_unjudged(
-    level: MetricGroup, lacking: Mapping[tuple[str, str], int], entries: Iterable[JournalEntry]
-) -> MetricGroup:
-    """Add what the figures of a level lack: judges' grades, or, where there is no figure, the reason."""
-
-    def counted(metric: Metric) -> Metric:
-        return replace(metric, unjudged=lacking.get((level.name, metric.name), 0))
-
-    metrics = tuple(map(counted, level.metrics))
-    of_level = [entry for entry in entries if entry.bucket == level.name]
-    return MetricGroup(
-        total=replace(level.total, unjudged=sum(metric.unjudged for metric in metrics)),
-        metrics=metrics,
-        beside=tuple(map(counted, level.beside)),
-        reason=_reason(level.name, of_level) if level.value is None and of_level else "",
-    )
-
-
-def _reason(level: str, of_level: Sequence[JournalEntry]) -> str:
-    """Say why nothing is decided in a level that was tried."""
+def _reason(level: str, entries: Iterable[JournalEntry]) -> str:
+    """Say why nothing is decided in a level; empty where it was not tried."""
+    of_level = [entry for entry in entries if entry.bucket == level]
     own = (grade for entry in of_level for grade in entry.grades if grade.grader in LEVEL_METRICS[level])
     if any(grade.undecided == NO_JUDGE for grade in own):
         return "needs --agent-judge"
-    return "undecided" if any(entry.averaged for entry in of_level) else "errored"
+    errored = "errored" if of_level else ""
+    return "undecided" if any(entry.averaged for entry in of_level) else errored

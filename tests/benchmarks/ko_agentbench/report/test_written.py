@@ -13,10 +13,9 @@ from msgspec.structs import replace
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.report_files import (
-    INTENTS,
     KEY_METRICS,
+    LEVEL_TEXTS,
     MEANINGS,
-    TITLES,
     folder_name,
     vendor_of,
     write_reports,
@@ -249,7 +248,7 @@ def test_the_page_has_the_parts_of_the_benchmarks(tmp_path: Path) -> None:
     assert "| **L1** | 2/2 | 2.0초 | 60 | 0.500초 | ToolAcc: 0.500, ArgAcc: 0.500 |" in lines
     assert "| **L7** | 120 | 100 | 20 | 60 | 0.5000초 | 0.5000 / 0.5000 |" in lines
     assert "- **총 처리 토큰**: 1,680개" in lines
-    at = lines.index(f"### Level 5: {TITLES['L5']}")
+    at = lines.index(f"### Level 5: {LEVEL_TEXTS['L5'][0]}")
     assert [line.split("**")[1] for line in lines[at + 9 : at + 15]] == [
         "RRR",
         "SR",
@@ -262,7 +261,7 @@ def test_the_page_has_the_parts_of_the_benchmarks(tmp_path: Path) -> None:
 
 def test_everything_that_can_be_reported_has_words() -> None:
     """No level and no metric would stop a report for want of its Korean line."""
-    assert {*TITLES} == {*INTENTS} == {*KEY_METRICS} == {*LEVELS}
+    assert {*LEVEL_TEXTS} == {*KEY_METRICS} == {*LEVELS}
     assert all(name in MEANINGS for names in KEY_METRICS.values() for name in names)
 
 

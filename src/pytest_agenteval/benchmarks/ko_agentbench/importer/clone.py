@@ -6,11 +6,11 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 from pytest_agenteval import Problem, ProblemsFound, UsageMistake, misshapen, read_json, read_text
 from pytest_agenteval.benchmarks.ko_agentbench.graders import LEVELS
@@ -18,26 +18,15 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.imported_runs import not_json, read_all
 from pytest_agenteval.text.json_values import canonical_json
 
-What = Literal["oddity", "change"]
+T = TypeVar("T")
 
 
 class Finding(FrozenValue, frozen=True):
-    """One thing worth knowing about a task; a ``change`` is one that the import made because of it."""
+    """One thing worth knowing about a task; ``is_change`` says that the import changed it because of it."""
 
     task: str
     text: str
-    what: What = "oddity"
-
-    def __str__(self) -> str:
-        return f"- {self.task}: {self.text}"
-
-
-def changes(findings: Iterable[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.what == "change"]
-
-
-def oddities(findings: Iterable[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.what == "oddity"]
+    is_change: bool = False
 
 
 Fields = Mapping[str, Any]
@@ -58,23 +47,23 @@ class SourceTask(FrozenValue, frozen=True):
     @property
     def golden(self) -> tuple[Fields, ...]:
         """The golden calls, without the entries that only say that context is used."""
-        return tuple(action for action in _maps(self.fields.get("golden_action")) if action.get("tool"))
+        return tuple(action for action in maps(self.fields.get("golden_action")) if action.get("tool"))
 
     @property
     def fallbacks(self) -> tuple[Fields, ...]:
         """The calls that may replace the one that fails."""
-        return tuple(action for action in _maps(self.fields.get("fallback_options")) if action.get("tool"))
+        return tuple(action for action in maps(self.fields.get("fallback_options")) if action.get("tool"))
 
     @property
     def turns(self) -> tuple[Fields, ...]:
         """The turns of the task's conversation, in order."""
-        return _maps((self.fields.get("conversation_tracking") or {}).get("turns"))
+        return maps((self.fields.get("conversation_tracking") or {}).get("turns"))
 
     @property
     def context_tests(self) -> tuple[Fields, ...]:
         """What the answer has to remember of the conversation, and at which turn."""
         context = (self.fields.get("conversation_tracking") or {}).get("evaluation_context") or {}
-        return _maps(context.get("context_tests"))
+        return maps(context.get("context_tests"))
 
 
 class Clone(FrozenValue, frozen=True):
@@ -91,22 +80,10 @@ class Clone(FrozenValue, frozen=True):
         """Where results lie, a folder for each model."""
         return self.root / "logs" / "benchmark_results" / "by_model"
 
-    @property
-    def reports(self) -> Path:
-        return self.root / "reports"
-
     def tasks(self) -> tuple[SourceTask, ...]:
         """Read every task; raises ProblemsFound with all that cannot be read."""
-        tasks: list[SourceTask] = []
-        problems: list[Problem] = []
-        for path in self._task_files():
-            try:
-                tasks += _tasks_of(path)
-            except ProblemsFound as broken:
-                problems += broken.problems
-        if problems:
-            raise ProblemsFound(problems)
-        return tuple(tasks)
+        by_file = read_each(self._task_files(), lambda path: list(_tasks_of(path)))
+        return tuple(task for tasks in by_file for task in tasks)
 
     def _task_files(self) -> list[Path]:
         return [path for level in LEVELS if (path := self.root / f"bench/tasks/{level}.json").is_file()]
@@ -127,7 +104,7 @@ def open_clone(root: Path) -> Clone:
 def actions(turn: Fields) -> tuple[Fields, ...]:
     """Give the tool calls of an assistant's turn."""
     turn_actions = turn.get("actions") if isinstance(turn.get("actions"), list) else [turn.get("action")]
-    return tuple(action for action in _maps(turn_actions) if action.get("tool"))
+    return tuple(action for action in maps(turn_actions) if action.get("tool"))
 
 
 def _tasks_of(path: Path) -> Iterator[SourceTask]:
@@ -149,9 +126,9 @@ def _tasks_of(path: Path) -> Iterator[SourceTask]:
         context = (tracking or {}).get("evaluation_context")
         if not isinstance(context, dict | None):
             raise misshapen(path, "a map", context, index, "conversation_tracking", "evaluation_context")
-        turn_actions = [action for turn in _maps((tracking or {}).get("turns")) for action in actions(turn)]
-        options = _maps(fields.get("fallback_options"))
-        for call in (*_maps(fields.get("golden_action")), *options, *turn_actions):
+        turn_actions = [action for turn in maps((tracking or {}).get("turns")) for action in actions(turn)]
+        options = maps(fields.get("fallback_options"))
+        for call in (*maps(fields.get("golden_action")), *options, *turn_actions):
             if not isinstance(call.get("args"), dict | None):
                 raise misshapen(path, "arguments: a map", call["args"], index, str(call.get("tool")), "args")
         yield SourceTask(fields["task_id"], level, path, fields)
@@ -179,8 +156,21 @@ def _entries(path: Path) -> list[Any]:
     return values
 
 
-def _maps(value: Any) -> tuple[Fields, ...]:
+def maps(value: Any) -> tuple[Fields, ...]:
     return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
+
+
+def read_each(paths: Iterable[Path], read: Callable[[Path], T]) -> list[T]:
+    """Read every path; raises ProblemsFound with the problems of all of them."""
+    values, problems = list[T](), list[Problem]()
+    for path in paths:
+        try:
+            values.append(read(path))
+        except ProblemsFound as broken:
+            problems += broken.problems
+    if problems:
+        raise ProblemsFound(problems)
+    return values
 
 
 def read_object(path: Path) -> Fields:
@@ -297,25 +287,17 @@ class CachedCall(FrozenValue, frozen=True):
     file: str
 
 
-class Collision(FrozenValue, frozen=True):
-    """Several entries for the same call: the preferred one, and the others."""
-
-    preferred: CachedCall
-    lost: tuple[CachedCall, ...]
-
-
 @dataclass(slots=True)
 class Cache:
     """The entries by tool and arguments, and what became of the others.
 
-    ``read`` and ``reachable`` count files, ``retired`` those of tools that are no more; ``nulls`` are those
-    without data.
+    ``read`` counts files, ``retired`` those of tools that are no more; ``nulls`` are those without data.
+    ``collisions`` are entries for the same call: the preferred one, and the others.
     """
 
     entries: dict[str, dict[str, CachedCall]] = field(default_factory=lambda: defaultdict(dict))
     read: int = 0
-    reachable: int = 0
-    collisions: list[Collision] = field(default_factory=list)
+    collisions: list[tuple[CachedCall, Sequence[CachedCall]]] = field(default_factory=list)
     retired: Counter[str] = field(default_factory=Counter)
     nulls: list[str] = field(default_factory=list)
 
@@ -325,18 +307,13 @@ class Cache:
             return None
         return self.entries.get(tool, {}).get(canonical_json(cache_key(tool, args)[0]))
 
-    def of(self, tool: str) -> Iterable[CachedCall]:
-        return self.entries.get(tool, {}).values()
+    def of(self, tool: str) -> list[CachedCall]:
+        return list(self.entries.get(tool, {}).values())
 
     @property
     def entry_count(self) -> int:
         """How many different calls have an entry."""
         return sum(map(len, self.entries.values()))
-
-    @property
-    def superseded(self) -> int:
-        """How many files lost to another one."""
-        return sum(len(collision.lost) for collision in self.collisions)
 
     @property
     def stale(self) -> int:
@@ -360,7 +337,6 @@ def read_cache(folder: Path) -> Cache:
         # Worked out anew from the raw call: declarations have changed
         # since, and the stored arguments were normalised by the old ones.
         args, key = cache_key(tool, entry.get("raw_args") or entry["input_params"])
-        cache.reachable += key == path.stem
         created_at = str(entry.get("created_at", ""))
         call = CachedCall(tool, args, entry.get("data"), created_at, key != path.stem, path.stem)
         calls_by_key[tool, canonical_json(args)].append(call)
@@ -369,14 +345,15 @@ def read_cache(folder: Path) -> Cache:
         preferred = max(same_call, key=lambda call: (not call.stale, call.created_at))
         cache.entries[tool][place] = preferred
         if len(same_call) > 1:
-            others = tuple(call for call in same_call if call is not preferred)
-            cache.collisions.append(Collision(preferred, others))
+            cache.collisions.append((preferred, [call for call in same_call if call is not preferred]))
     return cache
 
 
 def _check(path: Path, entry: Any) -> None:
-    args = entry.get("raw_args") or entry.get("input_params") if isinstance(entry, dict) else None
-    if not isinstance(entry, dict) or (args is not None and not isinstance(args, dict)):
-        raise misshapen(path, "a cached call: key, tool, input_params, data", entry)
-    if not isinstance(entry.get("tool"), str) or "input_params" not in entry:
-        raise misshapen(path, "a cached call: key, tool, input_params, data", ", ".join(entry))
+    expected, found = "a cached call: key, tool, input_params, data", entry
+    if isinstance(entry, dict):
+        args = entry.get("raw_args") or entry.get("input_params")
+        if isinstance(args, dict | None) and isinstance(entry.get("tool"), str) and "input_params" in entry:
+            return
+        found = ", ".join(entry)
+    raise misshapen(path, expected, found)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import takewhile
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,6 @@ from pytest_agenteval import (
     Event,
     Message,
     Outcome,
-    Problem,
-    ProblemsFound,
     ToolCall,
     ToolError,
     Transcript,
@@ -36,6 +34,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     SourceTask,
     actions,
     declared_turn,
+    read_each,
     read_object,
     turns_until,
 )
@@ -87,14 +86,13 @@ class Report(FrozenValue, frozen=True):
 
 def logged_runs(clone: Clone) -> list[LoggedRun]:
     """Read the logs of every model, in the order in which the models ran."""
-    folders = [path for path in sorted(clone.logs.glob("*")) if path.is_dir()]
-    runs = _read_each(folders, _run_of)
+    runs = read_each((path for path in sorted(clone.logs.glob("*")) if path.is_dir()), _run_of)
     return sorted((run for run in runs if run is not None), key=lambda run: (run.started_at, run.model))
 
 
 def reports(clone: Clone) -> list[Report]:
     """Read every evaluation, newest first."""
-    evaluations = _read_each(sorted(clone.reports.glob("*/evaluation_report.json")), _report)
+    evaluations = read_each(sorted(clone.root.glob("reports/*/evaluation_report.json")), _report)
     return sorted(evaluations, key=lambda report: report.date, reverse=True)
 
 
@@ -103,18 +101,6 @@ def report_of(run: LoggedRun, evaluations: Sequence[Report]) -> Report | None:
     day = run.started_at[:10].replace("-", "")
     of_model = [report for report in evaluations if report.model == run.model]
     return next((report for report in of_model if report.date == day), of_model[0] if of_model else None)
-
-
-def _read_each(paths: Sequence[Path], read: Any) -> list[Any]:
-    values, problems = [], list[Problem]()
-    for path in paths:
-        try:
-            values.append(read(path))
-        except ProblemsFound as broken:
-            problems += broken.problems
-    if problems:
-        raise ProblemsFound(problems)
-    return values
 
 
 def _run_of(folder: Path) -> LoggedRun | None:
@@ -217,7 +203,7 @@ def _time(text: str) -> datetime | None:
 
 def task_changes(tasks: Mapping[str, SourceTask], runs: Sequence[LoggedRun]) -> Iterator[Finding]:
     """Name the keys of each task that had another value in logged runs, and in how many of them."""
-    changed: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    changed: dict[str, Counter[str]] = defaultdict(Counter)
     for logged in (logged for run in runs for logged in run.results if logged.task in tasks):
         fields = tasks[logged.task].fields
         for key in EVALUATED_KEYS:
@@ -229,108 +215,84 @@ def task_changes(tasks: Mapping[str, SourceTask], runs: Sequence[LoggedRun]) -> 
         yield Finding(task, f"was another when it was tried: {counts}")
 
 
-@dataclass(slots=True)
-class LogReplay:
-    """A log's messages and calls, replayed in order; call ``seed`` before the first ``add``."""
-
-    logged: Sequence[Mapping[str, Any]]
-    messages: list[Message] = field(default_factory=list)
-    calls: list[ToolCall] = field(default_factory=list)
-    turn: int = 0
-    phase: int = 1
-    waiting: list[int] = field(default_factory=list)
-    replayed: set[int] = field(default_factory=set)
-
-    def seed(self, task: SourceTask | None, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Take over the messages that the task gave, with the calls that the log leaves out."""
-        turns = iter(task.turns if task is not None else ())
-        number = 0
-        open_calls: list[ToolCall] = []
-        for message in messages:
-            if message["role"] == "tool":
-                content, id = message.get("content"), str(message.get("tool_call_id") or "")
-                self.messages.append(Message("tool", _text(content), (), 0, True, call_id=id))
-                # A log has the results of seeded calls and not the
-                # calls: what was called stands in the turns of the task.
-                if open_calls:
-                    self.calls.append(replace(open_calls.pop(0), id=id, result=content))
-                continue
-            turn, number = next(turns), number + 1
-            calls_of_turn = tuple(_seeded_calls(turn, number)) if message["role"] == "assistant" else ()
-            open_calls = list(calls_of_turn)
-            self.messages.append(
-                Message(message["role"], _text(message.get("content")), calls_of_turn, 0, True)
-            )
-
-    def add(self, message: Mapping[str, Any]) -> None:
-        """Take over one message of the trial itself."""
+def _seeded(task: SourceTask | None, messages: Sequence[Fields]) -> tuple[list[Message], list[ToolCall]]:
+    """Take over the messages that the task gave, with the calls that the log leaves out."""
+    turns = enumerate(task.turns if task is not None else (), 1)
+    shown, calls, open_calls = list[Message](), list[ToolCall](), list[ToolCall]()
+    for message in messages:
         role, content = message["role"], message.get("content")
+        if role == "tool":
+            id = str(message.get("tool_call_id") or "")
+            shown.append(Message("tool", _text(content), (), 0, True, call_id=id))
+            # A log has the results of seeded calls and not the
+            # calls: what was called stands in the turns of the task.
+            if open_calls:
+                calls.append(replace(open_calls.pop(0), id=id, result=content))
+            continue
+        number, turn = next(turns)
+        open_calls = []
+        for index, action in enumerate(actions(turn) if role == "assistant" else ()):
+            args, raw = _args(action.get("args"))
+            # These are the ids that the benchmark gives to the calls it seeds.
+            id = f"seed_call_{number}_{index + 1}"
+            open_calls.append(ToolCall(id, 0, index, action["tool"], args, raw, by="seed"))
+        shown.append(Message(role, _text(content), tuple(open_calls), 0, True))
+    return shown, calls
+
+
+def _replayed(messages: Sequence[Fields], logged: Sequence[Fields]) -> tuple[list[Message], list[ToolCall]]:
+    """Take over the messages of the trial itself, with the calls of its log."""
+    shown, calls, rest = list[Message](), list[ToolCall](), set(range(len(logged)))
+    turn, phase = 0, 1
+    for place, message in enumerate(messages):
+        role, text = message["role"], _text(message.get("content"))
         if role == "assistant":
             # The benchmark starts a second conversation where the first one gave no answer, or where a call
             # failed and there are fallbacks. The log joins both and leaves out the question that begins the
             # second: a reply right after one that called nothing belongs to the second.
-            before = self.messages[-1] if self.messages else None
-            if before is not None and before.role == "assistant" and not before.seeded:
-                self.phase += 1
-            self.turn += 1
+            phase += bool(shown) and shown[-1].role == "assistant"
+            turn += 1
+            # Logged calls have neither an id nor a kind of error: the messages that answer them have both.
+            after = takewhile(lambda other: other["role"] != "assistant", messages[place + 1 :])
+            answers = (other for other in after if other["role"] == "tool")
             # A log drops the calls of an assistant's message: those of the step with its number belong to it.
-            self.waiting = [place for place, call in enumerate(self.logged) if call.get("step") == self.turn]
-            calls = tuple(self._tool_call(place, index) for index, place in enumerate(self.waiting))
-            self.messages.append(Message(role, _text(content), calls, self.turn, phase=self.phase))
+            requests = []
+            for at in (at for at, call in enumerate(logged) if call.get("step") == turn):
+                answer = next(answers, None)
+                call = _logged_call(logged, at, turn, answer or {})
+                requests.append(replace(call, result=None, error=None))
+                if answer is not None:
+                    calls.append(call)
+                    rest.discard(at)
+            shown.append(Message(role, text, tuple(requests), turn, phase=phase))
         elif role == "tool":
             id = str(message.get("tool_call_id") or "")
-            # Logged calls have neither an id nor a kind of error: the message that answers a call has both.
-            kind = str(content.get("error_type") or "") if isinstance(content, Mapping) else ""
-            if self.waiting:
-                self._add_call(self.waiting.pop(0), id, kind)
-            self.messages.append(Message(role, _text(content), (), self.turn, phase=self.phase, call_id=id))
+            shown.append(Message(role, text, (), turn, phase=phase, call_id=id))
         else:
-            self.messages.append(Message(role, _text(content), phase=self.phase))
-
-    def add_unmentioned_calls(self) -> None:
-        """Take over calls that belong to no message."""
-        for place in range(len(self.logged)):
-            if place not in self.replayed:
-                self._add_call(place, "")
-
-    def _tool_call(self, place: int, index: int) -> ToolCall:
-        call = self.logged[place]
-        args, raw = _args(call.get("arguments"))
-        return ToolCall(_id(place), self.turn, index, str(call.get("tool_name")), args, raw)
-
-    def _add_call(self, place: int, id: str, kind: str = "") -> None:
-        """Take over a call with its result, and give it the id that its answer has."""
-        call = self.logged[place]
-        self.replayed.add(place)
-        step = call.get("step")
-        turn = step if isinstance(step, int) else self.turn
-        index = sum(1 for other in self.logged[:place] if other.get("step") == step)
-        args, raw = _args(call.get("arguments"))
-        tool = str(call.get("tool_name"))
-        error = None
-        if not call.get("success"):
-            error = ToolError(kind or "tool_error", str(call.get("error") or "the call failed"))
-        self.calls.append(
-            ToolCall(id or _id(place), turn, index, tool, args, raw, result=call.get("result"), error=error)
-        )
-        if id:
-            # The message above was written before the answer showed which id the call has.
-            self._rename_call(_id(place), id)
-
-    def _rename_call(self, old: str, new: str) -> None:
-        for place in range(len(self.messages) - 1, -1, -1):
-            message = self.messages[place]
-            if any(call.id == old for call in message.calls):
-                renamed = (replace(call, id=new) if call.id == old else call for call in message.calls)
-                self.messages[place] = replace(message, calls=tuple(renamed))
-                return
+            shown.append(Message(role, text, phase=phase))
+    # Calls that no message answers come last.
+    return shown, [*calls, *(_logged_call(logged, at, turn, {}) for at in sorted(rest))]
 
 
-def _seeded_calls(turn: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
-    for index, action in enumerate(actions(turn)):
-        # These are the ids that the benchmark gives to the calls it seeds.
-        args, raw = _args(action.get("args"))
-        yield ToolCall(f"seed_call_{number}_{index + 1}", 0, index, action["tool"], args, raw, by="seed")
+def _logged_call(logged: Sequence[Fields], place: int, turn: int, answer: Fields) -> ToolCall:
+    call, content = logged[place], answer.get("content")
+    step = call.get("step")
+    index = sum(other.get("step") == step for other in logged[:place])
+    args, raw = _args(call.get("arguments"))
+    error = None
+    if not call.get("success"):
+        kind = str(content.get("error_type") or "") if isinstance(content, Mapping) else ""
+        error = ToolError(kind or "tool_error", str(call.get("error") or "the call failed"))
+    return ToolCall(
+        str(answer.get("tool_call_id") or f"call_{place + 1}"),
+        step if isinstance(step, int) else turn,
+        index,
+        str(call.get("tool_name")),
+        args,
+        raw,
+        result=call.get("result"),
+        error=error,
+    )
 
 
 def _args(arguments: Any) -> tuple[Mapping[str, Any], str | None]:
@@ -338,10 +300,6 @@ def _args(arguments: Any) -> tuple[Mapping[str, Any], str | None]:
         return arguments, None
     # A model may have written what is no JSON: then the log has its text.
     return {}, arguments if arguments is None or isinstance(arguments, str) else compact_json(arguments)
-
-
-def _id(place: int) -> str:
-    return f"call_{place + 1}"
 
 
 def _text(content: Any) -> str:
@@ -371,23 +329,19 @@ def outcome_of(logged: LoggedResult) -> Outcome:
 
 def transcript_of(task: SourceTask | None, logged: LoggedResult) -> Transcript:
     log = logged.fields
-    replay = LogReplay(log.get("tool_calls") or ())
-    conversation = log.get("conversation_log") or {}
-    messages = conversation.get("messages") or []
-    seeded = _count_seeded(task, messages) if task is not None else 0
-    replay.seed(task, messages[:seeded])
-    for message in messages[seeded:]:
-        replay.add(message)
-    replay.add_unmentioned_calls()
+    messages = (log.get("conversation_log") or {}).get("messages") or []
+    count = _count_seeded(task, messages) if task is not None else 0
+    seeded, seeded_calls = _seeded(task, messages[:count])
+    shown, calls = _replayed(messages[count:], log.get("tool_calls") or ())
     # A result that broke off has no conversation in its log, but its question is known.
     if not messages and not (task is not None and task.turns):
-        replay.messages.append(Message("user", str(log.get("instruction") or "")))
+        shown.append(Message("user", str(log.get("instruction") or "")))
     asks = tuple(_asks(log.get("ttft_stats") or {}))
     used = log.get("token_usage") or {}
     counts = (used.get("prompt_tokens"), used.get("completion_tokens"))
     read, written = (None if count is None else int(count) for count in counts)
     usage = Usage(read, written, None, None, None, asks=len(asks), attempts=len(asks))
-    return Transcript(tuple(replay.messages), tuple(replay.calls), asks, tuple(_events(log)), usage)
+    return Transcript((*seeded, *shown), (*seeded_calls, *calls), asks, tuple(_events(log)), usage)
 
 
 def _count_seeded(task: SourceTask, messages: Sequence[Mapping[str, Any]]) -> int:

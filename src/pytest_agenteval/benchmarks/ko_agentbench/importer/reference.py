@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_agenteval import ABSENT, value_at
@@ -19,11 +18,11 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     catalogue,
     declared_turn,
     evaluated_turn,
+    maps,
     normalize_args,
     parameters,
     turn_at,
 )
-from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import did_you_mean
 from pytest_agenteval.text.json_values import canonical_json, compact_json, loose_path
 
@@ -63,58 +62,52 @@ _STEP = re.compile(r"step(\d+)\.(.+)")
 _PATH = re.compile(r"(?:^\w+|\.\w+|\[\d+\])+")
 
 
-@dataclass(slots=True)
 class GoldenPath:
-    """The golden calls of a task, acted out on the recorded answers.
+    """The golden calls of a task, acted out in order: each sees the recorded answers of those before it.
 
-    ``facts`` are the paths that the task itself names, by tool: a mere name means one of them first.
     ``referenced`` are the arguments with references, and ``answers`` what was recorded for each call.
-    ``lost`` says which placeholders lead nowhere, and ``spaced`` which texts needed a space after a
-    reference.
+    ``findings`` say which placeholders lead nowhere, and which texts needed a space after a reference.
     """
 
-    calls: Sequence[Fields]
-    flows: Sequence[Fields]
-    cache: Cache
-    facts: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    referenced: list[dict[str, Any]] = field(default_factory=list)
-    answers: list[CachedCall | None] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
-    spaced: list[str] = field(default_factory=list)
-
-    def walk(self) -> None:
-        """Go through the calls in order: each sees the answers of those before it."""
+    def __init__(self, task: SourceTask, cache: Cache) -> None:
+        self.task, self.flows = task.id, maps(task.fields.get("data_flow"))
+        # By step, those of one step in the order in which they are listed.
+        numbered = sorted(enumerate(task.golden), key=lambda pair: _step_of(pair[1], pair[0]))
+        self.calls = [call for _, call in numbered]
+        # The paths that the task itself names, by tool: a mere name means one of them first.
+        golden_fields = maps(task.fields.get("golden_fields"))
+        self.facts = {str(golden.get("tool")): golden.get("fields") or () for golden in golden_fields}
+        self.referenced: list[dict[str, Any]] = []
+        self.answers: list[CachedCall | None] = []
+        self.findings: list[Finding] = []
         for call in self.calls:
-            filled: dict[str, Any] = {}
-            referenced: dict[str, Any] = {}
-            for name, value in (call.get("args") or {}).items():
-                referenced[name], filled[name] = self._argument(call, name, value)
-            self.referenced.append(referenced)
-            self.answers.append(self.cache.find(call["tool"], filled))
+            pairs = {name: self._argument(call, name, arg) for name, arg in (call.get("args") or {}).items()}
+            self.referenced.append({name: written for name, (written, _) in pairs.items()})
+            self.answers.append(cache.find(call["tool"], {name: value for name, (_, value) in pairs.items()}))
 
     def _argument(self, call: Fields, name: str, value: Any) -> tuple[Any, Any]:
         """Give an argument as it is written for the oracle, and with its values filled in."""
         if not isinstance(value, str) or not PLACEHOLDER.search(value):
             return escape(value), value
-        resolved = {match[0]: self._resolve(call, name, match[1]) for match in PLACEHOLDER.finditer(value)}
-        if None in resolved.values():
-            missing = ", ".join(text for text, match in resolved.items() if match is None)
-            self.lost.append(f"{call['tool']}({name}): {missing}")
+        found = {match[0]: self._resolve(call, name, match[1]) for match in PLACEHOLDER.finditer(value)}
+        resolved = {text: pair for text, pair in found.items() if pair is not None}
+        if lost := ", ".join(text for text in found if text not in resolved):
+            notice = f"{call['tool']}({name}): {lost}; it stays as it is"
+            notice = f"a placeholder leads nowhere in the recorded answers: {notice}"
+            self.findings.append(Finding(self.task, notice))
             return escape(value), value
 
         def reference(match: re.Match[str]) -> str:
-            text = (resolved[match[0]] or ("", None))[0]
-            runs_on = re.match(r"[\w.\[]", value[match.end() :]) is not None
             # A space ends the reference, which would else go on into the text behind it.
-            if runs_on:
-                self.spaced.append(value)
-            return f"{text} " if runs_on else text
+            if re.match(r"[\w.\[]", value[match.end() :]) is None:
+                return resolved[match[0]][0]
+            notice = f"the reference solution has a space after the reference in {value!r}, which runs on"
+            self.findings.append(Finding(self.task, notice, is_change=True))
+            return f"{resolved[match[0]][0]} "
 
-        if value in resolved:
-            # The whole argument is the placeholder: the recorded value goes in with its own type.
-            filled: Any = (resolved[value] or ("", value))[1]
-        else:
-            filled = PLACEHOLDER.sub(lambda match: str((resolved[match[0]] or ("", ""))[1]), value)
+        # The whole argument may be the placeholder: then the recorded value goes in with its own type.
+        filled: Any = PLACEHOLDER.sub(lambda match: str(resolved[match[0]][1]), value)
+        filled = resolved[value][1] if value in resolved else filled
         # Doubled, because to the oracle a dollar sign begins a reference.
         return PLACEHOLDER.sub(reference, value.replace("$", "$$")), filled
 
@@ -162,20 +155,6 @@ class GoldenPath:
         return (places[min(nth, len(places) - 1)], mine) if places else None
 
 
-def in_step_order(calls: Sequence[Fields]) -> list[Fields]:
-    """Give the calls by step, those of one step in the order in which they are listed."""
-    numbered = enumerate(calls)
-    return [call for _, call in sorted(numbered, key=lambda pair: (_step_of(pair[1], pair[0]), pair[0]))]
-
-
-def steps(calls: Sequence[Fields]) -> list[list[int]]:
-    """Give the places of the calls that belong together, step after step."""
-    grouped: dict[int, list[int]] = {}
-    for place, call in enumerate(calls):
-        grouped.setdefault(_step_of(call, place), []).append(place)
-    return list(grouped.values())
-
-
 def escape(value: Any) -> Any:
     """Write a value so that the oracle takes no dollar sign in it for a reference."""
     if isinstance(value, str):
@@ -192,37 +171,27 @@ def _step_of(call: Fields, place: int) -> int:
 
 MAX_FACT_CHARS = 160
 Turns = list[dict[str, Any]]
-
-
-class Solution(FrozenValue, frozen=True):
-    """The turns, and what could not be made of the data as it stands."""
-
-    turns: Turns
-    findings: tuple[Finding, ...] = ()
+Solution = tuple[Turns, Sequence[Finding]]
+"""The turns, and what could not be made of the data as it stands."""
 
 
 def solve(task: SourceTask, cache: Cache) -> Solution:
     """Give the turns that follow the golden path and end with an answer."""
     if task.turns:
-        return _conversation(task, cache)
+        return _conversation(task, cache), ()
     if task.level == "L5":
-        return _around_the_failure(task, cache)
-    calls = in_step_order(task.golden)
-    golden_fields = _maps(task.fields.get("golden_fields"))
-    facts = {str(golden.get("tool")): golden.get("fields") or () for golden in golden_fields}
-    path = GoldenPath(calls, _maps(task.fields.get("data_flow")), cache, facts)
-    path.walk()
+        return _around_the_failure(task, cache), ()
+    path = GoldenPath(task, cache)
     # Without numbered steps, all calls are made in one reply.
-    groups = steps(calls) if any("step" in call for call in calls) else [list(range(len(calls)))]
-    turns: Turns = [
-        {"calls": [_call(calls[place], path.referenced[place]) for place in group]}
-        for group in groups
-        if group
-    ]
-    return Solution([*turns, _answer(task, path.answers)], tuple(_findings(task, path)))
+    numbered = any("step" in call for call in path.calls)
+    by_step: dict[int, Turns] = {}
+    for place, (call, args) in enumerate(zip(path.calls, path.referenced, strict=True)):
+        by_step.setdefault(_step_of(call, place) if numbered else 0, []).append(_call(call, args))
+    turns: Turns = [{"calls": calls} for calls in by_step.values()]
+    return [*turns, _answer(task, path.answers)], path.findings
 
 
-def _conversation(task: SourceTask, cache: Cache) -> Solution:
+def _conversation(task: SourceTask, cache: Cache) -> Turns:
     """Answer the evaluated turn from the conversation so far, with the expected call, if any."""
     here = evaluated_turn(task)
     expected = [
@@ -235,17 +204,17 @@ def _conversation(task: SourceTask, cache: Cache) -> Solution:
     # The assistant's next turn in the data is the reference answer.
     reply = (turn_at(task, here + 1) or {}).get("content")
     last = {"text": reply} if reply else _answer(task, answers)
-    return Solution([*([{"calls": calls}] if calls else []), last])
+    return [*([{"calls": calls}] if calls else []), last]
 
 
-def _around_the_failure(task: SourceTask, cache: Cache) -> Solution:
+def _around_the_failure(task: SourceTask, cache: Cache) -> Turns:
     """Make the call that fails, then the call that stands in for it: a recorded one, if there is one."""
     options = task.fallbacks
     recorded = [cache.find(action["tool"], action.get("args") or {}) for action in options]
     chosen = next((place for place, answer in enumerate(recorded) if answer is not None), 0)
     calls = (*task.golden[:1], *options[chosen : chosen + 1])
     turns = [{"calls": [_call(action, escape(action.get("args") or {}))]} for action in calls]
-    return Solution([*turns, _answer(task, recorded[chosen : chosen + 1])])
+    return [*turns, _answer(task, recorded[chosen : chosen + 1])]
 
 
 def _call(call: Fields, args: Any) -> dict[str, Any]:
@@ -254,7 +223,7 @@ def _call(call: Fields, args: Any) -> dict[str, Any]:
 
 def _answer(task: SourceTask, answers: Sequence[CachedCall | None]) -> dict[str, Any]:
     """State the golden facts as they were recorded; where nothing was recorded, name them."""
-    golden_fields = _maps(task.fields.get("golden_fields"))
+    golden_fields = maps(task.fields.get("golden_fields"))
     recorded = [answer for answer in answers if answer is not None]
     facts = []
     for golden in golden_fields:
@@ -273,24 +242,10 @@ def _answer(task: SourceTask, answers: Sequence[CachedCall | None]) -> dict[str,
     return {"text": f"녹화된 응답에서 찾지 못한 내용: {names}" if names else "확인할 내용이 없습니다."}
 
 
-def _findings(task: SourceTask, path: GoldenPath) -> Iterator[Finding]:
-    for text in path.lost:
-        yield Finding(
-            task.id, f"a placeholder leads nowhere in the recorded answers: {text}; it stays as it is"
-        )
-    for text in path.spaced:
-        notice = f"the reference solution has a space after the reference in {text!r}, which runs on"
-        yield Finding(task.id, notice, "change")
-
-
 def on_one_line(text: str, most: int) -> str:
     """Write a text on one line of at most so many characters."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _maps(value: Any) -> list[Fields]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 KINDS: Mapping[str, tuple[type, ...]] = {
@@ -388,7 +343,7 @@ def _arguments(task: SourceTask) -> Iterator[str]:
 
 
 def _flows(task: SourceTask) -> Iterator[str]:
-    flows = _maps(task.fields.get("data_flow"))
+    flows = maps(task.fields.get("data_flow"))
     for text, number in Counter(map(canonical_json, flows)).items():
         if number > 1:
             yield f"data_flow has an edge {number} times: {text}"
@@ -433,7 +388,7 @@ def _conversations(task: SourceTask) -> Iterator[str]:
     for number, turn in enumerate(task.turns, start=1):
         if turn.get("turn_number") != number:
             yield f"turn {number} is numbered {turn.get('turn_number')!r}"
-    for plant in _maps((tracking.get("evaluation_context") or {}).get("context_plants")):
+    for plant in maps((tracking.get("evaluation_context") or {}).get("context_plants")):
         if plant.get("type") not in PLANT_KINDS:
             yield f"context_plants: {plant.get('type')!r} is no kind of plant"
     role = (turn_at(task, declared_turn(task)) or {}).get("role")
@@ -459,13 +414,13 @@ RULES: tuple[Callable[[SourceTask], Iterator[str]], ...] = (
 
 def _unrecorded(task: SourceTask, cache: Cache) -> Iterator[str]:
     """Find golden facts and flows that no recorded answer holds."""
-    for golden in _maps(task.fields.get("golden_fields")):
+    for golden in maps(task.fields.get("golden_fields")):
         tool = str(golden.get("tool"))
         for path in golden.get("fields") or ():
             if not any(recorded_value(answer.data, str(path)) is not None for answer in cache.of(tool)):
                 yield f"golden_fields: no recorded answer of {tool} has {path}"
     calls = {call.get("step"): call["tool"] for call in task.golden}
-    for flow in _maps(task.fields.get("data_flow")):
+    for flow in maps(task.fields.get("data_flow")):
         tool, name = calls.get(flow.get("from_step"), ""), str(flow.get("from_output"))
         answers = [call.data for call in cache.of(tool)]
         if not answers or any(recorded_value(data, name) is not None for data in answers):

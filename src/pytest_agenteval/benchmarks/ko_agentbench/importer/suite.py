@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval import Kind, RecordedCall, make_project, write_tool_cassette, write_yaml
-from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Mode
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     Cache,
     Finding,
@@ -39,20 +38,10 @@ def write_cassettes(cache: Cache, folder: Path) -> list[Path]:
 
 # Keys of the benchmark's files that its graders take as settings, unchanged.
 GRADED_BY = (
-    "instruction",
-    "golden_action",
-    "golden_fields",
-    "arg_schema",
-    "resp_schema",
-    "available_tools",
-    "minimum_steps",
-    "essential_tools",
-    "data_flow",
-    "minimum_sources",
-    "error_injection",
-    "fallback_options",
-    "minimum_calls",
-)
+    "instruction", "golden_action", "golden_fields", "arg_schema", "resp_schema", "available_tools",
+    "minimum_steps", "essential_tools", "data_flow", "minimum_sources", "error_injection",
+    "fallback_options", "minimum_calls",
+)  # fmt: skip
 
 TAKEN = frozenset({*GRADED_BY, "task_id", "task_level", "task_category", "conversation_tracking"})
 # The kinds of failure in the data that we can act out; any other becomes OTHER_FAULT, and the report says so.
@@ -70,18 +59,12 @@ class ImportedTask(FrozenValue, frozen=True):
     findings: tuple[Finding, ...] = ()
 
 
-def task_files(tasks: Sequence[SourceTask], cache: Cache, mode: Mode = "default") -> list[ImportedTask]:
+def task_files(tasks: Sequence[SourceTask], cache: Cache, mode: str = "default") -> list[ImportedTask]:
     """Write each task; of those with the same id only the first."""
     first: dict[str, SourceTask] = {}
     for task in tasks:
         first.setdefault(task.id, task)
     return [_task_file(task, cache, mode) for task in first.values()]
-
-
-def grader_config(task: SourceTask, mode: Mode = "default") -> dict[str, Any]:
-    """Give the settings of the task's graders: the benchmark's own keys, and the level of its file."""
-    settings = {key: task.fields[key] for key in GRADED_BY if task.fields.get(key) is not None}
-    return {"task_level": task.number, **({"mode": mode} if mode != "default" else {}), **settings}
 
 
 def offered_tools(task: SourceTask) -> list[str]:
@@ -104,12 +87,15 @@ def unread_keys(tasks: Sequence[SourceTask]) -> Counter[str]:
     return Counter(key for task in tasks for key in task.fields if key not in TAKEN)
 
 
-def _task_file(task: SourceTask, cache: Cache, mode: Mode) -> ImportedTask:
-    solved, here = solve(task, cache), evaluated_turn(task)
+def _task_file(task: SourceTask, cache: Cache, mode: str) -> ImportedTask:
+    (turns, findings), here = solve(task, cache), evaluated_turn(task)
     injected = task.fields.get("error_injection") or {}
     kind = injected.get("error_type")
     fault = {"tool": injected.get("tool"), "type": kind if kind in FAULTS else OTHER_FAULT}
     question = task.turns[here - 1].get("content") if here else task.fields["instruction"]
+    # The settings of its graders are the benchmark's own keys, and the level of its file.
+    config = {"task_level": task.number, **({"mode": mode} if mode != "default" else {})}
+    config |= {key: task.fields[key] for key in GRADED_BY if task.fields.get(key) is not None}
     content: dict[str, Any] = {
         "id": task.id,
         "description": on_one_line(str(question), MAX_TITLE_CHARS),
@@ -117,11 +103,11 @@ def _task_file(task: SourceTask, cache: Cache, mode: Mode) -> ImportedTask:
         "input": {"turns": turns_until(task, here)} if here else {"content": task.fields["instruction"]},
         "settings": {"tools": offered_tools(task)},
         **({"faults": [fault]} if fault["tool"] else {}),
-        "reference_solution": {"source": "manual", "turns": solved.turns},
-        "graders": [{"name": f"ko_{task.level}", "config": grader_config(task, mode)}],
+        "reference_solution": {"source": "manual", "turns": turns},
+        "graders": [{"name": f"ko_{task.level}", "config": config}],
     }
-    changes = [Finding(task.id, text, "change") for text in _changes(task)]
-    return ImportedTask(task.id, task.level, content, (*changes, *solved.findings))
+    changes = [Finding(task.id, text, is_change=True) for text in _changes(task)]
+    return ImportedTask(task.id, task.level, content, (*changes, *findings))
 
 
 def _changes(task: SourceTask) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -154,56 +154,34 @@ def _reason(details: Mapping[str, Any]) -> str:
     return str(details.get("reason") or details.get("llm_reason") or NO_REASON)
 
 
-class PublishedMetrics(FrozenValue, frozen=True):
-    """What a report says of a task, and who judged; without a report there are neither."""
+class LogGrader(FrozenValue, frozen=True):
+    """A grader of a logged result; a grade in its place where the log's own settings are wrong."""
 
-    metrics: Mapping[str, Any] | None = None
-    judge: str = ""
+    label: str
+    grader: Grader | Grade
 
-
-class LogGraders:
-    """The graders of one logged result."""
-
-    def __init__(self, logged: LoggedResult) -> None:
-        self.config = grader_config(logged)
-        self._graders: dict[str, Grader | Grade] = {}
-        for name, label in GROUPS[f"ko_{logged.level}"]:
-            try:
-                self._graders[label] = _factory(name)(**self.config)
-            except (AgentEvalError, ValueError, TypeError) as refused:
-                # The log's own settings are wrong: the grade is undecided, as it was for the benchmark.
-                message = f"the log's task cannot be graded: {refused}"
-                self._graders[label] = Grade(label, None, message)
-
-    async def grades(
-        self, evidence: Evidence, published: PublishedMetrics, recorder: Recorder
-    ) -> tuple[Grade, ...]:
-        """Give every grade; judges give the published verdicts, and the requests to them are recorded."""
-        return tuple([await self._grade(label, evidence, published, recorder) for label in self._graders])
-
-    def rulers(self, judge: str) -> dict[str, list[Any]]:
-        """Give everything but the trial that each grade depends on, by its label."""
-        return {
-            label: [label, self.config, version_of(grader), judge if label in JUDGED else ""]
-            for label, grader in self._graders.items()
-        }
-
-    async def _grade(
-        self, label: str, evidence: Evidence, published: PublishedMetrics, recorder: Recorder
-    ) -> Grade:
-        grader = self._graders[label]
+    async def grade(self, evidence: Evidence, judges: Sequence[PublishedJudge]) -> Grade:
+        grader = self.grader
         if isinstance(grader, Grade):
             return grader
         threshold: float = own_threshold(grader)
         if asks_judges(grader):
-            judges = published_judges(label, published.metrics, published.judge, recorder)
             grader = grader.with_judges(judges)
         answer: Any = grader.grade(evidence)
         grade: Grade = await answer if inspect.isawaitable(answer) else answer
-        return replace(grade, grader=label, threshold=threshold)
+        return replace(grade, grader=self.label, threshold=threshold)
 
 
-def grader_config(logged: LoggedResult) -> dict[str, Any]:
+def _graders(logged: LoggedResult, config: Mapping[str, Any]) -> Iterator[LogGrader]:
+    for name, label in GROUPS[f"ko_{logged.level}"]:
+        try:
+            yield LogGrader(label, _factory(name)(**config))
+        except (AgentEvalError, ValueError, TypeError) as refused:
+            # The log's own settings are wrong: the grade is undecided, as it was for the benchmark.
+            yield LogGrader(label, Grade(label, None, f"the log's task cannot be graded: {refused}"))
+
+
+def _grader_config(logged: LoggedResult) -> dict[str, Any]:
     """Give what the benchmark's evaluator knows of a task: what its log holds, and no more."""
     settings = {key: logged.fields[key] for key in EVALUATED_KEYS if logged.fields.get(key) is not None}
     # The level of the log and not the task's own: its evaluator is given no other.
@@ -235,14 +213,29 @@ async def _trial(
     imported = Event(0.0, "imported", "imported from a log of Ko-AgentBench", source)
     transcript = transcript_of(task, logged)
     transcript = replace(transcript, events=(imported, *transcript.events))
-    published = PublishedMetrics()
+    metrics, judge = None, ""
     if report is not None and logged.task in report.metrics:
-        published = PublishedMetrics(report.metrics[logged.task], report.judge)
-    graders, recorder = LogGraders(logged), Recorder(lambda: 0.0)
-    grades = await graders.grades(Evidence(trial_input, transcript, outcome), published, recorder)
+        metrics, judge = report.metrics[logged.task], report.judge
+    config, recorder = _grader_config(logged), Recorder(lambda: 0.0)
+    evidence = Evidence(trial_input, transcript, outcome)
+    graders = tuple(_graders(logged, config))
+    grades = tuple(
+        [
+            await each.grade(evidence, published_judges(each.label, metrics, judge, recorder))
+            for each in graders
+        ]
+    )
+    # Everything but the trial that each grade depends on, by its label.
+    rulers = {
+        each.label: [each.label, config, version_of(each.grader), judge if each.label in JUDGED else ""]
+        for each in graders
+    }
     transcript = replace(transcript, events=(*transcript.events, *recorder.transcript().events))
     score = trial_score((grade.score, grade.weight) for grade in grades)
-    ending = _ending(grades)
+    # As the engine names the ending of a trial of a capability suite.
+    ending: Ending = "passed" if all(grade.passed is not False for grade in grades) else "missed"
+    if all(grade.score is None for grade in grades):
+        ending = "errored"
     return Trial(
         key=TrialKey(NAME, logged.task, AGENT, run.model, "", 1),
         attempt=1,
@@ -251,7 +244,7 @@ async def _trial(
         grades=grades,
         transcript=transcript,
         outcome=outcome,
-        digests=_digests(run, logged, trial_input, graders.rulers(published.judge)),
+        digests=_digests(run, logged, trial_input, rulers),
         kind=KIND,
         bucket=logged.level,
         file=f"evals/{NAME}/{task_file(task.level, task.id)}" if task else "",
@@ -262,13 +255,6 @@ async def _trial(
         started_at=logged.started_at,
         seconds=float(log.get("execution_time") or 0),
     )
-
-
-def _ending(grades: Sequence[Grade]) -> Ending:
-    """Name the ending as the engine does for a trial of a capability suite."""
-    if all(grade.score is None for grade in grades):
-        return "errored"
-    return "passed" if all(grade.passed is not False for grade in grades) else "missed"
 
 
 def _digests(
