@@ -220,24 +220,24 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {}, {"digests": {"model": "n"}}, "the model claude: m in A, n in B"),
     "what a task asks": (
         {}, {"task": "a", "model": "gpt", "digests": {"input": "other"}},
-        "s/a does not have the same input in A and B"),
+        "the input of s/a: in in A, other in B"),
     "a task's graders": (
         {}, {"task": "a", "model": "gpt", "digests": {"ruler": "other"}},
-        "s/a does not have the same graders in A and B"),
+        "the graders of s/a: r in A, other in B"),
     "a model's id": (
         {}, {"header": {"models": (RunModel("claude", "openai/gpt-9"),)}},
-        "the model claude is anthropic/claude-x in A, openai/gpt-9 in B"),
+        "the model claude: anthropic/claude-x in A, openai/gpt-9 in B"),
     "prices": (
         {"header": {"prices": RunPrices("litellm 1.80")}},
         {"header": {"prices": RunPrices("litellm 1.81", {"claude": "2026-11-01"})}},
-        "the price of claude is litellm 1.80 in A, the user's own, as of 2026-11-01 in B"),
+        "the price of claude: litellm 1.80 in A, the user's own, as of 2026-11-01 in B"),
     "a seed": ({}, {"header": {"seed": 7}}, "the seed: 0 in A, 7 in B"),
     "judges": ({}, {"header": {"judges": ()}}, "the judges: claude (anthropic/claude-x) in A, none in B"),
     "a user": (
         {"header": {"user": "openai/u"}}, {}, "the model that plays users: openai/u in A, none in B"),
     "a kind": (
         {}, {"header": {"suites": (RunSuite("s", "regression", "card"),)}},
-        "the suite s is capability, agent card, threshold 1 in A, regression, agent card, threshold 1 in B"),
+        "the suite s: capability, agent card, threshold 1 in A, regression, agent card, threshold 1 in B"),
     "recording": (
         {"header": {"record": "none"}, "tool_tape": TapeCounts(1)},
         {"header": {"record": "all"}, "tool_tape": TapeCounts(recorded=1)},
@@ -254,7 +254,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"header": {"repetition_rule": RepetitionRule(2, 6)}}, {},
         "s with claude: a look at A alone decided its repetitions, and trials of it are in B"),
     "regrading": ({}, {"header": {"regraded": ("C",)}}, "regrading: False in A, True in B"),
-    "gates": ({"gate": 0.5}, {"gate": 0.6}, "the gate of s is not the same in A and B"),
+    "gates": ({"gate": 0.5}, {"gate": 0.6}, 'the gate of s: {"score":0.5} in A, {"score":0.6} in B'),
     "a shard and none": ({"header": {"shards": SHARD}}, {}, "A is shard 1 of 2, and B is no shard"),
     "shards of other matrices": (
         {"header": {"shards": SHARD}}, {"header": {"shards": replace(SHARD, numbers=(2,), total=4)}},

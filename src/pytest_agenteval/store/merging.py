@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
+from pytest_agenteval.store.journal_entry import NO_TAPE, JournalEntry, TranscriptLocation
 from pytest_agenteval.store.record_files import VERSION, replace_json
 from pytest_agenteval.store.run_documents import (
     AUDIT,
@@ -47,6 +46,8 @@ from pytest_agenteval.store.run_folder import (
 )
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import pluralize
+from pytest_agenteval.text.json_values import compact_json
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 NOWHERE = TranscriptLocation("", 0, 0)
@@ -122,46 +123,75 @@ def are_equal(entry: JournalEntry, other: JournalEntry | None) -> bool:
     return other is not None and replace(entry, location=NOWHERE) == replace(other, location=NOWHERE)
 
 
+def obstacles(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield what keeps these runs from being joined, also with ``--partial``."""
+    yield from _shard_obstacles(runs)
+    first: dict[str, tuple[Run, Any]] = {}
+    different: dict[str, str] = {}
+    for run in runs:
+        for what, value in _fixed(run):
+            other, before = first.setdefault(what, (run, value))
+            if before != value and other is not run:
+                different.setdefault(what, f"{what}: {before} in {other.name}, {value} in {run.name}")
+    yield from different.values()
+    yield from _trials_in_two(runs)
+    yield from _looked_at(runs)
+    yield from _other_code(runs)
+
+
 # Digests of a task that must be equal in two runs, with the authors' words for them.
 SAME = {"input": "input", "fixture": "starting workspace", "ruler": "graders", "settings": "settings"}
 
 
-def obstacles(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield what keeps these runs from being joined, also with ``--partial``."""
-    formats = [(run.name, read_json(run.folder / HEADER).get("v", VERSION)) for run in runs]
-    yield from _differ("the format of its files", formats)
-    yield from _of_shards(runs)
-    yield from _headers(runs)
-    # The joined run has one result for each name, so a name must mean the same in all runs.
-    models = [(run, model.name, model.id) for run in runs for model in run.header.models]
-    yield from _named_twice("the model", models)
-    suites = [
-        (run, suite.name, f"{suite.kind}, agent {suite.agent}, threshold {suite.threshold:g}")
-        for run in runs
-        for suite in run.header.suites
-    ]
-    yield from _named_twice("the suite", suites)
-    yield from _named_twice("the price of", [each for run in runs for each in _prices(run)])
-    first: dict[str, tuple[Run, Mapping[str, Any]]] = {}
-    for run in runs:
-        for gate in read_gates(run.folder):
-            other, before = first.setdefault(gate.suite, (run, gate.gate))
-            if before != gate.gate:
-                yield f"the gate of {gate.suite} is not the same in {other.name} and {run.name}"
-    yield from _looked_at(runs)
-    first_trials: dict[Any, tuple[Run, JournalEntry]] = {}
+def _fixed(run: Run) -> Iterator[tuple[str, Any]]:
+    """Yield what has to be the same in all runs that have it, each with its name."""
+    header, folder = run.header, run.folder
+    judges = ", ".join(f"{judge.name} ({judge.id})" for judge in header.judges)
+    yield "the format of its files", read_json(folder / HEADER).get("v", VERSION)
+    yield "the seed", header.seed
+    yield "the judges", judges or "none"
+    yield "the model that plays users", header.user or "none"
+    yield "--agent-self-judge", header.self_judge
+    yield "regrading", bool(header.regraded)
+    yield "an audit", (folder / AUDIT).is_file()
+    if header.shards:
+        yield "the baseline", header.shards.baseline or "none"
+    if rule := header.repetition_rule:
+        yield "the rule of repetitions", f"{rule.low}..{rule.high}"
+    # How tools and chats are recorded matters only in a run that had something to record or replay.
+    if header.record and any(entry.tool_tape != NO_TAPE for entry in run.entries):
+        yield "--agent-record", header.record
+    is_taped = any(entry.chat_tape != NO_TAPE for entry in run.entries)
+    if header.record_chat and (is_taped or not all(model.offline for model in header.models)):
+        yield "--agent-record-chat", header.record_chat
+    for model in header.models:
+        yield f"the model {model.name}", model.id
+        if header.prices is not None and not model.offline:
+            own = header.prices.own.get(model.name, header.prices.own.get(model.id))
+            price = header.prices.table if own is None else f"the user's own, as of {own or 'no date'}"
+            yield f"the price of {model.name}", price
+    for suite in header.suites:
+        yield f"the suite {suite.name}", f"{suite.kind}, agent {suite.agent}, threshold {suite.threshold:g}"
+    for gate in read_gates(folder):
+        yield f"the gate of {gate.suite}", compact_json(gate.gate)
+    # Also if the runs tried a task with different models.
+    for entry in run.entries:
+        for name, words in SAME.items():
+            if digest := getattr(entry.digests, name):
+                yield f"the {words} of {entry.key.suite}/{entry.key.task}", digest
+
+
+def _trials_in_two(runs: Sequence[Run]) -> Iterator[str]:
+    first: dict[TrialKey, tuple[Run, JournalEntry]] = {}
     twice = []
     for run in runs:
         for entry in run.entries:
-            other, earlier = first_trials.setdefault(entry.key, (run, entry))
+            other, earlier = first.setdefault(entry.key, (run, entry))
             if other is not run:
                 results = "the same results" if are_equal(entry, earlier) else "different results"
                 twice.append(f"{entry.key.label} is in {other.name} and in {run.name}, with {results}")
     if twice:
-        more = len(twice) - 1
-        yield twice[0] + (f" (and {more} more {'trial' if more == 1 else 'trials'})" if more else "")
-    yield from _tasks(runs)
-    yield from _owners(runs)
+        yield twice[0] + (f" (and {pluralize(len(twice) - 1, 'more trial')})" if twice[1:] else "")
 
 
 def gaps(runs: Sequence[Run]) -> Iterator[str]:
@@ -182,29 +212,20 @@ def gaps(runs: Sequence[Run]) -> Iterator[str]:
             yield f"{words[0]} {', '.join(missing)} of {shards[0].total} {words[1]} not here"
 
 
-def _differ(what: str, values: Sequence[tuple[str, Any]]) -> Iterator[str]:
-    """Yield one sentence if the values, given with their runs' names, are not all the same."""
-    for (old, before), (new, after) in pairwise(values):
-        if before != after:
-            yield f"{what}: {before} in {old}, {after} in {new}"
-            return
-
-
-def _of_shards(runs: Sequence[Run]) -> Iterator[str]:
+def _shard_obstacles(runs: Sequence[Run]) -> Iterator[str]:
     parts = [(run, run.header.shards) for run in runs]
-    whole = next((run for run, shards in parts if shards is None), None)
     known = [(run, shards) for run, shards in parts if shards is not None]
     if not known:
         return
-    if whole is not None:
-        yield f"{known[0][0].name} is {known[0][1].title}, and {whole.name} is no shard"
-        return
-    if len({shards.total for _, shards in known}) > 1:
-        yield from _differ("shards", [(run.name, f"of {shards.total}") for run, shards in known])
-        return
     (first, expected), *others = known
+    if whole := next((run for run, shards in parts if shards is None), None):
+        yield f"{first.name} is {expected.title}, and {whole.name} is no shard"
+        return
     seen = dict.fromkeys(expected.numbers, first)
     for run, shards in others:
+        if shards.total != expected.total:
+            yield f"shards: of {expected.total} in {first.name}, of {shards.total} in {run.name}"
+            return
         for number in shards.numbers:
             if number in seen:
                 yield f"shard {number} of {shards.total} is here twice: {seen[number].name} and {run.name}"
@@ -215,56 +236,6 @@ def _of_shards(runs: Sequence[Run]) -> Iterator[str]:
                 "and to be told the same"
             )
             return
-    yield from _differ("the baseline", [(run.name, shards.baseline or "none") for run, shards in known])
-
-
-HEADERS: Mapping[str, Callable[[RunHeader], Any]] = {
-    "the seed": lambda header: header.seed,
-    "the judges": lambda header: ", ".join(f"{judge.name} ({judge.id})" for judge in header.judges) or "none",
-    "the model that plays users": lambda header: header.user or "none",
-    "--agent-self-judge": lambda header: header.self_judge,
-    "regrading": lambda header: bool(header.regraded),
-}
-
-
-def _headers(runs: Sequence[Run]) -> Iterator[str]:
-    for what, value in HEADERS.items():
-        yield from _differ(what, [(run.name, value(run.header)) for run in runs])
-    rules = [(run.name, rule) for run in runs if (rule := run.header.repetition_rule)]
-    yield from _differ("the rule of repetitions", [(run, f"{rule.low}..{rule.high}") for run, rule in rules])
-    # How tools and chats are recorded matters only in a run that had something to record or replay.
-    taped = [(run.name, run.header.record) for run in runs if run.header.record and _taped(run, "tool_tape")]
-    yield from _differ("--agent-record", taped)
-    chats = [
-        (run.name, run.header.record_chat)
-        for run in runs
-        if run.header.record_chat
-        and (_taped(run, "chat_tape") or any(not model.offline for model in run.header.models))
-    ]
-    yield from _differ("--agent-record-chat", chats)
-    yield from _differ("an audit", [(run.name, (run.folder / AUDIT).is_file()) for run in runs])
-
-
-def _taped(run: Run, which: str) -> bool:
-    tapes = (getattr(entry, which) for entry in run.entries)
-    return any(tape.hits or tape.misses or tape.recorded for tape in tapes)
-
-
-def _prices(run: Run) -> Iterator[tuple[Run, str, str]]:
-    prices = run.header.prices
-    for model in run.header.models if prices is not None else ():
-        if prices is not None and not model.offline:
-            own = prices.own.get(model.name, prices.own.get(model.id))
-            price = prices.table if own is None else f"the user's own, as of {own or 'no date'}"
-            yield run, model.name, price
-
-
-def _named_twice(what: str, named: Sequence[tuple[Run, str, str]]) -> Iterator[str]:
-    first: dict[str, tuple[Run, str]] = {}
-    for run, name, value in named:
-        other, before = first.setdefault(name, (run, value))
-        if before != value:
-            yield f"{what} {name} is {before} in {other.name}, {value} in {run.name}"
 
 
 def _looked_at(runs: Sequence[Run]) -> Iterator[str]:
@@ -280,63 +251,32 @@ def _looked_at(runs: Sequence[Run]) -> Iterator[str]:
                 return
 
 
-def _tasks(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield what differs for one task between two runs, also if they tried it with different models."""
-    first: dict[tuple[str, ...], tuple[Run, str]] = {}
-    reported = set()
+def _other_code(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield agents, models and graders of which two runs have no version in common."""
+    seen: dict[str, tuple[Run, set[str]]] = {}
     for run in runs:
-        for entry in run.entries:
-            for name, words in SAME.items():
-                digest = getattr(entry.digests, name)
-                key = (*entry.key[:3], name)
-                other, before = first.setdefault(key, (run, digest)) if digest else (run, digest)
-                if before != digest and key not in reported:
-                    reported.add(key)
-                    place = f"{entry.key.suite}/{entry.key.task}"
-                    yield f"{place} does not have the same {words} in {other.name} and {run.name}"
+        versions: dict[str, set[str]] = defaultdict(set)
+        for what, version in _versions(run):
+            versions[what].add(version)
+        for what, values in versions.items():
+            other, before = seen.setdefault(what, (run, values))
+            if not before & values:
+                sides = [", ".join(sorted(side)) for side in (before, values)]
+                yield f"{what}: {sides[0]} in {other.name}, {sides[1]} in {run.name}"
+            seen[what] = (run, values)
 
 
-def _owners(runs: Sequence[Run]) -> Iterator[str]:
-    for what, values_of in (("code of the agent", _codes), ("model", _models), ("grader", _versions)):
-        seen: dict[str, list[tuple[Run, set[str]]]] = defaultdict(list)
-        for run in runs:
-            for name, values in values_of(run).items():
-                seen[name].append((run, values))
-        for name, found in seen.items():
-            for (old, before), (new, after) in pairwise(found):
-                if not before & after:
-                    sides = (", ".join(sorted(side)) for side in (before, after))
-                    yield f"the {what} {name}: {next(sides)} in {old.name}, {next(sides)} in {new.name}"
-                    break
-
-
-def _codes(run: Run) -> Mapping[str, set[str]]:
-    codes: dict[str, set[str]] = defaultdict(set)
-    for entry in run.entries:
-        if entry.digests.code:
-            codes[f"{entry.key.agent} of {entry.key.suite}"].add(entry.digests.code)
-    return codes
-
-
-def _models(run: Run) -> Mapping[str, set[str]]:
-    """Return the digests of each real model, its parameters and prices.
-
-    Offline models are left out: their agents may call models of their own.
-    """
+def _versions(run: Run) -> Iterator[tuple[str, str]]:
+    # Offline models are left out: their agents may call models of their own.
     real = {model.name for model in run.header.models if not model.offline}
-    models: dict[str, set[str]] = defaultdict(set)
     for entry in run.entries:
-        if entry.digests.model and entry.key.model in real and not entry.own_models:
-            models[entry.key.model].add(entry.digests.model)
-    return models
-
-
-def _versions(run: Run) -> Mapping[str, set[str]]:
-    versions: dict[str, set[str]] = defaultdict(set)
-    for entry in run.entries:
-        for label, ruler in entry.digests.graders.items():
-            versions[f"{label} of {entry.key.suite}"].add(f"version {ruler.rpartition(':')[0]}")
-    return versions
+        suite, digests = entry.key.suite, entry.digests
+        if digests.code:
+            yield f"the code of the agent {entry.key.agent} of {suite}", digests.code
+        if digests.model and entry.key.model in real and not entry.own_models:
+            yield f"the model {entry.key.model}", digests.model
+        for label, ruler in digests.graders.items():
+            yield f"the grader {label} of {suite}", f"version {ruler.rpartition(':')[0]}"
 
 
 # A suite, a model, a variant and a bucket.
