@@ -74,10 +74,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.graders.judge.verdicts import Vote as Vote
     from pytest_agenteval.graders.matchers import Matcher as Matcher
     from pytest_agenteval.graders.matchers import matcher_of as matcher_of
-    from pytest_agenteval.loop.gepa_adapter import CandidateRefused as CandidateRefused
-    from pytest_agenteval.loop.gepa_adapter import GEPAAdapter as GEPAAdapter
-    from pytest_agenteval.loop.gepa_adapter import GEPATask as GEPATask
-    from pytest_agenteval.loop.gepa_adapter import TaskTrials as TaskTrials
     from pytest_agenteval.records.evidence import UNDECIDED as UNDECIDED
     from pytest_agenteval.records.evidence import Answer as Answer
     from pytest_agenteval.records.evidence import Check as Check
@@ -226,7 +222,6 @@ _NAMES = {
     "graders.judge.rubric": "Dimension read_rubric read_rubric_file Rubric",
     "graders.judge.verdicts": "Judgement UnreadableReply Verdict Vote",
     "graders.matchers": "Matcher matcher_of",
-    "loop.gepa_adapter": "CandidateRefused GEPAAdapter GEPATask TaskTrials",
     "records.evidence": "Answer Check Evidence FileText Grade Outcome Tree TreeDiff UNDECIDED",
     "records.limits": "Budget Clock",
     "records.plan": (

@@ -51,7 +51,6 @@ ELSEWHERE = {
     "merge": "test_merge.py",
     "calibrate": "test_calibrate.py",
     "improve": "test_improve.py",
-    "gepa": "test_gepa.py",
 }
 """Verbs that start pytest, or make a run: where their documents are looked at, beside what costs seconds."""
 
@@ -183,7 +182,7 @@ def test_what_may_be_promoted_is_told_with_its_figures(capsys: pytest.CaptureFix
     assert (ready["name"], ready["trials"], ready["lacks"], suite["tasks"]) == ("b", 1, "", ["b"])
     assert lacking["lacks"].startswith("2 of 3 trials missed")
     assert (suite["runs"], suite["change"]["written"]) == ([OLD], False)
-    assert "+regression: {tasks: [a, b]}" in suite["change"]["diff"]
+    assert "+- b" in suite["change"]["diff"]
     assert [(each["name"], each["missed"], each["trials"]) for each in lapsed["lapses"]] == [("a", 1, 3)]
     changed = {each["name"]: (each["before"], each["after"]) for each in file["changed"]}
     assert changed["s/b[rules]"] == ([1.0], [1.0, None])

@@ -65,7 +65,6 @@ OF_PROCESSES: Mapping[str, str] = {
     "audit": "audit evals/strict",
     "calibrate": "calibrate evals/calibration/tidy.calibration.yaml --judge=perfect,inverted",
     "improve": "improve evals/prompted --prompts prompts/*.md --rounds 1 --coding-agent 'python improver.py'",
-    "gepa": "gepa evals/prompted --prompts prompts/*.md --reflection 'python reflection.py' --max-trials 12",
 }
 GIT = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
 
@@ -129,8 +128,7 @@ def documents_of_processes(scratch: Scratch) -> dict[str, str]:
             started(folder, ["git", *GIT, *words])
         printed = started(folder, ["agenteval", *shlex.split(command), "--json", "document.json"])
         document = (folder / "document.json").read_text(encoding="utf-8")
-        ours = re.sub(r"(?m)^gepa: .*\n?", "", str(printed))
-        texts[f"{name}.txt"] = f"$ agenteval {command}\n{steady(ours, folder)}"
+        texts[f"{name}.txt"] = f"$ agenteval {command}\n{steady(str(printed), folder)}"
         texts[f"{name}.txt"] += f"\ndocument: {against_schema(command, document)}"
         texts[f"{name}.json"] = steady_document(document, folder)
     return texts

@@ -1,4 +1,4 @@
-"""``agenteval feedback``, ``improve`` and ``gepa``: changing prompts by what runs teach."""
+"""``agenteval feedback`` and ``improve``: changing prompts by what runs teach."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import glob
 import json
 import os
 import shutil
-import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from msgspec.structs import replace
 
@@ -24,7 +22,6 @@ from pytest_agenteval.cli.console import (
     find_named_run,
     positive_int,
     positive_seconds,
-    print_lines,
     print_unreadable,
     write_document,
     write_text,
@@ -33,25 +30,14 @@ from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound,
 from pytest_agenteval.processes.signals import signals_as_ctrl_c
 from pytest_agenteval.store.run_folder import LATEST
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
-from pytest_agenteval.text.formatting import StyledLine, format_duration, format_figure, one_line, pluralize
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import format_duration, one_line, pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
-
-if TYPE_CHECKING:
-    from pytest_agenteval.loop.gepa_adapter import GEPAAdapter, GEPADocument
-
 
 NOTHING_KEPT, NOT_CONFIRMED, INTERRUPTED = 1, 3, 130
 ROUNDS, REPETITIONS, CODING_TIMEOUT = 5, 3, 1800.0
 WIDTH, STEP = 100, 9
 MOST_LINE = 1000
-
-NOTHING_BETTER = 1
-# After this many questions in a row that COMMAND does not answer, no more money is spent.
-MOST_UNANSWERED = 3
-MOST_GEPA_LINE = 200
-# After this many refused candidates in a row the optimizer is ended.
-MOST_REFUSED = 5
 
 
 def improve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -229,174 +215,6 @@ class _ProgressLines:
 
 def _safe_line(text: str) -> str:
     return KNOWN_SECRETS.text(one_line(text, MOST_LINE))
-
-
-def gepa_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Have gepa's optimizer rewrite prompt files on the dev split, and leave the best candidate in them. "
-        "The best of many looks better than it is: let `agenteval improve` confirm it, with this as its "
-        "--coding-agent. What stands behind -- goes to pytest, as in -- --agent-model=claude."
-    )
-    add = parser.add_argument
-    add("suite", metavar="SUITE", help="a suite's name, its folder or file")
-    add("--prompts", nargs="+", action="extend", required=True, metavar="GLOB", help="the prompt files")
-    add("--reflection", required=True, metavar="COMMAND", help="is given a question about a prompt on its standard input, and prints the answer: llm -m claude")  # fmt: skip  # noqa: E501
-    add(
-        "--max-trials",
-        type=positive_int,
-        default=300,
-        metavar="N",
-        help="no candidate is begun after so many (300)",
-    )
-    add("--repetitions", type=positive_int, default=1, metavar="N", help="how often each task is tried (1)")
-    add("--timeout", type=positive_seconds, default=300.0, metavar="S", help="seconds that COMMAND has for an answer (300)")  # fmt: skip  # noqa: E501
-    add("--seed", type=int, default=0, metavar="N", help="the seed of everything that gepa draws (0)")
-    add_results_option(parser)
-    add_json_option(parser)
-    parser.set_defaults(pytest_options=())
-
-
-def gepa(args: argparse.Namespace) -> int:
-    """Optimize the prompt files; 0 where they now hold a candidate that scores better, 1 where none did."""
-    try:
-        from gepa import optimize  # type: ignore[attr-defined]  # it has no __all__
-    except ImportError:
-        raise UsageMistake(
-            "agenteval gepa needs gepa: expected it installed; found none; "
-            "pip install 'pytest-agenteval[gepa]'"
-        ) from None
-    from pytest_agenteval.loop.gepa_adapter import GEPADocument
-    from pytest_agenteval.loop.improve.coding_agent import missing_command
-
-    if missing := missing_command(args.reflection, Path.cwd()):
-        raise UsageMistake(f"--reflection: there is no command {missing!r}")
-    adapter, reflection = _adapter(args), _Reflection(args.reflection, args.timeout)
-    optimizer: Callable[..., Any] = optimize
-    result = optimizer(
-        seed_candidate=adapter.seed_candidate,
-        trainset=adapter.trainset,
-        valset=adapter.valset,
-        adapter=adapter,
-        reflection_lm=reflection,
-        stop_callbacks=[
-            lambda _: adapter.trials >= args.max_trials or adapter.refused_in_a_row >= MOST_REFUSED,
-            lambda _: reflection.is_given_up,
-        ],
-        # A candidate is refused by an exception of the adapter; gepa is to go on with others.
-        raise_on_exception=False,
-        logger=_GEPALog(),
-        seed=args.seed,
-    )
-    best = result.best_idx
-    # Without answers there was no other candidate: that is a failure, and no result.
-    if reflection.is_given_up and best == 0:
-        raise AgentEvalError(f"{reflection.failure} ({MOST_UNANSWERED} questions in a row)")
-    document = GEPADocument(
-        suite=args.suite,
-        candidates=result.num_candidates,
-        refused=adapter.refused,
-        trials=adapter.trials,
-        score_before=result.val_aggregate_scores[0],
-        score_best=result.val_aggregate_scores[best],
-        validation_tasks=len(adapter.valset),
-        changed=tuple(
-            path for path, text in result.candidates[best].items() if text != adapter.seed_candidate[path]
-        ),
-    )
-    adapter.write(result.candidates[best])
-    if args.json:
-        write_document(args.json, document)
-    if args.json != STDOUT:
-        print_lines(map(StyledLine, _gepa_lines(document)))
-    return 0 if document.changed else NOTHING_BETTER
-
-
-def _adapter(args: argparse.Namespace) -> GEPAAdapter:
-    from pytest_agenteval.cli.suite_files import one_suite
-    from pytest_agenteval.loop.gepa_adapter import GEPAAdapter
-
-    here = Path.cwd()
-    paths = [path for glob in args.prompts for path in here.glob(glob) if path.is_file()]
-    files = {path.relative_to(here).as_posix() for path in paths}
-    if not files:
-        raise UsageMistake(
-            f"--prompts: expected files below {here}; found none like {', '.join(args.prompts)}"
-        )
-    return GEPAAdapter(
-        one_suite(args.suite).path.parent,
-        sorted(files),
-        options=args.pytest_options,
-        repetitions=args.repetitions,
-        results=args.results,
-        seed=args.seed,
-    )
-
-
-class _GEPALog:
-    """Writes gepa's own log to the standard error, one line for each message."""
-
-    def log(self, message: str) -> None:
-        # The message before a traceback says what happened.
-        if not message.startswith("Traceback"):
-            print(f"gepa: {one_line(message, MOST_GEPA_LINE)}", file=sys.stderr)
-
-
-class _Reflection:
-    """Answers gepa's questions by the user's command; given up where it answers none of several in a row."""
-
-    def __init__(self, command: str, timeout: float) -> None:
-        self._command, self._timeout = command, timeout
-        self._unanswered: dict[str, str] = {}
-
-    @property
-    def is_given_up(self) -> bool:
-        """Whether so many questions in a row had no answer that further ones are not worth trying."""
-        return len(self._unanswered) >= MOST_UNANSWERED
-
-    @property
-    def failure(self) -> str:
-        return next(reversed(self._unanswered.values()), "")
-
-    def __call__(self, prompt: Any) -> str:
-        """Answer one question; raises AgentEvalError where the command gives no answer."""
-        text = prompt if isinstance(prompt, str) else "\n\n".join(str(part["content"]) for part in prompt)
-        failure = ""
-        try:
-            done = subprocess.run(
-                self._command,
-                shell=True,
-                input=text,
-                capture_output=True,
-                text=True,
-                encoding="utf-8",
-                timeout=self._timeout,
-            )
-            if done.returncode:
-                last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-                failure = f" ended with exit status {done.returncode}: {one_line(last, MOST_GEPA_LINE)}"
-        except subprocess.TimeoutExpired:
-            failure = f": no answer within {self._timeout:g} s"
-        if failure:
-            self._unanswered[text] = f"--reflection{failure}"
-            raise AgentEvalError(self._unanswered[text])
-        self._unanswered.clear()
-        return done.stdout
-
-
-def _gepa_lines(document: GEPADocument) -> Sequence[str]:
-    tried = (
-        f"{pluralize(document.candidates, 'candidate')}, {document.refused} refused, "
-        f"{pluralize(document.trials, 'trial')}"
-    )
-    half = f"over {pluralize(document.validation_tasks, 'task')} of split dev"
-    if not document.changed:
-        return [f"nothing better than {format_figure(document.score_before)} {half}: {tried}"]
-    scores = f"{format_figure(document.score_before)} -> {format_figure(document.score_best)}"
-    return [
-        f"{scores} {half}: {tried}",
-        f"changed: {', '.join(document.changed)}",
-        "The best of several looks better than it is: agenteval improve confirms it on held-out tasks.",
-    ]
 
 
 def feedback_arguments(parser: argparse.ArgumentParser) -> None:

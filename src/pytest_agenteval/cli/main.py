@@ -44,7 +44,6 @@ VERBS: Mapping[str, str] = {
     "feedback": "what a run teaches whoever changes the prompts",
     "improve": "let a coding agent change prompts; held-out tasks confirm it",
     "audit": "do tasks and their graders see what is wrong?",
-    "gepa": "have gepa's optimizer rewrite prompts on the dev split",
 }
 
 # Verbs that share another verb's module.
@@ -53,7 +52,6 @@ MODULES: Mapping[str, str] = {
     "baseline": "compare",
     "demote": "promote",
     "feedback": "improve",
-    "gepa": "improve",
     "guide": "project_files",
     "import": "init",
     "leaks": "validate",

@@ -41,7 +41,6 @@ DOCUMENTS: Mapping[str, str] = {
     "feedback": "loop.feedback.content:Feedback",
     "improve": "loop.improve.progress:Improvement",
     "audit": "reports.audit_report:Audit",
-    "gepa": "loop.gepa_adapter:GEPADocument",
 }
 """What verbs write with ``--json``: a document's class, or a function that gives its schema."""
 
