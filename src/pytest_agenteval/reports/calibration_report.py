@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 from pytest_agenteval.compare.scoring.agreement import AT_MOST, METRICS
 from pytest_agenteval.records.transcript import (
@@ -41,15 +41,7 @@ SCORED_METRIC = "scored"
 
 JsonObject = Mapping[str, Any]
 
-
-FIGURES = {
-    "spearman": "spearman",
-    "pearson": "pearson",
-    "mae": "MAE",
-    "within": "within",
-    "kappa": "kappa",
-    "alpha": "alpha",
-}
+FIGURES = {name: name for name in ("spearman", "pearson", "mae", "within", "kappa", "alpha")} | {"mae": "MAE"}
 """The figures of the table, each with its title; the file and the page have more."""
 
 
@@ -71,9 +63,10 @@ def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[Styl
         lines += [StyledLine(INDENT + shorten_middle(_judge_label(data, judge), width - len(INDENT)))]
         columns = []
         for agreement in _agreements(data, judge):
-            cells = (_figure_cell(agreement["figures"][metric]) for metric in FIGURES)
+            figures = (agreement["figures"][metric] for metric in FIGURES)
+            cells = (f"{format_statistic(each['value'])} {_format_interval(each)}" for each in figures)
             name = shorten_middle(agreement["dimension"], MOST_NAME)
-            columns.append(TableColumn(name, (str(agreement["scored"]), *cells)))
+            columns.append(TableColumn(name, (str(agreement["scored"]), *map(str.strip, cells))))
         table = ReportTable("", "value, 95 %", ("scored", *FIGURES.values()), (tuple(columns),))
         lines += body_lines(table, width, indent=2 * INDENT)
         lines += [line for note in _judge_notes(data, judge) for line in wrapped_lines(note, width, "dim")]
@@ -104,9 +97,16 @@ def _format_threshold(threshold: JsonObject) -> str:
     return f"{threshold['metric']} of {threshold['dimension']} {threshold['threshold']:g} {side}"
 
 
+def _format_found(threshold: JsonObject) -> str:
+    """Write what was found for a threshold: a figure, or a number of examples."""
+    value = threshold["found"]["value"]
+    is_count = threshold["metric"] == SCORED_METRIC and value is not None
+    return f"{value:.0f}" if is_count else _format_estimate(threshold["found"])
+
+
 def format_shortfall(threshold: JsonObject) -> str:
     """Write what a threshold requires and what was found, with enough digits to show the difference."""
-    value, text = threshold["found"]["value"], _format_threshold_value(threshold)
+    value, text = threshold["found"]["value"], _format_found(threshold)
     is_figure = threshold["metric"] != SCORED_METRIC and value is not None
     # 0.6996 is written as 0.70: "0.7 or more (found 0.70)" would look reached.
     if is_figure and float(format_statistic(value)) == threshold["threshold"]:
@@ -126,23 +126,16 @@ def format_statistic(value: float | None) -> str:
     return format_figure(abs(value) if value is not None and -0.005 < value < 0 else value)
 
 
-def _format_threshold_value(threshold: JsonObject) -> str:
-    """Write what was found for a threshold: a figure, or a number of examples."""
-    estimate = threshold["found"]
-    is_count = threshold["metric"] == SCORED_METRIC and estimate["value"] is not None
-    return f"{estimate['value']:.0f}" if is_count else _format_estimate(estimate)
-
-
 def _format_estimate(estimate: JsonObject) -> str:
     """Write a figure with its interval, ``0.55, 0.31 to 0.72``, or why there is no figure or no interval."""
     if estimate["value"] is None:
         return f"none: {estimate['reason']}"
-    beside = _format_estimate_interval(estimate, " to ") or estimate.get("reason", "")
+    beside = _format_interval(estimate, " to ") or estimate.get("reason", "")
     value = format_statistic(estimate["value"])
     return f"{value}, {beside}" if beside else value
 
 
-def _format_estimate_interval(estimate: JsonObject, between: str = "-") -> str:
+def _format_interval(estimate: JsonObject, between: str = "-") -> str:
     if "low" not in estimate:
         return ""
     # Correlations and agreements may lie below 0, where a dash between the ends would look like a minus.
@@ -156,16 +149,12 @@ def _format_noise(noise: JsonObject) -> str:
     spread, flips = noise["spread"], noise["flips"]
     if spread["value"] is None:
         return f"noise not known: {spread['reason']}"
-    beside = _format_estimate_interval(spread, " to ") or spread.get("reason", "")
+    beside = _format_interval(spread, " to ") or spread.get("reason", "")
     interval = f" ({beside})" if beside else ""
     deviation = f"standard deviation {format_statistic(spread['value'])}{interval}"
     between = f" ({flips['low']:.0%} to {flips['high']:.0%})" if "low" in flips else ""
     share = f"{flips['value']:.0%} of {pluralize(noise['examples'], 'example')}{between}"
     return f"{deviation}; {share} flip between pass and fail"
-
-
-def _figure_cell(estimate: JsonObject) -> str:
-    return f"{format_statistic(estimate['value'])} {_format_estimate_interval(estimate)}".strip()
 
 
 def _agreements(data: JsonObject, judge: str) -> list[JsonObject]:
@@ -216,13 +205,13 @@ def _panel_notes(data: JsonObject) -> Iterator[str]:
 
 def _threshold_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
     thresholds = data["thresholds"]
-    # Without a threshold a calibration fails for one reason only.
-    if not thresholds and not data["passed"]:
-        yield StyledLine(f"{INDENT}not passed: a judge's replies cannot be read", "red")
-    elif not thresholds:
-        yield StyledLine(f"{INDENT}no threshold: nothing had to be reached", "dim")
-    elif data["passed"]:
+    if thresholds and data["passed"]:
         yield StyledLine(f"{INDENT}{pluralize(len(thresholds), 'threshold')} reached")
+    elif not thresholds:
+        # Without a threshold a calibration fails for one reason only.
+        passed = StyledLine(f"{INDENT}no threshold: nothing had to be reached", "dim")
+        failed = StyledLine(f"{INDENT}not passed: a judge's replies cannot be read", "red")
+        yield passed if data["passed"] else failed
     for threshold in thresholds:
         if not threshold["reached"]:
             yield from wrapped_lines(f"not reached: {format_shortfall(threshold)}", width, "red")
@@ -245,7 +234,8 @@ def _disagreement_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
 
 
 SIDE = 100.0
-"""The side of a plot; positions in it are percents."""
+"""The side of a plot; positions in it, and in the bars of figures, are percents."""
+
 SMALLEST, LARGEST, GROWTH = 1.5, 5.5, 0.7
 METRIC_TITLES: Mapping[str, str] = {
     "spearman": "Spearman",
@@ -260,33 +250,6 @@ METRIC_TITLES: Mapping[str, str] = {
     "decided": "Decided",
 }
 FROM_ZERO = frozenset({"mae", "within", "decided"})
-
-
-class PlotDot(NamedTuple):
-    """All scores at one place of a plot, in percents from its lower left corner."""
-
-    x: float
-    y: float
-    radius: float
-    source: str
-    says: str
-
-
-class FigureBar(NamedTuple):
-    """A figure in a row of a table, its interval as a bar; places are percents, None where there is none."""
-
-    title: str
-    explained: str
-    value: str
-    interval: str
-    reason: str
-    at: float | None
-    low: float | None
-    high: float | None
-    zero: float
-    threshold: float | None
-    reached: bool
-    threshold_text: str
 
 
 def calibration_page(data: JsonObject) -> str:
@@ -309,9 +272,7 @@ def calibration_page(data: JsonObject) -> str:
         names=[_judge_model_label(judge) for judge in data["judges"]],
         # What was constructed is never called a human label.
         label=f"{sources[0]} label" if len(sources) == 1 else "label",
-        thresholds=[
-            (each, _format_threshold(each), _format_threshold_value(each)) for each in data["thresholds"]
-        ],
+        thresholds=[(each, _format_threshold(each), _format_found(each)) for each in data["thresholds"]],
         sections=sections,
         number=format_statistic,
         count=len(data["disagreements"]),
@@ -356,7 +317,7 @@ def _card(data: JsonObject, dimension: str, judge: str, is_decisive: bool) -> di
     }
 
 
-def _dots(data: JsonObject, dimension: str, judge: str) -> Iterator[PlotDot]:
+def _dots(data: JsonObject, dimension: str, judge: str) -> Iterator[JsonObject]:
     """Put scores that lie at the same place into one dot, the more of them the larger."""
     places: Counter[tuple[float, float, str]] = Counter()
     for example in data["examples"]:
@@ -372,12 +333,14 @@ def _dots(data: JsonObject, dimension: str, judge: str) -> Iterator[PlotDot]:
     # Large dots are drawn first: small ones would disappear below them.
     for (x, y, source), count in sorted(places.items(), key=lambda place: -place[1]):
         # By the root of the count, so that the area of a dot and not its width grows with it.
-        radius = min(LARGEST, SMALLEST + GROWTH * sqrt(count - 1))
+        radius = round(min(LARGEST, SMALLEST + GROWTH * sqrt(count - 1)), 2)
         says = f"{source} label {format_statistic(x)}, score {format_statistic(y)}: {count}×"
-        yield PlotDot(SIDE * x, SIDE * y, round(radius, 2), source, says)
+        yield {"x": SIDE * x, "y": SIDE * y, "radius": radius, "source": source, "says": says}
 
 
-def _bar(name: str, estimate: JsonObject, threshold: JsonObject | None) -> FigureBar:
+def _bar(name: str, estimate: JsonObject, threshold: JsonObject | None) -> JsonObject:
+    """Give a figure in a row of a table, its interval as a bar; places are None where there is no figure."""
+
     def at(value: float | None) -> float | None:
         if value is None:
             return None
@@ -386,44 +349,35 @@ def _bar(name: str, estimate: JsonObject, threshold: JsonObject | None) -> Figur
         return round(100 * min(1.0, max(0.0, share)), 2)
 
     side = "at most" if name in AT_MOST else "at least"
-    return FigureBar(
-        title=METRIC_TITLES[name],
-        explained=METRICS[name],
-        value=format_statistic(estimate["value"]),
-        interval=_format_estimate_interval(estimate, " to "),
-        reason=estimate.get("reason", ""),
-        at=at(estimate["value"]),
-        low=at(estimate.get("low")),
-        high=at(estimate.get("high")),
-        zero=0.0 if name in FROM_ZERO else 50.0,
-        threshold=at(threshold["threshold"]) if threshold else None,
-        reached=not threshold or threshold["reached"],
-        threshold_text=f"{side} {threshold['threshold']:g}" if threshold else "",
-    )
+    return {
+        "title": METRIC_TITLES[name],
+        "explained": METRICS[name],
+        "value": format_statistic(estimate["value"]),
+        "interval": _format_interval(estimate, " to "),
+        "reason": estimate.get("reason", ""),
+        "at": at(estimate["value"]),
+        "low": at(estimate.get("low")),
+        "high": at(estimate.get("high")),
+        "zero": 0.0 if name in FROM_ZERO else 50.0,
+        "threshold": at(threshold["threshold"]) if threshold else None,
+        "reached": not threshold or threshold["reached"],
+        "threshold_text": f"{side} {threshold['threshold']:g}" if threshold else "",
+    }
 
 
-class Cell(NamedTuple):
-    """How often a label's category met a score's; ``shade`` is its share of the row, in percent."""
-
-    times: int
-    shade: int
-    agrees: bool
-
-
-class Heat(NamedTuple):
-    """The cells of a confusion, a row for each category of labels, and the categories' names."""
-
-    names: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-
-
-def _confusion_heat(confusion: JsonObject) -> Heat:
-    """Give a confusion with the shade of every cell, which is the share of its row."""
+def _confusion_heat(confusion: JsonObject) -> JsonObject:
+    """Give how often a label's category met a score's, with the share of its row in percent as a shade."""
     # Of its row and not of the whole: labels that are rare would otherwise have pale rows.
-    names = tuple(format_figure(category) for category in confusion["categories"])
+    names = [format_figure(category) for category in confusion["categories"]]
     rows = []
-    for place, row in enumerate(confusion["rows"]):
-        shades = (round(100 * count / sum(row)) if count else 0 for count in row)
-        cells = zip(row, shades, (place == other for other in range(len(row))), strict=True)
-        rows.append(tuple(map(Cell._make, cells)))
-    return Heat(names, tuple(zip(names, rows, strict=True)))
+    for place, (name, row) in enumerate(zip(names, confusion["rows"], strict=True)):
+        cells = [
+            {
+                "times": times,
+                "shade": round(100 * times / sum(row)) if times else 0,
+                "agrees": place == other,
+            }
+            for other, times in enumerate(row)
+        ]
+        rows.append((name, cells))
+    return {"names": names, "rows": rows}
