@@ -264,14 +264,13 @@ class EvalSession:
         if self.refusal:
             del items[:]
             return []
-        left_out: list[pytest.Item] = [item for item in trials if id(item) not in selected]
-        out = set(map(id, left_out))
-        items[:] = [item for item in items if id(item) not in out]
-        if self.settings.shard is not None:
-            self.sharded = shard_items(items, self.settings.shard)
-            items[:] = self.sharded.own
-            left_out += self.sharded.others
-        return left_out
+        left_out = [item for item in items if isinstance(item, PlannedItem) and id(item) not in selected]
+        items[:] = [item for item in items if not isinstance(item, PlannedItem) or id(item) in selected]
+        if self.settings.shard is None:
+            return [*left_out]
+        self.sharded = shard_items(items, self.settings.shard)
+        items[:] = self.sharded.own
+        return [*left_out, *self.sharded.others]
 
     def _interruptions(self, item: pytest.Item) -> tuple[int, bool]:
         # Items are sorted by this: a trial that hung or ended a process comes after all others.
@@ -317,15 +316,17 @@ class EvalSession:
             self.extra = ExtraItems(self.config, put_extra_last(items, between.low))
         self.selected = [item for item in items if isinstance(item, PlannedItem)]
         self.calibrations = [cast("CalibrationTest", item) for item in items if hasattr(item, "calibration")]
-        dry = self.config.getoption("collectonly", False)
-        if not dry and not self.refusal:
+        only_listed = self.config.getoption("collectonly", False)
+        if not only_listed and not self.refusal:
             self._check_options()
         if self.refusal:
-            self.selected, self.calibrations = [], []
             self._end_session()
             return
         self.tests = tuple(tests)
-        if not dry and self.earlier is not None and not hasattr(self.config, "workerinput"):
+        if only_listed:
+            return
+        is_worker = hasattr(self.config, "workerinput")
+        if self.earlier is not None and not is_worker:
             items.sort(key=self._interruptions)
         if self.settings.dry_run:
             return
@@ -334,16 +335,14 @@ class EvalSession:
         if self.sharded is not None:
             coming += self.sharded.all_trials[:1]
         # pytest runs nothing where something could not be collected; xdist's workers run the rest.
-        alone = not hasattr(self.config, "workerinput")
-        goes_on = not alone or self.config.option.continue_on_collection_errors
-        if coming and not dry and (goes_on or not coming[0].session.testsfailed):
+        goes_on = is_worker or self.config.option.continue_on_collection_errors
+        if coming and (goes_on or not coming[0].session.testsfailed):
             try:
                 self._begin_run()
             except OSError as failed:
                 why = failed.strerror or type(failed).__name__
                 place = f"results cannot be written to {self.folder.parent}: {why}"
                 self.refuse(UsageMistake(f"{place}; --agent-results=FOLDER names another place"))
-                self.selected, self.calibrations = [], []
                 self._end_session()
 
     def reuse_action(self, item: PlannedItem) -> ReuseAction:
@@ -370,6 +369,7 @@ class EvalSession:
 
     def _end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, which prints it."""
+        self.selected, self.calibrations = [], []
         if not hasattr(self.config, "workerinput"):
             # Otherwise "226 deselected" would stand above the error, as if -k had matched nothing.
             reporter = self.config.pluginmanager.get_plugin("terminalreporter")

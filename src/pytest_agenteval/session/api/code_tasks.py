@@ -163,55 +163,44 @@ TaskReference: TypeAlias = "str | Path | Mapping[str, Any] | Task"
 ROOT_MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
 
 
-class TaskChoice:
-    """Plans the task of a call; ``owner`` is the suite of tasks that are given as maps."""
+def plan_task(
+    registry: Registry,
+    root: Path,
+    given: TaskReference,
+    agent: AgentReference | None,
+    settings: Mapping[str, Any],
+    place: CodePlace,
+    owner: str = "",
+    id: str = "",
+) -> tuple[PlannedTask, tuple[str, ...]]:
+    """Plan the task of a call; give also the models that its suite names.
 
-    def __init__(self, registry: Registry, root: Path, here: Path, owner: str = "") -> None:
-        self._registry, self._root, self._here, self._owner = registry, root, here, owner
-
-    def of(
-        self,
-        given: TaskReference,
-        agent: AgentReference | None,
-        settings: Mapping[str, Any],
-        place: CodePlace,
-        id: str = "",
-    ) -> tuple[PlannedTask, tuple[str, ...]]:
-        """Plan the task; give also the models that its suite names. Raises UsageMistake or ProblemsFound."""
-        # ``id`` is given to a map that has none.
-        form = agent_config(agent, self._registry, self._root)
-        if isinstance(given, Mapping | Task):
-            return self._of_map(given, form, settings, place, id)
-        name, _, chosen = str(given).partition("::")
-        places = (self._here / name, self._root / name)
-        file = task_file(next((place for place in places if place.exists()), places[0]), str(given))
-        acting = None if form is None else _suite("python", form, place)
-        planned = _ChangedTasks(self._registry, self._root, acting, settings).tasks(file, named=True)
-        task, found = _one_of(planned, chosen, str(given))
-        # The suite's model belongs to the suite's own agent, so it is not used for an agent of the call.
-        return task, found.models if form is None else ()
-
-    def _of_map(
-        self,
-        given: Mapping[str, Any] | Task,
-        form: str | dict[str, Any] | None,
-        settings: Mapping[str, Any],
-        place: CodePlace,
-        id: str,
-    ) -> tuple[PlannedTask, tuple[str, ...]]:
+    ``owner`` is the suite of a task that is given as a map, and ``id`` its id where it has none. Raises
+    UsageMistake or ProblemsFound.
+    """
+    form = agent_config(agent, registry, root)
+    suite = _suite(owner or "python", form, place)
+    if isinstance(given, Mapping | Task):
         value = task_value(given)
         if "id" not in value:
             value["id"] = id or f"task-{text_digest(canonical_json(value.get('input', '')))[:8]}"
-        bucket = Path(self._owner).stem
-        loaded = _with_settings(read_task(value, place, self._registry, bucket=bucket), settings)
-        suite = _suite(self._owner or "python", form, place)
-        if not self._owner:
-            suite = replace(suite, name="")
-        folder = place.file.parent if place.file.is_file() else self._here
-        planned = Planner(self._registry, self._root).plan([loaded], LoadedSuite(suite, folder, in_code=True))
-        ((task, found),) = planned
-        cassette = self._root / "cassettes" / safe_id(task.id) if not self._owner else Path(task.cassette)
-        return replace(task, cassette=str(cassette)), found.models
+        loaded = _with_settings(read_task(value, place, registry, bucket=Path(owner).stem), settings)
+        loaded_suite = LoadedSuite(
+            suite if owner else replace(suite, name=""),
+            place.file.parent if place.file.is_file() else Path.cwd(),
+            in_code=True,
+        )
+        ((task, found),) = Planner(registry, root).plan([loaded], loaded_suite)
+        if not owner:
+            task = replace(task, cassette=str(root / "cassettes" / safe_id(task.id)))
+        return task, found.models
+    name, _, chosen = str(given).partition("::")
+    places = (Path.cwd() / name, root / name)
+    file = task_file(next((place for place in places if place.exists()), places[0]), str(given))
+    planner = _ChangedTasks(registry, root, suite if form is not None else None, settings)
+    task, found = _one_of(planner.tasks(file, named=True), chosen, str(given))
+    # The suite's model belongs to the suite's own agent, so it is not used for an agent of the call.
+    return task, found.models if form is None else ()
 
 
 class _ChangedTasks(Planner):

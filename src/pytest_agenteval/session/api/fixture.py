@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Coroutine, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from pytest_agenteval.engine.jobs import TrialJob
 from pytest_agenteval.records.plan import Plan
@@ -198,9 +199,9 @@ class AgentEval:
         place = RecordingPlace(
             cassette_folder(item) / name,
             environment.root,
-            mode_of("record", record, environment.record),
-            mode_of("record_chat", record_chat, environment.record_chat),
-            environment.live,
+            mode_of("record", record, environment.settings.record),
+            mode_of("record_chat", record_chat, environment.settings.record_chat),
+            bool(environment.settings.live),
             self._repetition,
             pytest_commands(item.nodeid),
             has_trial=item.get_closest_marker("agenteval") is not None,
@@ -224,25 +225,22 @@ class AgentEval:
 
 
 def _joined(transcripts: Sequence[Transcript]) -> Transcript:
-    first, *others = transcripts
-    for other in others:
-        first = Transcript(
-            (*first.messages, *other.messages),
-            (*first.calls, *other.calls),
-            (*first.asks, *other.asks),
-            (*first.events, *other.events),
-            first.usage + other.usage,
-            (*first.tools, *other.tools),
-        )
-    return first
+    def all_of(part: str) -> tuple[Any, ...]:
+        return tuple(chain.from_iterable(getattr(each, part) for each in transcripts))
+
+    usage = sum((each.usage for each in transcripts), NO_USAGE)
+    return Transcript(
+        messages=all_of("messages"),
+        calls=all_of("calls"),
+        asks=all_of("asks"),
+        events=all_of("events"),
+        usage=usage,
+        tools=all_of("tools"),
+    )
 
 
 def _sum(counts: Sequence[TapeCounts]) -> TapeCounts:
-    return TapeCounts(
-        sum(each.hits for each in counts),
-        sum(each.misses for each in counts),
-        sum(each.recorded for each in counts),
-    )
+    return TapeCounts(*(sum(figures) for figures in zip(*map(astuple, counts), strict=True)))
 
 
 def cassette_folder(item: pytest.Item) -> Path:

@@ -303,9 +303,9 @@ def record(name: str, *, record: str | None = None, record_chat: str | None = No
     place = RecordingPlace(
         environment.root / "cassettes" / name if isinstance(name, str) else Path(),
         environment.root,
-        mode_of("record", record, environment.record),
-        mode_of("record_chat", record_chat, environment.record_chat),
-        environment.live,
+        mode_of("record", record, environment.settings.record),
+        mode_of("record_chat", record_chat, environment.settings.record_chat),
+        bool(environment.settings.live),
         1,
         ways,
         prices=environment.prices,

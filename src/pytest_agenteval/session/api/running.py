@@ -37,14 +37,14 @@ from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.registration import get_registry, load_registry, open_configs
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.api.code_tasks import (
-    TaskChoice,
     TaskReference,
+    plan_task,
     project_root,
     read_task,
     task_file,
 )
 from pytest_agenteval.session.api.suite import AgentReference, CodePlace, GraderReference, calling_place
-from pytest_agenteval.session.planning.parametrization import PLAYERS
+from pytest_agenteval.session.planning.parametrization import is_player
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.suites import LoadedSuite
 from pytest_agenteval.session.settings import CHAT_MODES, TOOL_MODES, Settings
@@ -59,22 +59,24 @@ MOST_PLANS = 10_000
 class Environment:
     """Where trials from Python run: a script or a notebook, whose trials stand in no run.
 
-    ``record`` and ``record_chat`` are the modes where a call names none. ``keep_workspaces`` is the folder
-    that workspaces stay in, if any.
+    ``keep_workspaces`` is the folder that workspaces stay in, if any; ``script`` the command that starts the
+    script, which messages name.
     """
 
+    keep_workspaces = ""
+    script: str | None = None
+
     def __init__(self, registry: Registry, root: Path, settings: Settings) -> None:
-        self.registry, self.root, self.aliases, self.seed = registry, root, settings.aliases, settings.seed
-        self.record, self.record_chat = settings.record, settings.record_chat
-        self.live_setting = settings.live
-        self.prices: Prices = FrozenMap(settings.prices) if settings.prices else NO_PRICES
-        self.keep_workspaces = ""
-        self.script: str | None = None
+        self.registry, self.root, self.settings = registry, root, settings
 
     @property
-    def live(self) -> bool:
-        """Whether requests of the user's own code are sent without a tape."""
-        return bool(self.live_setting)
+    def prices(self) -> Prices:
+        """What models cost, where the user has prices of their own."""
+        return FrozenMap(self.settings.prices) if self.settings.prices else NO_PRICES
+
+    def models(self, names: Sequence[str]) -> tuple[Model, ...]:
+        """Give the models of these names; raises UsageMistake for an unknown one."""
+        return resolve_all(names, self.settings.aliases, self.registry.offline_models)
 
     def carry_out(self, jobs: Sequence[TrialJob]) -> list[Trial]:
         """Carry out trials side by side, and wait for them."""
@@ -280,11 +282,11 @@ def plans_of(
     """Plan the trials of a call; ``owner`` and ``id`` are suite and id of a map that has none."""
     if options.repetitions < 1:
         raise UsageMistake(f"repetitions: expected a whole number, 1 or more; found {options.repetitions!r}")
-    choice = TaskChoice(environment.registry, environment.root, Path.cwd(), owner)
-    task, models = choice.of(given, options.agent, options.settings, place, id)
+    registry, root = environment.registry, environment.root
+    task, models = plan_task(registry, root, given, options.agent, options.settings, place, owner, id)
     # The call's model, else the first of the suite, else the agent's own.
     name = options.model or next(iter(models), OWN_MODEL if task.form else DEFAULT_MODEL)
-    (model,) = resolve_all((name,), environment.aliases, environment.registry.offline_models)
+    (model,) = environment.models((name,))
     conditions = _conditions_of(environment, options)
     return [
         Plan(task, model, repetition=repetition, conditions=conditions)
@@ -293,21 +295,19 @@ def plans_of(
 
 
 def _conditions_of(environment: Environment, options: RunOptions) -> Conditions:
-    registry, aliases = environment.registry, environment.aliases
+    settings = environment.settings
     names = (options.judge,) if isinstance(options.judge, str) else tuple(options.judge)
-    judges = resolve_all(
-        expand_panels(names, aliases, registry.judge_panels), aliases, registry.offline_models
-    )
+    names = expand_panels(names, settings.aliases, environment.registry.judge_panels)
+    judges = environment.models(names)
     for judge in judges:
-        if judge.id in PLAYERS or judge.id == OWN_MODEL:
+        if is_player(judge):
             raise UsageMistake(f"judge: {judge.name!r} plays an agent and judges nothing; name a model")
-    record = mode_of("record", options.record, environment.record)
     return Conditions(
-        record=record,
-        record_chat=mode_of("record_chat", options.record_chat, environment.record_chat),
+        record=mode_of("record", options.record, settings.record),
+        record_chat=mode_of("record_chat", options.record_chat, settings.record_chat),
         judges=judges,
-        seed=environment.seed,
-        live=environment.live_setting,
+        seed=settings.seed,
+        live=settings.live,
         keep_workspaces=environment.keep_workspaces,
         prices=environment.prices,
     )
@@ -315,12 +315,13 @@ def _conditions_of(environment: Environment, options: RunOptions) -> Conditions:
 
 def mode_of(name: str, given: str | None, default: RecordMode) -> RecordMode:
     """Give the mode of a call, else the environment's ``default``; raises UsageMistake for an unknown one."""
-    mode = default if given is None else given
-    words: tuple[RecordMode, ...] = CHAT_MODES if name == "record_chat" else TOOL_MODES
-    for word in words:
-        if word == mode:
-            return word
-    raise UsageMistake(f"{name}: expected one of {', '.join(words)}; found {mode!r}")
+    if given is None:
+        return default
+    modes: tuple[RecordMode, ...] = CHAT_MODES if name == "record_chat" else TOOL_MODES
+    for mode in modes:
+        if mode == given:
+            return mode
+    raise UsageMistake(f"{name}: expected one of {', '.join(modes)}; found {given!r}")
 
 
 def regrade_in(

@@ -53,6 +53,11 @@ PLAYERS = frozenset({"rules", "oracle", "nop", "scripted", "spoiler"})
 UNNAMED = Variant()
 
 
+def is_player(model: Model) -> bool:
+    """Whether a model plays an agent, or is the agent's own, and so judges nothing."""
+    return model.id in PLAYERS or model.id == OWN_MODEL
+
+
 class Case(NamedTuple):
     """One combination in which a task runs; its id stands in brackets behind the task's name."""
 
@@ -120,7 +125,7 @@ class CaseFactory:
                 resolve_all(names, self._settings.aliases, self._registry.offline_models), self._settings
             )
         for judge in judges:
-            if judge.id in PLAYERS or judge.id == OWN_MODEL:
+            if is_player(judge):
                 raise UsageMistake(
                     f"--agent-judge={judge.name}: {judge.id} plays an agent and judges nothing; "
                     "name a model, such as claude"

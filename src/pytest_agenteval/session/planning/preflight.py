@@ -41,12 +41,8 @@ def _check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Itera
     by_agent: dict[str, set[str]] = {}
     hints: dict[str, str] = {}
     texts: dict[str, str] = {}
-    looked_at: set[tuple[str, str, int]] = set()
-    for task in tasks:
-        key = (task.agent, canonical_json(task.settings) if task.settings else "", id(task.prompts))
-        if key in looked_at:
-            continue
-        looked_at.add(key)
+    different = {(task.agent, canonical_json(task.settings), id(task.prompts)): task for task in tasks}
+    for task in different.values():
         agent = _agent_with_prompts(registry, task)
         # Only its trials show which prompts are read, so nothing can be refused here.
         if getattr(agent, "reads_any_prompt", False):
@@ -55,22 +51,19 @@ def _check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Itera
         own = {**(templates_of(agent) or {}), **task.prompts}
         texts |= {f"{task.agent}:{name}": text for name, text in own.items()}
         by_agent.setdefault(task.agent, set()).update(prompt_names(agent) or (), task.prompts)
-    if not by_agent:  # nothing is selected
-        return
     every = {name for names in by_agent.values() for name in names}
-    wrong = []
-    for variant in variants:
-        for name in unread_prompts(variant.prompts, every, texts):
-            line = f"--agent-prompt {variant.name}: nobody reads its prompt {name!r}"
-            wrong.append("; ".join(filter(None, (line, did_you_mean(name, every)))))
-    if wrong:
-        agents = [
-            f"  prompts of the agent {agent}: {', '.join(sorted(names))}"
-            if names
-            else f"  the agent {agent} has no prompts; {hints[agent]}"
-            for agent, names in by_agent.items()
-        ]
-        raise UsageMistake("\n".join([*wrong, *agents]))
+    wrong = [
+        f"--agent-prompt {variant.name}: nobody reads its prompt {name!r}"
+        + (f"; {hint}" if (hint := did_you_mean(name, every)) else "")
+        for variant in variants
+        for name in unread_prompts(variant.prompts, every, texts)
+    ]
+    if not wrong or not different:
+        return
+    for agent, names in by_agent.items():
+        listed = f"prompts of the agent {agent}: {', '.join(sorted(names))}"
+        wrong.append(f"  {listed if names else f'the agent {agent} has no prompts; {hints[agent]}'}")
+    raise UsageMistake("\n".join(wrong))
 
 
 def _agent_with_prompts(registry: Registry, task: PlannedTask) -> Any:
@@ -88,18 +81,14 @@ def _check_prices(models: Iterable[Model], settings: Settings) -> None:
     """Raise UsageMistake for models of unknown price, where the run has a budget of money."""
     if settings.max_cost is None:
         return
-    unknown = [model for model in models if not is_priced(settings.prices, model.name, model.id)]
-    if unknown:
+    priced = ((model.id, is_priced(settings.prices, model.name, model.id)) for model in models)
+    if names := dict.fromkeys(name for name, is_known in priced if not is_known):
         place = settings.places.get("max_cost", Settings.max_cost.flag)
-        names = dict.fromkeys(model.id for model in unknown)
+        tables = (f'  [tool.agenteval.prices."{name}"]  input = …  output = …' for name in names)
         raise UsageMistake(
-            "\n".join(
-                [
-                    f"{place}: expected models whose price is known; found {', '.join(names)}",
-                    "  say it in pyproject.toml, in US dollars for a million tokens (docs/budgets.md):",
-                    *(f'  [tool.agenteval.prices."{name}"]  input = …  output = …' for name in names),
-                ]
-            )
+            f"{place}: expected models whose price is known; found {', '.join(names)}\n"
+            "  say it in pyproject.toml, in US dollars for a million tokens (docs/budgets.md):\n"
+            + "\n".join(tables)
         )
 
 
