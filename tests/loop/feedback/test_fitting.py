@@ -1,76 +1,87 @@
-"""How feedback is cut: the worst bucket keeps most, nobody gets more than he needs, cuts are told."""
+"""How feedback is cut: the worst bucket keeps most, and what was cut is listed."""
 
 from __future__ import annotations
 
-import random
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from pytest_agenteval.loop.feedback.budget import (
-    GAP,
-    bucket_cost,
-    bucket_cuts,
-    fit_buckets,
-    fit_ends,
-    lines_cost,
-    weighted_shares,
+from pytest_agenteval.loop.feedback.budget import GAP, cut_by, estimate_tokens, fit_ends, fit_to_budget
+from pytest_agenteval.loop.feedback.content import (
+    BucketFeedback,
+    Feedback,
+    Section,
+    TrialFeedback,
+    feedback_markdown,
 )
-from pytest_agenteval.loop.feedback.content import BucketFeedback, Section, TrialFeedback
+from pytest_agenteval.text.errors import UsageMistake
+from tests.loop.feedback.feedback_runs import failing, feedback_on
 
 
-def bucket(place: int) -> BucketFeedback:
-    """Give a bucket that could fill pages, as every other could."""
+@pytest.fixture
+def whole(tmp_path: Path) -> Feedback:
+    """Six buckets of two trials that could each fill pages."""
     lines = tuple(f"line {at} of what was called and came of it" for at in range(60))
     sections = (Section("input", lines), Section("calls", lines))
-    trial = TrialFeedback(f"s/t{place}[m-1]", "", "missed", 0.0, None, (), sections)
-    return BucketFeedback("s", f"b{place}", 0.1 * place, 0, 1, 1, "", (), (trial,))
+
+    def bucket(place: int) -> BucketFeedback:
+        trials = (
+            TrialFeedback(f"s/t{place}[m-{at}]", "", "missed", 0.0, None, (), sections) for at in (1, 2)
+        )
+        return BucketFeedback("s", f"b{place}", 0.1 * place, 0, 1, 1, "", (), tuple(trials))
+
+    made, _ = feedback_on(tmp_path, failing("a"))
+    return replace(made, buckets=tuple(map(bucket, range(6))))
 
 
-def test_shares_are_by_weight_and_never_above_a_need() -> None:
-    """What one does not need goes to the others; all of the total is given where it is needed."""
-    assert weighted_shares([100, 100], [3, 1], 40) == [30, 10]
-    assert weighted_shares([10, 100], [3, 1], 40) == [10, 30]
-    assert weighted_shares([1, 2], [1, 1], 40) == [1, 2]
-    draw = random.Random(1)
-    for _ in range(300):
-        needs = [draw.uniform(0, 100) for _ in range(draw.randint(1, 6))]
-        total = draw.uniform(0, 300)
-        given = weighted_shares(needs, [draw.uniform(0.1, 5) for _ in needs], total)
-        assert all(part <= need + 1e-6 for part, need in zip(given, needs, strict=True))
-        assert sum(given) == pytest.approx(min(total, sum(needs)))
+def lines_of(bucket: BucketFeedback) -> int:
+    """Count the lines of a bucket's trials."""
+    return sum(len(section.lines) for trial in bucket.failing for section in trial.sections)
 
 
-def test_the_worst_bucket_keeps_most() -> None:
-    """Each further one gets less; those for which there is no room are told by their figures."""
-    buckets = [bucket(place) for place in range(6)]
-    fitted = fit_buckets(buckets, 2_400)
+def test_each_step_keeps_less_and_the_worst_bucket_most(whole: Feedback) -> None:
+    """Of the least bad first; an input keeps its end; buckets without room are named with their figures."""
+    sizes = [estimate_tokens(feedback_markdown(cut_by(whole, step))) for step in range(25)]
+    assert sizes == sorted(sizes, reverse=True)
 
-    costs = [bucket_cost(each) for each in fitted]
-    assert 2 <= len(fitted) < 6
-    assert costs == sorted(costs, reverse=True)
-    assert costs[0] > 1.5 * costs[1]
-    given, calls = fitted[1].failing[0].sections
-    assert given.lines[-1] == buckets[1].failing[0].sections[0].lines[-1]
+    cut = cut_by(whole, 17)
+    counts = [lines_of(each) for each in cut.buckets]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 1.5 * counts[1]
+    assert [each.bucket for each in (*cut.buckets, *cut.in_brief)] == [f"b{at}" for at in range(6)]
+    given, calls = cut.buckets[1].failing[0].sections
+    assert given.lines[-1] == whole.buckets[1].failing[0].sections[0].lines[-1]
     assert calls.left_out == 60 - len(calls.lines) > 0
-    cuts = list(bucket_cuts(buckets, fitted))
-    assert [cut.where for cut in cuts] == [
-        "s/b0",
-        "s/b1",
-        *(f"s/b{at}" for at in range(2, len(fitted))),
-        "buckets that are less bad",
-    ]
-    assert sum(cut.tokens for cut in cuts) == pytest.approx(
-        sum(map(bucket_cost, buckets)) - sum(costs), abs=9
-    )
+    places = [f"s/b{at}" for at in range(len(cut.buckets))]
+    assert [each.where for each in cut.cuts][: len(places) + 1] == [*places, "buckets that are less bad"]
+    assert cut.cuts[0].what.startswith("1 failing trial; lines of s/t0[m-1]: ")
+
+
+@pytest.mark.parametrize("budget", [2_000, 3_000, 6_000, 12_000, 40_000])
+def test_markdown_never_has_more_tokens_than_its_budget(whole: Feedback, budget: int) -> None:
+    """And not much less than it may have, where there is more to say."""
+    cut = fit_to_budget(replace(whole, budget=budget))
+    tokens = estimate_tokens(feedback_markdown(cut))
+
+    assert tokens <= budget
+    assert tokens > 0.75 * budget or not cut.cuts
+
+
+def test_a_budget_that_would_do_is_named(whole: Feedback) -> None:
+    """With it there is feedback."""
+    with pytest.raises(
+        UsageMistake, match=r"--budget 300: too small to say anything; [\d,]+ tokens"
+    ) as small:
+        fit_to_budget(replace(whole, budget=300))
+    enough = int(str(small.value).split("; ")[1].split()[0].replace(",", ""))
+    assert fit_to_budget(replace(whole, budget=enough)).buckets
 
 
 def test_an_input_keeps_its_end() -> None:
     """What is asked stands there more often than at its beginning; that something is gone is shown."""
-    lines = [f"line {at} of the input, which is a long one" for at in range(50)]
-    kept = fit_ends(lines, 160)
+    lines = [f"line {at}" for at in range(50)]
+    kept = fit_ends(lines, 10)
 
-    assert (kept[0], kept[-1]) == (lines[0], lines[-1])
-    assert GAP in kept
-    assert len(kept) - kept.index(GAP) > kept.index(GAP) + 1
-    assert lines_cost(kept) <= 160
-    assert fit_ends(lines, 10_000) == tuple(lines)
+    assert kept == (*lines[:3], GAP, *lines[-7:])
+    assert fit_ends(lines, 50) == tuple(lines)

@@ -1,4 +1,4 @@
-"""Feedback within its budget of tokens: the worst bucket gets most of it, and what is cut is listed."""
+"""Feedback within its budget of tokens: cut step by step, the least bad buckets first, until it fits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,9 +17,9 @@ from pytest_agenteval.loop.feedback.content import (
     EarlierRound,
     Feedback,
     Section,
-    SectionKind,
     TrialFeedback,
     feedback_markdown,
+    trial_block,
 )
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
@@ -35,25 +36,34 @@ _RARE = re.compile("[\U00010000-\U0010ffff]")
 # Ethiopic, two for others, such as emoji. Today's tokenizers need fewer for all of them.
 TOKENS_OF_CHARACTERS = ((_ALPHABETS, 0.5), (_WIDE, 1.0), (_RARE, 2.0))
 
-# With fewer tokens than this, a bucket is shown by its figures alone, and a trial or a line is left out.
-LEAST_BUCKET, LEAST_TRIAL, LEAST_LINE = 450, 220, 10
 
-# Tokens of the surroundings: of a title, and of the mark before each line.
-TITLE, LINE = 6, 2
+class _Level(NamedTuple):
+    """What a bucket keeps at most: failing trials, lines of each section, and tokens of each line."""
 
-# The share of a shortened input that is taken from its end.
+    trials: int
+    lines: int
+    line: int = 100
+    passing: bool = True
+
+
+# From all that there is to the least that says something; behind the last level a bucket is named in brief.
+LEVELS = (
+    _Level(1_000, 1_000, 1_000), _Level(3, 45), _Level(3, 32), _Level(3, 24), _Level(2, 24), _Level(2, 18),
+    _Level(2, 13), _Level(1, 18), _Level(1, 13), _Level(1, 10, 80), _Level(1, 7, 80), _Level(1, 5, 60),
+    _Level(1, 5, 60, passing=False), _Level(1, 3, 40, passing=False), _Level(1, 2, 25, passing=False),
+)  # fmt: skip
+# How many levels each further bucket is ahead of the one before it, and at most: so the worst keeps most.
+AHEAD, MOST_AHEAD = 2, 2 * len(LEVELS)
+
+# Lines of the guide, and of the diff of the newest round: a share of what there is, by steps of cutting.
+SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
+
+# A round is left out once its age and the steps of cutting add up to this.
+MOST_ROUNDS = 18
+
+# The share of a shortened input that is taken from its end, where the question often stands.
 END_SHARE = 0.7
-
 GAP = "(…)"
-
-# How many graders of a bucket, and of all buckets, Markdown names.
-MOST_GRADERS = 6
-
-SECTION_WEIGHTS: dict[SectionKind, float] = {
-    "checks": 4, "input": 4, "calls": 3, "reasons": 2, "reference": 2, "files": 2, "answer": 1.5,
-}  # fmt: skip
-TRIAL_WEIGHTS = (4.0, 2.0, 1.5)
-PASSING_WEIGHT = 1.5
 
 # This many repeated lines in a row are not shown again.
 REPEATED_LINES = 4
@@ -61,19 +71,9 @@ REPEATED_LINES = 4
 # All sequences of ``REPEATED_LINES`` lines that a suite's inputs contained so far.
 LineWindows = set[tuple[str, ...]]
 
-# With fewer tokens for buckets than this, there is no feedback.
-LEAST_ROOM = 250
-
-# For each of this many tokens of the budget, one more bucket is named.
-TOKENS_OF_A_NAME = 120
-
-LEAST_NAMES = 5
+# For each of this many tokens of the budget, one more bucket, prompt or grader is named.
+TOKENS_OF_A_NAME, LEAST_NAMES = 120, 5
 TOKENS_OF_A_GRADER, LEAST_GRADERS = 700, 2
-# The shares of buckets, guide and earlier rounds in the rest of the budget.
-PART_WEIGHTS = (10.0, 2.0, 2.0)
-
-# How many steps a bisection of the remaining room takes.
-BISECTIONS = 7
 
 
 def estimate_tokens(text: str) -> int:
@@ -99,185 +99,148 @@ def cut_to_tokens(text: str, most: float) -> str:
     return text[:fits] + "…" if fits else ""
 
 
-def weighted_shares(needs: Sequence[float], weights: Sequence[float], total: float) -> list[float]:
-    """Divide a total by weight; nobody gets more than he needs, and the others share what he leaves."""
-    given = [0.0] * len(needs)
-    waiting = set(range(len(needs)))
-    while waiting:
-        unit = max(0.0, total) / sum(weights[at] for at in waiting)
-        # Whoever needs less than his share gets all he needs, and the rest is divided anew.
-        content = {at for at in waiting if needs[at] <= weights[at] * unit}
-        for at in content or waiting:
-            given[at] = needs[at] if content else weights[at] * unit
-            total -= given[at]
-        waiting -= content or set(waiting)
-    return given
+def fit_to_budget(whole: Feedback) -> Feedback:
+    """Cut feedback until its Markdown fits the budget; raises UsageMistake where nothing would remain."""
+    last = len(LEVELS) - 1 + min(MOST_AHEAD, AHEAD * max(0, len(whole.buckets) - 1))
+    for step in range(last + 1):
+        cut = cut_by(whole, step)
+        tokens = estimate_tokens(feedback_markdown(cut))
+        if tokens <= whole.budget:
+            return cut
+    enough = tokens
+    # The lists of names grow with the budget, so a larger one may again be too small.
+    while (size := estimate_tokens(feedback_markdown(cut_by(replace(whole, budget=enough), last)))) > enough:
+        enough = 50 * math.ceil(size / 50)
+    raise UsageMistake(f"--budget {whole.budget}: too small to say anything; {enough:,} tokens would do")
 
 
-def _fit_lines(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
-    fitting: list[str] = []
-    for line in lines:
-        cost = estimate_tokens(line) + LINE
-        if cost > tokens:
-            # The last line may be cut, unless only a few words of it would fit.
-            if tokens >= LEAST_LINE:
-                fitting.append(cut_to_tokens(line, tokens - LINE))
-            break
-        fitting.append(line)
-        tokens -= cost
-    return tuple(fitting)
+def cut_by(whole: Feedback, step: int) -> Feedback:
+    """Give feedback after so many steps of cutting; each keeps less of everything than the one before."""
+    # The last bucket is cut first, and each one before it later.
+    behind = [min(MOST_AHEAD, AHEAD * place) for place in reversed(range(len(whole.buckets)))]
+    levels = [max(0, step - late) for late in behind]
+    many = sum(level < len(LEVELS) for level in levels)
+    buckets = tuple(map(_cut_bucket, whole.buckets[:many], levels))
+    guide = whole.guide.splitlines()
+    names = max(LEAST_NAMES, whole.budget // TOKENS_OF_A_NAME)
+    cut = replace(
+        whole,
+        buckets=buckets,
+        in_brief=tuple(
+            BucketLine(bucket.suite, bucket.bucket, bucket.score, bucket.passed, bucket.trials)
+            for bucket in whole.buckets[many : many + names]
+        ),
+        passed=whole.passed[:names],
+        graders=whole.graders[: max(LEAST_GRADERS, whole.budget // TOKENS_OF_A_GRADER)],
+        prompts=whole.prompts[:names],
+        earlier_rounds=_cut_rounds(whole.earlier_rounds, step),
+        guide="\n".join(guide[: math.ceil(len(guide) * _share(step))]).strip(),
+    )
+    return replace(cut, cuts=tuple(_cuts(whole, cut)))
 
 
-def fit_ends(lines: Sequence[str], tokens: float) -> tuple[str, ...]:
-    """Give the first and the last lines that so many tokens hold: the question often stands at the end."""
-    if lines_cost(lines) <= tokens or len(lines) < 2:
-        return _fit_lines(lines, tokens)
-    # From the end backwards, so that the last lines are the ones that fit.
-    last = _fit_lines(lines[::-1], tokens * END_SHARE)[::-1]
-    first = _fit_lines(lines[: len(lines) - len(last)], tokens - lines_cost(last) - LINE - len(GAP) / 4)
-    return (*first, GAP, *last) if len(first) + len(last) < len(lines) else (*first, *last)
+def _share(step: int) -> float:
+    return SHARES[min(step, len(SHARES) - 1)]
 
 
-def lines_cost(lines: Sequence[str]) -> float:
-    """Give the tokens of lines, with the marks before them."""
-    return sum(estimate_tokens(line) + LINE for line in lines)
+def _cut_bucket(bucket: BucketFeedback, level: int) -> BucketFeedback:
+    kept = LEVELS[level]
+    failing = tuple(_cut_trial(trial, kept) for trial in bucket.failing[: kept.trials])
+    return replace(
+        bucket,
+        failing=failing,
+        passing=_cut_trial(bucket.passing, kept) if bucket.passing and kept.passing else None,
+        more=bucket.more + len(bucket.failing) - len(failing),
+    )
 
 
-def _section_cost(section: Section) -> float:
-    return TITLE + lines_cost(section.lines)
+def _cut_trial(trial: TrialFeedback, kept: _Level) -> TrialFeedback:
+    return replace(trial, sections=tuple(_cut_section(section, kept) for section in trial.sections))
 
 
-def _trial_head(trial: TrialFeedback) -> float:
-    wrong = trial.first_wrong.text if trial.first_wrong else ""
-    return estimate_tokens("".join((trial.name, trial.task, wrong, *trial.prompts_read))) + 8 * TITLE
-
-
-def _trial_cost(trial: TrialFeedback) -> float:
-    return _trial_head(trial) + sum(map(_section_cost, trial.sections))
-
-
-def _fit_trial(trial: TrialFeedback, tokens: float) -> TrialFeedback:
-    needs = [_section_cost(section) for section in trial.sections]
-    weights = [SECTION_WEIGHTS[section.kind] for section in trial.sections]
-    parts = weighted_shares(needs, weights, tokens - _trial_head(trial))
-    return replace(trial, sections=tuple(map(_fit_section, trial.sections, parts)))
-
-
-def _fit_section(section: Section, tokens: float) -> Section:
-    fit = fit_ends if section.kind == "input" else _fit_lines
-    lines = fit(section.lines, tokens - TITLE)
+def _cut_section(section: Section, kept: _Level) -> Section:
+    # An input is most of what a trial is about, and its end says what is wanted.
+    is_input = section.kind == "input"
+    lines = fit_ends(section.lines, kept.lines) if is_input else section.lines[: kept.lines]
     # The gap is a line of ours, and none of the section.
     left_out = section.left_out + len(section.lines) - len([line for line in lines if line != GAP])
-    return replace(section, lines=lines, left_out=left_out)
+    return replace(section, lines=tuple(cut_to_tokens(line, kept.line) for line in lines), left_out=left_out)
 
 
-def _bucket_head(bucket: BucketFeedback) -> float:
-    asks = "".join(f"{grader.grader}{grader.asks}" for grader in bucket.graders[:MOST_GRADERS])
-    texts = bucket.suite + bucket.bucket + bucket.rule + bucket.descriptions + asks
-    return estimate_tokens(texts) + 4 * TITLE + 12 * min(MOST_GRADERS, len(bucket.graders))
+def fit_ends(lines: Sequence[str], most: int) -> tuple[str, ...]:
+    """Give so many lines of the beginning and the end, with a mark between them."""
+    if len(lines) <= most:
+        return tuple(lines)
+    last = max(1, round(most * END_SHARE))
+    return (*lines[: most - last], GAP, *lines[len(lines) - last :])
 
 
-def bucket_cost(bucket: BucketFeedback) -> float:
-    return _bucket_head(bucket) + sum(map(_trial_cost, _all_trials(bucket)))
+def _cut_rounds(rounds: Sequence[EarlierRound], step: int) -> tuple[EarlierRound, ...]:
+    """Cut the diffs, those of old rounds first: what was tried last is what must not be tried again."""
+    fitted = []
+    for age, each in enumerate(reversed(rounds)):
+        late = step + age if step else 0
+        # A round is shown with its decision or not at all.
+        if late < MOST_ROUNDS or not age:
+            diff = each.diff.splitlines()
+            fitted.append(replace(each, diff="\n".join(diff[: math.ceil(len(diff) * _share(late))])))
+    return tuple(reversed(fitted))
 
 
-def _all_trials(bucket: BucketFeedback) -> list[TrialFeedback]:
+def _cuts(whole: Feedback, cut: Feedback) -> Iterator[Cut]:
+    """Say what was left out: where, what, and about how many tokens."""
+    for before, after in zip(whole.buckets, cut.buckets, strict=False):
+        lost = list(_lost_of_bucket(before, after))
+        if lost:
+            tokens = _bucket_tokens(before) - _bucket_tokens(after)
+            yield Cut(f"{after.suite}/{after.bucket}", "; ".join(lost), max(1, tokens))
+    if rest := whole.buckets[len(cut.buckets) :]:
+        what = f"all but figures of {pluralize(len(rest), 'bucket')}"
+        yield Cut("buckets that are less bad", what, sum(map(_bucket_tokens, rest)))
+    if unnamed := len(rest) - len(cut.in_brief):
+        yield Cut("buckets that are less bad", f"names of {unnamed}")
+    if fewer := len(whole.passed) - len(cut.passed):
+        yield Cut("buckets that passed", f"names of {fewer}")
+    for name in ("prompts", "graders"):
+        count = len(getattr(whole, name))
+        if fewer := count - len(getattr(cut, name)):
+            yield Cut(name, f"{fewer} of {count}")
+    if lost_tokens := _rounds_tokens(whole.earlier_rounds) - _rounds_tokens(cut.earlier_rounds):
+        gone = len(whole.earlier_rounds) - len(cut.earlier_rounds)
+        rounds = f"{gone} of {len(whole.earlier_rounds)} rounds, and " if gone else ""
+        yield Cut("earlier rounds", f"{rounds}lines of diffs", lost_tokens)
+    if whole.guide != cut.guide:
+        lines = len(whole.guide.splitlines()) - len(cut.guide.splitlines())
+        tokens = estimate_tokens(whole.guide) - estimate_tokens(cut.guide)
+        yield Cut("guide", f"{lines} lines at its end", tokens)
+
+
+def _lost_of_bucket(before: BucketFeedback, after: BucketFeedback) -> Iterator[str]:
+    if fewer := len(before.failing) - len(after.failing):
+        yield pluralize(fewer, "failing trial")
+    if before.passing and not after.passing:
+        yield "the trial that passed"
+    for whole, part in zip(_trials(before), _trials(after), strict=False):
+        pairs = zip(whole.sections, part.sections, strict=True) if whole.name == part.name else ()
+        lost = [
+            f"{new.left_out - old.left_out} of {new.kind}"
+            for old, new in pairs
+            if new.left_out > old.left_out
+        ]
+        if lost:
+            yield f"lines of {part.name}: {', '.join(lost)}"
+
+
+def _trials(bucket: BucketFeedback) -> list[TrialFeedback]:
     return [*bucket.failing, *([bucket.passing] if bucket.passing else [])]
 
 
-def _fit_bucket(bucket: BucketFeedback, tokens: float) -> BucketFeedback:
-    """Give a bucket with as many trials as the tokens hold: one failing, one passing, then more."""
-    room = tokens - _bucket_head(bucket)
-    while True:
-        trials = _all_trials(bucket)
-        weights = [*TRIAL_WEIGHTS, *[1.0] * len(trials)][: len(bucket.failing)]
-        weights += [PASSING_WEIGHT] if bucket.passing else []
-        needs = [_trial_cost(trial) for trial in trials]
-        parts = weighted_shares(needs, weights, room)
-        least = [
-            min(need, max(LEAST_TRIAL, _trial_head(trial) + LEAST_TRIAL / 2))
-            for need, trial in zip(needs, trials, strict=True)
-        ]
-        # Fewer trials that say something are better than all of them in a line each.
-        if len(trials) == 1 or all(part >= low for part, low in zip(parts, least, strict=True)):
-            break
-        if len(bucket.failing) > 1:
-            bucket = replace(bucket, failing=bucket.failing[:-1], more=bucket.more + 1)
-        else:
-            bucket = replace(bucket, passing=None)
-    fitted = [_fit_trial(trial, part) for trial, part in zip(trials, parts, strict=True)]
-    count = len(bucket.failing)
-    return replace(bucket, failing=tuple(fitted[:count]), passing=fitted[count] if bucket.passing else None)
+def _bucket_tokens(bucket: BucketFeedback) -> int:
+    return sum(estimate_tokens(trial_block(trial)) for trial in _trials(bucket))
 
 
-def fit_buckets(buckets: Sequence[BucketFeedback], tokens: float) -> list[BucketFeedback]:
-    """Give as many of the worst buckets as so many tokens hold, each with what its place in the order gives.
-
-    The weight of a place is one through its number: the worst gets twice what the second gets, where it needs
-    as much.
-    """
-    needs = [bucket_cost(bucket) for bucket in buckets]
-    for many in range(len(buckets), 0, -1):
-        parts = weighted_shares(needs[:many], [1 / place for place in range(1, many + 1)], tokens)
-        # Rather fewer buckets that say something than all of them in a line each.
-        if many == 1 or all(
-            part >= min(need, LEAST_BUCKET + _bucket_head(bucket))
-            for part, need, bucket in zip(parts, needs, buckets, strict=False)
-        ):
-            return [_fit_bucket(bucket, part) for bucket, part in zip(buckets, parts, strict=False)]
-    return []
-
-
-def _fit_rounds(rounds: Sequence[EarlierRound], tokens: float) -> list[EarlierRound]:
-    # The newest rounds get most: what was tried last is what must not be tried again.
-    newest = rounds[::-1]
-    needs, heads = [_rounds_cost([each]) for each in newest], list(map(_round_head, newest))
-    for many in range(len(newest), 0, -1):
-        parts = weighted_shares(needs[:many], [1 / place for place in range(1, many + 1)], tokens)
-        # A round is shown with its decision or not at all; old rounds go first.
-        if all(part >= min(need, head) for part, need, head in zip(parts, needs, heads, strict=False)):
-            fitted = []
-            for each, part, head in zip(newest, parts, heads, strict=False):
-                fitted.append(replace(each, diff="\n".join(_fit_lines(each.diff.splitlines(), part - head))))
-            return fitted[::-1]
-    return []
-
-
-def _round_head(each: EarlierRound) -> float:
-    return estimate_tokens(each.summary + each.decision + each.sentence) + 4 * TITLE
-
-
-def _rounds_cost(rounds: Sequence[EarlierRound]) -> float:
-    return sum(_round_head(each) + lines_cost(each.diff.splitlines()) for each in rounds)
-
-
-def bucket_cuts(before: Sequence[BucketFeedback], after: Sequence[BucketFeedback]) -> Iterator[Cut]:
-    for whole, part in zip(before, after, strict=False):
-        fewer = len(whole.failing) - len(part.failing)
-        lost = [pluralize(fewer, "failing trial")] if fewer else []
-        if whole.passing and not part.passing:
-            lost.append("the trial that passed")
-        lost += _lost_lines(whole, part)
-        if lost:
-            tokens = bucket_cost(whole) - bucket_cost(part)
-            yield Cut(f"{part.suite}/{part.bucket}", "; ".join(lost), max(1, round(tokens)))
-    # Buckets stand worst first, so those that did not fit are the last ones.
-    rest = before[len(after) :]
-    if rest:
-        what = f"all but figures of {pluralize(len(rest), 'bucket')}"
-        yield Cut("buckets that are less bad", what, round(sum(map(bucket_cost, rest))))
-
-
-def _lost_lines(whole: BucketFeedback, part: BucketFeedback) -> Iterator[str]:
-    wholes = {trial.name: trial for trial in _all_trials(whole)}
-    for trial in _all_trials(part):
-        lost = [
-            f"{after.left_out - before.left_out} of {after.kind}"
-            for before, after in zip(wholes[trial.name].sections, trial.sections, strict=True)
-            if after.left_out > before.left_out
-        ]
-        if lost:
-            yield f"lines of {trial.name}: {', '.join(lost)}"
+def _rounds_tokens(rounds: Sequence[EarlierRound]) -> int:
+    return sum(estimate_tokens(each.summary + each.decision + each.sentence + each.diff) for each in rounds)
 
 
 def without_repeats(buckets: Sequence[BucketFeedback]) -> tuple[BucketFeedback, ...]:
@@ -316,75 +279,3 @@ def _marked_lines(lines: Sequence[str], seen: LineWindows) -> Iterator[str]:
             yield f"(… {pluralize(len(places), 'line')} as in an input above)"
         else:
             yield from (lines[at] for at in places)
-
-
-def fit_to_budget(whole: Feedback) -> Feedback:
-    """Cut feedback until its Markdown fits the budget; raises UsageMistake where nothing would remain."""
-    least = min(LEAST_ROOM, sum(map(bucket_cost, whole.buckets)))
-    low, high = least, 1.5 * whole.budget
-    best = _cut_to(whole, low)
-    if _markdown_tokens(best) > whole.budget:
-        enough = whole.budget
-        # The lists of names grow with the budget, so a larger one may again be too small.
-        while (size := _markdown_tokens(_cut_to(replace(whole, budget=enough), least))) > enough:
-            enough = 50 * math.ceil(size / 50)
-        raise UsageMistake(f"--budget {whole.budget}: too small to say anything; {enough:,} tokens would do")
-    # The tokens of the Markdown are known only when it is made, so the room is found by halving.
-    for _ in range(BISECTIONS):
-        cut = _cut_to(whole, (low + high) / 2)
-        if _markdown_tokens(cut) <= whole.budget:
-            best, low = cut, (low + high) / 2
-        else:
-            high = (low + high) / 2
-    return best
-
-
-def _markdown_tokens(feedback: Feedback) -> int:
-    return estimate_tokens(feedback_markdown(feedback))
-
-
-def _cut_to(whole: Feedback, room: float) -> Feedback:
-    """Give feedback whose buckets, guide and earlier rounds take about ``room`` tokens."""
-    guide = whole.guide.splitlines()
-    needs = (sum(map(bucket_cost, whole.buckets)), lines_cost(guide), _rounds_cost(whole.earlier_rounds))
-    for_buckets, for_guide, for_rounds = weighted_shares(needs, PART_WEIGHTS, room)
-    buckets = fit_buckets(whole.buckets, for_buckets)
-    rounds = _fit_rounds(whole.earlier_rounds, for_rounds)
-    short_guide = _fit_lines(guide, for_guide)
-    names = max(LEAST_NAMES, whole.budget // TOKENS_OF_A_NAME)
-    in_brief = [
-        BucketLine(bucket.suite, bucket.bucket, bucket.score, bucket.passed, bucket.trials)
-        for bucket in whole.buckets[len(buckets) :]
-    ]
-    cut = replace(
-        whole,
-        buckets=tuple(buckets),
-        in_brief=tuple(in_brief[:names]),
-        passed=whole.passed[:names],
-        graders=whole.graders[: max(LEAST_GRADERS, whole.budget // TOKENS_OF_A_GRADER)],
-        prompts=whole.prompts[: max(LEAST_NAMES, whole.budget // TOKENS_OF_A_NAME)],
-        earlier_rounds=tuple(rounds),
-        guide="\n".join(short_guide).strip(),
-    )
-    return replace(cut, cuts=tuple(_all_cuts(whole, cut)))
-
-
-def _all_cuts(whole: Feedback, cut: Feedback) -> Iterator[Cut]:
-    yield from bucket_cuts(whole.buckets, cut.buckets)
-    unnamed = len(whole.buckets) - len(cut.buckets) - len(cut.in_brief)
-    if unnamed:
-        yield Cut("buckets that are less bad", f"names of {unnamed}")
-    if fewer := len(whole.passed) - len(cut.passed):
-        yield Cut("buckets that passed", f"names of {fewer}")
-    if fewer := len(whole.prompts) - len(cut.prompts):
-        yield Cut("prompts", f"{fewer} of {len(whole.prompts)}")
-    if fewer := len(whole.graders) - len(cut.graders):
-        yield Cut("graders", f"{fewer} of {len(whole.graders)}")
-    if lost := _rounds_cost(whole.earlier_rounds) - _rounds_cost(cut.earlier_rounds):
-        gone = len(whole.earlier_rounds) - len(cut.earlier_rounds)
-        rounds = f"{gone} of {len(whole.earlier_rounds)} rounds, and " if gone else ""
-        yield Cut("earlier rounds", f"{rounds}lines of diffs", round(lost))
-    if whole.guide != cut.guide:
-        lines = len(whole.guide.splitlines()) - len(cut.guide.splitlines())
-        tokens = estimate_tokens(whole.guide) - estimate_tokens(cut.guide)
-        yield Cut("guide", f"{lines} lines at its end", tokens)
